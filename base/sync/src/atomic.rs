@@ -1,0 +1,62 @@
+//! std's atomics in production, loom's under `--cfg guira_loom`. No other crate imports either.
+
+#[cfg(not(guira_loom))]
+mod door {
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::thread::yield_now;
+}
+
+#[cfg(guira_loom)]
+mod door {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::thread::yield_now;
+}
+
+pub use door::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yield_now,
+};
+
+/// How racy data is loaded. Relaxed, because the version counters order it with fences; ThreadSanitizer does
+/// not see fences, so its build acquires with every load instead.
+pub const DATA_LOAD: Ordering = if cfg!(guira_tsan) { Ordering::Acquire } else { Ordering::Relaxed };
+
+/// How racy data is stored: the counterpart of [`DATA_LOAD`].
+pub const DATA_STORE: Ordering = if cfg!(guira_tsan) { Ordering::Release } else { Ordering::Relaxed };
+
+/// A value alone on its cache lines, so that its writer disturbs nobody. 128 bytes, because the adjacent-line
+/// prefetcher of x86 pulls pairs of 64.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Padded<T>(pub T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Waits politely for another thread: spins at first, then lets it run, since it may have been descheduled
+/// while it held what we wait for.
+#[derive(Debug, Default)]
+pub struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    const SPINS: u32 = 64;
+
+    /// Waits a little. Returns the number of waits so far, this one included.
+    pub fn wait(&mut self) -> u32 {
+        self.rounds += 1;
+        if cfg!(guira_loom) || self.rounds > Self::SPINS {
+            yield_now();
+        } else {
+            spin_loop();
+        }
+        self.rounds
+    }
+}

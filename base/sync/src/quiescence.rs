@@ -1,0 +1,141 @@
+//! Quiescence: when has every thread let go of what it may still hold?
+//!
+//! A reader without locks may hold the offset of a slab page, or of a table, that a writer has just taken out of
+//! use. Before such memory gets another meaning, every [`Participant`] must have passed a quiescent point: the
+//! end of a batch, where it holds nothing. A participant that waits for input is offline and counts as passed.
+//!
+//! This is the scheme known as QSBR (quiescent-state-based reclamation): readers pay one load for each batch.
+
+use crate::atomic::{AtomicU64, Ordering, Padded, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What an offline participant's slot holds.
+const OFFLINE: u64 = 0;
+
+/// The meeting place of all participants of an engine.
+#[derive(Debug)]
+pub struct Quiescence {
+    epoch: Padded<AtomicU64>,
+    /// LOCK: participants. Leaf; taken by registration and by whoever wants memory back, never by readers.
+    slots: Mutex<Vec<Arc<Slot>>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// The epoch of the participant's last quiescent point, or `OFFLINE`.
+    seen: Padded<AtomicU64>,
+}
+
+/// A point in time: has every participant been quiescent since?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+impl Default for Quiescence {
+    fn default() -> Self {
+        Quiescence { epoch: Padded(AtomicU64::new(1)), slots: Mutex::new(Vec::new()) }
+    }
+}
+
+impl Quiescence {
+    /// Adds a participant, online. It must reach quiescent points, go offline, or be dropped.
+    pub fn register(self: &Arc<Self>) -> Participant {
+        let slot = Arc::new(Slot { seen: Padded(AtomicU64::new(OFFLINE)) });
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot.clone());
+        let participant = Participant { shared: self.clone(), slot };
+        participant.online();
+        participant
+    }
+
+    /// Call after something was taken out of use: the ticket has passed once nobody can still hold it.
+    pub fn ticket(&self) -> Ticket {
+        // Release: whoever sees the new epoch also sees that the thing is out of use. Pairs with the Acquire
+        // in `quiesce`.
+        Ticket(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Whether every participant has been quiescent, or offline, since the ticket was drawn.
+    pub fn passed(&self, ticket: Ticket) -> bool {
+        // SeqCst fence: pairs with the one in `online`. Either that participant sees what we took out of use,
+        // or we see it online here.
+        fence(Ordering::SeqCst);
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.iter().all(|slot| {
+            // Acquire: pairs with the Release in `quiesce` and `offline`: what the participant did before lies
+            // behind us, late stores included.
+            let seen = slot.seen.load(Ordering::Acquire);
+            seen == OFFLINE || seen >= ticket.0
+        })
+    }
+}
+
+/// One thread's part in [`Quiescence`].
+#[derive(Debug)]
+pub struct Participant {
+    shared: Arc<Quiescence>,
+    slot: Arc<Slot>,
+}
+
+impl Participant {
+    /// A quiescent point: the thread holds nothing that it found without a lock.
+    #[inline]
+    pub fn quiesce(&self) {
+        // Acquire: pairs with the Release in `ticket`.
+        let epoch = self.shared.epoch.load(Ordering::Acquire);
+        if self.slot.seen.load(Ordering::Relaxed) != epoch {
+            // Release: pairs with the Acquire in `passed`.
+            self.slot.seen.store(epoch, Ordering::Release);
+        }
+    }
+
+    /// The thread is about to wait and holds nothing. Until [`Participant::online`] it must not touch shared memory.
+    pub fn offline(&self) {
+        // Release: pairs with the Acquire in `passed`.
+        self.slot.seen.store(OFFLINE, Ordering::Release);
+    }
+
+    /// The thread goes back to work.
+    pub fn online(&self) {
+        let epoch = self.shared.epoch.load(Ordering::Acquire);
+        self.slot.seen.store(epoch, Ordering::Release);
+        // SeqCst fence: pairs with the one in `passed`.
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        self.offline();
+        let mut slots = self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|slot| !Arc::ptr_eq(slot, &self.slot));
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_passes_when_all_online_participants_were_quiescent() {
+        let quiescence = Arc::new(Quiescence::default());
+        let (a, b) = (quiescence.register(), quiescence.register());
+        let ticket = quiescence.ticket();
+        assert!(!quiescence.passed(ticket));
+        a.quiesce();
+        assert!(!quiescence.passed(ticket));
+        b.quiesce();
+        assert!(quiescence.passed(ticket));
+    }
+
+    #[test]
+    fn offline_and_dropped_participants_hold_nothing_up() {
+        let quiescence = Arc::new(Quiescence::default());
+        let (a, b) = (quiescence.register(), quiescence.register());
+        let ticket = quiescence.ticket();
+        a.offline();
+        drop(b);
+        assert!(quiescence.passed(ticket));
+        a.online();
+        assert!(quiescence.passed(ticket), "it came back after the ticket was drawn");
+        assert!(!quiescence.passed(quiescence.ticket()));
+    }
+}

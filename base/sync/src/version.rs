@@ -1,0 +1,277 @@
+//! Version counters (MemC3, section 3.2.1): a striped array of counters that are even at rest and odd while a
+//! writer changes what they cover. To a writer a counter is a spin lock; to a reader it says whether what it
+//! read without a lock was changed meanwhile.
+//!
+//! The paper counts per key and has one writer. Here a counter covers the *buckets* that map to it, and several
+//! writers work at once; each locks the counters of all buckets it is about to change, in ascending order.
+//! docs/concurrency.md argues why this also closes the hole that the paper's Algorithm 1 leaves open.
+//!
+//! Orderings, by their partners:
+//! - `lock` (Acquire on success) pairs with `unlock` (Release): a writer sees all that earlier writers of the
+//!   stripe did. The Release fence after locking pairs with the reader's Acquire fence in [`Versions::unchanged`]: a reader that
+//!   saw any of this writer's data also sees the counter odd, or later.
+//! - `begin` (Acquire) pairs with `unlock` (Release): a reader sees at least what was done under the version it starts from.
+
+use crate::atomic::{AtomicU32, Backoff, Ordering, fence};
+
+/// The number of counters unless told otherwise, as in the paper: they fit in a first-level cache.
+pub const DEFAULT_STRIPES: usize = 8192;
+
+/// The counters.
+#[derive(Debug)]
+pub struct Versions {
+    counters: Box<[AtomicU32]>,
+    mask: u32,
+}
+
+/// A version that a reader started from; always even.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(u32);
+
+/// Which counter covers a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stripe(u32);
+
+impl Versions {
+    /// `stripes` counters, rounded up to a power of two.
+    pub fn new(stripes: usize) -> Self {
+        let count = stripes.max(1).next_power_of_two();
+        Versions { counters: (0..count).map(|_| AtomicU32::new(0)).collect(), mask: (count - 1) as u32 }
+    }
+
+    /// How many counters there are.
+    #[allow(clippy::len_without_is_empty, reason = "there is always at least one")]
+    pub fn len(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// The counter that covers bucket `bucket`.
+    #[inline(always)]
+    pub fn stripe(&self, bucket: u32) -> Stripe {
+        Stripe(bucket & self.mask)
+    }
+
+    #[inline(always)]
+    fn counter(&self, stripe: Stripe) -> &AtomicU32 {
+        &self.counters[(stripe.0 & self.mask) as usize]
+    }
+
+    /// The version to start a read from, or `None` while a writer is at work.
+    #[inline(always)]
+    pub fn try_begin(&self, stripe: Stripe) -> Option<Version> {
+        // Acquire: pairs with the Release of `unlock`.
+        let version = self.counter(stripe).load(Ordering::Acquire);
+        (version & 1 == 0).then_some(Version(version))
+    }
+
+    /// The version to start a read from; waits while a writer is at work.
+    #[inline]
+    pub fn begin(&self, stripe: Stripe) -> Version {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(version) = self.try_begin(stripe) {
+                return version;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Orders all racy loads before it with the [`Versions::same`] calls after it: once for each validation.
+    #[inline(always)]
+    pub fn validate() {
+        // Acquire fence: pairs with the Release fence in `acquire`.
+        fence(Ordering::Acquire);
+    }
+
+    /// Whether the counter still has the version that the read started from. Call [`Versions::validate`] first.
+    #[inline(always)]
+    pub fn same(&self, stripe: Stripe, version: Version) -> bool {
+        self.counter(stripe).load(Ordering::Relaxed) == version.0
+    }
+
+    /// [`Versions::validate`] and [`Versions::same`] for a single counter.
+    #[inline(always)]
+    pub fn unchanged(&self, stripe: Stripe, version: Version) -> bool {
+        Self::validate();
+        self.same(stripe, version)
+    }
+
+    fn acquire(&self, stripe: Stripe) -> u32 {
+        let counter = self.counter(stripe);
+        let mut backoff = Backoff::default();
+        let version = loop {
+            let version = counter.load(Ordering::Relaxed);
+            // Acquire: pairs with the Release of `unlock`.
+            if version & 1 == 0
+                && counter
+                    .compare_exchange_weak(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                break version;
+            }
+            backoff.wait();
+        };
+        // Release fence: pairs with the Acquire fence of `validate`. Without it the stores that follow could
+        // become visible before the odd version, and a reader could validate data that was being changed.
+        fence(Ordering::Release);
+        version
+    }
+
+    /// Locks the counters of `stripes`, each once, in ascending order.
+    ///
+    /// LOCK: version stripes. Leaf locks: no other lock is taken while one is held, and whoever needs several
+    /// takes them all here at once.
+    #[inline]
+    pub fn lock<const N: usize>(&self, mut stripes: [Stripe; N]) -> Locked<'_, N> {
+        if N == 2 {
+            if stripes[0] > stripes[1] {
+                stripes.swap(0, 1);
+            }
+        } else {
+            stripes.sort_unstable();
+        }
+        let mut held = [None; N];
+        for index in 0..N {
+            if index == 0 || stripes[index] != stripes[index - 1] {
+                held[index] = Some((stripes[index], self.acquire(stripes[index])));
+            }
+        }
+        Locked { versions: self, held }
+    }
+}
+
+/// Locked counters. Dropping it makes them even again, two higher than they were.
+#[derive(Debug)]
+#[must_use = "the counters are unlocked when this is dropped"]
+pub struct Locked<'a, const N: usize> {
+    versions: &'a Versions,
+    held: [Option<(Stripe, u32)>; N],
+}
+
+impl<const N: usize> Locked<'_, N> {
+    fn release(&mut self, step: u32) {
+        for (stripe, version) in self.held.iter_mut().filter_map(Option::take) {
+            // Release: pairs with the Acquire of `begin` and of `acquire`.
+            self.versions.counter(stripe).store(version.wrapping_add(step), Ordering::Release);
+        }
+    }
+
+    /// Unlocks without a new version: nothing was changed, so nobody need read again.
+    pub fn release_unchanged(mut self) {
+        self.release(0);
+    }
+}
+
+impl<const N: usize> Drop for Locked<'_, N> {
+    fn drop(&mut self) {
+        self.release(2);
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_changes_the_version_and_a_look_does_not() {
+        let versions = Versions::new(8);
+        let stripe = versions.stripe(3);
+        let before = versions.begin(stripe);
+        drop(versions.lock([stripe, versions.stripe(5)]));
+        assert!(!versions.unchanged(stripe, before));
+        let before = versions.begin(stripe);
+        versions.lock([stripe]).release_unchanged();
+        assert!(versions.unchanged(stripe, before));
+    }
+
+    #[test]
+    fn a_locked_counter_is_odd_and_buckets_of_one_stripe_lock_once() {
+        let versions = Versions::new(8);
+        let (a, b) = (versions.stripe(1), versions.stripe(9));
+        assert_eq!(a, b);
+        let locked = versions.lock([a, b]);
+        assert_eq!(versions.try_begin(a), None);
+        drop(locked);
+        assert!(versions.try_begin(a).is_some());
+    }
+}
+
+#[cfg(all(test, guira_loom))]
+mod loom_tests {
+    use super::*;
+    use crate::atomic::AtomicU64;
+    use crate::words;
+    use loom::sync::Arc;
+
+    /// Two words that a writer always changes together; a reader that validates must see them equal.
+    #[test]
+    fn loom_a_validated_read_is_never_torn() {
+        loom::model(|| {
+            let state = Arc::new((Versions::new(1), AtomicU64::new(0), AtomicU64::new(0)));
+            let writer = state.clone();
+            let thread = loom::thread::spawn(move || {
+                let (versions, a, b) = &*writer;
+                let _locked = versions.lock([versions.stripe(0)]);
+                words::store(a, 1);
+                words::store(b, 1);
+            });
+            let (versions, a, b) = &*state;
+            let stripe = versions.stripe(0);
+            if let Some(version) = versions.try_begin(stripe) {
+                let seen = (words::load(a), words::load(b));
+                if versions.unchanged(stripe, version) {
+                    assert_eq!(seen.0, seen.1);
+                }
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    /// Two writers that lock the same two stripes in opposite order of argument.
+    #[test]
+    fn loom_writers_exclude_each_other_and_do_not_deadlock() {
+        loom::model(|| {
+            let state = Arc::new((Versions::new(2), AtomicU64::new(0)));
+            let other = state.clone();
+            let bump = |state: &(Versions, AtomicU64), first: u32, second: u32| {
+                let (versions, sum) = state;
+                let _locked = versions.lock([versions.stripe(first), versions.stripe(second)]);
+                words::store(sum, words::load(sum) + 1);
+            };
+            let thread = loom::thread::spawn(move || bump(&other, 1, 0));
+            bump(&state, 0, 1);
+            thread.join().unwrap();
+            assert_eq!(words::load(&state.1), 2);
+        });
+    }
+
+    /// Hazard 3: a chunk leaves the table under the lock, is filled again without it, and a reader that still
+    /// holds the old slot must not validate what it reads there.
+    #[test]
+    fn loom_a_chunk_filled_again_is_not_validated_through_the_old_slot() {
+        loom::model(|| {
+            let state = Arc::new((Versions::new(1), AtomicU64::new(7), AtomicU64::new(1)));
+            let writer = state.clone();
+            let thread = loom::thread::spawn(move || {
+                let (versions, slot, chunk) = &*writer;
+                let locked = versions.lock([versions.stripe(0)]);
+                words::store(slot, 0);
+                drop(locked);
+                // The filler's fence: see guira_slab's `item` module.
+                fence(Ordering::Release);
+                words::store(chunk, 2);
+            });
+            let (versions, slot, chunk) = &*state;
+            let stripe = versions.stripe(0);
+            if let Some(version) = versions.try_begin(stripe) {
+                if words::load(slot) == 7 {
+                    let seen = words::load(chunk);
+                    if versions.unchanged(stripe, version) {
+                        assert_eq!(seen, 1);
+                    }
+                }
+            }
+            thread.join().unwrap();
+        });
+    }
+}
