@@ -1,0 +1,64 @@
+//! How much memory may be committed, and how much is.
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+
+/// A ceiling that several allocators share. Whoever wants memory takes its part first and gives it back later.
+#[derive(Debug)]
+pub struct Budget {
+    limit: AtomicU64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes, none of them used.
+    pub fn new(limit: usize) -> Self {
+        Budget { limit: AtomicU64::new(limit as u64), used: AtomicU64::new(0) }
+    }
+
+    /// Takes `bytes`, if they are left.
+    #[must_use]
+    pub fn take(&self, bytes: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                let after = used + bytes as u64;
+                (after <= limit).then_some(after)
+            })
+            .is_ok()
+    }
+
+    /// Gives `bytes` back that were taken.
+    pub fn give(&self, bytes: usize) {
+        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The ceiling, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed) as usize
+    }
+
+    /// What is taken, in bytes.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed) as usize
+    }
+
+    /// What is left, in bytes.
+    pub fn left(&self) -> usize {
+        self.limit().saturating_sub(self.used())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Budget;
+
+    #[test]
+    fn a_budget_gives_no_more_than_it_has() {
+        let budget = Budget::new(10);
+        assert!(budget.take(7));
+        assert!(!budget.take(4));
+        assert!(budget.take(3));
+        budget.give(5);
+        assert_eq!((budget.used(), budget.left()), (5, 5));
+    }
+}

@@ -1,0 +1,235 @@
+//! One range of address space in which an engine keeps everything that lasts.
+
+use guira_sync::atomic::AtomicU64;
+use guira_sync::words::WORD;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::NonNull;
+
+/// A place in a [`Region`], in bytes from its start; always a multiple of 8. Place 0 belongs to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(u64);
+
+impl Offset {
+    /// The offset of the byte `bytes` from the start; rounded down to a multiple of 8.
+    #[inline(always)]
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Offset(bytes & !7)
+    }
+
+    /// Distance from the start, in bytes.
+    #[inline(always)]
+    pub const fn bytes(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Distance from the start, in units of 8 bytes.
+    #[inline(always)]
+    pub const fn units(self) -> u64 {
+        self.0 >> 3
+    }
+
+    /// The offset of unit `units`.
+    #[inline(always)]
+    pub const fn from_units(units: u64) -> Self {
+        Offset(units << 3)
+    }
+
+    /// The place `bytes` further on.
+    #[inline(always)]
+    #[must_use]
+    pub const fn plus(self, bytes: usize) -> Self {
+        Offset((self.0 + bytes as u64) & !7)
+    }
+}
+
+/// Whether the Region asks for huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// Ask; the system decides. Fewer TLB misses, memory committed in steps of 2 MiB.
+    Ask,
+    /// Do not ask: right for small caches, where a half-used huge page is a large part of the whole.
+    No,
+}
+
+/// A range of address space, reserved at once and committed by the system as it is touched.
+///
+/// It is never truncated or unmapped in part while it lives, so any offset below [`Region::reserved`] can be
+/// read at any time; memory that was given back reads as zero.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    reserved: usize,
+}
+
+// SAFETY: the mapping belongs to the Region alone and is reached only through shared references to atomics, or
+// through `bytes`, whose caller answers for races.
+unsafe impl Send for Region {}
+// SAFETY: as above; nothing in it is tied to a thread.
+unsafe impl Sync for Region {}
+
+/// Alignment of a Region and of whatever should start on a huge page.
+const HUGE: usize = 2 << 20;
+
+impl Region {
+    /// Reserves `bytes` (rounded up to 2 MiB) of zeroed anonymous memory. Nothing is committed until touched.
+    ///
+    /// # Errors
+    /// What `mmap` says, usually that the address space or overcommit limit is exhausted.
+    pub fn anonymous(bytes: usize, huge: HugePages) -> io::Result<Self> {
+        let reserved = bytes.next_multiple_of(HUGE).max(HUGE);
+        let raw = reserved + HUGE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), raw, prot, flags) }?;
+        let address = start as usize;
+        let aligned = address.next_multiple_of(HUGE);
+        let head = aligned - address;
+        if head > 0 {
+            // SAFETY: the first `head` bytes of the mapping just made, of which no reference exists.
+            unsafe { munmap(start, head) }?;
+        }
+        let tail = HUGE - head;
+        if tail > 0 {
+            // SAFETY: the last `tail` bytes of the mapping just made, of which no reference exists.
+            unsafe { munmap((aligned + reserved) as *mut c_void, tail) }?;
+        }
+        let base = NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))?;
+        let region = Region { base, reserved };
+        if huge == HugePages::Ask {
+            // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
+            let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
+        }
+        Ok(region)
+    }
+
+    /// How many bytes are reserved.
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// The word at `at`.
+    ///
+    /// # Panics
+    /// If `at` lies outside the Region.
+    #[inline(always)]
+    pub fn word(&self, at: Offset) -> &AtomicU64 {
+        assert!(at.bytes() + WORD <= self.reserved);
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at.bytes()) };
+        // SAFETY: inside the mapping, aligned (offsets are multiples of 8), and valid as long as `self`. All
+        // access to Region memory is atomic, but for `bytes`, whose contract excludes writers.
+        unsafe { first.cast().as_ref() }
+    }
+
+    /// `count` words from `at` on, or `None` if they do not all lie in the Region: `at` may come from a racy read.
+    #[inline(always)]
+    pub fn words(&self, at: Offset, count: usize) -> Option<&[AtomicU64]> {
+        let end = at.bytes().checked_add(count * WORD)?;
+        if end > self.reserved {
+            return None;
+        }
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at.bytes()) };
+        // SAFETY: as for `word`, for `count` words, all inside the mapping.
+        Some(unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), count) })
+    }
+
+    /// The eight words of the cache line at `at`, which must be a multiple of 64.
+    ///
+    /// # Panics
+    /// If the line does not lie in the Region.
+    #[inline(always)]
+    pub fn line(&self, at: usize) -> &[AtomicU64; 8] {
+        assert!(at + 64 <= self.reserved && at.is_multiple_of(8));
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at) };
+        // SAFETY: as for `word`, for 8 words, all inside the mapping.
+        unsafe { first.cast().as_ref() }
+    }
+
+    /// Asks the processor to fetch the cache line that holds byte `at`. Any `at` is allowed.
+    #[inline(always)]
+    pub fn prefetch(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let address = self.base.as_ptr().wrapping_add(at);
+            // SAFETY: a prefetch of any address is a hint and never faults.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
+    /// `length` bytes from `at` on, as plain memory.
+    ///
+    /// # Safety
+    /// Nobody stores to these bytes while the slice lives.
+    ///
+    /// # Panics
+    /// If they do not all lie in the Region.
+    pub unsafe fn bytes(&self, at: Offset, length: usize) -> &[u8] {
+        assert!(at.bytes() + length <= self.reserved);
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at.bytes()) };
+        // SAFETY: inside the mapping; the caller excludes writers.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
+    }
+
+    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096.
+    ///
+    /// # Errors
+    /// What `madvise` says.
+    ///
+    /// # Panics
+    /// If the range does not lie in the Region.
+    pub fn discard(&self, at: usize, length: usize) -> io::Result<()> {
+        assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at) };
+        // SAFETY: our own mapping; its words are atomics, to which the system's zeroes look like one more writer.
+        unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxDontNeed) }?;
+        Ok(())
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, which nobody can reach any more. An error would leave it mapped: a leak.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_sync::words;
+
+    #[test]
+    fn memory_is_zero_at_first_keeps_what_is_stored_and_is_zero_after_discard() {
+        let region = Region::anonymous(3 << 20, HugePages::No).unwrap();
+        assert_eq!(region.reserved(), 4 << 20);
+        let at = Offset::from_bytes(8192);
+        assert_eq!(words::load(region.word(at)), 0);
+        words::store(region.word(at), 7);
+        assert_eq!(words::load(region.word(at)), 7);
+        region.discard(8192, 4096).unwrap();
+        assert_eq!(words::load(region.word(at)), 0);
+    }
+
+    #[test]
+    fn an_offset_outside_is_refused_where_it_may_come_from_a_race() {
+        let region = Region::anonymous(1, HugePages::No).unwrap();
+        assert!(region.words(Offset::from_bytes((2 << 20) - 8), 1).is_some());
+        assert!(region.words(Offset::from_bytes((2 << 20) - 8), 2).is_none());
+        assert!(region.words(Offset::from_units((1 << 40) - 1), 1).is_none());
+    }
+
+    #[test]
+    fn a_terabyte_can_be_reserved_at_once() {
+        assert!(Region::anonymous(1 << 40, HugePages::Ask).is_ok());
+    }
+}

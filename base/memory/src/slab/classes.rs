@@ -1,0 +1,201 @@
+//! The sizes that chunks come in.
+
+use super::page::PAGE_BYTES;
+use guira_sync::words::WORD;
+
+/// The largest number of classes.
+pub const MAX_CLASSES: usize = 255;
+
+/// A slab class, by its place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u8);
+
+/// How a page of one class is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes in a chunk; a multiple of 8.
+    pub chunk: u32,
+    /// Chunks in a page.
+    pub chunks: u32,
+    /// Words in each of the two bitmaps.
+    pub bitmap_words: u32,
+    /// Where chunk 0 begins, in bytes from the start of the page.
+    pub first: u32,
+    /// `ceil(2^40 / chunk)`: division by multiplication.
+    reciprocal: u64,
+}
+
+const RECIPROCAL_SHIFT: u32 = 40;
+
+// The quotient is exact while the error of the reciprocal, less than 1, times the largest dividend stays below
+// 2^40 / chunk, for every chunk up to half a page.
+const _: () = assert!((PAGE_BYTES as u64) < (1 << RECIPROCAL_SHIFT) / (PAGE_BYTES as u64 / 2));
+
+impl Geometry {
+    fn new(chunk: usize) -> Self {
+        let fits = |chunks: usize| chunks.div_ceil(64) * 2 * WORD + chunks * chunk <= PAGE_BYTES;
+        let mut chunks = PAGE_BYTES / chunk;
+        while !fits(chunks) {
+            chunks -= 1;
+        }
+        let bitmap_words = chunks.div_ceil(64);
+        Geometry {
+            chunk: chunk as u32,
+            chunks: chunks as u32,
+            bitmap_words: bitmap_words as u32,
+            first: (bitmap_words * 2 * WORD) as u32,
+            reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil(chunk as u64),
+        }
+    }
+
+    /// The chunk that byte `in_page` of a page lies in. Bytes before chunk 0 or past the last chunk belong to no
+    /// chunk; for them the answer is some number, to be checked against `chunks`.
+    #[inline(always)]
+    pub fn chunk_at(&self, in_page: usize) -> u32 {
+        ((in_page.wrapping_sub(self.first as usize) as u64 & (PAGE_BYTES as u64 * 2 - 1))
+            .wrapping_mul(self.reciprocal)
+            >> RECIPROCAL_SHIFT) as u32
+    }
+
+    /// Where chunk `index` begins, in bytes from the start of the page.
+    #[inline(always)]
+    pub fn start_of(&self, index: u32) -> usize {
+        self.first as usize + index as usize * self.chunk as usize
+    }
+}
+
+/// All classes of a cache.
+#[derive(Clone, Debug)]
+pub struct ClassTable {
+    geometries: Vec<Geometry>,
+    /// Class by `size.div_ceil(8)`, for sizes up to `SMALL`.
+    small: Vec<ClassId>,
+}
+
+const SMALL: usize = 1024;
+const SMALLEST_CHUNK: usize = 24;
+/// Up to here classes are 8 bytes apart: a byte saved matters most in small items.
+const FINE_UP_TO: usize = 256;
+
+impl ClassTable {
+    /// Chunks from 24 bytes to half a page: 8 bytes apart at first, then growing by `factor` (1.01 or more),
+    /// each as large as it can be with the same number of them in a page.
+    pub fn new(factor: f64) -> Self {
+        let factor = factor.max(1.01);
+        let largest = Self::largest_chunk();
+        let mut sizes = Vec::new();
+        let mut size = SMALLEST_CHUNK;
+        while size < largest && sizes.len() < MAX_CLASSES - 1 {
+            sizes.push(Self::stretched(size).min(largest));
+            let step = if size < FINE_UP_TO {
+                size + 8
+            } else {
+                ((size as f64 * factor) as usize).next_multiple_of(8)
+            };
+            size = step.max(sizes.last().map_or(0, |last| last + 8));
+        }
+        if sizes.last() != Some(&largest) {
+            sizes.push(largest);
+        }
+        let geometries: Vec<Geometry> = sizes.into_iter().map(Geometry::new).collect();
+        let class_of = |size: usize| geometries.partition_point(|geometry| (geometry.chunk as usize) < size);
+        let small = (0..=SMALL / WORD).map(|words| ClassId(class_of(words * WORD) as u8)).collect();
+        ClassTable { geometries, small }
+    }
+
+    /// The largest multiple of 8 that fits as often in a page as `size` does.
+    fn stretched(size: usize) -> usize {
+        let count = Geometry::new(size).chunks;
+        let mut stretched = size;
+        while Geometry::new(stretched + 8).chunks == count {
+            stretched += 8;
+        }
+        stretched
+    }
+
+    /// Bytes in the largest chunk: two of them fill a page.
+    pub const fn largest_chunk() -> usize {
+        ((PAGE_BYTES - 2 * WORD) / 2) & !(WORD - 1)
+    }
+
+    /// The class whose chunks hold `size` bytes, or `None` if that is more than the largest chunk.
+    #[inline]
+    pub fn class_for(&self, size: usize) -> Option<ClassId> {
+        if let Some(class) = self.small.get(size.div_ceil(WORD)) {
+            return Some(*class);
+        }
+        let class = self.geometries.partition_point(|geometry| (geometry.chunk as usize) < size);
+        (class < self.geometries.len()).then_some(ClassId(class as u8))
+    }
+
+    /// The layout of a class.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    #[inline(always)]
+    pub fn geometry(&self, class: ClassId) -> &Geometry {
+        &self.geometries[usize::from(class.0)]
+    }
+
+    /// The layout of a class that was read without a lock.
+    #[inline(always)]
+    pub fn get(&self, class: ClassId) -> Option<&Geometry> {
+        self.geometries.get(usize::from(class.0))
+    }
+
+    /// How many classes there are.
+    #[allow(clippy::len_without_is_empty, reason = "there is always at least one")]
+    pub fn len(&self) -> usize {
+        self.geometries.len()
+    }
+
+    /// All classes, in ascending order of size.
+    pub fn ids(&self) -> impl Iterator<Item = ClassId> + use<> {
+        (0..self.geometries.len()).map(|class| ClassId(class as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_gets_the_smallest_chunk_that_holds_it() {
+        let table = ClassTable::new(1.08);
+        for size in 0..=ClassTable::largest_chunk() {
+            let class = table.class_for(size).unwrap();
+            assert!(table.geometry(class).chunk as usize >= size);
+            if class.0 > 0 {
+                assert!((table.geometry(ClassId(class.0 - 1)).chunk as usize) < size, "size {size}");
+            }
+        }
+        assert_eq!(table.class_for(ClassTable::largest_chunk() + 1), None);
+    }
+
+    #[test]
+    fn small_chunks_are_eight_bytes_apart_and_no_page_wastes_more_than_a_hundredth() {
+        let table = ClassTable::new(1.08);
+        for size in (24..=256).step_by(8) {
+            assert_eq!(table.geometry(table.class_for(size).unwrap()).chunk as usize, size);
+        }
+        for class in table.ids() {
+            let geometry = table.geometry(class);
+            let used = geometry.start_of(geometry.chunks);
+            assert!(used <= PAGE_BYTES && PAGE_BYTES - used <= PAGE_BYTES / 100, "{geometry:?}");
+        }
+        assert!(table.len() < 128, "{}", table.len());
+    }
+
+    #[test]
+    fn division_by_multiplication_is_exact() {
+        let table = ClassTable::new(1.08);
+        for class in table.ids() {
+            let geometry = table.geometry(class);
+            for index in 0..geometry.chunks {
+                let start = geometry.start_of(index);
+                assert_eq!(geometry.chunk_at(start), index);
+                assert_eq!(geometry.chunk_at(start + geometry.chunk as usize - 8), index);
+            }
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Pages in classes, chunks in pages.
+
+use super::classes::{ClassId, ClassTable, Geometry};
+use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
+use crate::budget::Budget;
+use crate::region::{Offset, Region};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::words::{self, WORD};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The slab allocator: a range of a Region divided into pages.
+#[derive(Debug)]
+pub struct SlabMemory {
+    region: Arc<Region>,
+    budget: Arc<Budget>,
+    classes: ClassTable,
+    descriptors: Offset,
+    pages: Offset,
+    page_count: u32,
+    /// LOCK: slab class. May be held while the pool's lock is taken; never while a version stripe is held.
+    states: Vec<Mutex<ClassState>>,
+    /// LOCK: page pool. Leaf.
+    pool: Mutex<Pool>,
+}
+
+#[derive(Debug, Default)]
+struct ClassState {
+    /// The pages that serve, in the order in which a hand goes around them.
+    pages: Vec<PageId>,
+    /// Those of them that have free chunks.
+    partial: Vec<PageId>,
+    /// Free chunks in serving pages.
+    free: u64,
+}
+
+#[derive(Debug)]
+struct Pool {
+    /// Pages that belonged to a class and are free again; still committed.
+    free: Vec<PageId>,
+    /// Pages that were never used.
+    fresh: std::ops::Range<u32>,
+}
+
+/// What became of a chunk that was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// It can be handed out again.
+    Free,
+    /// Its page is draining and still holds others.
+    Drained,
+    /// Its page is draining, and this was the last: the page is the caller's, to [`SlabMemory::release`].
+    LastOf(PageId),
+}
+
+/// How a class uses its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassUse {
+    /// Pages that serve.
+    pub pages: u64,
+    /// Chunks in them.
+    pub chunks: u64,
+    /// Chunks that were not handed out.
+    pub free: u64,
+}
+
+impl SlabMemory {
+    /// An allocator for the `page_count` pages that begin at `pages`, with descriptors (8 bytes a page) at
+    /// `descriptors`. Every page that is put to use is taken from `budget`.
+    pub fn new(
+        region: Arc<Region>,
+        budget: Arc<Budget>,
+        classes: ClassTable,
+        descriptors: Offset,
+        pages: Offset,
+        page_count: u32,
+    ) -> Self {
+        let states = classes.ids().map(|_| Mutex::new(ClassState::default())).collect();
+        let pool = Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count });
+        SlabMemory { region, budget, classes, descriptors, pages, page_count, states, pool }
+    }
+
+    /// The Region that the pages lie in.
+    #[inline(always)]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// The classes.
+    #[inline(always)]
+    pub fn classes(&self) -> &ClassTable {
+        &self.classes
+    }
+
+    #[inline(always)]
+    fn descriptor_word(&self, page: PageId) -> &AtomicU64 {
+        self.region.word(self.descriptors.plus(page.0 as usize * WORD))
+    }
+
+    #[inline(always)]
+    fn descriptor(&self, page: PageId) -> Descriptor {
+        // Relaxed: a reader that acts on an old descriptor is covered by quiescence, not by this load.
+        Descriptor(self.descriptor_word(page).load(Ordering::Relaxed))
+    }
+
+    fn set_descriptor(&self, page: PageId, descriptor: Descriptor) {
+        self.descriptor_word(page).store(descriptor.0, Ordering::Relaxed);
+    }
+
+    /// What page `page` is for.
+    pub fn state_of(&self, page: PageId) -> PageState {
+        self.descriptor(page).state()
+    }
+
+    /// Where `page` begins.
+    #[inline(always)]
+    pub fn start_of(&self, page: PageId) -> Offset {
+        self.pages.plus(page.0 as usize * PAGE_BYTES)
+    }
+
+    /// The page and chunk at `at`, if it is the beginning of a chunk of a page that belongs to a class. `at` may come
+    /// from a racy read.
+    #[inline(always)]
+    pub fn locate(&self, at: Offset) -> Option<(PageId, &Geometry, u32)> {
+        let from_pages = at.bytes().checked_sub(self.pages.bytes())?;
+        let page = PageId(u32::try_from(from_pages / PAGE_BYTES).ok()?);
+        if page.0 >= self.page_count {
+            return None;
+        }
+        let geometry = self.classes.get(self.descriptor(page).class()?)?;
+        let chunk = geometry.chunk_at(from_pages % PAGE_BYTES);
+        (chunk < geometry.chunks).then_some((page, geometry, chunk))
+    }
+
+    /// The class of the chunk at `at`.
+    #[inline(always)]
+    pub fn class_at(&self, at: Offset) -> Option<ClassId> {
+        let page = at.bytes().checked_sub(self.pages.bytes())? / PAGE_BYTES;
+        if page >= self.page_count as usize {
+            return None;
+        }
+        self.descriptor(PageId(page as u32)).class()
+    }
+
+    /// The word of the recency bitmap of `page` with bits `word * 64 ..`.
+    #[inline(always)]
+    pub fn recent(&self, page: PageId, word: u32) -> &AtomicU64 {
+        self.region.word(self.start_of(page).plus(word as usize * WORD))
+    }
+
+    /// The word of the occupied bitmap of `page` with bits `word * 64 ..`. Stored under the lock of the class.
+    #[inline(always)]
+    pub fn occupied(&self, page: PageId, geometry: &Geometry, word: u32) -> &AtomicU64 {
+        let index = (geometry.bitmap_words + word) as usize;
+        self.region.word(self.start_of(page).plus(index * WORD))
+    }
+
+    /// Sets the recency bit of the chunk at `at`, and writes only if it was not set.
+    #[inline(always)]
+    pub fn touch(&self, at: Offset) {
+        if let Some((page, _, chunk)) = self.locate(at) {
+            let word = self.recent(page, chunk / 64);
+            let bit = 1u64 << (chunk % 64);
+            // Relaxed: a hint, lost or late without harm.
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether the recency bit of the chunk at `at` is set.
+    pub fn is_recent(&self, at: Offset) -> bool {
+        self.locate(at).is_some_and(|(page, _, chunk)| {
+            self.recent(page, chunk / 64).load(Ordering::Relaxed) & (1u64 << (chunk % 64)) != 0
+        })
+    }
+
+    /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
+    pub fn lock(&self, class: ClassId) -> ClassGuard<'_> {
+        let state = self.states[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner);
+        ClassGuard { memory: self, class, geometry: *self.classes.geometry(class), state }
+    }
+
+    fn lock_pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A page that belongs to no class, from the pool or from the budget.
+    fn acquire(&self) -> Option<PageId> {
+        let mut pool = self.lock_pool();
+        if let Some(page) = pool.free.pop() {
+            return Some(page);
+        }
+        if pool.fresh.is_empty() || !self.budget.take(PAGE_BYTES) {
+            return None;
+        }
+        pool.fresh.next().map(PageId)
+    }
+
+    /// Puts a drained page back into the pool. Every reader has passed a quiescent point since it was drained.
+    pub fn release(&self, page: PageId) {
+        debug_assert!(matches!(self.state_of(page), PageState::Draining(_)));
+        self.set_descriptor(page, Descriptor::FREE);
+        self.lock_pool().free.push(page);
+    }
+
+    /// Pages in the pool that were in use before, and whether the budget has room for more.
+    pub fn pool_size(&self) -> usize {
+        self.lock_pool().free.len()
+    }
+
+    /// Pages that could still be put to use: those in the pool, and those the budget has room for.
+    pub fn pages_left(&self) -> usize {
+        let pool = self.lock_pool();
+        pool.free.len() + pool.fresh.len().min(self.budget.left() / PAGE_BYTES)
+    }
+
+    /// Pages that were ever put to use; those from 0 up to here may hold items.
+    pub fn pages_touched(&self) -> u32 {
+        self.lock_pool().fresh.start
+    }
+}
+
+/// A locked class.
+#[derive(Debug)]
+pub struct ClassGuard<'a> {
+    memory: &'a SlabMemory,
+    class: ClassId,
+    geometry: Geometry,
+    state: MutexGuard<'a, ClassState>,
+}
+
+impl ClassGuard<'_> {
+    /// The layout of the class's pages.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The pages that serve, in the order in which a hand goes around them.
+    pub fn pages(&self) -> &[PageId] {
+        &self.state.pages
+    }
+
+    /// How the class uses its memory.
+    pub fn usage(&self) -> ClassUse {
+        let pages = self.state.pages.len() as u64;
+        ClassUse { pages, chunks: pages * u64::from(self.geometry.chunks), free: self.state.free }
+    }
+
+    /// Adds a page to the class. False if there is none left.
+    pub fn grow(&mut self, stamp: u32) -> bool {
+        let Some(page) = self.memory.acquire() else {
+            return false;
+        };
+        for word in 0..self.geometry.bitmap_words {
+            self.memory.recent(page, word).store(0, Ordering::Relaxed);
+            words::store(self.memory.occupied(page, &self.geometry, word), 0);
+        }
+        self.memory.set_descriptor(page, Descriptor::serving(self.class, self.geometry.chunks, stamp));
+        self.state.pages.push(page);
+        self.state.partial.push(page);
+        self.state.free += u64::from(self.geometry.chunks);
+        true
+    }
+
+    /// Hands out up to `want` free chunks, appending them to `out`. Returns how many.
+    pub fn take(&mut self, want: usize, out: &mut Vec<Offset>) -> usize {
+        let mut taken = 0;
+        while taken < want {
+            let Some(&page) = self.state.partial.last() else {
+                break;
+            };
+            let got = self.take_from(page, want - taken, out);
+            debug_assert!(got > 0, "a partial page has free chunks");
+            taken += got;
+        }
+        self.state.free -= taken as u64;
+        taken
+    }
+
+    fn take_from(&mut self, page: PageId, want: usize, out: &mut Vec<Offset>) -> usize {
+        let start = self.memory.start_of(page);
+        let mut taken = 0;
+        for word in 0..self.geometry.bitmap_words {
+            let cell = self.memory.occupied(page, &self.geometry, word);
+            let mut bits = words::load(cell);
+            while taken < want {
+                let bit = (!bits).trailing_zeros();
+                let chunk = word * 64 + bit;
+                if bit == 64 || chunk >= self.geometry.chunks {
+                    break;
+                }
+                bits |= 1 << bit;
+                self.memory.recent(page, word).fetch_and(!(1 << bit), Ordering::Relaxed);
+                out.push(start.plus(self.geometry.start_of(chunk)));
+                taken += 1;
+            }
+            words::store(cell, bits);
+            if taken == want {
+                break;
+            }
+        }
+        let descriptor = self.memory.descriptor(page);
+        let free = descriptor.free() - taken as u32;
+        self.memory.set_descriptor(page, descriptor.with_free(free));
+        if free == 0 {
+            self.state.partial.pop();
+        }
+        taken
+    }
+
+    /// Takes a chunk of this class back.
+    ///
+    /// # Panics
+    /// If `at` is not the beginning of a chunk of this class that was handed out (in debug builds).
+    pub fn give(&mut self, at: Offset) -> Given {
+        let (page, geometry, chunk) = self.memory.locate(at).expect("a chunk that was handed out");
+        debug_assert_eq!(*geometry, self.geometry);
+        let cell = self.memory.occupied(page, &self.geometry, chunk / 64);
+        let bit = 1u64 << (chunk % 64);
+        let bits = words::load(cell);
+        debug_assert!(bits & bit != 0, "a chunk is given back once");
+        words::store(cell, bits & !bit);
+        let descriptor = self.memory.descriptor(page);
+        let free = descriptor.free() + 1;
+        self.memory.set_descriptor(page, descriptor.with_free(free));
+        if let PageState::Draining(_) = descriptor.state() {
+            return if free == self.geometry.chunks { Given::LastOf(page) } else { Given::Drained };
+        }
+        self.state.free += 1;
+        if free == 1 {
+            self.state.partial.push(page);
+        }
+        Given::Free
+    }
+
+    /// When `page` was last stamped.
+    pub fn stamp(&self, page: PageId) -> u32 {
+        self.memory.descriptor(page).stamp()
+    }
+
+    /// Stamps `page`.
+    pub fn set_stamp(&mut self, page: PageId, stamp: u32) {
+        let descriptor = self.memory.descriptor(page);
+        self.memory.set_descriptor(page, descriptor.with_stamp(stamp));
+    }
+
+    /// Takes the page at place `index` of [`ClassGuard::pages`] out of service: its chunks come back, and none is handed out.
+    /// `LastOf` if it is empty already.
+    pub fn drain(&mut self, index: usize) -> (PageId, Given) {
+        let page = self.state.pages.remove(index);
+        self.state.partial.retain(|other| *other != page);
+        let descriptor = self.memory.descriptor(page);
+        self.state.free -= u64::from(descriptor.free());
+        self.memory.set_descriptor(page, descriptor.draining());
+        let given =
+            if descriptor.free() == self.geometry.chunks { Given::LastOf(page) } else { Given::Drained };
+        (page, given)
+    }
+
+    /// The occupied chunks of `page`.
+    pub fn occupied_chunks(&self, page: PageId) -> Vec<Offset> {
+        let mut chunks = Vec::new();
+        let start = self.memory.start_of(page);
+        for word in 0..self.geometry.bitmap_words {
+            let mut bits = words::load(self.memory.occupied(page, &self.geometry, word));
+            while bits != 0 {
+                let chunk = word * 64 + bits.trailing_zeros();
+                chunks.push(start.plus(self.geometry.start_of(chunk)));
+                bits &= bits - 1;
+            }
+        }
+        chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::HugePages;
+    use std::collections::HashSet;
+
+    fn memory(pages: u32) -> SlabMemory {
+        let region = Arc::new(Region::anonymous((pages as usize + 1) * PAGE_BYTES, HugePages::No).unwrap());
+        let budget = Arc::new(Budget::new(pages as usize * PAGE_BYTES));
+        let start = Offset::from_bytes(PAGE_BYTES as u64);
+        SlabMemory::new(region, budget, ClassTable::new(1.08), Offset::from_bytes(64), start, pages)
+    }
+
+    #[test]
+    fn all_chunks_of_a_page_are_handed_out_once_and_come_back() {
+        let memory = memory(2);
+        let class = memory.classes().class_for(56).unwrap();
+        let mut guard = memory.lock(class);
+        assert!(guard.grow(0));
+        let total = guard.geometry().chunks as usize;
+        let mut out = Vec::new();
+        assert_eq!(guard.take(total + 5, &mut out), total);
+        assert_eq!(out.iter().collect::<HashSet<_>>().len(), total);
+        for at in &out {
+            let (_, geometry, chunk) = memory.locate(*at).unwrap();
+            assert_eq!(at.bytes() % PAGE_BYTES, geometry.start_of(chunk));
+        }
+        for at in out.drain(..) {
+            assert_eq!(guard.give(at), Given::Free);
+        }
+        assert_eq!(guard.usage().free, total as u64);
+        assert_eq!(guard.take(3, &mut out), 3);
+    }
+
+    #[test]
+    fn a_drained_page_goes_to_another_class() {
+        let memory = memory(1);
+        let small = memory.classes().class_for(24).unwrap();
+        let large = memory.classes().class_for(100_000).unwrap();
+        let mut out = Vec::new();
+        let mut guard = memory.lock(small);
+        assert!(guard.grow(0));
+        guard.take(2, &mut out);
+        assert!(!memory.lock(large).grow(0), "the budget is spent");
+        let (page, given) = guard.drain(0);
+        assert_eq!(given, Given::Drained);
+        assert_eq!(guard.take(1, &mut out), 0);
+        assert_eq!(guard.give(out[0]), Given::Drained);
+        assert_eq!(guard.give(out[1]), Given::LastOf(page));
+        memory.release(page);
+        assert!(memory.lock(large).grow(0));
+        assert_eq!(memory.state_of(page), PageState::Serving(large));
+    }
+
+    #[test]
+    fn the_recency_bit_is_set_on_touch_and_cleared_when_the_chunk_is_handed_out_again() {
+        let memory = memory(1);
+        let class = memory.classes().class_for(1000).unwrap();
+        let mut out = Vec::new();
+        let mut guard = memory.lock(class);
+        guard.grow(0);
+        guard.take(1, &mut out);
+        memory.touch(out[0]);
+        assert!(memory.is_recent(out[0]));
+        guard.give(out[0]);
+        guard.take(1, &mut out);
+        assert_eq!(out[0], out[1]);
+        assert!(!memory.is_recent(out[0]));
+    }
+}
