@@ -1,0 +1,25 @@
+//! What every engine offers, and every caller may rely on.
+//!
+//! An engine is used through [`Session`]s, one for each thread. A session reads ([`Session::read`]) without
+//! changing what is stored, and changes it only by [`Session::update`], one atomic read-modify-write of one key, in which all commands
+//! are expressed (guira-commands). Between batches its thread calls [`Session::quiesce`].
+//!
+//! **What a cache promises.** It may lose any item at any time, and counts it. It never answers with an older value than the last
+//! acknowledged one, never brings back a deleted, flushed or expired item, and never mixes two. Each key is
+//! linearised for itself; several reads are no snapshot.
+
+#![forbid(unsafe_code)]
+
+mod item;
+mod session;
+mod stats;
+pub mod suite;
+
+pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
+pub use session::{
+    Engine, Key, KeyHash, MissKind, Pace, Read, Refusal, Room, Session, Sink, ValueDraft, ValuePin, Want,
+};
+pub use stats::{ClassStats, EngineStats, OptionError};
+
+/// The longest key, in bytes.
+pub const KEY_MAX: usize = 250;

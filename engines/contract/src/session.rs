@@ -1,0 +1,216 @@
+//! Engines and their sessions.
+
+use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency};
+use crate::stats::EngineStats;
+use guira_sync::clock::Seconds;
+use std::fmt::Debug;
+
+/// The seeded hash of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyHash(pub u64);
+
+/// A key with its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    /// 1 to 250 bytes.
+    pub bytes: &'k [u8],
+    /// What [`Session::hash`] says of them.
+    pub hash: KeyHash,
+}
+
+/// Why nothing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissKind {
+    /// It was never there, was deleted, or was evicted.
+    Absent,
+    /// It was there and has expired.
+    Expired,
+    /// It was there and was flushed.
+    Flushed,
+}
+
+/// What a read came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The sink holds the item.
+    Hit,
+    /// There is none.
+    Miss(MissKind),
+}
+
+/// Why something cannot be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The item is larger than the largest that is allowed.
+    #[error("object too large for cache")]
+    TooLarge,
+    /// No memory could be found for it.
+    #[error("out of memory storing object")]
+    NoMemory,
+}
+
+/// What a sink wants of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The value.
+    Value,
+    /// Metadata only.
+    Meta,
+}
+
+/// Where a read puts what it finds.
+pub trait Sink {
+    /// How a long value is held while it is being sent.
+    type Pin: ValuePin;
+
+    /// What it wants of the value. A long one is pinned only if it is wanted.
+    fn wants(&self) -> Want;
+
+    /// An item was found. What is written now may have to be taken back: see [`Sink::undo`].
+    fn found<I: ItemView>(&mut self, item: &I);
+
+    /// The item last found was changed while it was read: what it left in the sink is worth nothing.
+    fn undo(&mut self);
+
+    /// Whether the read counts, asked after the item was found.
+    fn recency(&self) -> Recency;
+
+    /// An item with a long value was found, and the value is pinned. This is not taken back.
+    fn pinned(&mut self, meta: &Meta, pin: Self::Pin);
+}
+
+/// A long value that stays where it is until this is dropped.
+pub trait ValuePin: Debug + Send {
+    /// Length of the value, in bytes.
+    fn value_len(&self) -> usize;
+
+    /// Bytes of the value from `from` on: as many as lie next to each other, at least one if `from < value_len()`.
+    fn piece(&self, from: usize) -> &[u8];
+}
+
+/// Room for a long value that arrives in pieces.
+pub trait ValueDraft: Debug + Send {
+    /// Appends bytes to what has arrived.
+    ///
+    /// # Panics
+    /// If more arrives than there is room for.
+    fn append(&mut self, bytes: &[u8]);
+
+    /// How much has still to arrive.
+    fn missing(&self) -> usize;
+
+    /// How long the value will be.
+    fn value_len(&self) -> usize;
+}
+
+/// What a new item will take, so that memory can be found before anything is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Length of the value, in bytes.
+    pub value_len: usize,
+    /// The client's flags.
+    pub flags: u32,
+    /// When it expires.
+    pub expiry: Expiry,
+    /// Whether it is to have a cas unique, and which.
+    pub cas: Option<u64>,
+}
+
+impl Room {
+    /// The room that `item` takes with a value of `value_len` bytes.
+    pub fn of(item: &NewItem<'_>, value_len: usize) -> Self {
+        Room { value_len, flags: item.flags, expiry: item.expiry, cas: item.cas }
+    }
+}
+
+/// Whether a thread has anything better to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Requests are waiting: do only what other work waits for, and a little of the rest.
+    Busy,
+    /// Nothing else is to be done.
+    Idle,
+}
+
+/// One thread's access to an engine.
+pub trait Session {
+    /// A pinned value.
+    type Pin: ValuePin + 'static;
+    /// Room for a value that arrives in pieces.
+    type Draft: ValueDraft + 'static;
+
+    /// The hash of a key.
+    fn hash(&self, key: &[u8]) -> KeyHash;
+
+    /// First stage of prefetching: asks for the buckets of a key.
+    fn prefetch_buckets(&self, hash: KeyHash);
+
+    /// Second stage, some time after the first: asks for the item itself.
+    fn prefetch_item(&self, hash: KeyHash);
+
+    /// Reads a key.
+    fn read<S: Sink<Pin = Self::Pin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read;
+
+    /// One atomic read-modify-write of a key. `decide` sees the item, or none, and says what to do; it may be called
+    /// several times, the last call counts, and it must not call the engine. `room` tells what it will
+    /// probably store; `draft` is what [`crate::Value::Draft`] stands for, and is dropped if that is not the decision.
+    ///
+    /// # Errors
+    /// If memory is needed and not found, or the item would be too large; then nothing was changed.
+    fn update<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<Self::Draft>,
+        decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>;
+
+    /// Room for a value that is too long to be handed over in one piece: see [`Session::inline_max`].
+    ///
+    /// # Errors
+    /// If the item would be too large, or there is no memory.
+    fn draft(&mut self, key: &[u8], room: Room) -> Result<Self::Draft, Refusal>;
+
+    /// The longest value that [`crate::Value::Bytes`] may have.
+    fn inline_max(&self) -> usize;
+
+    /// Whether an item with this room may be stored at all.
+    fn fits(&self, key_len: usize, room: &Room) -> bool;
+
+    /// A cas unique that no item has yet.
+    fn next_cas(&mut self) -> u64;
+
+    /// The end of a batch: the thread holds nothing that it found.
+    fn quiesce(&mut self);
+
+    /// The thread is going to wait for input.
+    fn offline(&mut self);
+
+    /// The thread goes back to work.
+    fn online(&mut self);
+
+    /// Does up to `budget` small pieces of work that nobody waits for: growth, expiry, pages that change their class.
+    /// Returns how many were done; fewer than `budget` means that there is nothing more to do for now.
+    fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize;
+}
+
+/// An engine, shared by all threads.
+pub trait Engine: Send + Sync + 'static {
+    /// Its sessions.
+    type Session: Session + Send;
+
+    /// A session for one thread.
+    fn session(&self) -> Self::Session;
+
+    /// Makes all items that are stored now, and until `at`, disappear at `at` (at once, if that has passed).
+    fn flush(&self, now: Seconds, at: Seconds);
+
+    /// What it counts.
+    fn stats(&self) -> EngineStats;
+
+    /// Sets the counters back to zero, but for those that say what is stored now.
+    fn reset_stats(&self);
+}

@@ -1,0 +1,233 @@
+//! One behaviour after another, single-threaded.
+
+use super::sink::{store, value_of};
+use crate::item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Recency, Value};
+use crate::session::{Engine, Key, Pace, Refusal, Room, Session};
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+
+fn key<'k, S: Session>(session: &S, bytes: &'k [u8]) -> Key<'k> {
+    Key { bytes, hash: session.hash(bytes) }
+}
+
+/// Runs all of them on engines of their own.
+pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
+    let cases: [fn(E); 11] = [
+        what_is_stored_is_read_until_it_is_replaced_or_removed,
+        values_of_every_length_come_back,
+        an_expired_item_is_gone_on_the_second,
+        a_flush_takes_what_was_stored_before_and_nothing_after,
+        a_delayed_flush_takes_effect_on_the_second,
+        many_flushes_never_bring_anything_back,
+        an_amendment_changes_metadata_and_keeps_the_value,
+        a_joined_value_surrounds_the_old_one,
+        a_full_cache_evicts_and_counts,
+        other_sizes_are_stored_after_the_cache_is_full,
+        what_is_too_large_is_refused_and_changes_nothing,
+    ];
+    for case in cases {
+        case(open(16 << 20));
+    }
+}
+
+fn what_is_stored_is_read_until_it_is_replaced_or_removed<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    assert_eq!(value_of(&mut session, b"k", NOW), None);
+    store(&mut session, b"k", b"one", 7, Expiry::Never, NOW).unwrap();
+    let item = value_of(&mut session, b"k", NOW).unwrap();
+    assert_eq!((item.value.as_slice(), item.meta.flags), (b"one".as_slice(), 7));
+    assert!(!item.meta.state.has(ItemState::FETCHED), "metadata is told as before the read");
+    assert!(value_of(&mut session, b"k", NOW).unwrap().meta.state.has(ItemState::FETCHED));
+    store(&mut session, b"k", b"another", 0, Expiry::Never, NOW).unwrap();
+    assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"another");
+    assert_eq!(engine.stats().items, 1);
+    let k = key(&session, b"k");
+    session.update(k, NOW, None, None, |_| Decision::Remove).unwrap();
+    assert_eq!(value_of(&mut session, b"k", NOW), None);
+    assert_eq!((engine.stats().items, engine.stats().bytes), (0, 0));
+}
+
+fn values_of_every_length_come_back<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    let lengths =
+        (0..70).chain([255, 256, 257, 1000, 16_383, 16_384, 16_385, 100_000, 131_000, 131_200, 262_144]);
+    for length in lengths.chain([300_001, 1_048_000]) {
+        let value: Vec<u8> = (0..length).map(|i| (i * 31 + length) as u8).collect();
+        let name = format!("length-{length}");
+        store(&mut session, name.as_bytes(), &value, length as u32, Expiry::Never, NOW).unwrap();
+        let item = value_of(&mut session, name.as_bytes(), NOW).unwrap();
+        assert_eq!((item.value.len(), item.meta.value_len, item.meta.flags), (length, length, length as u32));
+        assert!(item.value == value, "length {length}");
+        session.quiesce();
+    }
+}
+
+fn an_expired_item_is_gone_on_the_second<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    store(&mut session, b"k", b"v", 0, Expiry::At(Seconds(1005)), NOW).unwrap();
+    assert!(value_of(&mut session, b"k", Seconds(1004)).is_some());
+    assert!(value_of(&mut session, b"k", Seconds(1005)).is_none());
+    assert_eq!(engine.stats().items, 0, "it was removed when it was met");
+    store(&mut session, b"k", b"v", 0, Expiry::At(Seconds(1005)), NOW).unwrap();
+    let k = key(&session, b"k");
+    let mut seen = true;
+    let look = |item: Option<&dyn ItemView>| {
+        seen = item.is_some();
+        Decision::Keep
+    };
+    session.update(k, Seconds(1006), None, None, look).unwrap();
+    assert!(!seen, "an update does not see it either");
+    store(&mut session, b"old", b"v", 0, Expiry::At(Seconds(1010)), NOW).unwrap();
+    for _ in 0..100 {
+        session.maintain(Seconds(2000), Pace::Idle, 100);
+        session.quiesce();
+    }
+    assert_eq!(engine.stats().items, 0, "the crawler removes what nobody meets");
+}
+
+fn a_flush_takes_what_was_stored_before_and_nothing_after<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    store(&mut session, b"before", b"v", 0, Expiry::Never, NOW).unwrap();
+    engine.flush(NOW, NOW);
+    assert!(value_of(&mut session, b"before", NOW).is_none());
+    store(&mut session, b"after", b"v", 0, Expiry::Never, NOW).unwrap();
+    assert!(value_of(&mut session, b"after", NOW).is_some());
+}
+
+fn a_delayed_flush_takes_effect_on_the_second<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    engine.flush(NOW, Seconds(1010));
+    store(&mut session, b"k", b"v", 0, Expiry::Never, Seconds(1009)).unwrap();
+    assert!(value_of(&mut session, b"k", Seconds(1009)).is_some());
+    assert!(value_of(&mut session, b"k", Seconds(1010)).is_none());
+    store(&mut session, b"k", b"v", 0, Expiry::Never, Seconds(1010)).unwrap();
+    assert!(value_of(&mut session, b"k", Seconds(2000)).is_some());
+}
+
+fn many_flushes_never_bring_anything_back<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    for round in 0..50 {
+        let name = format!("round-{round}");
+        store(&mut session, name.as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
+        engine.flush(NOW, NOW);
+        for earlier in 0..=round {
+            assert!(value_of(&mut session, format!("round-{earlier}").as_bytes(), NOW).is_none());
+        }
+        store(&mut session, b"kept until the next", b"v", 0, Expiry::Never, NOW).unwrap();
+        assert!(value_of(&mut session, b"kept until the next", NOW).is_some());
+        if round % 3 == 0 {
+            session.maintain(Seconds(NOW.0 + round), Pace::Idle, 1000);
+        }
+        session.quiesce();
+    }
+}
+
+fn an_amendment_changes_metadata_and_keeps_the_value<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    for length in [5usize, 20_000, 400_000] {
+        let value = vec![b'x'; length];
+        store(&mut session, b"k", &value, 9, Expiry::Never, NOW).unwrap();
+        let k = key(&session, b"k");
+        let change = || Amendment {
+            expiry: Some(Expiry::At(Seconds(5000))),
+            cas: Some(1234),
+            set: ItemState::STALE,
+            recency: Recency::Bump,
+            ..Amendment::default()
+        };
+        session.update(k, NOW, None, None, |_| Decision::Amend(change())).unwrap();
+        let item = value_of(&mut session, b"k", NOW).unwrap();
+        assert!(item.value == value, "length {length}");
+        assert_eq!((item.meta.flags, item.meta.expiry), (9, Expiry::At(Seconds(5000))));
+        assert_eq!(item.meta.cas, Some(1234));
+        assert!(item.meta.state.has(ItemState::STALE));
+        let clear = || Amendment {
+            clear: ItemState::STALE,
+            expiry: Some(Expiry::Never),
+            overwrite: (length == 5).then_some(Digits::of(123)),
+            ..Amendment::default()
+        };
+        session.update(k, NOW, None, None, |_| Decision::Amend(clear())).unwrap();
+        let item = value_of(&mut session, b"k", NOW).unwrap();
+        assert_eq!((item.meta.expiry, item.meta.state.has(ItemState::STALE)), (Expiry::Never, false));
+        assert_eq!(item.value == b"123  ", length == 5);
+        assert_eq!(engine.stats().items, 1);
+    }
+    let absent = key(&session, b"absent");
+    session.update(absent, NOW, None, None, |_| Decision::Amend(Amendment::default())).unwrap();
+    assert_eq!(engine.stats().items, 1);
+}
+
+fn a_joined_value_surrounds_the_old_one<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    store(&mut session, b"k", b"middle", 3, Expiry::Never, NOW).unwrap();
+    let k = key(&session, b"k");
+    let mut expected = b"middle".to_vec();
+    for length in [3, 300, 20_000, 200_000, 300_000] {
+        let (before, after) = (vec![b'<'; length], vec![b'>'; length / 2]);
+        let join = |item: Option<&dyn ItemView>| {
+            let flags = item.map_or(0, |item| item.flags());
+            let value = Value::Joined { before: &before, after: &after };
+            Decision::Put(NewItem { flags, expiry: Expiry::Never, cas: None, state: ItemState::NONE, value })
+        };
+        session.update(k, NOW, None, None, join).unwrap();
+        expected = [before.as_slice(), &expected, &after].concat();
+        let item = value_of(&mut session, b"k", NOW).unwrap();
+        assert!(item.value == expected && item.meta.flags == 3, "{length}");
+        session.quiesce();
+    }
+}
+
+fn a_full_cache_evicts_and_counts<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    let count = 400_000u32;
+    for i in 0..count {
+        store(&mut session, format!("key-{i:08}").as_bytes(), &[i as u8; 100], 0, Expiry::Never, NOW)
+            .unwrap();
+        if i % 32 == 0 {
+            session.maintain(NOW, Pace::Idle, 64);
+            session.quiesce();
+        }
+    }
+    let stats = engine.stats();
+    assert!(stats.items > 80_000 && stats.evictions > 0, "{stats:?}");
+    assert_eq!(stats.items + stats.evictions, u64::from(count));
+    assert!(stats.memory_used <= stats.memory_limit, "{stats:?}");
+    let newest = (count - 1000..count)
+        .filter(|i| value_of(&mut session, format!("key-{i:08}").as_bytes(), NOW).is_some());
+    assert!(newest.count() > 990, "the newest are there");
+}
+
+fn other_sizes_are_stored_after_the_cache_is_full<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    for i in 0..200_000 {
+        store(&mut session, format!("small-{i}").as_bytes(), &[1; 80], 0, Expiry::Never, NOW).unwrap();
+        if i % 32 == 0 {
+            session.maintain(NOW, Pace::Idle, 64);
+            session.quiesce();
+        }
+    }
+    for i in 0..4000 {
+        store(&mut session, format!("large-{i}").as_bytes(), &[2; 10_000], 0, Expiry::Never, NOW)
+            .unwrap_or_else(|refusal| panic!("item {i} of 10 kB was refused: {refusal}"));
+        if i % 32 == 0 {
+            session.maintain(NOW, Pace::Idle, 64);
+            session.quiesce();
+        }
+    }
+    let kept =
+        (3200..4000).filter(|i| value_of(&mut session, format!("large-{i}").as_bytes(), NOW).is_some());
+    assert!(kept.count() > 780, "memory has gone over to the new size");
+    store(&mut session, b"huge", &vec![3; 1_000_000], 0, Expiry::Never, NOW).unwrap();
+    assert!(value_of(&mut session, b"huge", NOW).is_some());
+}
+
+fn what_is_too_large_is_refused_and_changes_nothing<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    store(&mut session, b"k", b"v", 0, Expiry::Never, NOW).unwrap();
+    assert_eq!(store(&mut session, b"k", &vec![0; 1 << 20], 0, Expiry::Never, NOW), Err(Refusal::TooLarge));
+    let room = Room { value_len: 2 << 20, flags: 0, expiry: Expiry::Never, cas: None };
+    assert_eq!(session.draft(b"k", room).err(), Some(Refusal::TooLarge));
+    assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"v");
+}

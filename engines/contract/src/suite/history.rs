@@ -1,0 +1,119 @@
+//! Threads at work on a few keys, and each answer checked against what could legally have been read.
+//!
+//! Every key has one writer, which stores ever higher sequence numbers and removes the key now and then; everybody reads. A
+//! value names its key and its sequence number and is filled with bytes that follow from them, so that a torn value
+//! or one of another key shows. Before it writes, a writer announces the number; after the write was
+//! acknowledged it says so. A reader notes what was acknowledged before it began: it may read nothing older. What it reads must have been
+//! announced when it ended. Its own readings of one key never go back.
+
+use super::differential::Random;
+use super::sink::{store, value_of};
+use crate::item::{Decision, Expiry};
+use crate::session::{Engine, Key, Pace, Session};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct History {
+    /// Of all random choices.
+    pub seed: u64,
+    /// Threads; each owns its share of the keys.
+    pub threads: usize,
+    /// Keys.
+    pub keys: usize,
+    /// Operations of each thread.
+    pub operations: usize,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    announced: AtomicU64,
+    /// The number of the last write that was acknowledged; of a removal as well, which has a number of its own.
+    acknowledged: AtomicU64,
+}
+
+const NOW: Seconds = Seconds(1000);
+
+fn value(key: usize, sequence: u64, length: usize) -> Vec<u8> {
+    let mut value = Vec::with_capacity(length + 24);
+    value.extend_from_slice(&(key as u64).to_le_bytes());
+    value.extend_from_slice(&sequence.to_le_bytes());
+    value.extend_from_slice(&(length as u64).to_le_bytes());
+    value.extend((0..length).map(|i| (sequence as usize * 7 + key + i) as u8));
+    value
+}
+
+/// The sequence number that a value names, if it is whole.
+fn sequence_of(key: usize, found: &[u8]) -> Option<u64> {
+    let number = |at: usize| Some(u64::from_le_bytes(found.get(at..at + 8)?.try_into().ok()?));
+    let (sequence, length) = (number(8)?, number(16)?);
+    (found == value(key, sequence, length as usize)).then_some(sequence)
+}
+
+/// Runs the threads; panics if an answer was illegal. Returns how many reads hit.
+pub fn history<E: Engine>(engine: &E, plan: History) -> u64 {
+    let logs: Vec<Log> = (0..plan.keys).map(|_| Log::default()).collect();
+    std::thread::scope(|scope| {
+        let run = |thread| {
+            let (session, logs) = (engine.session(), &logs);
+            scope.spawn(move || work(session, logs, plan, thread))
+        };
+        let threads: Vec<_> = (0..plan.threads).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread saw an illegal answer")).sum()
+    })
+}
+
+fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize) -> u64 {
+    let mut random = Random::new(plan.seed * 1000 + thread as u64);
+    let mut last_read = vec![0; logs.len()];
+    let mut hits = 0;
+    for operation in 0..plan.operations {
+        let key = random.below(logs.len() as u64) as usize;
+        let name = format!("history-{key}");
+        let own = key % plan.threads == thread;
+        match random.below(10) {
+            0..3 if own => {
+                let long = random.below(50) == 0;
+                let length = random.below(if long { 30_000 } else { 120 }) as usize;
+                let log = &logs[key];
+                let sequence = log.announced.load(Ordering::SeqCst) + 1;
+                log.announced.store(sequence, Ordering::SeqCst);
+                store(&mut session, name.as_bytes(), &value(key, sequence, length), 0, Expiry::Never, NOW)
+                    .expect("there is memory");
+                log.acknowledged.store(sequence, Ordering::SeqCst);
+            }
+            3 if own => {
+                let log = &logs[key];
+                let sequence = log.announced.load(Ordering::SeqCst) + 1;
+                log.announced.store(sequence, Ordering::SeqCst);
+                let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
+                session.update(key, NOW, None, None, |_| Decision::Remove).expect("nothing is needed");
+                log.acknowledged.store(sequence, Ordering::SeqCst);
+            }
+            _ => hits += read(&mut session, &logs[key], key, &name, &mut last_read[key], plan.seed),
+        }
+        if operation % 32 == 0 {
+            session.maintain(NOW, Pace::Idle, 4);
+            session.quiesce();
+        }
+    }
+    hits
+}
+
+fn read<S: Session>(session: &mut S, log: &Log, key: usize, name: &str, last: &mut u64, seed: u64) -> u64 {
+    let acknowledged = log.acknowledged.load(Ordering::SeqCst);
+    let Some(item) = value_of(session, name.as_bytes(), NOW) else {
+        // A cache may lose anything, so that a miss is always legal; the engine's own tests know when it is not.
+        return 0;
+    };
+    let announced = log.announced.load(Ordering::SeqCst);
+    let Some(sequence) = sequence_of(key, &item.value) else {
+        panic!("seed {seed}: {name} holds a value that nobody stored: {} bytes", item.value.len());
+    };
+    assert!(sequence <= announced, "seed {seed}: {name}: {sequence} was read before it was stored");
+    assert!(sequence >= acknowledged, "seed {seed}: {name}: {sequence} was read after {acknowledged}");
+    assert!(sequence >= *last, "seed {seed}: {name}: {sequence} was read after {last} by the same thread");
+    *last = sequence;
+    1
+}

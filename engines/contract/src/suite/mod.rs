@@ -1,0 +1,25 @@
+//! The conformance suite of caches. Every engine runs it, from a test of its own:
+//! `guira_contract::suite::cache(|memory| MyEngine::open(memory))`.
+//!
+//! It panics with the seed and the step when something is wrong.
+
+mod behaviour;
+mod differential;
+mod history;
+mod sink;
+
+pub use behaviour::behaviour;
+pub use differential::differential;
+pub use history::{History, history};
+pub use sink::{Copied, CopySink, store, value_of};
+
+use crate::session::Engine;
+
+/// Runs everything: behaviour one by one, random operations against a plain map, and threads against a history.
+pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
+    behaviour(&open);
+    for seed in 1..=8 {
+        differential(&open(64 << 20), seed, 20_000);
+    }
+    history(&open(8 << 20), History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
+}

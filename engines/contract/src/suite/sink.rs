@@ -1,0 +1,107 @@
+//! A sink that copies what it is given, and short forms of the common operations.
+
+use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency, Value};
+use crate::session::{Key, Read, Refusal, Room, Session, Sink, ValueDraft, ValuePin, Want};
+use guira_sync::clock::Seconds;
+use std::marker::PhantomData;
+
+/// An item that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// A sink for one item.
+#[derive(Debug)]
+pub struct CopySink<P> {
+    /// What was found.
+    pub item: Option<Copied>,
+    /// How often it was taken back.
+    pub undone: usize,
+    pin: PhantomData<P>,
+}
+
+impl<P> Default for CopySink<P> {
+    fn default() -> Self {
+        CopySink { item: None, undone: 0, pin: PhantomData }
+    }
+}
+
+impl<P: ValuePin> Sink for CopySink<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    fn found<I: ItemView>(&mut self, item: &I) {
+        let mut value = vec![0; item.value_len()];
+        item.copy_value(0, &mut value);
+        self.item = Some(Copied { meta: item.meta(), value });
+    }
+
+    fn undo(&mut self) {
+        self.item = None;
+        self.undone += 1;
+    }
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, meta: &Meta, pin: P) {
+        let mut value = Vec::new();
+        while value.len() < pin.value_len() {
+            let piece = pin.piece(value.len());
+            assert!(!piece.is_empty(), "a piece has at least one byte");
+            value.extend_from_slice(piece);
+        }
+        self.item = Some(Copied { meta: *meta, value });
+    }
+}
+
+/// What is stored under `key`.
+pub fn value_of<S: Session>(session: &mut S, key: &[u8], now: Seconds) -> Option<Copied> {
+    let mut sink = CopySink::default();
+    let hash = session.hash(key);
+    session.prefetch_buckets(hash);
+    session.prefetch_item(hash);
+    match session.read(Key { bytes: key, hash }, now, &mut sink) {
+        Read::Hit => Some(sink.item.expect("a hit leaves something in the sink")),
+        Read::Miss(_) => {
+            assert_eq!(sink.item, None, "a miss leaves nothing in the sink");
+            None
+        }
+    }
+}
+
+/// Stores a value, in pieces if it is long.
+///
+/// # Errors
+/// As [`Session::update`] and [`Session::draft`].
+pub fn store<S: Session>(
+    session: &mut S,
+    key: &[u8],
+    value: &[u8],
+    flags: u32,
+    expiry: Expiry,
+    now: Seconds,
+) -> Result<(), Refusal> {
+    let hash = session.hash(key);
+    let key = Key { bytes: key, hash };
+    let mut new = NewItem { flags, expiry, cas: None, state: Default::default(), value: Value::Bytes(value) };
+    let room = Room::of(&new, value.len());
+    if value.len() <= session.inline_max() {
+        return session.update(key, now, Some(room), None, |_| Decision::Put(new));
+    }
+    let mut draft = session.draft(key.bytes, room)?;
+    for piece in value.chunks(10_007) {
+        draft.append(piece);
+    }
+    assert_eq!(draft.missing(), 0);
+    new.value = Value::Draft;
+    session.update(key, now, Some(room), Some(draft), |_| Decision::Put(new))
+}
