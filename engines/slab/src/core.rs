@@ -1,0 +1,275 @@
+//! What all sessions of an engine share.
+
+use crate::balance::Balance;
+use crate::index::{Cuckoo, SearchLimits, Table};
+use crate::item::{Header, Item};
+use crate::maintain::Upkeep;
+use crate::pins::Pins;
+use crate::policy::clock::Hand;
+use crate::session::SlabSession;
+use crate::stats::Registry;
+use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind};
+use guira_memory::slab::{ClassTable, PAGE_BYTES, SlabMemory};
+use guira_memory::{Budget, HugePages, MIB, Offset, Region};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
+use guira_sync::quiescence::Quiescence;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+/// How a slab engine is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct SlabOptions {
+    /// Bytes it may commit: items, their pages' metadata, and the index.
+    pub memory: usize,
+    /// The largest item, in bytes as memcached counts them (`-I`): its header of 48, cas of 8, key, flags and value with
+    /// line end.
+    pub max_item_size: usize,
+    /// Growth from one slab class to the next above 256 bytes.
+    pub factor: f64,
+    /// Version counters.
+    pub stripes: usize,
+    /// How far an insert searches for an empty slot.
+    pub search: SearchLimits,
+    /// How keys are hashed.
+    pub hashing: Hashing,
+}
+
+/// How keys are hashed.
+#[derive(Clone, Copy, Debug)]
+pub enum Hashing {
+    /// By rapidhash with this seed.
+    Seeded(u64),
+    /// By a function of the test's choice.
+    Fixed(fn(&[u8]) -> u64),
+}
+
+impl Default for SlabOptions {
+    fn default() -> Self {
+        SlabOptions {
+            memory: 64 * MIB,
+            max_item_size: MIB,
+            factor: 1.08,
+            stripes: guira_sync::version::DEFAULT_STRIPES,
+            search: SearchLimits::default(),
+            hashing: Hashing::Seeded(0),
+        }
+    }
+}
+
+/// Why an engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is too little memory to do anything with.
+    #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
+    TooSmall(usize),
+    /// The largest item does not leave room for others.
+    #[error("items of {item} bytes do not fit into half of {memory} bytes of memory")]
+    ItemTooLarge {
+        /// The largest item.
+        item: usize,
+        /// All memory.
+        memory: usize,
+    },
+    /// The system refused the address space.
+    #[error("cannot reserve {bytes} bytes of address space")]
+    Reserve {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The least memory, in bytes: a few pages.
+const MINIMUM: usize = 8 * PAGE_BYTES;
+
+/// The hand of a class.
+#[derive(Debug, Default)]
+pub(crate) struct ClassHand {
+    pub(crate) hand: Hand,
+    pub(crate) evicted: u64,
+}
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) region: Arc<Region>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) memory: SlabMemory,
+    pub(crate) index: Cuckoo,
+    pub(crate) pins: Pins,
+    pub(crate) quiescence: Arc<Quiescence>,
+    pub(crate) options: SlabOptions,
+    pub(crate) balance: Balance,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) registry: Registry,
+    /// LOCK: hands. Taken before the class's own lock.
+    pub(crate) hands: Vec<Mutex<ClassHand>>,
+    /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
+    pub(crate) flush: AtomicU64,
+    cas: AtomicU64,
+    secrets: RapidSecrets,
+}
+
+/// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
+const CAS_START: u64 = 100;
+
+/// Bytes kept free at the start of a Region.
+const HEAD: usize = 4096;
+
+/// Caches up to here do without huge pages: a half-used one would be too much of the whole.
+const SMALL_CACHE: usize = 64 * MIB;
+
+impl Core {
+    fn open(options: SlabOptions) -> Result<Self, OpenError> {
+        if options.memory < MINIMUM {
+            return Err(OpenError::TooSmall(options.memory));
+        }
+        if options.max_item_size > options.memory / 2 {
+            return Err(OpenError::ItemTooLarge { item: options.max_item_size, memory: options.memory });
+        }
+        // An index of the smallest items there can be takes less than a fifth of memory.
+        let buckets_max = (options.memory / 5 / 64).clamp(64, u32::MAX as usize) as u32;
+        let arena = Table::bytes(buckets_max).next_multiple_of(2 * MIB);
+        let pages = options.memory / PAGE_BYTES;
+        let descriptors = HEAD;
+        let arenas_at = (descriptors + pages * 8).next_multiple_of(2 * MIB);
+        let pages_at = arenas_at + 2 * arena;
+        let reserve = pages_at + pages * PAGE_BYTES;
+        let huge = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
+        let region = Region::anonymous(reserve, huge)
+            .map_err(|source| OpenError::Reserve { bytes: reserve, source })?;
+        let region = Arc::new(region);
+        let budget = Arc::new(Budget::new(options.memory));
+        let buckets = (options.memory / 4096).clamp(64, 32_768).min(buckets_max as usize) as u32;
+        let fixed = Table::bytes(buckets) + (pages * 8).next_multiple_of(4096);
+        if !budget.take(fixed) {
+            return Err(OpenError::TooSmall(options.memory));
+        }
+        let arenas = [arenas_at, arenas_at + arena];
+        let index =
+            Cuckoo::new(region.clone(), arenas, buckets_max, buckets, options.stripes, options.search);
+        let classes = ClassTable::new(options.factor);
+        let class_count = classes.len();
+        let memory = SlabMemory::new(
+            region.clone(),
+            budget.clone(),
+            classes,
+            Offset::from_bytes(descriptors as u64),
+            Offset::from_bytes(pages_at as u64),
+            pages as u32,
+        );
+        let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
+        Ok(Core {
+            region,
+            budget,
+            memory,
+            index,
+            pins: Pins::default(),
+            quiescence: Arc::new(Quiescence::default()),
+            options,
+            balance: Balance::new(class_count),
+            upkeep: Upkeep::default(),
+            registry: Registry::default(),
+            hands: (0..class_count).map(|_| Mutex::default()).collect(),
+            flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
+            cas: AtomicU64::new(CAS_START),
+            secrets: RapidSecrets::seed(seed),
+        })
+    }
+
+    /// The hash of a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        match self.options.hashing {
+            Hashing::Seeded(_) => KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &self.secrets)),
+            Hashing::Fixed(function) => KeyHash(function(key)),
+        }
+    }
+
+    /// A cas unique that no item has yet.
+    pub(crate) fn next_cas(&self) -> u64 {
+        // Relaxed: only that no number is given out twice matters.
+        self.cas.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether `item` is no longer there, and why.
+    #[inline(always)]
+    pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
+        if item.header.generation() != self.generation(now) {
+            return Some(MissKind::Flushed);
+        }
+        item.expiry().passed(now).then_some(MissKind::Expired)
+    }
+
+    /// The item at `at`, if there is one.
+    #[inline(always)]
+    pub(crate) fn item(&self, at: Offset, now: Seconds) -> Option<Item<'_>> {
+        Item::at(&self.region, at, now)
+    }
+
+    /// The hash of the key of the item at `at`, which may be changing.
+    pub(crate) fn hash_at(&self, at: Offset) -> Option<KeyHash> {
+        let item = self.item(at, Seconds(0))?;
+        let mut buffer = [0; 256];
+        Some(self.hash(item.key(&mut buffer)))
+    }
+
+    /// Bytes of an item as memcached counts them against `-I`.
+    pub(crate) fn counted_size(key_len: usize, flags: u32, value_len: usize) -> usize {
+        const HEADER: usize = 48;
+        const CAS: usize = 8;
+        HEADER + CAS + key_len + 1 + if flags == 0 { 0 } else { 4 } + value_len + 2
+    }
+
+    /// The class of the item at `item`, as shown to users: from 1.
+    pub(crate) fn class_number(&self, at: Offset) -> u8 {
+        self.memory.class_at(at).map_or(0, |class| class.0 + 1)
+    }
+
+    /// What an item counts for in `bytes`.
+    pub(crate) fn bytes_of(item: &Item<'_>) -> u64 {
+        (item.shape.size() - item.shape.value_len as usize + item.value_len()) as u64
+    }
+
+    /// A header for tests and for chunks that continue a chain.
+    pub(crate) const NO_ITEM: Header = Header(0);
+}
+
+/// A slab engine.
+#[derive(Clone, Debug)]
+pub struct SlabEngine {
+    core: Arc<Core>,
+}
+
+impl SlabEngine {
+    /// An empty engine.
+    ///
+    /// # Errors
+    /// If the options leave too little memory, or the system refuses the address space.
+    pub fn open(options: SlabOptions) -> Result<Self, OpenError> {
+        Ok(SlabEngine { core: Arc::new(Core::open(options)?) })
+    }
+}
+
+impl Engine for SlabEngine {
+    type Session = SlabSession;
+
+    fn session(&self) -> SlabSession {
+        SlabSession::new(self.core.clone())
+    }
+
+    fn flush(&self, now: Seconds, at: Seconds) {
+        self.core.schedule_flush(now, at);
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.core.stats()
+    }
+
+    fn reset_stats(&self) {
+        self.core.reset_stats();
+    }
+}

@@ -1,0 +1,201 @@
+//! Growing the table while it is in use.
+//!
+//! ```text
+//! Idle --begin--> Announced --everybody knows--> Moving --all moved--> Forgetting --all forgot, memory given back--> Idle
+//! ```
+//!
+//! - *Announced*: the layout names two tables, but a thread in the middle of a batch may still know of one only, and
+//!   insert into it. Nothing is moved before every thread has passed a quiescent point.
+//! - *Moving*: from now on nobody inserts into the old table. Its entries are moved bucket by bucket, each under the
+//!   counters of all four buckets of its key, so that a reader finds it in one table or the other.
+//! - *Forgetting*: the layout names the new table only. The memory of the old one is given back once nobody can
+//!   be reading it any more.
+//!
+//! There is no edge from Moving back to Idle: growth that has begun to move ends in the new table.
+
+use super::table::Table;
+use super::{Cuckoo, Layout, SLOTS, SlotAt};
+use guira_contract::KeyHash;
+use guira_memory::Offset;
+use guira_sync::atomic::Ordering;
+use guira_sync::quiescence::{Quiescence, Ticket};
+use std::sync::PoisonError;
+
+/// Where growth is. Kept behind a lock that is never waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Growth {
+    phase: Phase,
+    grown: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Phase {
+    #[default]
+    Idle,
+    Announced(Ticket),
+    Moving {
+        bucket: u32,
+    },
+    Forgetting {
+        ticket: Ticket,
+        old: Table,
+        discarded: usize,
+    },
+}
+
+/// What a step of growth came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GrowthStep {
+    /// There is nothing to do.
+    Idle,
+    /// Somebody else is at it, or has to pass a quiescent point first.
+    Waiting,
+    /// A bucket was moved.
+    Moved,
+    /// So many bytes of the old table were given back.
+    Discarded(usize),
+}
+
+/// Who knows the items that the entries stand for.
+pub(crate) trait Items {
+    /// The hash of the key of the item at `at`, or `None` if there is no item.
+    fn hash_of(&self, at: Offset) -> Option<KeyHash>;
+    /// There is no place for the item at `at` in the new table, and its entry is gone.
+    fn lost(&mut self, at: Offset);
+}
+
+/// Bytes of an old table that are given back in one step.
+const DISCARD_STEP: usize = 2 << 20;
+
+impl Cuckoo {
+    /// Times the table has grown.
+    pub(crate) fn growths(&self) -> u64 {
+        self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown
+    }
+
+    /// Begins to grow to `buckets` buckets. False if that is no more than there are, more than fit, or if the table is
+    /// growing already.
+    pub(crate) fn begin_growth(&self, buckets: u32, quiescence: &Quiescence) -> bool {
+        let Ok(mut growth) = self.growth.try_lock() else {
+            return false;
+        };
+        let layout = self.layout();
+        if !matches!(growth.phase, Phase::Idle) || buckets <= layout.buckets() || buckets > self.buckets_max {
+            return false;
+        }
+        self.next_buckets.store(buckets, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `Cuckoo::layout`: who sees two tables sees the size of the second.
+        self.layout.store(layout.0 | Layout::GROWING, Ordering::Release);
+        growth.phase = Phase::Announced(quiescence.ticket());
+        growth.grown += 1;
+        true
+    }
+
+    /// Whether growth could begin now.
+    pub(crate) fn can_grow(&self) -> bool {
+        self.growth.try_lock().is_ok_and(|growth| matches!(growth.phase, Phase::Idle))
+    }
+
+    /// Buckets of the current table, and the most there can be.
+    pub(crate) fn buckets(&self) -> (u32, u32) {
+        (self.layout().buckets(), self.buckets_max)
+    }
+
+    /// Does one step of growth: at most one bucket of entries, or 2 MiB of old memory.
+    pub(crate) fn grow_step(&self, quiescence: &Quiescence, items: &mut impl Items) -> GrowthStep {
+        let Ok(mut growth) = self.growth.try_lock() else {
+            return GrowthStep::Waiting;
+        };
+        match growth.phase {
+            Phase::Idle => GrowthStep::Idle,
+            Phase::Announced(ticket) if !quiescence.passed(ticket) => GrowthStep::Waiting,
+            Phase::Announced(_) => {
+                growth.phase = Phase::Moving { bucket: 0 };
+                GrowthStep::Moved
+            }
+            Phase::Moving { bucket } => {
+                let layout = self.layout();
+                let old = self.current(layout);
+                if bucket < old.buckets {
+                    self.move_bucket(old, bucket, items);
+                    growth.phase = Phase::Moving { bucket: bucket + 1 };
+                } else {
+                    let buckets = self.next_buckets.load(Ordering::Relaxed);
+                    let next = Layout::stable(
+                        buckets,
+                        1 - layout.arena(),
+                        layout.0.wrapping_add(Layout::GENERATION),
+                    );
+                    // Release: pairs with the Acquire in `Cuckoo::layout`: who sees the new layout sees the
+                    // new table filled.
+                    self.layout.store(next.0, Ordering::Release);
+                    growth.phase = Phase::Forgetting { ticket: quiescence.ticket(), old, discarded: 0 };
+                }
+                GrowthStep::Moved
+            }
+            Phase::Forgetting { ticket, .. } if !quiescence.passed(ticket) => GrowthStep::Waiting,
+            Phase::Forgetting { ticket, old, discarded } => {
+                let total = Table::bytes(old.buckets).next_multiple_of(4096);
+                let step = DISCARD_STEP.min(total - discarded);
+                // On failure the memory is not given back, but it must read as zero when the arena is used again.
+                if self.region.discard(old.base + discarded, step).is_err() {
+                    self.erase(old, discarded, step);
+                }
+                let discarded = discarded + step;
+                growth.phase = if discarded == total {
+                    Phase::Idle
+                } else {
+                    Phase::Forgetting { ticket, old, discarded }
+                };
+                GrowthStep::Discarded(step)
+            }
+        }
+    }
+
+    fn erase(&self, old: Table, from: usize, bytes: usize) {
+        for at in (old.base + from..old.base + from + bytes).step_by(8) {
+            guira_sync::words::store(self.region.word(Offset::from_bytes(at as u64)), 0);
+        }
+    }
+
+    fn move_bucket(&self, old: Table, bucket: u32, items: &mut impl Items) {
+        for slot in 0..SLOTS {
+            let at = SlotAt { table: old, bucket, slot };
+            while !self.move_entry(at, items) {}
+        }
+    }
+
+    /// Moves what `at` holds to the new table. False if it has to be tried again, because the entry changed meanwhile or because
+    /// room had to be made for it.
+    fn move_entry(&self, at: SlotAt, items: &mut impl Items) -> bool {
+        let words = at.table.bucket(&self.region, at.bucket);
+        let Some(entry) = words.entry(at.slot) else {
+            return true;
+        };
+        let Some(hash) = items.hash_of(entry.item) else {
+            return false;
+        };
+        let held = self.lock(hash);
+        // The hash was read without a lock: it counts only if the counters now held are those of this bucket, and the item is still
+        // the one it was read from.
+        let ours = held.place.first == at.bucket || held.place.second == at.bucket;
+        if !ours || words.entry(at.slot) != Some(entry) || items.hash_of(entry.item) != Some(hash) {
+            held.release_unchanged();
+            return false;
+        }
+        if held.insert(entry.item) {
+            held.remove(at);
+            return true;
+        }
+        held.release_unchanged();
+        if self.make_room(hash).is_none() {
+            let held = self.lock(hash);
+            if words.entry(at.slot) == Some(entry) && items.hash_of(entry.item) == Some(hash) {
+                held.remove(at);
+                drop(held);
+                items.lost(entry.item);
+            }
+        }
+        false
+    }
+}

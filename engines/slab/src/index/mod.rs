@@ -1,0 +1,405 @@
+//! Optimistic concurrent cuckoo hashing (MemC3, section 3).
+//!
+//! # Concurrency
+//! Every bucket is covered by a version counter ([`guira_sync::version`]). A reader takes the versions of its key's two
+//! buckets, searches them and whatever items their slots lead to, and believes what it saw if neither version has
+//! changed. A writer holds the counters of all buckets of the key it works on; nothing about a key, neither its
+//! slot nor its item, changes under anybody else.
+//!
+//! An insert into two full buckets first searches a *cuckoo path* without locks ([`path`]), then moves entries along it
+//! backwards, one at a time, each under the counters of the two buckets that it concerns. A path that is
+//! out of date when a step comes is given up and searched anew.
+//!
+//! # Growth
+//! While the table grows there are two tables ([`Layout::next`]), and a key's counters are those of its buckets in
+//! both. Readers look into the old one first; writers store into the new one only; a migrator moves the entries of the old table
+//! bucket by bucket. It starts when every thread knows of the new table, and the old one's memory is given
+//! back when every thread has forgotten it: see [`grow`].
+
+mod bucket;
+mod grow;
+mod path;
+mod table;
+
+pub use bucket::SLOTS;
+pub(crate) use bucket::{Bucket, Entry};
+pub(crate) use grow::{Growth, GrowthStep, Items};
+pub use path::SearchLimits;
+pub(crate) use table::Table;
+
+use guira_contract::KeyHash;
+use guira_memory::{Offset, Region};
+use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guira_sync::version::{Locked, Stripe, Version, Versions};
+use std::sync::{Arc, Mutex};
+use table::Place;
+
+/// The index of an engine.
+#[derive(Debug)]
+pub struct Cuckoo {
+    region: Arc<Region>,
+    versions: Versions,
+    /// Two ranges of the Region that tables lie in, turn by turn.
+    arenas: [usize; 2],
+    /// The most buckets that fit in an arena.
+    buckets_max: u32,
+    /// See [`Layout`].
+    layout: AtomicU64,
+    /// Buckets of the next table while the layout says that there is one.
+    next_buckets: AtomicU32,
+    limits: SearchLimits,
+    /// LOCK: growth. Held by one thread at a time while it does a step; never waited for.
+    growth: Mutex<Growth>,
+}
+
+/// Which tables there are, in one word:
+///
+/// ```text
+///  63        34   33        32      31        0
+/// | generation | growing | arena | buckets     |
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout(u64);
+
+impl Layout {
+    const ARENA: u64 = 1 << 32;
+    const GROWING: u64 = 1 << 33;
+    const GENERATION: u64 = 1 << 34;
+
+    #[inline(always)]
+    fn arena(self) -> usize {
+        usize::from(self.0 & Self::ARENA != 0)
+    }
+
+    #[inline(always)]
+    fn growing(self) -> bool {
+        self.0 & Self::GROWING != 0
+    }
+
+    #[inline(always)]
+    fn buckets(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn stable(buckets: u32, arena: usize, generation: u64) -> Self {
+        Layout(u64::from(buckets) | (arena as u64 * Self::ARENA) | (generation & !(Self::GENERATION - 1)))
+    }
+}
+
+/// Which slot of which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotAt {
+    pub(crate) table: Table,
+    pub(crate) bucket: u32,
+    pub(crate) slot: usize,
+}
+
+/// Who looks at the items that a search comes by.
+pub(crate) trait Visitor {
+    /// What it takes from the item that it looks for.
+    type Result;
+    /// Looks at the item at `at`, which may be any item with the tag, or no item any more.
+    fn visit(&mut self, at: Offset) -> Option<Self::Result>;
+    /// What was taken last is worth nothing.
+    fn undo(&mut self);
+}
+
+/// What an optimistic search came to.
+#[derive(Debug)]
+pub(crate) struct Found<R> {
+    /// What the visitor made of the item.
+    pub(crate) result: Option<R>,
+    /// How often it had to search again.
+    pub(crate) retries: u64,
+}
+
+/// The buckets of one key, locked.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    index: &'a Cuckoo,
+    locked: Locked<'a, 4>,
+    table: Table,
+    place: Place,
+    next: Option<(Table, Place)>,
+}
+
+impl Cuckoo {
+    /// An index in the two arenas at `arenas`, each with room for `buckets_max` buckets, that starts with `buckets`. The
+    /// first arena is zero, or holds a table of that size.
+    pub(crate) fn new(
+        region: Arc<Region>,
+        arenas: [usize; 2],
+        buckets_max: u32,
+        buckets: u32,
+        stripes: usize,
+        limits: SearchLimits,
+    ) -> Self {
+        Cuckoo {
+            region,
+            versions: Versions::new(stripes),
+            arenas,
+            buckets_max,
+            layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
+            next_buckets: AtomicU32::new(0),
+            limits,
+            growth: Mutex::new(Growth::default()),
+        }
+    }
+
+    #[inline(always)]
+    fn layout(&self) -> Layout {
+        // Acquire: pairs with the Release in `grow`: who knows of a table sees it empty, or filled.
+        Layout(self.layout.load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn current(&self, layout: Layout) -> Table {
+        Table { base: self.arenas[layout.arena()], buckets: layout.buckets() }
+    }
+
+    fn next(&self, layout: Layout) -> Option<Table> {
+        layout.growing().then(|| Table {
+            base: self.arenas[1 - layout.arena()],
+            buckets: self.next_buckets.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Slots in the table, or in the next one while it grows.
+    pub(crate) fn slots(&self) -> u64 {
+        let layout = self.layout();
+        let table = self.next(layout).unwrap_or(self.current(layout));
+        u64::from(table.buckets) * SLOTS as u64
+    }
+
+    /// Bytes of all tables.
+    pub(crate) fn bytes(&self) -> usize {
+        let layout = self.layout();
+        let next = self.next(layout).map_or(0, |table| Table::bytes(table.buckets));
+        Table::bytes(layout.buckets()) + next
+    }
+
+    /// Whether there are two tables.
+    pub(crate) fn is_growing(&self) -> bool {
+        self.layout().growing()
+    }
+
+    /// Asks for the buckets of a key.
+    #[inline(always)]
+    pub(crate) fn prefetch_buckets(&self, hash: KeyHash) {
+        let table = self.current(self.layout());
+        let place = table.place(hash);
+        self.region.prefetch(table.address(place.first));
+        self.region.prefetch(table.address(place.second));
+    }
+
+    /// The item that the first slot with the key's tag leads to: worth prefetching, and no more than that.
+    #[inline(always)]
+    pub(crate) fn guess(&self, hash: KeyHash) -> Option<Offset> {
+        let table = self.current(self.layout());
+        let place = table.place(hash);
+        for bucket in [place.first, place.second] {
+            let bucket = table.bucket(&self.region, bucket);
+            if let Some(slot) = bucket.with_tag(place.tag).first() {
+                return Some(bucket.item(slot));
+            }
+        }
+        None
+    }
+
+    /// Shows the visitor the items that a key may be, until it takes one. What it is shown may change under its eyes:
+    /// if it did, what it took is taken back and the search begins anew.
+    #[inline(always)]
+    pub(crate) fn search<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Found<V::Result> {
+        let mut retries = 0;
+        loop {
+            let layout = self.layout();
+            let table = self.current(layout);
+            let place = table.place(hash);
+            let seen = self.begin(place);
+            let result = self.scan(table, place, visitor);
+            Versions::validate();
+            let valid = self.same(seen) && self.layout.load(Ordering::Relaxed) == layout.0;
+            if valid && (result.is_some() || !layout.growing()) {
+                return Found { result, retries };
+            }
+            if valid && let Some(found) = self.search_both(layout, hash, visitor) {
+                return Found { result: found, retries };
+            }
+            if result.is_some() {
+                visitor.undo();
+            }
+            retries += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&self, place: Place) -> [(Stripe, Version); 2] {
+        let (a, b) = (self.versions.stripe(place.first), self.versions.stripe(place.second));
+        [(a, self.versions.begin(a)), (b, self.versions.begin(b))]
+    }
+
+    #[inline(always)]
+    fn same(&self, seen: [(Stripe, Version); 2]) -> bool {
+        self.versions.same(seen[0].0, seen[0].1) && self.versions.same(seen[1].0, seen[1].1)
+    }
+
+    #[inline(always)]
+    fn scan<V: Visitor>(&self, table: Table, place: Place, visitor: &mut V) -> Option<V::Result> {
+        for bucket in [place.first, place.second] {
+            let bucket = table.bucket(&self.region, bucket);
+            for slot in bucket.with_tag(place.tag) {
+                if let Some(result) = visitor.visit(bucket.item(slot)) {
+                    return Some(result);
+                }
+            }
+        }
+        None
+    }
+
+    /// A search of both tables at once, under the versions of all four buckets. `None` if it has to be repeated.
+    #[cold]
+    fn search_both<V: Visitor>(
+        &self,
+        layout: Layout,
+        hash: KeyHash,
+        visitor: &mut V,
+    ) -> Option<Option<V::Result>> {
+        let (old, new) = (self.current(layout), self.next(layout)?);
+        let (old_place, new_place) = (old.place(hash), new.place(hash));
+        let seen = [self.begin(old_place), self.begin(new_place)];
+        let mut result = self.scan(old, old_place, visitor);
+        if result.is_none() {
+            result = self.scan(new, new_place, visitor);
+        }
+        Versions::validate();
+        if self.same(seen[0]) && self.same(seen[1]) && self.layout.load(Ordering::Relaxed) == layout.0 {
+            return Some(result);
+        }
+        if result.is_some() {
+            visitor.undo();
+        }
+        None
+    }
+
+    /// Locks the buckets of a key, in both tables if there are two.
+    pub(crate) fn lock(&self, hash: KeyHash) -> Held<'_> {
+        loop {
+            let layout = self.layout();
+            let table = self.current(layout);
+            let place = table.place(hash);
+            let next = self.next(layout).map(|next| (next, next.place(hash)));
+            let (first, second) = (self.versions.stripe(place.first), self.versions.stripe(place.second));
+            let (third, fourth) = next.map_or((first, second), |(_, place)| {
+                (self.versions.stripe(place.first), self.versions.stripe(place.second))
+            });
+            let locked = self.versions.lock([first, second, third, fourth]);
+            if self.layout() == layout {
+                return Held { index: self, locked, table, place, next };
+            }
+            locked.release_unchanged();
+        }
+    }
+
+    /// Makes room for a key in one of its buckets by moving entries to their other buckets. Returns how many were moved, or `None`
+    /// if no path was found.
+    pub(crate) fn make_room(&self, hash: KeyHash) -> Option<u64> {
+        let layout = self.layout();
+        let table = self.next(layout).unwrap_or(self.current(layout));
+        let place = table.place(hash);
+        let path = path::search(&self.region, table, place, self.limits)?;
+        Some(path::execute(self, table, &path))
+    }
+}
+
+impl<'a> Held<'a> {
+    /// The slot whose item `is_it` recognises.
+    pub(crate) fn find(&self, mut is_it: impl FnMut(Offset) -> bool) -> Option<SlotAt> {
+        self.find_in(self.table, self.place, &mut is_it)
+            .or_else(|| self.next.and_then(|(table, place)| self.find_in(table, place, &mut is_it)))
+    }
+
+    fn find_in(&self, table: Table, place: Place, is_it: &mut impl FnMut(Offset) -> bool) -> Option<SlotAt> {
+        for bucket in [place.first, place.second] {
+            let words = table.bucket(&self.index.region, bucket);
+            for slot in words.with_tag(place.tag) {
+                if is_it(words.item(slot)) {
+                    return Some(SlotAt { table, bucket, slot });
+                }
+            }
+        }
+        None
+    }
+
+    fn bucket(&self, at: SlotAt) -> Bucket<'a> {
+        at.table.bucket(&self.index.region, at.bucket)
+    }
+
+    /// The table that new entries go to, and the key's place in it.
+    fn target(&self) -> (Table, Place) {
+        self.next.unwrap_or((self.table, self.place))
+    }
+
+    /// Replaces what `at` holds.
+    pub(crate) fn replace(&self, at: SlotAt, item: Offset) {
+        self.bucket(at).put(at.slot, Entry { tag: self.place.tag, item });
+    }
+
+    /// Empties `at`.
+    pub(crate) fn remove(&self, at: SlotAt) {
+        self.bucket(at).clear(at.slot);
+    }
+
+    /// Puts `item` into a free slot, of the emptier bucket. False if both are full.
+    pub(crate) fn insert(&self, item: Offset) -> bool {
+        let (table, place) = self.target();
+        let first = table.bucket(&self.index.region, place.first);
+        let second = table.bucket(&self.index.region, place.second);
+        let (free_first, free_second) = (first.free(), second.free());
+        let (bucket, free) = if free_second.count() > free_first.count() {
+            (second, free_second)
+        } else {
+            (first, free_first)
+        };
+        let Some(slot) = free.first() else {
+            return false;
+        };
+        bucket.put(slot, Entry { tag: place.tag, item });
+        true
+    }
+
+    /// Whether one of the buckets that new entries go to has a free slot.
+    pub(crate) fn has_room(&self) -> bool {
+        let (table, place) = self.target();
+        [place.first, place.second]
+            .into_iter()
+            .any(|bucket| table.bucket(&self.index.region, bucket).free().count() > 0)
+    }
+
+    /// What `at` holds.
+    pub(crate) fn item(&self, at: SlotAt) -> Offset {
+        self.bucket(at).item(at.slot)
+    }
+
+    /// All entries of the two buckets that new entries go to.
+    pub(crate) fn candidates(&self) -> Vec<(SlotAt, Entry)> {
+        let (table, place) = self.target();
+        let mut all = Vec::new();
+        for bucket in [place.first, place.second] {
+            let words = table.bucket(&self.index.region, bucket);
+            all.extend(
+                (0..SLOTS).filter_map(|slot| Some((SlotAt { table, bucket, slot }, words.entry(slot)?))),
+            );
+        }
+        all
+    }
+
+    /// The key's tag.
+    pub(crate) fn tag(&self) -> u8 {
+        self.place.tag
+    }
+
+    /// Unlocks without a new version: nothing was changed.
+    pub(crate) fn release_unchanged(self) {
+        self.locked.release_unchanged();
+    }
+}

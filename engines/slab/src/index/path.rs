@@ -1,0 +1,121 @@
+//! Cuckoo paths (MemC3, section 3.2.2): found without locks, breadth first, which finds the shortest of all paths at
+//! once where the paper follows two; then walked backwards.
+
+use super::bucket::{Entry, SLOTS};
+use super::table::{Place, Table};
+use super::{Cuckoo, SlotAt};
+use crate::hooks::{self, Window};
+use guira_memory::Region;
+
+/// How far an insert searches for an empty slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchLimits {
+    /// The longest path, in displacements.
+    pub depth: u32,
+    /// The most buckets to look at: the number of paths followed at once.
+    pub paths: u32,
+}
+
+impl Default for SearchLimits {
+    /// Measured: see docs/decisions/0003-cuckoo-index.md.
+    fn default() -> Self {
+        SearchLimits { depth: 4, paths: 256 }
+    }
+}
+
+/// An entry that moves to its other bucket.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    from: SlotAt,
+    entry: Entry,
+    to: u32,
+}
+
+/// The steps of a path, the last to be walked first.
+#[derive(Debug)]
+pub(super) struct Path {
+    steps: Vec<Step>,
+}
+
+/// A bucket that the search has reached.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    bucket: u32,
+    depth: u32,
+    /// The node it was reached from, and the slot whose entry would move here.
+    parent: u32,
+    slot: u8,
+}
+
+const ROOT: u32 = u32::MAX;
+
+/// Searches a path that frees a slot in one of the buckets of `place`.
+pub(super) fn search(region: &Region, table: Table, place: Place, limits: SearchLimits) -> Option<Path> {
+    let mut nodes = Vec::with_capacity(limits.paths as usize + 2 * SLOTS);
+    for bucket in [place.first, place.second] {
+        nodes.push(Node { bucket, depth: 0, parent: ROOT, slot: 0 });
+    }
+    let mut next = 0;
+    while let Some(&node) = nodes.get(next) {
+        let bucket = table.bucket(region, node.bucket);
+        if bucket.free().count() > 0 {
+            return trace(region, table, &nodes, next);
+        }
+        if node.depth < limits.depth && nodes.len() < limits.paths as usize {
+            for slot in 0..SLOTS {
+                if let Some(entry) = bucket.entry(slot) {
+                    let other = table.other(node.bucket, entry.tag);
+                    region.prefetch(table.address(other));
+                    let node =
+                        Node { bucket: other, depth: node.depth + 1, parent: next as u32, slot: slot as u8 };
+                    nodes.push(node);
+                }
+            }
+        }
+        next += 1;
+    }
+    None
+}
+
+/// The steps that lead to `nodes[last]`. None if an entry on the way is gone already.
+fn trace(region: &Region, table: Table, nodes: &[Node], last: usize) -> Option<Path> {
+    let mut steps = Vec::new();
+    let mut node = nodes[last];
+    while node.parent != ROOT {
+        let parent = nodes[node.parent as usize];
+        let from = SlotAt { table, bucket: parent.bucket, slot: usize::from(node.slot) };
+        let entry = table.bucket(region, parent.bucket).entry(from.slot)?;
+        if table.other(parent.bucket, entry.tag) != node.bucket {
+            return None;
+        }
+        steps.push(Step { from, entry, to: node.bucket });
+        node = parent;
+    }
+    Some(Path { steps })
+}
+
+/// Walks a path backwards, as far as it is still there. Returns the number of entries moved.
+pub(super) fn execute(index: &Cuckoo, table: Table, path: &Path) -> u64 {
+    let mut moved = 0;
+    for step in &path.steps {
+        let stripes = [index.versions.stripe(step.from.bucket), index.versions.stripe(step.to)];
+        let locked = index.versions.lock(stripes);
+        let (from, to) =
+            (table.bucket(&index.region, step.from.bucket), table.bucket(&index.region, step.to));
+        let free = to.free().first();
+        match free {
+            Some(slot) if from.entry(step.from.slot) == Some(step.entry) && step.from.bucket != step.to => {
+                from.clear(step.from.slot);
+                // A reader that looked now would find the entry in neither bucket (hazard 1).
+                hooks::pause(Window::Displacing);
+                to.put(slot, step.entry);
+                moved += 1;
+            }
+            _ => {
+                locked.release_unchanged();
+                break;
+            }
+        }
+    }
+    moved
+}

@@ -1,0 +1,490 @@
+//! How an item lies in its chunk.
+//!
+//! ```text
+//! | header 8 | cas 8 | chain 16 | expiry 4 | flags 4 | key | value |
+//!              -------- only what the item uses ---------
+//!
+//! header:  63        tombstone (kept free for remote markers)
+//!          62..60    flush generation
+//!          59..56    facts: binary key, token sent, stale, fetched
+//!          55..52    fields: chain, cas, expiry, flags
+//!          51..28    last access, in seconds of the coarse clock, modulo 2^24
+//!          27..8     length of the value's bytes in this chunk
+//!          7..0      length of the key
+//! ```
+//!
+//! memcached's header takes 48 bytes, and 56 with a cas unique; this one 8, and most items have no other field. The cas
+//! unique is added when somebody asks for it.
+//!
+//! A value of 256 bytes or more begins at a multiple of 8, so that it is copied by whole words.
+//!
+//! **Who may store what.** A chunk that no slot refers to belongs to the session that took it, and is filled by it alone; stale
+//! readers may still load from it. The words of a linked item are stored only by a holder of the version counters of the item's
+//! buckets, with one exception: a reader that has validated an item replaces the header by
+//! compare-and-swap to note the access. It fails if anything about the header has changed.
+
+use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta};
+use guira_memory::{Offset, Region};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
+use guira_sync::words::{self, WORD};
+
+/// The first word of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header(pub(crate) u64);
+
+/// Which optional fields an item has, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields(pub(crate) u8);
+
+impl Fields {
+    pub(crate) const FLAGS: Fields = Fields(1);
+    pub(crate) const EXPIRY: Fields = Fields(2);
+    pub(crate) const CAS: Fields = Fields(4);
+    pub(crate) const CHAIN: Fields = Fields(8);
+
+    #[inline(always)]
+    pub(crate) fn has(self, field: Fields) -> bool {
+        self.0 & field.0 != 0
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, field: Fields) -> Fields {
+        Fields(self.0 | field.0)
+    }
+}
+
+const VALUE_SHIFT: u32 = 8;
+const VALUE_BITS: u32 = 20;
+const ACCESS_SHIFT: u32 = 28;
+const ACCESS_BITS: u32 = 24;
+const ACCESS_MASK: u64 = (1 << ACCESS_BITS) - 1;
+const FIELDS_SHIFT: u32 = 52;
+const STATE_SHIFT: u32 = 56;
+const GENERATION_SHIFT: u32 = 60;
+
+/// Flush generations that items can tell apart.
+pub(crate) const GENERATIONS: u32 = 8;
+
+// The fields of the header lie next to each other and leave bit 63 free.
+const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT);
+const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == FIELDS_SHIFT);
+const _: () = assert!(GENERATION_SHIFT + GENERATIONS.ilog2() == 63);
+// A key's length fits one byte; 0 marks a chunk that continues a chain.
+const _: () = assert!(KEY_MAX <= u8::MAX as usize);
+
+impl Header {
+    pub(crate) fn new(shape: Shape, state: ItemState, generation: u32, now: Seconds) -> Self {
+        Header(
+            u64::from(shape.key_len)
+                | u64::from(shape.value_len) << VALUE_SHIFT
+                | u64::from(shape.fields.0) << FIELDS_SHIFT
+                | u64::from(state.0) << STATE_SHIFT
+                | u64::from(generation) << GENERATION_SHIFT,
+        )
+        .accessed(now)
+    }
+
+    #[inline(always)]
+    pub(crate) fn shape(self) -> Shape {
+        Shape {
+            key_len: self.0 as u8,
+            value_len: (self.0 >> VALUE_SHIFT) as u32 & ((1 << VALUE_BITS) - 1),
+            fields: Fields((self.0 >> FIELDS_SHIFT) as u8 & 15),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(self) -> ItemState {
+        ItemState((self.0 >> STATE_SHIFT) as u8 & 15)
+    }
+
+    #[inline(always)]
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> GENERATION_SHIFT) as u32 & (GENERATIONS - 1)
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn with_state(self, state: ItemState) -> Self {
+        Header(self.0 & !(15 << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn accessed(self, now: Seconds) -> Self {
+        Header(self.0 & !(ACCESS_MASK << ACCESS_SHIFT) | (u64::from(now.0) & ACCESS_MASK) << ACCESS_SHIFT)
+    }
+
+    /// The header after a read at `now`.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn read_at(self, now: Seconds) -> Self {
+        self.accessed(now).with_state(self.state().with(ItemState::FETCHED))
+    }
+
+    /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
+    pub(crate) fn last_access(self, now: Seconds) -> Seconds {
+        let stamp = (self.0 >> ACCESS_SHIFT & ACCESS_MASK) as u32;
+        let age = now.0.wrapping_sub(stamp) & ACCESS_MASK as u32;
+        Seconds(now.0.saturating_sub(age))
+    }
+}
+
+/// What decides where the parts of an item lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) key_len: u8,
+    /// Bytes of the value in this chunk.
+    pub(crate) value_len: u32,
+    pub(crate) fields: Fields,
+}
+
+/// Values from here on begin at a multiple of 8.
+const ALIGNED_FROM: u32 = 256;
+
+impl Shape {
+    #[inline(always)]
+    fn cas_at(self) -> usize {
+        WORD
+    }
+
+    #[inline(always)]
+    fn chain_at(self) -> usize {
+        WORD + if self.fields.has(Fields::CAS) { 8 } else { 0 }
+    }
+
+    #[inline(always)]
+    fn expiry_at(self) -> usize {
+        self.chain_at() + if self.fields.has(Fields::CHAIN) { 16 } else { 0 }
+    }
+
+    #[inline(always)]
+    fn flags_at(self) -> usize {
+        self.expiry_at() + if self.fields.has(Fields::EXPIRY) { 4 } else { 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn key_at(self) -> usize {
+        if self.fields.0 == 0 {
+            return WORD;
+        }
+        self.flags_at() + if self.fields.has(Fields::FLAGS) { 4 } else { 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn value_at(self) -> usize {
+        let end = self.key_at() + usize::from(self.key_len);
+        if self.value_len >= ALIGNED_FROM { end.next_multiple_of(WORD) } else { end }
+    }
+
+    /// Bytes from the start of the chunk to the end of the value.
+    #[inline(always)]
+    pub(crate) fn size(self) -> usize {
+        self.value_at() + self.value_len as usize
+    }
+}
+
+/// The chain of a long value: its length altogether, and the chunk after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub(crate) total: usize,
+    pub(crate) next: Offset,
+}
+
+/// An item in a chunk, found by a reader or held by a writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'a> {
+    pub(crate) at: Offset,
+    pub(crate) header: Header,
+    pub(crate) shape: Shape,
+    words: &'a [AtomicU64],
+    now: Seconds,
+    class: u8,
+}
+
+impl<'a> Item<'a> {
+    /// The item at `at`, as its header now describes it. `None` if that cannot be an item: a chunk that continues a
+    /// chain, or nonsense from a racy read.
+    #[inline(always)]
+    pub(crate) fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
+        let header = Header(words::load(region.words(at, 1)?.first()?));
+        let shape = header.shape();
+        if shape.key_len == 0 {
+            return None;
+        }
+        let words = region.words(at, shape.size().div_ceil(WORD))?;
+        Some(Item { at, header, shape, words, now, class: 0 })
+    }
+
+    /// The same, told its class.
+    pub(crate) fn of_class(self, class: u8) -> Self {
+        Item { class, ..self }
+    }
+
+    /// Whether the item's key is `key`.
+    #[inline(always)]
+    pub(crate) fn key_is(&self, key: &[u8]) -> bool {
+        usize::from(self.shape.key_len) == key.len() && words::equal(self.words, self.shape.key_at(), key)
+    }
+
+    /// Copies the key and returns it.
+    pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
+        let key = &mut buffer[..usize::from(self.shape.key_len)];
+        words::copy_out(self.words, self.shape.key_at(), key);
+        key
+    }
+
+    fn four_bytes(&self, at: usize) -> u32 {
+        (words::load(&self.words[at / WORD]) >> (at % WORD * 8)) as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn expiry(&self) -> Expiry {
+        if !self.shape.fields.has(Fields::EXPIRY) {
+            return Expiry::Never;
+        }
+        match self.four_bytes(self.shape.expiry_at()) {
+            NEVER => Expiry::Never,
+            at => Expiry::At(Seconds(at)),
+        }
+    }
+
+    pub(crate) fn chain(&self) -> Option<Chain> {
+        if !self.shape.fields.has(Fields::CHAIN) {
+            return None;
+        }
+        let at = self.shape.chain_at() / WORD;
+        let total = words::load(&self.words[at]) as usize;
+        Some(Chain { total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
+    }
+
+    /// Notes a read at `now`, unless the header already says so.
+    #[inline(always)]
+    pub(crate) fn note_read(&self, now: Seconds) {
+        let noted = self.header.read_at(now);
+        if noted != self.header {
+            // Relaxed: guards nothing. If the header has changed, the item has, or another reader noted its
+            // own access; either way there is nothing left to note.
+            let _ =
+                self.words[0].compare_exchange(self.header.0, noted.0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The words of the value in this chunk and where in them it begins, for writers.
+    pub(crate) fn value_words(&self) -> (&'a [AtomicU64], usize) {
+        (self.words, self.shape.value_at())
+    }
+
+    pub(crate) fn store_header(&self, header: Header) {
+        words::store(&self.words[0], header.0);
+    }
+
+    /// Overwrites the expiry. The item has the field, and its counters are held.
+    pub(crate) fn store_expiry(&self, expiry: Expiry) {
+        words::copy_in(self.words, self.shape.expiry_at(), &expiry_field(expiry).to_le_bytes());
+    }
+
+    /// Overwrites the cas unique. The item has the field, and its counters are held.
+    pub(crate) fn store_cas(&self, cas: u64) {
+        words::store(&self.words[self.shape.cas_at() / WORD], cas);
+    }
+}
+
+/// What the expiry field holds for an item that has the field and no longer expires.
+const NEVER: u32 = u32::MAX;
+
+fn expiry_field(expiry: Expiry) -> u32 {
+    match expiry {
+        Expiry::Never => NEVER,
+        Expiry::At(at) => at.0.min(NEVER - 1),
+    }
+}
+
+impl ItemView for Item<'_> {
+    #[inline(always)]
+    fn value_len(&self) -> usize {
+        match self.chain() {
+            None => self.shape.value_len as usize,
+            Some(chain) => chain.total,
+        }
+    }
+
+    #[inline(always)]
+    fn flags(&self) -> u32 {
+        if self.shape.fields.has(Fields::FLAGS) { self.four_bytes(self.shape.flags_at()) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn cas(&self) -> Option<u64> {
+        self.shape.fields.has(Fields::CAS).then(|| words::load(&self.words[self.shape.cas_at() / WORD]))
+    }
+
+    fn meta(&self) -> Meta {
+        Meta {
+            value_len: self.value_len(),
+            flags: self.flags(),
+            expiry: self.expiry(),
+            cas: self.cas(),
+            last_access: self.header.last_access(self.now),
+            state: self.header.state(),
+            size: self.shape.size() - self.shape.value_len as usize + self.value_len(),
+            class: self.class,
+        }
+    }
+
+    /// Of a chained item only what lies in its first chunk: the rest is read through a pin.
+    #[inline(always)]
+    fn copy_value(&self, from: usize, out: &mut [u8]) {
+        let length = (self.shape.value_len as usize).saturating_sub(from).min(out.len());
+        words::copy_out(self.words, self.shape.value_at() + from, &mut out[..length]);
+    }
+}
+
+/// Everything about a new item but its value's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blueprint<'k> {
+    pub(crate) key: &'k [u8],
+    pub(crate) flags: u32,
+    pub(crate) expiry: Expiry,
+    pub(crate) cas: Option<u64>,
+    pub(crate) state: ItemState,
+    pub(crate) generation: u32,
+    /// When it was last accessed: now, unless it takes the place of itself.
+    pub(crate) accessed: Seconds,
+}
+
+impl Blueprint<'_> {
+    /// The fields that an item with these properties needs.
+    pub(crate) fn fields(flags: u32, expiry: Expiry, cas: Option<u64>) -> Fields {
+        let mut fields = Fields::default();
+        if flags != 0 {
+            fields = fields.with(Fields::FLAGS);
+        }
+        if expiry != Expiry::Never {
+            fields = fields.with(Fields::EXPIRY);
+        }
+        if cas.is_some() {
+            fields = fields.with(Fields::CAS);
+        }
+        fields
+    }
+
+    /// Writes everything but the value into the chunk at `at`, which the caller owns. Returns the item, to whose
+    /// [`Item::value_words`] the value goes.
+    ///
+    /// # Panics
+    /// If the item does not lie in the Region.
+    pub(crate) fn write<'a>(
+        &self,
+        region: &'a Region,
+        at: Offset,
+        shape: Shape,
+        chain: Option<Chain>,
+        now: Seconds,
+    ) -> Item<'a> {
+        let words = region.words(at, shape.size().div_ceil(WORD)).expect("a chunk lies in the Region");
+        let header = Header::new(shape, self.state, self.generation, self.accessed);
+        words::store(&words[0], header.0);
+        if let Some(cas) = self.cas.filter(|_| shape.fields.has(Fields::CAS)) {
+            words::store(&words[shape.cas_at() / WORD], cas);
+        }
+        if let Some(chain) = chain {
+            words::store(&words[shape.chain_at() / WORD], chain.total as u64);
+            words::store(&words[shape.chain_at() / WORD + 1], chain.next.bytes() as u64);
+        }
+        if shape.fields.has(Fields::EXPIRY) {
+            words::copy_in(words, shape.expiry_at(), &expiry_field(self.expiry).to_le_bytes());
+        }
+        if shape.fields.has(Fields::FLAGS) {
+            words::copy_in(words, shape.flags_at(), &self.flags.to_le_bytes());
+        }
+        words::copy_in(words, shape.key_at(), self.key);
+        Item { at, header, shape, words, now, class: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_memory::HugePages;
+
+    #[test]
+    fn every_field_comes_back_for_every_choice_of_fields_and_length() {
+        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let at = Offset::from_bytes(4096);
+        for fields in 0..8u8 {
+            for (key_len, value_len) in [(1, 0), (16, 32), (250, 7), (3, 300), (8, 4096)] {
+                let key = vec![b'k'; key_len];
+                let blueprint = Blueprint {
+                    key: &key,
+                    flags: if fields & 1 != 0 { 0xdead_beef } else { 0 },
+                    expiry: if fields & 2 != 0 { Expiry::At(Seconds(77)) } else { Expiry::Never },
+                    cas: (fields & 4 != 0).then_some(u64::MAX - 1),
+                    state: ItemState::STALE,
+                    generation: 5,
+                    accessed: Seconds(1000),
+                };
+                let shape = Shape { key_len: key_len as u8, value_len, fields: Fields(fields) };
+                assert_eq!(shape.fields, Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas));
+                let written = blueprint.write(&region, at, shape, None, Seconds(1000));
+                let value: Vec<u8> = (0..value_len).map(|i| i as u8).collect();
+                let (words, start) = written.value_words();
+                words::copy_in(words, start, &value);
+
+                let item = Item::at(&region, at, Seconds(1010)).unwrap();
+                assert!(item.key_is(&key) && !item.key_is(b"x"));
+                let meta = item.meta();
+                assert_eq!(
+                    (meta.flags, meta.expiry, meta.cas),
+                    (blueprint.flags, blueprint.expiry, blueprint.cas)
+                );
+                assert_eq!((meta.last_access, meta.state), (Seconds(1000), ItemState::STALE));
+                assert_eq!(item.header.generation(), 5);
+                let mut out = vec![0; value_len as usize];
+                item.copy_value(0, &mut out);
+                assert_eq!(out, value);
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_of_16_and_32_bytes_takes_56_and_with_flags_and_expiry_64() {
+        let shape = Shape { key_len: 16, value_len: 32, fields: Fields(0) };
+        assert_eq!(shape.size(), 56);
+        assert_eq!(Shape { fields: Fields::FLAGS.with(Fields::EXPIRY), ..shape }.size(), 64);
+    }
+
+    #[test]
+    fn a_read_is_noted_once_and_not_in_an_item_that_has_changed() {
+        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let at = Offset::from_bytes(64);
+        let blueprint = |accessed| Blueprint {
+            key: b"k",
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            state: ItemState::NONE,
+            generation: 0,
+            accessed: Seconds(accessed),
+        };
+        let shape = Shape { key_len: 1, value_len: 3, fields: Fields(0) };
+        blueprint(5).write(&region, at, shape, None, Seconds(5));
+        let found = Item::at(&region, at, Seconds(9)).unwrap();
+        found.note_read(Seconds(9));
+        let after = Item::at(&region, at, Seconds(9)).unwrap();
+        assert_eq!(
+            (after.header.last_access(Seconds(9)), after.header.state()),
+            (Seconds(9), ItemState::FETCHED)
+        );
+        blueprint(6).write(&region, at, Shape { value_len: 4, ..shape }, None, Seconds(6));
+        found.note_read(Seconds(10));
+        assert_eq!(Item::at(&region, at, Seconds(10)).unwrap().header.last_access(Seconds(10)), Seconds(6));
+    }
+
+    #[test]
+    fn last_access_is_exact_across_the_wrap_of_its_24_bits() {
+        let header = Header(0).accessed(Seconds((1 << 24) - 3));
+        assert_eq!(header.last_access(Seconds((1 << 24) + 4)), Seconds((1 << 24) - 3));
+    }
+}

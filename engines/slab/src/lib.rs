@@ -1,0 +1,46 @@
+//! The slab engines: an index over items in slab classes, and a policy that says which item goes when memory is
+//! needed. With the cuckoo index and CLOCK this is MemC3 (Fan, Andersen, Kaminsky, NSDI 2013), Guira's default.
+//!
+//! # Concurrency
+//! Reads take no lock. A reader notes the version counters of its key's two buckets, looks at what lies there, copies
+//! the value out, and starts anew if a counter has moved ([`index`]). It stores nothing but a recency bit that changes and, in the item's
+//! header, the time of the access, by compare-and-swap. Writers hold the counters of their key's buckets, so that all operations on one key are in one
+//! order. Memory is found before a counter is taken.
+//!
+//! What an optimistic reader may still hold when a writer is done with it falls into three kinds. A *chunk* may be filled
+//! again at once: the reader's validation fails. A *page* that changes its class, and the memory of an *old table*,
+//! wait for a quiescent point of all sessions, since a reader's late store to a recency bit would land in
+//! somebody's data. A *long value* that is being sent is pinned ([`pins`]).
+//!
+//! # Eviction
+//! Each class has a CLOCK hand ([`policy::clock`]). A session that needs chunks turns it and takes several victims at
+//! once, so that their cache misses overlap ([`reclaim`]). Which class gives memory to which is decided by the age of the page under each hand, counted in
+//! bytes stored since the hand came by: pages go from the class whose hand is slowest to one whose hand turns
+//! more than twice as fast, which approximates one hand over all of memory ([`balance`]).
+//!
+//! # Expiration
+//! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
+
+mod balance;
+mod core;
+mod draft;
+pub mod hooks;
+pub mod index;
+mod item;
+mod maintain;
+mod pin;
+mod pins;
+pub mod policy;
+mod reclaim;
+mod session;
+mod stats;
+mod update;
+
+pub use crate::core::{Hashing, OpenError, SlabEngine, SlabOptions};
+pub use draft::SlabDraft;
+pub use index::SearchLimits;
+pub use pin::SlabPin;
+pub use session::SlabSession;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! What is done in slices between batches: the table grows, drained pages find a new class, the crawler removes
+//! what has expired, and flushes fall due.
+//!
+//! # Flushes
+//! Every item carries the flush generation in which it was stored, 3 bits. A flush begins a new generation, and every
+//! item of another is dead from that moment. A generation may be used again once no item of it is left, which the
+//! crawler finds out; if seven flushes come before it has, the eighth does the crawler's work itself.
+
+use crate::core::Core;
+use crate::index::{GrowthStep, Items, SLOTS};
+use crate::item::GENERATIONS;
+use crate::session::{INLINE_MAX, SlabSession};
+use crate::stats::{Count, SessionCounters};
+use crate::update::Unlinked;
+use guira_contract::{ItemView, KeyHash, Pace};
+use guira_memory::Offset;
+use guira_memory::slab::{PageId, PageState};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
+use guira_sync::quiescence::Ticket;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is going on in the background.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// How many drains have begun.
+    drains: AtomicU64,
+    /// LOCK: upkeep. Leaf, except that pages are released while it is held.
+    pages: Mutex<Pages>,
+    /// LOCK: crawler. Held for a slice of its work by one thread at a time, never waited for.
+    crawl: Mutex<Crawl>,
+    /// LOCK: flush. Before all others.
+    flush: Mutex<Dirty>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// Out of service, with chunks still to come back.
+    draining: Vec<PageId>,
+    /// Empty, until every session has passed a quiescent point.
+    retired: Vec<(PageId, Ticket)>,
+}
+
+/// Where the crawler is.
+#[derive(Debug, Default)]
+struct Crawl {
+    /// The next page, if it is on its way.
+    page: Option<u32>,
+    /// When it set out.
+    started: Seconds,
+    /// The flush generations that were dirty when it set out, and at which sweep.
+    dirty: u8,
+    sweep: u32,
+}
+
+/// Flush generations of which items may be left.
+#[derive(Debug, Default)]
+struct Dirty {
+    generations: u8,
+    /// Since when: the crawler sets out after this has passed.
+    since: Option<Ticket>,
+    /// How often a flush had to do the crawler's work: what a crawler finds out across such a sweep is void.
+    sweep: u32,
+}
+
+/// The crawler sets out this often, in seconds, and whenever there was a flush.
+const CRAWL_INTERVAL: u32 = 30;
+
+/// Under load the crawler gets a page once in so many rounds of upkeep.
+const BUSY_ROUNDS_A_PAGE: u32 = 256;
+
+/// The flush word: the generation of new items, and the second at which the next flush is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flush(pub(crate) u64);
+
+impl Flush {
+    /// Generation 0, and no flush due.
+    pub(crate) const NEVER: Flush = Flush((u32::MAX as u64) << 32);
+
+    #[inline(always)]
+    fn due(self) -> Seconds {
+        Seconds((self.0 >> 32) as u32)
+    }
+
+    #[inline(always)]
+    fn generation(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn new(generation: u32, due: Seconds) -> Self {
+        Flush(u64::from(due.0) << 32 | u64::from(generation))
+    }
+}
+
+impl Upkeep {
+    pub(crate) fn drains_begun(&self) -> u64 {
+        self.drains.load(Ordering::Relaxed)
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn drain_began(&self, page: PageId) {
+        self.pages().draining.push(page);
+        self.drains.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a page is on its way from one class to another.
+    pub(crate) fn is_draining(&self) -> bool {
+        let pages = self.pages();
+        !pages.draining.is_empty() || !pages.retired.is_empty()
+    }
+}
+
+impl Core {
+    /// The flush generation of items stored now, and of items that are alive.
+    #[inline(always)]
+    pub(crate) fn generation(&self, now: Seconds) -> u32 {
+        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
+        let flush = Flush(self.flush.load(Ordering::Relaxed));
+        if now >= flush.due() { self.fall_due(now) } else { flush.generation() }
+    }
+
+    #[cold]
+    fn fall_due(&self, now: Seconds) -> u32 {
+        let mut dirty = self.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
+        let flush = Flush(self.flush.load(Ordering::Relaxed));
+        if now >= flush.due() {
+            self.begin_generation(&mut dirty);
+        }
+        Flush(self.flush.load(Ordering::Relaxed)).generation()
+    }
+
+    /// Items that are stored now are dead from `at` on.
+    pub(crate) fn schedule_flush(&self, now: Seconds, at: Seconds) {
+        let mut dirty = self.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
+        if at <= now {
+            self.begin_generation(&mut dirty);
+        } else {
+            let generation = Flush(self.flush.load(Ordering::Relaxed)).generation();
+            self.flush.store(Flush::new(generation, at).0, Ordering::Relaxed);
+        }
+    }
+
+    fn begin_generation(&self, dirty: &mut Dirty) {
+        let old = Flush(self.flush.load(Ordering::Relaxed)).generation();
+        dirty.generations |= 1 << old;
+        let fresh = (1..GENERATIONS).map(|step| (old + step) % GENERATIONS);
+        let next = fresh.clone().find(|generation| dirty.generations & (1 << generation) == 0);
+        let next = next.unwrap_or_else(|| {
+            self.unlink_flushed(old);
+            dirty.generations = 1 << old;
+            dirty.sweep += 1;
+            (old + 1) % GENERATIONS
+        });
+        self.flush.store(Flush::new(next, Seconds(u32::MAX)).0, Ordering::Relaxed);
+        dirty.since = Some(self.quiescence.ticket());
+    }
+
+    /// Removes every item that is not of generation `kept`: the crawler's work at one go.
+    fn unlink_flushed(&self, kept: u32) {
+        let counters = self.registry.register();
+        for page in 0..self.memory.pages_touched() {
+            let PageState::Serving(class) = self.memory.state_of(PageId(page)) else {
+                continue;
+            };
+            let chunks = self.memory.lock(class).occupied_chunks(PageId(page));
+            for at in chunks {
+                let Some((item, hash)) = self.item(at, Seconds(0)).zip(self.hash_at(at)) else {
+                    continue;
+                };
+                if item.header.generation() == kept {
+                    continue;
+                }
+                let held = self.index.lock(hash);
+                let slot = held.find(|other| other == at);
+                let flushed = self.item(at, Seconds(0)).is_some_and(|item| item.header.generation() != kept);
+                match slot {
+                    Some(slot) if flushed => held.remove(slot),
+                    _ => {
+                        held.release_unchanged();
+                        continue;
+                    }
+                }
+                drop(held);
+                self.forget(at, &counters);
+            }
+        }
+    }
+
+    /// Frees an item that a flush has unlinked, on behalf of no session.
+    fn forget(&self, at: Offset, counters: &SessionCounters) {
+        let Some(item) = self.item(at, Seconds(0)) else {
+            return;
+        };
+        counters.add(Count::ItemsRemoved, 1);
+        counters.add(Count::BytesRemoved, Core::bytes_of(&item));
+        counters.add(Count::Reclaimed, 1);
+        if item.value_len() <= INLINE_MAX || self.pins.unlinked(at) {
+            for chunk in self.chunks_of(at) {
+                self.give_chunk(chunk);
+            }
+        }
+    }
+
+    /// An empty page waits for every session to pass a quiescent point.
+    pub(crate) fn retire(&self, page: PageId) {
+        let ticket = self.quiescence.ticket();
+        let mut pages = self.upkeep.pages();
+        pages.draining.retain(|other| *other != page);
+        pages.retired.push((page, ticket));
+    }
+
+    /// Puts the pages that have waited long enough into the pool.
+    pub(crate) fn release_drained(&self) {
+        let mut pages = self.upkeep.pages();
+        pages.retired.retain(|(page, ticket)| {
+            let passed = self.quiescence.passed(*ticket);
+            if passed {
+                self.memory.release(*page);
+            }
+            !passed
+        });
+    }
+
+    /// Begins to grow the table if it is more than 90 % full and there is memory for a larger one. True if it grows now.
+    pub(crate) fn grow_if_crowded(&self) -> bool {
+        let (items, slots) = (self.items_now(), self.index.slots());
+        if items * 10 < slots * 9 || !self.index.can_grow() {
+            return false;
+        }
+        let Some(buckets) = self.next_size(items) else {
+            return false;
+        };
+        let bytes = (buckets as usize * 64).next_multiple_of(4096);
+        if !self.budget.take(bytes) {
+            return false;
+        }
+        let begun = self.index.begin_growth(buckets, &self.quiescence);
+        if !begun {
+            self.budget.give(bytes);
+        }
+        begun
+    }
+
+    /// How many buckets the next table should have: as many as all of memory will need if items stay as large as they are, but
+    /// at most twice as many as there are, and at least an eighth more.
+    fn next_size(&self, items: u64) -> Option<u32> {
+        let (buckets, most) = self.index.buckets();
+        let in_items = self.budget.used().saturating_sub(self.index.bytes()) as u64;
+        let each = in_items / items.max(1) + 7;
+        let expected = (self.budget.limit() as u64 / each.max(1)) * 103 / 95 / SLOTS as u64;
+        let least = buckets + buckets / 8 + 1;
+        let wanted = (expected as u32).clamp(least, buckets.saturating_mul(2).max(least)).min(most);
+        (wanted >= least).then_some(wanted)
+    }
+}
+
+/// What the migrator asks of the engine.
+struct Migration<'a> {
+    session: &'a mut SlabSession,
+    now: Seconds,
+}
+
+impl Items for Migration<'_> {
+    fn hash_of(&self, at: Offset) -> Option<KeyHash> {
+        self.session.core.hash_at(at)
+    }
+
+    fn lost(&mut self, at: Offset) {
+        self.session.account_unlinked(at, Unlinked::Crowded, self.now);
+        self.session.free_item(at, self.now);
+    }
+}
+
+impl SlabSession {
+    pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
+        let core = self.core.clone();
+        let mut done = 0;
+        while done < budget {
+            match core.index.grow_step(&core.quiescence, &mut Migration { session: self, now }) {
+                GrowthStep::Idle | GrowthStep::Waiting => break,
+                GrowthStep::Moved => done += 1,
+                GrowthStep::Discarded(bytes) => {
+                    core.budget.give(bytes);
+                    done += 1;
+                }
+            }
+        }
+        if core.upkeep.is_draining() {
+            core.release_drained();
+            let draining = core.upkeep.pages().draining.first().copied();
+            if let Some(page) = draining.filter(|_| done < budget) {
+                self.evict_page(page);
+                done += 1;
+            }
+        }
+        self.busy_rounds = self.busy_rounds.wrapping_add(1);
+        let pages = match pace {
+            Pace::Idle => budget,
+            Pace::Busy if self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_PAGE) => 1,
+            Pace::Busy => 0,
+        };
+        for _ in 0..pages.min(budget - done) {
+            if !self.crawl(now) {
+                break;
+            }
+            done += 1;
+        }
+        done
+    }
+
+    /// Looks at one page. False if there is nothing to do for now.
+    fn crawl(&mut self, now: Seconds) -> bool {
+        let core = self.core.clone();
+        core.generation(now);
+        let Ok(mut crawl) = core.upkeep.crawl.try_lock() else {
+            return false;
+        };
+        let Some(page) = crawl.page else {
+            return set_out(&core, &mut crawl, now);
+        };
+        if page >= core.memory.pages_touched() {
+            crawl.page = None;
+            let mut dirty = core.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
+            if dirty.sweep == crawl.sweep {
+                dirty.generations &= !crawl.dirty;
+            }
+            return false;
+        }
+        crawl.page = Some(page + 1);
+        self.crawl_page(PageId(page), now);
+        true
+    }
+
+    fn crawl_page(&mut self, page: PageId, now: Seconds) {
+        let core = self.core.clone();
+        let PageState::Serving(class) = core.memory.state_of(page) else {
+            return;
+        };
+        let chunks = core.memory.lock(class).occupied_chunks(page);
+        self.counters.add(Count::CrawlerChecked, chunks.len() as u64);
+        for at in chunks {
+            let is_dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
+            if is_dead
+                && let Some(hash) = core.hash_at(at)
+                && self.unlink(at, hash, Unlinked::Dead, now)
+            {
+                self.counters.add(Count::CrawlerReclaimed, 1);
+            }
+        }
+    }
+}
+
+/// Sends the crawler on its way if it is time, or if there was a flush that every session knows of.
+fn set_out(core: &Core, crawl: &mut Crawl, now: Seconds) -> bool {
+    let mut dirty = core.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
+    let flushed = dirty.since.is_some_and(|ticket| core.quiescence.passed(ticket));
+    if !flushed && now.0.saturating_sub(crawl.started.0) < CRAWL_INTERVAL {
+        return false;
+    }
+    crawl.dirty = 0;
+    if flushed {
+        dirty.since = None;
+        crawl.dirty = dirty.generations;
+        crawl.sweep = dirty.sweep;
+    }
+    crawl.started = now;
+    crawl.page = Some(0);
+    true
+}

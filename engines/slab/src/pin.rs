@@ -1,0 +1,64 @@
+//! A pinned value.
+
+use crate::core::Core;
+use crate::draft::Pieces;
+use crate::item::Item;
+use guira_contract::{ItemView, ValuePin};
+use guira_memory::Offset;
+use std::sync::Arc;
+
+/// A long value that stays where it is until this is dropped.
+#[derive(Debug)]
+pub struct SlabPin {
+    core: Arc<Core>,
+    at: Offset,
+    length: usize,
+    /// Where the parts of the value lie: position in the value, place, length.
+    parts: Vec<(usize, Offset, usize)>,
+}
+
+impl SlabPin {
+    /// The pin of `item`, which was taken before the item was validated.
+    pub(crate) fn of(core: &Arc<Core>, item: &Item<'_>) -> Self {
+        let mut parts = Vec::new();
+        let mut position = 0;
+        for (place, length) in Pieces::of(&core.region, item) {
+            parts.push((position, place, length));
+            position += length;
+        }
+        SlabPin { core: core.clone(), at: item.at, length: item.value_len(), parts }
+    }
+
+    /// All its chunks.
+    pub(crate) fn chunks(&self) -> Vec<Offset> {
+        self.core.chunks_of(self.at)
+    }
+}
+
+impl ValuePin for SlabPin {
+    fn value_len(&self) -> usize {
+        self.length
+    }
+
+    fn piece(&self, from: usize) -> &[u8] {
+        let index = self.parts.partition_point(|(position, _, _)| *position <= from).saturating_sub(1);
+        let Some(&(position, place, length)) = self.parts.get(index) else {
+            return &[];
+        };
+        let skip = from - position;
+        if skip >= length {
+            return &[];
+        }
+        // SAFETY: the value of a pinned item is stored by nobody: its chunks are freed, and so filled again, only
+        // after the last unpin, and commands overwrite in place only values of up to 20 digits, which are never pinned. Its metadata, which
+        // does change, lies in other bytes.
+        let part = unsafe { self.core.region.bytes(place, length) };
+        &part[skip..]
+    }
+}
+
+impl Drop for SlabPin {
+    fn drop(&mut self) {
+        self.core.unpin(self.at);
+    }
+}

@@ -1,0 +1,188 @@
+//! CLOCK (MemC3, section 4; Corbató 1968): one bit an item, set when it is read. A hand goes around; where it finds
+//! the bit set it clears it and goes on, where it finds it clear the item is the victim.
+//!
+//! The hand is written over [`Ring`], not over slab pages, so that the simulator turns the very same hand.
+
+/// What a hand goes around: chunks, 64 to a word, with two bits each.
+pub trait Ring {
+    /// How many words there are; 0 if there is nothing to go around.
+    fn words(&self) -> usize;
+    /// Which chunks of word `word` hold something.
+    fn occupied(&self, word: usize) -> u64;
+    /// Which chunks of word `word` were read since the hand came by.
+    fn recent(&self, word: usize) -> u64;
+    /// Clears the recency bits `bits` of word `word`.
+    fn clear_recent(&self, word: usize, bits: u64);
+    /// The hand has left word `word` behind.
+    fn passed(&mut self, word: usize);
+}
+
+/// A chunk of a [`Ring`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPlace {
+    /// Its word.
+    pub word: usize,
+    /// Its bit in the word.
+    pub bit: u32,
+}
+
+/// The hand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hand {
+    word: usize,
+    bit: u32,
+}
+
+/// What a sweep came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Victims found.
+    pub victims: usize,
+    /// Occupied chunks looked at.
+    pub steps: u64,
+}
+
+/// Two rounds clear every bit that was set when they began; whatever is still set then is taken all the same.
+const ROUNDS: usize = 2;
+
+impl Hand {
+    /// The word the hand points into.
+    pub fn word(&self) -> usize {
+        self.word
+    }
+
+    /// The hand stays where it is when words before it are taken out of the ring: `removed` of them, from `from` on.
+    pub fn words_removed(&mut self, from: usize, removed: usize) {
+        if self.word >= from + removed {
+            self.word -= removed;
+        } else if self.word >= from {
+            *self = Hand { word: from, bit: 0 };
+        }
+    }
+
+    /// Goes on until `want` victims are found, or until it has gone around so often that there are none, and shows
+    /// each to `take`. A victim stays occupied until somebody frees it; the hand is past it.
+    pub fn sweep(&mut self, ring: &mut impl Ring, want: usize, mut take: impl FnMut(RingPlace)) -> Sweep {
+        let mut sweep = Sweep::default();
+        let words = ring.words();
+        if words == 0 {
+            return sweep;
+        }
+        for turn in 0..=words * ROUNDS {
+            if self.word >= words {
+                *self = Hand::default();
+            }
+            let ahead = u64::MAX << self.bit;
+            let occupied = ring.occupied(self.word) & ahead;
+            let recent = if turn == words * ROUNDS { 0 } else { ring.recent(self.word) & occupied };
+            let mut victims = occupied & !recent;
+            while victims != 0 && sweep.victims < want {
+                let bit = victims.trailing_zeros();
+                take(RingPlace { word: self.word, bit });
+                sweep.victims += 1;
+                victims &= victims - 1;
+                self.bit = bit + 1;
+            }
+            let behind = if victims == 0 { u64::MAX } else { (1u64 << self.bit) - 1 };
+            let looked_at = occupied & behind;
+            sweep.steps += u64::from(looked_at.count_ones());
+            if recent & behind != 0 {
+                ring.clear_recent(self.word, recent & behind);
+            }
+            if victims != 0 {
+                return sweep;
+            }
+            ring.passed(self.word);
+            *self = Hand { word: self.word + 1, bit: 0 };
+            if sweep.victims == want {
+                return sweep;
+            }
+        }
+        sweep
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A ring in plain memory, as the simulator has one.
+    struct Plain {
+        occupied: Vec<u64>,
+        recent: Vec<Cell<u64>>,
+    }
+
+    impl Ring for Plain {
+        fn words(&self) -> usize {
+            self.occupied.len()
+        }
+        fn occupied(&self, word: usize) -> u64 {
+            self.occupied[word]
+        }
+        fn recent(&self, word: usize) -> u64 {
+            self.recent[word].get()
+        }
+        fn clear_recent(&self, word: usize, bits: u64) {
+            self.recent[word].set(self.recent[word].get() & !bits);
+        }
+        fn passed(&mut self, _word: usize) {}
+    }
+
+    fn plain(occupied: &[u64], recent: &[u64]) -> Plain {
+        Plain { occupied: occupied.to_vec(), recent: recent.iter().map(|bits| Cell::new(*bits)).collect() }
+    }
+
+    fn victims(hand: &mut Hand, ring: &mut Plain, want: usize) -> Vec<u32> {
+        let mut all = Vec::new();
+        hand.sweep(ring, want, |place| all.push(place.word as u32 * 64 + place.bit));
+        all
+    }
+
+    #[test]
+    fn the_hand_takes_what_was_not_read_and_clears_what_it_passes() {
+        let mut ring = plain(&[0b1111, 0b11], &[0b0101, 0b01]);
+        let mut hand = Hand::default();
+        assert_eq!(victims(&mut hand, &mut ring, 1), [1]);
+        assert_eq!(ring.recent[0].get(), 0b0100, "only the bits passed are cleared");
+        assert_eq!(victims(&mut hand, &mut ring, 2), [3, 65]);
+        assert_eq!((ring.recent[0].get(), ring.recent[1].get()), (0, 0));
+        assert_eq!(victims(&mut hand, &mut ring, 3), [0, 1, 2], "it goes around");
+    }
+
+    #[test]
+    fn when_everything_was_read_the_second_round_finds_victims() {
+        let mut ring = plain(&[u64::MAX; 3], &[u64::MAX; 3]);
+        assert_eq!(victims(&mut Hand::default(), &mut ring, 2), [0, 1]);
+    }
+
+    #[test]
+    fn an_empty_ring_has_no_victims_and_a_sweep_ends() {
+        assert_eq!(victims(&mut Hand::default(), &mut plain(&[], &[]), 1), Vec::<u32>::new());
+        assert_eq!(victims(&mut Hand::default(), &mut plain(&[0, 0], &[0, 0]), 1), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn every_chunk_is_taken_once_in_a_round_whatever_the_batch() {
+        for want in [1, 3, 64, 100] {
+            let mut ring = plain(&[u64::MAX, 0xffff, u64::MAX], &[0, 0, 0]);
+            let mut hand = Hand::default();
+            let mut all = Vec::new();
+            while all.len() < 144 {
+                all.extend(victims(&mut hand, &mut ring, want.min(144 - all.len())));
+            }
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), 144, "want {want}");
+        }
+    }
+
+    #[test]
+    fn the_hand_keeps_its_place_when_words_are_removed() {
+        let mut hand = Hand { word: 5, bit: 3 };
+        hand.words_removed(1, 2);
+        assert_eq!((hand.word, hand.bit), (3, 3));
+        hand.words_removed(2, 4);
+        assert_eq!((hand.word, hand.bit), (2, 0));
+    }
+}

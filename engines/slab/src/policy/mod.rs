@@ -1,0 +1,3 @@
+//! Replacement policies: which item goes when memory is needed.
+
+pub mod clock;

@@ -1,0 +1,428 @@
+//! Where chunks come from, and where they go: free ones, fresh pages, victims of the hand, pages of other classes.
+
+use crate::core::{ClassHand, Core};
+use crate::draft::Pieces;
+use crate::index::{Held, SlotAt};
+use crate::policy::clock::{Ring, RingPlace};
+use crate::session::{INLINE_MAX, SlabSession};
+use crate::stats::Count;
+use crate::update::Unlinked;
+use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
+use guira_memory::Offset;
+use guira_memory::slab::{ClassGuard, ClassId, Given, PageId, PageState};
+use guira_sync::atomic::{Backoff, Ordering};
+use guira_sync::clock::Seconds;
+use std::sync::{MutexGuard, PoisonError};
+
+/// A session takes chunks by the batch, of up to this many …
+const BATCH_CHUNKS: usize = 32;
+/// … and up to this many bytes.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// How long a session waits for a page of another class, in rounds of yielding: other sessions have to end their
+/// batches, which takes microseconds unless they were descheduled.
+const PATIENCE: u32 = 100_000;
+
+fn batch_of(chunk: u32) -> usize {
+    (BATCH_BYTES / chunk as usize).clamp(1, BATCH_CHUNKS)
+}
+
+/// The pages of a locked class as something that a hand goes around.
+struct PageRing<'a, 'g> {
+    core: &'a Core,
+    guard: &'a mut ClassGuard<'g>,
+    tick: u32,
+}
+
+impl PageRing<'_, '_> {
+    fn locate(&self, word: usize) -> (PageId, u32) {
+        let per_page = self.guard.geometry().bitmap_words as usize;
+        (self.guard.pages()[word / per_page], (word % per_page) as u32)
+    }
+}
+
+impl Ring for PageRing<'_, '_> {
+    fn words(&self) -> usize {
+        self.guard.pages().len() * self.guard.geometry().bitmap_words as usize
+    }
+
+    fn occupied(&self, word: usize) -> u64 {
+        let (page, word) = self.locate(word);
+        guira_sync::words::load(self.core.memory.occupied(page, self.guard.geometry(), word))
+    }
+
+    fn recent(&self, word: usize) -> u64 {
+        let (page, word) = self.locate(word);
+        self.core.memory.recent(page, word).load(Ordering::Relaxed)
+    }
+
+    fn clear_recent(&self, word: usize, bits: u64) {
+        let (page, word) = self.locate(word);
+        self.core.memory.recent(page, word).fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    fn passed(&mut self, word: usize) {
+        let (page, in_page) = self.locate(word);
+        if in_page + 1 == self.guard.geometry().bitmap_words {
+            self.guard.set_stamp(page, self.tick);
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn lock_hand(&self, class: ClassId) -> MutexGuard<'_, ClassHand> {
+        self.hands[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a chunk back to its page.
+    pub(crate) fn give_chunk(&self, at: Offset) {
+        let Some(class) = self.memory.class_at(at) else {
+            return;
+        };
+        let given = self.memory.lock(class).give(at);
+        if let Given::LastOf(page) = given {
+            self.retire(page);
+        }
+    }
+
+    /// Takes a pin back, and frees the item if it was unlinked meanwhile.
+    pub(crate) fn unpin(&self, at: Offset) {
+        if self.pins.unpin(at) {
+            for chunk in self.chunks_of(at) {
+                self.give_chunk(chunk);
+            }
+        }
+    }
+
+    /// All chunks of the unlinked item at `at`.
+    pub(crate) fn chunks_of(&self, at: Offset) -> Vec<Offset> {
+        let mut chunks =
+            self.item(at, Seconds(0)).map_or_else(Vec::new, |item| Pieces::chunks(&self.region, &item));
+        chunks.push(at);
+        chunks
+    }
+
+    /// Says how `class` stands after its hand has moved or its pages have changed.
+    fn note_age(&self, class: ClassId, hand: &ClassHand, guard: &ClassGuard<'_>) {
+        let per_page = guard.geometry().bitmap_words as usize;
+        let pages = guard.pages();
+        let stamp =
+            pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page));
+        self.balance.note(class, pages.len(), stamp);
+    }
+}
+
+impl SlabSession {
+    /// A chunk for `size` bytes.
+    pub(crate) fn take_chunk(&mut self, size: usize, now: Seconds) -> Option<Offset> {
+        let class = self.core.memory.classes().class_for(size)?;
+        if self.caches[usize::from(class.0)].is_empty() {
+            self.refill(class, now).ok()?;
+        }
+        self.caches[usize::from(class.0)].pop()
+    }
+
+    /// Fills the session's cache of `class`, which is empty.
+    pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), Refusal> {
+        let chunk = self.core.memory.classes().geometry(class).chunk;
+        let batch = batch_of(chunk);
+        self.core.balance.stored(batch * chunk as usize);
+        if self.refill_free(class, batch) {
+            return Ok(());
+        }
+        if let Some(donor) = self.core.balance.donor(class) {
+            self.begin_drain(donor);
+            self.core.release_drained();
+            if self.refill_free(class, batch) {
+                return Ok(());
+            }
+        }
+        if self.evict(class, batch, now) > 0 || self.refill_free(class, batch) {
+            return Ok(());
+        }
+        self.steal(class, batch)
+    }
+
+    /// Takes free chunks, from the class's pages or from a new one.
+    fn refill_free(&mut self, class: ClassId, batch: usize) -> bool {
+        let cache = &mut self.caches[usize::from(class.0)];
+        let mut guard = self.core.memory.lock(class);
+        if guard.take(batch, cache) > 0 {
+            return true;
+        }
+        if !guard.grow(self.core.balance.tick()) {
+            return false;
+        }
+        let taken = guard.take(batch, cache) > 0;
+        drop(guard);
+        let hand = self.core.lock_hand(class);
+        let guard = self.core.memory.lock(class);
+        self.core.note_age(class, &hand, &guard);
+        taken
+    }
+
+    /// Evicts up to `batch` items of `class` into the session's cache. Returns how many chunks that gave.
+    fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> usize {
+        let mut gained = 0;
+        // A victim may turn out to be no item: a chunk in some session's cache, or one that is being filled. Then
+        // the hand goes on, around the class and a little further at most.
+        let mut tries = 0;
+        while gained == 0 {
+            let victims = self.sweep(class, batch);
+            if victims.is_empty() || tries > 64 {
+                break;
+            }
+            gained = self.unlink_all(&victims, now);
+            tries += 1;
+        }
+        gained
+    }
+
+    fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
+        let core = &self.core;
+        let mut hand = core.lock_hand(class);
+        let mut guard = core.memory.lock(class);
+        let mut places = Vec::with_capacity(batch);
+        let mut ring = PageRing { core, guard: &mut guard, tick: core.balance.tick() };
+        let sweep = hand.hand.sweep(&mut ring, batch, |place| places.push(place));
+        let victims = places.iter().map(|place: &RingPlace| {
+            let (page, word) = ring.locate(place.word);
+            core.memory.start_of(page).plus(ring.guard.geometry().start_of(word * 64 + place.bit))
+        });
+        let victims: Vec<Offset> = victims.collect();
+        core.note_age(class, &hand, &guard);
+        drop(guard);
+        self.counters.add(Count::HandSteps, sweep.steps);
+        for at in &victims {
+            core.region.prefetch(at.bytes());
+        }
+        victims
+    }
+
+    /// Evicts the items at `victims`. Their buckets are asked for together, so that the misses overlap.
+    fn unlink_all(&mut self, victims: &[Offset], now: Seconds) -> usize {
+        let core = self.core.clone();
+        let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
+        for at in victims {
+            let head = Pieces::head_of(&core.region, *at).unwrap_or(*at);
+            if let Some(hash) = core.hash_at(head) {
+                core.index.prefetch_buckets(hash);
+                hashed.push((head, hash));
+            }
+        }
+        let mut unlinked = 0;
+        for (at, hash) in hashed {
+            if self.unlink(at, hash, Unlinked::Evicted, now) {
+                unlinked += 1;
+            }
+        }
+        unlinked
+    }
+
+    /// Removes the item at `at` from the table, if it is there under this hash, and frees it. For an eviction, unless
+    /// it is pinned: that would cost an item and give no memory.
+    pub(crate) fn unlink(&mut self, at: Offset, hash: KeyHash, why: Unlinked, now: Seconds) -> bool {
+        let core = self.core.clone();
+        if why == Unlinked::Evicted && core.pins.is_pinned(at) {
+            return false;
+        }
+        let held = core.index.lock(hash);
+        let slot = held.find(|other| other == at);
+        let dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
+        match slot {
+            Some(slot) if why != Unlinked::Dead || dead => held.remove(slot),
+            _ => {
+                held.release_unchanged();
+                return false;
+            }
+        }
+        drop(held);
+        self.account_unlinked(at, if dead { Unlinked::Dead } else { why }, now);
+        self.free_item(at, now);
+        true
+    }
+
+    /// Counts an item that was unlinked and is not freed yet.
+    pub(crate) fn account_unlinked(&mut self, at: Offset, why: Unlinked, now: Seconds) {
+        let core = self.core.clone();
+        let Some(item) = core.item(at, now) else {
+            return;
+        };
+        let fetched = item.header.state().has(ItemState::FETCHED);
+        self.counters.add(Count::ItemsRemoved, 1);
+        self.counters.add(Count::BytesRemoved, Core::bytes_of(&item));
+        let (all, unfetched) = match why {
+            Unlinked::Gone => return,
+            Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
+            Unlinked::Evicted | Unlinked::Crowded => (Count::Evictions, Count::EvictedUnfetched),
+        };
+        self.counters.add(all, 1);
+        if !fetched {
+            self.counters.add(unfetched, 1);
+        }
+        if why == Unlinked::Crowded {
+            self.counters.add(Count::IndexEvictions, 1);
+        }
+        if why == Unlinked::Evicted
+            && let Some(class) = core.memory.class_at(at)
+        {
+            core.lock_hand(class).evicted += 1;
+        }
+    }
+
+    /// Frees the chunks of an unlinked item, or leaves that to the last unpin.
+    pub(crate) fn free_item(&mut self, at: Offset, now: Seconds) {
+        let core = self.core.clone();
+        let Some(item) = core.item(at, now) else {
+            return;
+        };
+        if item.value_len() > INLINE_MAX {
+            if !core.pins.unlinked(at) {
+                return;
+            }
+            for chunk in Pieces::chunks(&core.region, &item) {
+                self.free_chunk(chunk);
+            }
+        }
+        self.free_chunk(at);
+    }
+
+    /// Puts a free chunk into the session's cache, or back if there are enough or its page is draining.
+    fn free_chunk(&mut self, at: Offset) {
+        let memory = &self.core.memory;
+        let Some((page, geometry, _)) = memory.locate(at) else {
+            return;
+        };
+        let PageState::Serving(class) = memory.state_of(page) else {
+            return self.core.give_chunk(at);
+        };
+        let batch = batch_of(geometry.chunk);
+        let cache = &mut self.caches[usize::from(class.0)];
+        cache.push(at);
+        if cache.len() > 2 * batch {
+            let surplus: Vec<Offset> = cache.drain(..batch).collect();
+            for at in surplus {
+                self.core.give_chunk(at);
+            }
+        }
+    }
+
+    /// Gives chunks of draining pages back. Called at the end of each batch; does something only after a drain began.
+    pub(crate) fn return_draining_chunks(&mut self) {
+        let begun = self.core.upkeep.drains_begun();
+        if begun == self.drains_seen {
+            return;
+        }
+        self.drains_seen = begun;
+        for class in 0..self.caches.len() {
+            let (kept, draining) = std::mem::take(&mut self.caches[class]).into_iter().partition(|at| {
+                self.core.memory.locate(*at).is_some_and(|(page, ..)| {
+                    matches!(self.core.memory.state_of(page), PageState::Serving(_))
+                })
+            });
+            self.caches[class] = kept;
+            let draining: Vec<Offset> = draining;
+            for at in draining {
+                self.core.give_chunk(at);
+            }
+        }
+    }
+
+    /// Takes the page under the hand of `donor` out of service and evicts what is in it.
+    pub(crate) fn begin_drain(&mut self, donor: ClassId) {
+        let core = self.core.clone();
+        let (page, given) = {
+            let mut hand = core.lock_hand(donor);
+            let mut guard = core.memory.lock(donor);
+            if guard.pages().is_empty() {
+                return;
+            }
+            let per_page = guard.geometry().bitmap_words as usize;
+            let index = (hand.hand.word() / per_page).min(guard.pages().len() - 1);
+            let drained = guard.drain(index);
+            hand.hand.words_removed(index * per_page, per_page);
+            core.note_age(donor, &hand, &guard);
+            drained
+        };
+        self.counters.add(Count::PagesMoved, 1);
+        core.upkeep.drain_began(page);
+        match given {
+            Given::LastOf(page) => core.retire(page),
+            _ => self.evict_page(page),
+        }
+        self.return_draining_chunks();
+    }
+
+    /// Evicts everything in a draining page. What cannot be evicted now, because it is not an item yet, comes back
+    /// later.
+    pub(crate) fn evict_page(&mut self, page: PageId) {
+        let core = self.core.clone();
+        let PageState::Draining(class) = core.memory.state_of(page) else {
+            return;
+        };
+        let chunks = core.memory.lock(class).occupied_chunks(page);
+        for victims in chunks.chunks(BATCH_CHUNKS) {
+            for at in victims {
+                core.region.prefetch(at.bytes());
+            }
+            self.unlink_all(victims, Seconds(0));
+        }
+    }
+
+    /// Waits for a page of another class: the last resort of a class that has no item to evict. This session holds
+    /// nothing that it found without a lock, since memory is found before anything else, and so it may pass
+    /// quiescent points of its own while it waits for those of others.
+    fn steal(&mut self, class: ClassId, batch: usize) -> Result<(), Refusal> {
+        let mut backoff = Backoff::default();
+        while backoff.wait() < PATIENCE {
+            guira_contract::Session::quiesce(self);
+            self.core.release_drained();
+            if self.refill_free(class, batch) {
+                return Ok(());
+            }
+            if !self.core.upkeep.is_draining() {
+                match self.core.balance.donor(class) {
+                    Some(donor) => self.begin_drain(donor),
+                    None => break,
+                }
+            }
+        }
+        if self.refill_free(class, batch) { Ok(()) } else { Err(Refusal::NoMemory) }
+    }
+
+    /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one.
+    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) {
+        let core = self.core.clone();
+        if let Some(moved) = core.index.make_room(key.hash) {
+            self.counters.add(Count::Displacements, moved);
+            return;
+        }
+        if !core.index.is_growing() && core.grow_if_crowded() {
+            return;
+        }
+        let held = core.index.lock(key.hash);
+        let Some((slot, at)) = crowd_victim(&core, &held) else {
+            held.release_unchanged();
+            return;
+        };
+        held.remove(slot);
+        drop(held);
+        self.account_unlinked(at, Unlinked::Crowded, now);
+        self.free_item(at, now);
+    }
+}
+
+/// Which entry of two full buckets goes: one with the key's own tag if there are several, since they came in a crowd; else
+/// one that was not read lately.
+fn crowd_victim(core: &Core, held: &Held<'_>) -> Option<(SlotAt, Offset)> {
+    let all = held.candidates();
+    if held.has_room() {
+        return None;
+    }
+    let crowd = all.iter().filter(|(_, entry)| entry.tag == held.tag());
+    if crowd.clone().count() > 4 {
+        return crowd.max_by_key(|(_, entry)| entry.item).map(|(slot, entry)| (*slot, entry.item));
+    }
+    let unread = all.iter().find(|(_, entry)| !core.memory.is_recent(entry.item));
+    unread.or(all.first()).map(|(slot, entry)| (*slot, entry.item))
+}

@@ -1,0 +1,132 @@
+//! What a slab engine counts, and how it is summed up.
+
+use crate::core::Core;
+use guira_contract::{ClassStats, EngineStats};
+use guira_sync::counters::Counters;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a session counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    ItemsAdded,
+    ItemsRemoved,
+    BytesAdded,
+    BytesRemoved,
+    Evictions,
+    EvictedUnfetched,
+    IndexEvictions,
+    Reclaimed,
+    ExpiredUnfetched,
+    CrawlerReclaimed,
+    CrawlerChecked,
+    PagesMoved,
+    Displacements,
+    ReadRetries,
+    HandSteps,
+}
+
+const COUNTS: usize = Count::HandSteps as usize + 1;
+
+/// One session's counters.
+#[derive(Debug, Default)]
+pub(crate) struct SessionCounters(Counters<COUNTS>);
+
+impl SessionCounters {
+    #[inline(always)]
+    pub(crate) fn add(&self, what: Count, amount: u64) {
+        self.0.add(what as usize, amount);
+    }
+}
+
+/// The counters of all sessions there were.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// LOCK: counters. Leaf.
+    all: Mutex<Vec<Arc<SessionCounters>>>,
+    /// What the counters said at the last reset.
+    base: Mutex<[u64; COUNTS]>,
+}
+
+impl Registry {
+    pub(crate) fn register(&self) -> Arc<SessionCounters> {
+        let counters = Arc::new(SessionCounters::default());
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(counters.clone());
+        counters
+    }
+
+    fn sums(&self) -> [u64; COUNTS] {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = [0u64; COUNTS];
+        for counters in all.iter() {
+            for (index, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.wrapping_add(counters.0.get(index));
+            }
+        }
+        sums
+    }
+}
+
+impl Core {
+    /// Items stored at the moment. Sums over sessions are no snapshot, so a little more or less.
+    pub(crate) fn items_now(&self) -> u64 {
+        let sums = self.registry.sums();
+        sums[Count::ItemsAdded as usize].saturating_sub(sums[Count::ItemsRemoved as usize])
+    }
+
+    pub(crate) fn reset_stats(&self) {
+        *self.registry.base.lock().unwrap_or_else(PoisonError::into_inner) = self.registry.sums();
+    }
+
+    pub(crate) fn stats(&self) -> EngineStats {
+        let sums = self.registry.sums();
+        let base = *self.registry.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = |what: Count| sums[what as usize];
+        let since = |what: Count| sums[what as usize].saturating_sub(base[what as usize]);
+        EngineStats {
+            items: now(Count::ItemsAdded).saturating_sub(now(Count::ItemsRemoved)),
+            bytes: now(Count::BytesAdded).saturating_sub(now(Count::BytesRemoved)),
+            total_items: since(Count::ItemsAdded),
+            evictions: since(Count::Evictions),
+            evicted_unfetched: since(Count::EvictedUnfetched),
+            index_evictions: since(Count::IndexEvictions),
+            reclaimed: since(Count::Reclaimed),
+            expired_unfetched: since(Count::ExpiredUnfetched),
+            crawler_reclaimed: since(Count::CrawlerReclaimed),
+            crawler_checked: since(Count::CrawlerChecked),
+            pages_moved: since(Count::PagesMoved),
+            pages_free: self.memory.pool_size() as u64,
+            index_bytes: self.index.bytes() as u64,
+            index_slots: self.index.slots(),
+            index_growing: self.index.is_growing(),
+            index_growths: self.index.growths(),
+            displacements: since(Count::Displacements),
+            read_retries: since(Count::ReadRetries),
+            hand_steps: since(Count::HandSteps),
+            memory_limit: self.budget.limit() as u64,
+            memory_used: self.budget.used() as u64,
+            classes: self.class_stats(),
+        }
+    }
+
+    fn class_stats(&self) -> Vec<ClassStats> {
+        let mut all = Vec::new();
+        for class in self.memory.classes().ids() {
+            let evicted = self.lock_hand(class).evicted;
+            let guard = self.memory.lock(class);
+            let usage = guard.usage();
+            if usage.pages == 0 && evicted == 0 {
+                continue;
+            }
+            all.push(ClassStats {
+                id: u32::from(class.0) + 1,
+                chunk_size: u64::from(guard.geometry().chunk),
+                chunks_per_page: u64::from(guard.geometry().chunks),
+                pages: usage.pages,
+                used_chunks: usage.chunks - usage.free,
+                free_chunks: usage.free,
+                evicted,
+            });
+        }
+        all
+    }
+}

@@ -1,0 +1,375 @@
+//! The read-modify-write of a key.
+
+use crate::core::Core;
+use crate::draft::{Pieces, SlabDraft};
+use crate::hooks::{self, Window};
+use crate::index::{Held, SlotAt};
+use crate::item::{Blueprint, Fields, Item, Shape};
+use crate::session::SlabSession;
+use crate::stats::{Count, SessionCounters};
+use guira_contract::{
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, MissKind, NewItem, Recency, Refusal, Room,
+    Value, ValueDraft,
+};
+use guira_memory::Offset;
+use guira_memory::slab::ClassId;
+use guira_sync::atomic::{Ordering, fence};
+use guira_sync::clock::Seconds;
+use guira_sync::words;
+
+/// What an attempt came to.
+enum Attempt {
+    Done(After),
+    /// Not enough: a chunk of this class is needed.
+    NeedChunk(ClassId),
+    /// Not enough: a draft is needed for an item with these fields and a value of this length.
+    NeedDraft(Fields, usize),
+    /// Both buckets are full.
+    NeedSlot,
+}
+
+/// The item that is in the table under the key, dead or alive.
+#[derive(Clone, Copy)]
+struct Present<'a> {
+    slot: SlotAt,
+    item: Item<'a>,
+    dead: Option<MissKind>,
+}
+
+/// What is left to do after the counters were released.
+enum After {
+    Nothing,
+    /// The item at this place was unlinked, for this reason.
+    Free(Offset, Unlinked),
+}
+
+/// Why an item is no longer in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlinked {
+    /// Another was put in its place, or it was deleted.
+    Gone,
+    /// It had expired or was flushed.
+    Dead,
+    /// It was evicted for its memory.
+    Evicted,
+    /// It was evicted for its slot.
+    Crowded,
+}
+
+/// What an attempt may use, found before anything was locked.
+struct Supplies {
+    draft: Option<SlabDraft>,
+    /// A draft that the engine made for itself, for a value put together from the old one.
+    spare: Option<SlabDraft>,
+}
+
+impl SlabSession {
+    pub(crate) fn read_modify_write<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<SlabDraft>,
+        mut decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        if let Some(room) = room.filter(|_| draft.is_none()) {
+            self.prepare(key.bytes.len(), &room)?;
+        }
+        let mut supplies = Supplies { draft, spare: None };
+        loop {
+            let mut writer = Writer { core: &self.core, caches: &mut self.caches, counters: &self.counters };
+            match writer.attempt(key, now, &mut supplies, &mut decide)? {
+                Attempt::Done(After::Nothing) => return Ok(()),
+                Attempt::Done(After::Free(at, why)) => {
+                    self.account_unlinked(at, why, now);
+                    self.free_item(at, now);
+                    return Ok(());
+                }
+                Attempt::NeedChunk(class) => self.refill(class, now)?,
+                Attempt::NeedDraft(fields, length) => {
+                    supplies.spare = None;
+                    let spare =
+                        self.draft_with(key.bytes.len(), fields, length, now).ok_or(Refusal::NoMemory)?;
+                    supplies.spare = Some(spare);
+                }
+                Attempt::NeedSlot => self.make_slot(key, now),
+            }
+        }
+    }
+
+    /// Finds memory for what will probably be stored.
+    fn prepare(&mut self, key_len: usize, room: &Room) -> Result<(), Refusal> {
+        if !guira_contract::Session::fits(self, key_len, room) {
+            return Err(Refusal::TooLarge);
+        }
+        let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
+        let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
+        match self.core.memory.classes().class_for(shape.size()) {
+            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, Seconds(0)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the item under `key` if it is dead.
+    pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
+        // Nothing is stored, so nothing can be refused.
+        let _ = self.read_modify_write(key, now, None, None, |_| Decision::Keep);
+    }
+}
+
+/// The parts of a session that are used while counters are held: nothing here takes another lock.
+struct Writer<'s> {
+    core: &'s Core,
+    caches: &'s mut Vec<Vec<Offset>>,
+    counters: &'s SessionCounters,
+}
+
+impl<'s> Writer<'s> {
+    fn attempt<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        supplies: &mut Supplies,
+        decide: &mut F,
+    ) -> Result<Attempt, Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        let core = self.core;
+        let held = core.index.lock(key.hash);
+        let present = present(core, &held, key, now);
+        let live = present.filter(|present| present.dead.is_none());
+        let view = live.as_ref().map(|present| &present.item as &dyn ItemView);
+        let step = match (decide(view), present, live) {
+            (Decision::Remove, Some(present), _) => Ok(remove(&held, present)),
+            (Decision::Amend(change), _, Some(live)) => self.amend(&held, key, now, live, &change, supplies),
+            (Decision::Put(new), _, _) => self.put(&held, key, now, present, &new, supplies)?,
+            (_, Some(present), None) => Ok(remove(&held, present)),
+            _ => {
+                held.release_unchanged();
+                return Ok(Attempt::Done(After::Nothing));
+            }
+        };
+        match step {
+            Ok(after) => Ok(Attempt::Done(after)),
+            Err(needed) => {
+                held.release_unchanged();
+                Ok(needed)
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        held: &Held<'_>,
+        key: Key<'_>,
+        now: Seconds,
+        present: Option<Present<'s>>,
+        new: &NewItem<'_>,
+        supplies: &mut Supplies,
+    ) -> Result<Result<After, Attempt>, Refusal> {
+        if present.is_none() && !held.has_room() {
+            return Ok(Err(Attempt::NeedSlot));
+        }
+        let blueprint = Blueprint {
+            key: key.bytes,
+            flags: new.flags,
+            expiry: new.expiry,
+            cas: new.cas,
+            state: new.state,
+            generation: self.core.generation(now),
+            accessed: now,
+        };
+        let at = match new.value {
+            Value::Bytes(bytes) => self.fill(&blueprint, bytes),
+            Value::Digits(digits) => self.fill(&blueprint, digits.as_bytes()),
+            Value::Draft => match supplies.draft.take() {
+                Some(draft) => Ok(draft.finish(&blueprint, now)),
+                None => return Err(Refusal::NoMemory),
+            },
+            Value::Joined { before, after } => {
+                let old = present.filter(|present| present.dead.is_none()).map(|present| present.item);
+                let old_len = old.map_or(0, |item| item.value_len());
+                let length = before.len() + old_len + after.len();
+                if Core::counted_size(key.bytes.len(), new.flags, length) > self.core.options.max_item_size {
+                    return Err(Refusal::TooLarge);
+                }
+                self.join(&blueprint, old, before, after, supplies, now)
+            }
+        };
+        Ok(at.map(|at| self.link(held, at, present, now)))
+    }
+
+    /// Fills a chunk from the session's cache.
+    fn fill(&mut self, blueprint: &Blueprint<'_>, value: &[u8]) -> Result<Offset, Attempt> {
+        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
+        let shape = Shape { key_len: blueprint.key.len() as u8, value_len: value.len() as u32, fields };
+        let Some(class) = self.core.memory.classes().class_for(shape.size()) else {
+            return Err(Attempt::NeedDraft(fields, value.len()));
+        };
+        let Some(at) = self.caches[usize::from(class.0)].pop() else {
+            return Err(Attempt::NeedChunk(class));
+        };
+        // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
+        // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
+        fence(Ordering::Release);
+        hooks::pause(Window::Refilling);
+        let item = blueprint.write(&self.core.region, at, shape, None, blueprint.accessed);
+        let (words, start) = item.value_words();
+        words::copy_in(words, start, value);
+        Ok(at)
+    }
+
+    /// Puts a value together from the old one and what comes before and after it.
+    fn join(
+        &mut self,
+        blueprint: &Blueprint<'_>,
+        old: Option<Item<'_>>,
+        before: &[u8],
+        after: &[u8],
+        supplies: &mut Supplies,
+        now: Seconds,
+    ) -> Result<Offset, Attempt> {
+        let length = before.len() + old.map_or(0, |item| item.value_len()) + after.len();
+        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
+        let Some(mut draft) = supplies.spare.take().filter(|spare| spare.is_for(fields, length)) else {
+            return Err(Attempt::NeedDraft(fields, length));
+        };
+        draft.append(before);
+        if let Some(item) = old {
+            copy_value(self.core, &item, &mut draft);
+        }
+        draft.append(after);
+        Ok(draft.finish(blueprint, now))
+    }
+
+    /// Puts the item at `at` into the table, in place of the one that is there.
+    fn link(&mut self, held: &Held<'_>, at: Offset, present: Option<Present<'_>>, now: Seconds) -> After {
+        self.counters.add(Count::ItemsAdded, 1);
+        if let Some(item) = self.core.item(at, now) {
+            self.counters.add(Count::BytesAdded, Core::bytes_of(&item));
+        }
+        match present {
+            Some(present) => {
+                held.replace(present.slot, at);
+                let why = if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone };
+                After::Free(present.item.at, why)
+            }
+            None => {
+                let inserted = held.insert(at);
+                debug_assert!(inserted, "room was seen under the same lock");
+                After::Nothing
+            }
+        }
+    }
+
+    fn amend(
+        &mut self,
+        held: &Held<'_>,
+        key: Key<'_>,
+        now: Seconds,
+        live: Present<'s>,
+        change: &Amendment,
+        supplies: &mut Supplies,
+    ) -> Result<After, Attempt> {
+        let item = live.item;
+        let bumped = change.recency == Recency::Bump;
+        let facts = if bumped { change.set.with(ItemState::FETCHED) } else { change.set };
+        let state = item.header.state().with(facts).without(change.clear);
+        if bumped {
+            self.core.memory.touch(item.at);
+        }
+        if !lacks_field(&item, change) {
+            let header = item.header.with_state(state);
+            item.store_header(if bumped { header.accessed(now) } else { header });
+            if let Some(expiry) = change.expiry.filter(|_| item.shape.fields.has(Fields::EXPIRY)) {
+                item.store_expiry(expiry);
+            }
+            if let Some(cas) = change.cas {
+                item.store_cas(cas);
+            }
+            if let Some(digits) = change.overwrite {
+                write_number(&item, &digits, item.value_len());
+            }
+            return Ok(After::Nothing);
+        }
+        let meta = item.meta();
+        let blueprint = Blueprint {
+            key: key.bytes,
+            flags: meta.flags,
+            expiry: change.expiry.unwrap_or(meta.expiry),
+            cas: change.cas.or(meta.cas),
+            state,
+            generation: item.header.generation(),
+            accessed: if bumped { now } else { meta.last_access },
+        };
+        let at = self.join(&blueprint, Some(item), &[], &[], supplies, now)?;
+        if let (Some(digits), Some(rebuilt)) = (change.overwrite, self.core.item(at, now)) {
+            write_number(&rebuilt, &digits, item.value_len());
+        }
+        if self.core.memory.is_recent(item.at) {
+            self.core.memory.touch(at);
+        }
+        Ok(self.link(held, at, Some(live), now))
+    }
+}
+
+/// The item under the key, dead or alive.
+fn present<'a>(core: &'a Core, held: &Held<'_>, key: Key<'_>, now: Seconds) -> Option<Present<'a>> {
+    let slot = held.find(|at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes)))?;
+    let item = core.item(held.item(slot), now)?;
+    let dead = core.dead(&item, now);
+    Some(Present { slot, item: item.of_class(core.class_number(item.at)), dead })
+}
+
+fn remove(held: &Held<'_>, present: Present<'_>) -> After {
+    held.remove(present.slot);
+    After::Free(present.item.at, if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone })
+}
+
+/// Whether a change needs a field that the item does not have.
+fn lacks_field(item: &Item<'_>, change: &Amendment) -> bool {
+    let fields = item.shape.fields;
+    let needs_expiry = matches!(change.expiry, Some(Expiry::At(_))) && !fields.has(Fields::EXPIRY);
+    needs_expiry || (change.cas.is_some() && !fields.has(Fields::CAS))
+}
+
+/// Writes a number over the value of `item`, padded with blanks. Values in several chunks are no numbers.
+fn write_number(item: &Item<'_>, digits: &Digits, value_len: usize) {
+    let (words, start) = item.value_words();
+    let in_chunk = value_len.min(item.shape.value_len as usize);
+    let number = &digits.as_bytes()[..digits.as_bytes().len().min(in_chunk)];
+    words::copy_in(words, start, number);
+    for at in number.len()..in_chunk {
+        words::copy_in(words, start + at, b" ");
+    }
+}
+
+/// Appends the value of `item`, whose counters are held, to a draft.
+fn copy_value(core: &Core, item: &Item<'_>, draft: &mut SlabDraft) {
+    let mut buffer = [0; 4096];
+    let mut from = 0;
+    if item.chain().is_none() {
+        while from < item.value_len() {
+            let part = buffer.len().min(item.value_len() - from);
+            item.copy_value(from, &mut buffer[..part]);
+            draft.append(&buffer[..part]);
+            from += part;
+        }
+        return;
+    }
+    for (place, length) in Pieces::of(&core.region, item) {
+        let words =
+            core.region.words(place, length.div_ceil(words::WORD)).expect("a chunk lies in the Region");
+        let mut from = 0;
+        while from < length {
+            let part = buffer.len().min(length - from);
+            words::copy_out(words, from, &mut buffer[..part]);
+            draft.append(&buffer[..part]);
+            from += part;
+        }
+    }
+}
