@@ -1,0 +1,25 @@
+//! Sans-io codecs of memcached's protocols: bytes in, commands out; replies in, bytes out. No I/O, no clock, no
+//! panics, and no allocation.
+//!
+//! Semantics and error strings are those of memcached 1.6.45. A [`Line`] is cut from the input by [`cut`], understood by
+//! [`parse`], and answered into a [`ReplyBuffer`].
+
+#![forbid(unsafe_code)]
+
+mod classic;
+mod line;
+mod meta;
+mod number;
+mod reply;
+
+pub use classic::{Arithmetic, Command, Delete, Direction, Get, Keys, Store, Touch, Unique, Verb, parse};
+pub use line::{Cut, Fault, Line, Noreply, cut};
+pub use meta::{KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key};
+pub use number::{Exptime, number_from};
+pub use reply::{ReplyBuffer, Writer};
+
+/// The longest key, in bytes.
+pub const KEY_MAX: usize = 250;
+
+/// The longest value that can be announced, in bytes.
+pub const VALUE_MAX: u32 = i32::MAX as u32 - 2;

@@ -1,0 +1,308 @@
+//! The meta protocol: `<cm> <key> [<datalen>] <flag>*`.
+
+use crate::classic::{Command, Direction, Verb};
+use crate::line::{BAD_FORMAT, Fault, Noreply, Tokens};
+use crate::number::{self, Exptime};
+use crate::{KEY_MAX, VALUE_MAX};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// The most tokens a line may have, command and key included.
+const TOKENS_MAX: usize = 20;
+/// The longest opaque token, its letter included.
+const OPAQUE_MAX: usize = 32;
+
+/// Which command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVerb {
+    /// mg
+    Get,
+    /// ms
+    Set,
+    /// md
+    Delete,
+    /// ma
+    Arithmetic,
+}
+
+/// A meta command.
+#[derive(Clone, Copy, Debug)]
+pub enum Meta<'a> {
+    /// mg
+    Get(MetaGet<'a>),
+    /// ms
+    Set(MetaSet<'a>),
+    /// md
+    Delete(MetaGet<'a>),
+    /// ma; which way the number goes
+    Arithmetic(MetaGet<'a>, Direction),
+}
+
+/// A key with flags.
+#[derive(Clone, Copy, Debug)]
+pub struct MetaGet<'a> {
+    /// The key.
+    pub key: MetaKey<'a>,
+    /// The flags.
+    pub flags: MetaFlags<'a>,
+}
+
+/// ms
+#[derive(Clone, Copy, Debug)]
+pub struct MetaSet<'a> {
+    /// The key.
+    pub key: MetaKey<'a>,
+    /// The flags.
+    pub flags: MetaFlags<'a>,
+    /// How it is stored.
+    pub mode: Mode,
+    /// Bytes of the data block, without its line end.
+    pub length: u32,
+}
+
+/// How ms stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// As the classic commands do; a cas unique to compare with is in the flags.
+    pub verb: Verb,
+}
+
+/// A key, in base64 or plain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetaKey<'a> {
+    /// As it stands in the command.
+    text: &'a [u8],
+    form: KeyForm,
+}
+
+/// How a key was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyForm {
+    Plain,
+    Base64,
+}
+
+/// Room for a key that is decoded, or encoded.
+pub type KeyBuffer = [u8; 336];
+
+impl<'a> MetaKey<'a> {
+    fn new(text: &'a [u8], form: KeyForm) -> Option<Self> {
+        let key = MetaKey { text, form };
+        (form == KeyForm::Plain || !key.bytes(&mut [0; 336]).is_empty()).then_some(key)
+    }
+
+    /// The key itself, decoded into `buffer` if it has to be.
+    #[inline(always)]
+    pub fn bytes<'b>(&self, buffer: &'b mut KeyBuffer) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match self.form {
+            KeyForm::Plain => self.text,
+            KeyForm::Base64 => {
+                let length = STANDARD.decode_slice(self.text, buffer).unwrap_or(0);
+                &buffer[..length]
+            }
+        }
+    }
+
+    /// Whether it was given in base64.
+    pub fn is_binary(&self) -> bool {
+        self.form == KeyForm::Base64
+    }
+}
+
+/// The base64 form of a key; empty if it is longer than a key can be.
+pub fn encode_key<'b>(key: &[u8], buffer: &'b mut KeyBuffer) -> &'b [u8] {
+    let length = STANDARD.encode_slice(key, buffer).unwrap_or(0);
+    &buffer[..length]
+}
+
+/// The flags of a meta command. The letters are those of the protocol; what stands here was understood already.
+#[derive(Clone, Copy, Debug)]
+pub struct MetaFlags<'a> {
+    /// Which letters there are: bit `letter - b'A'`.
+    letters: u64,
+    /// All of them, in order.
+    tokens: Tokens<'a>,
+    /// T: a new expiration time.
+    pub exptime: Option<Exptime>,
+    /// N: store an item if there is none, with this expiration time.
+    pub vivify: Option<Exptime>,
+    /// R: win if less than this is left to live.
+    pub recache: Option<Exptime>,
+    /// F: client flags.
+    pub client_flags: u32,
+    /// C: a cas unique to compare with.
+    pub cas: Option<u64>,
+    /// E: a cas unique to store.
+    pub cas_new: Option<u64>,
+    /// J: the value to begin with.
+    pub initial: u64,
+    /// D: by how much.
+    pub delta: u64,
+    /// M: the mode, 0 if none was given.
+    mode: u8,
+}
+
+impl<'a> MetaFlags<'a> {
+    /// Whether the flag is there.
+    #[inline(always)]
+    pub fn has(&self, letter: u8) -> bool {
+        letter.checked_sub(b'A').is_some_and(|bit| bit < 64 && self.letters & (1 << bit) != 0)
+    }
+
+    /// q: leave out the nominal reply.
+    pub fn quiet(&self) -> bool {
+        self.has(b'q')
+    }
+
+    /// The flags in order, each with its token.
+    pub fn in_order(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
+        self.tokens.filter_map(|token| token.first().map(|letter| (*letter, token)))
+    }
+}
+
+/// Understands a meta command but for `mn` and `me`.
+pub(crate) fn parse(verb: MetaVerb, rest: &[u8]) -> Result<Command<'_>, Fault> {
+    let mut tokens = Tokens::of(rest);
+    let key = tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?;
+    let mut length = 0;
+    if verb == MetaVerb::Set {
+        let token = tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?;
+        let number = number::digits(token).filter(|length| *length <= u64::from(VALUE_MAX));
+        length = number.ok_or(Fault::Answer(BAD_FORMAT))? as u32;
+    }
+    understand(verb, key, length, tokens).map_err(|text| match verb {
+        MetaVerb::Set => Fault::Swallow { answer: text, noreply: Noreply::No, bytes: u64::from(length) + 2 },
+        _ => Fault::Answer(text),
+    })
+}
+
+/// What ma says of any fault in its flags.
+const BAD_FLAG: &str = "CLIENT_ERROR invalid or duplicate flag";
+
+fn understand<'a>(
+    verb: MetaVerb,
+    key: &'a [u8],
+    length: u32,
+    tokens: Tokens<'a>,
+) -> Result<Command<'a>, &'static str> {
+    let is_arithmetic = verb == MetaVerb::Arithmetic;
+    if key.len() > KEY_MAX {
+        return Err(if is_arithmetic { BAD_FLAG } else { BAD_FORMAT });
+    }
+    let before_flags = if verb == MetaVerb::Set { 3 } else { 2 };
+    if before_flags + tokens.count() > TOKENS_MAX {
+        return Err("CLIENT_ERROR options flags are too long");
+    }
+    let flags = flags(tokens).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
+    let key = meta_key(key, &flags).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
+    if flags.in_order().any(|(letter, token)| letter == b'O' && token.len() > OPAQUE_MAX) {
+        return Err("CLIENT_ERROR opaque token too long");
+    }
+    let both = MetaGet { key, flags };
+    Ok(Command::Meta(match verb {
+        MetaVerb::Get => Meta::Get(both),
+        MetaVerb::Delete => Meta::Delete(both),
+        MetaVerb::Arithmetic => Meta::Arithmetic(both, direction(&flags)?),
+        MetaVerb::Set => Meta::Set(MetaSet { key, flags, mode: mode(&flags)?, length }),
+    }))
+}
+
+fn meta_key<'a>(text: &'a [u8], flags: &MetaFlags<'_>) -> Result<MetaKey<'a>, &'static str> {
+    let form = if flags.has(b'b') { KeyForm::Base64 } else { KeyForm::Plain };
+    MetaKey::new(text, form).ok_or("CLIENT_ERROR error decoding key")
+}
+
+fn direction(flags: &MetaFlags<'_>) -> Result<Direction, &'static str> {
+    match flags.mode {
+        _ if !flags.has(b'M') => Ok(Direction::Up),
+        b'I' | b'+' => Ok(Direction::Up),
+        b'D' | b'-' => Ok(Direction::Down),
+        _ => Err("CLIENT_ERROR invalid mode for ma M token"),
+    }
+}
+
+fn mode(flags: &MetaFlags<'_>) -> Result<Mode, &'static str> {
+    let verb = match flags.mode {
+        _ if !flags.has(b'M') => Verb::Set,
+        b'S' => Verb::Set,
+        b'E' => Verb::Add,
+        b'R' => Verb::Replace,
+        b'A' => Verb::Append,
+        b'P' => Verb::Prepend,
+        _ => return Err("CLIENT_ERROR invalid mode for ms M token"),
+    };
+    Ok(Mode { verb })
+}
+
+/// A token that should have been a number.
+const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
+
+fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
+    let mut flags = MetaFlags {
+        letters: 0,
+        tokens,
+        exptime: None,
+        vivify: None,
+        recache: None,
+        client_flags: 0,
+        cas: None,
+        cas_new: None,
+        initial: 0,
+        delta: 1,
+        mode: 0,
+    };
+    // The last fault in a number is told, and any other fault before it.
+    let mut fault = None;
+    for token in tokens {
+        let letter = token[0];
+        if !(b'A'..=b'z').contains(&letter) {
+            return Err(BAD_FORMAT);
+        }
+        if flags.has(letter) {
+            return Err("CLIENT_ERROR duplicate flag");
+        }
+        flags.letters |= 1 << (letter - b'A');
+        if let Err(text) = flags.take(letter, &token[1..]) {
+            if text == INVALID {
+                return Err(text);
+            }
+            fault = Some(text);
+        }
+    }
+    fault.map_or(Ok(flags), Err)
+}
+
+const INVALID: &str = "CLIENT_ERROR invalid flag";
+
+impl MetaFlags<'_> {
+    fn take(&mut self, letter: u8, token: &[u8]) -> Result<(), &'static str> {
+        match letter {
+            b'T' => self.exptime = Some(number::exptime(token).ok_or(BAD_TOKEN)?),
+            b'N' => self.vivify = Some(number::exptime(token).ok_or(BAD_TOKEN)?),
+            b'R' => self.recache = Some(number::exptime(token).ok_or(BAD_TOKEN)?),
+            b'F' => self.client_flags = number::exact_u32(token).ok_or(BAD_FORMAT)?,
+            b'C' => self.cas = Some(number::digits(token).ok_or(BAD_TOKEN)?),
+            b'E' => self.cas_new = Some(number::digits(token).ok_or(BAD_TOKEN)?),
+            b'J' => {
+                self.initial = number::digits(token).ok_or("CLIENT_ERROR invalid numeric initial value")?
+            }
+            b'D' => self.delta = number::digits(token).ok_or("CLIENT_ERROR invalid numeric delta value")?,
+            b'M' => self.mode = token.first().copied().unwrap_or(0),
+            b'O' | b'P' | b'L' | b'I' | b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't'
+            | b'u' | b'v' | b'x' => {}
+            _ => return Err(INVALID),
+        }
+        Ok(())
+    }
+}
+
+/// Understands `me <key> [b]`.
+pub(crate) fn debug(rest: &[u8]) -> Result<Command<'_>, Fault> {
+    let mut tokens = Tokens::of(rest);
+    let text = tokens.next().filter(|key| key.len() <= KEY_MAX).ok_or(Fault::Answer(BAD_FORMAT))?;
+    let form = if tokens.next() == Some(b"b") { KeyForm::Base64 } else { KeyForm::Plain };
+    MetaKey::new(text, form).map(Command::MetaDebug).ok_or(Fault::Answer(BAD_FORMAT))
+}
