@@ -1,0 +1,130 @@
+//! incr and decr; and what ma has in common with them.
+
+use crate::counters::CommandCount;
+use crate::{Executor, Replies};
+use guira_contract::{
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Refusal, Session, Value,
+};
+use guira_protocol::{Arithmetic, Direction, Noreply, number_from};
+
+/// What became of an increment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// The number now, and the item as it was.
+    Now(u64, Meta),
+    /// The number was stored because there was none.
+    Created,
+    NotFound,
+    Exists,
+    NotANumber,
+}
+
+/// What is to be done to a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) direction: Direction,
+    pub(crate) delta: u64,
+    /// A cas unique to compare with.
+    pub(crate) cas: Option<u64>,
+    /// The cas unique to store.
+    pub(crate) cas_new: Option<u64>,
+    /// A new expiry.
+    pub(crate) expiry: Option<Expiry>,
+    /// What to store if there is nothing, expiring then.
+    pub(crate) initial: Option<(u64, Expiry)>,
+}
+
+/// The number in an item's value.
+fn number_in(item: &dyn ItemView) -> Option<u64> {
+    let mut buffer = [0; 256];
+    let length = item.value_len().min(buffer.len());
+    item.copy_value(0, &mut buffer[..length]);
+    number_from(&buffer[..length])
+}
+
+impl Step {
+    /// What to do about the item that is there, and what to tell. An item that has a cas unique gets `fresh` with
+    /// its new value.
+    fn decide(&self, item: Option<&dyn ItemView>, fresh: u64) -> (Decision<'static>, Counted) {
+        let Some(item) = item else {
+            let Some((initial, expiry)) = self.initial else {
+                return (Decision::Keep, Counted::NotFound);
+            };
+            let value = Value::Digits(Digits::of(initial));
+            let new = NewItem { flags: 0, expiry, cas: self.cas_new, state: ItemState::NONE, value };
+            return (Decision::Put(new), Counted::Created);
+        };
+        if self.cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
+            return (Decision::Keep, Counted::Exists);
+        }
+        let Some(number) = number_in(item) else {
+            return (Decision::Keep, Counted::NotANumber);
+        };
+        let number = self.direction.apply(number, self.delta);
+        let meta = item.meta();
+        let digits = Digits::of(number);
+        let cas = self.cas_new.or(meta.cas.map(|_| fresh));
+        let decision = if digits.as_bytes().len() <= meta.value_len {
+            let overwrite = Some(digits);
+            Decision::Amend(Amendment { cas, expiry: self.expiry, overwrite, ..Amendment::default() })
+        } else {
+            let expiry = self.expiry.unwrap_or(meta.expiry);
+            let value = Value::Digits(digits);
+            let state = ItemState(meta.state.0 & ItemState::BINARY_KEY.0);
+            Decision::Put(NewItem { flags: meta.flags, expiry, cas, state, value })
+        };
+        (decision, Counted::Now(number, meta))
+    }
+}
+
+impl<S: Session> Executor<S> {
+    pub(crate) fn count_step(&mut self, key: Key<'_>, step: &Step) -> Result<Counted, Refusal> {
+        let fresh = self.session.next_cas();
+        let mut outcome = Counted::NotFound;
+        self.session.update(key, self.now, None, None, |item| {
+            let (decision, told) = step.decide(item, fresh);
+            outcome = told;
+            decision
+        })?;
+        match (step.direction, outcome) {
+            (Direction::Up, Counted::NotFound) => self.count(CommandCount::IncrMisses),
+            (Direction::Down, Counted::NotFound) => self.count(CommandCount::DecrMisses),
+            (Direction::Up, Counted::Now(..)) => self.count(CommandCount::IncrHits),
+            (Direction::Down, Counted::Now(..)) => self.count(CommandCount::DecrHits),
+            _ => {}
+        }
+        Ok(outcome)
+    }
+
+    /// incr, decr
+    pub fn arithmetic<R>(&mut self, key: Key<'_>, command: &Arithmetic<'_>, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let step = Step {
+            direction: command.direction,
+            delta: command.delta,
+            cas: None,
+            cas_new: None,
+            expiry: None,
+            initial: None,
+        };
+        let outcome = self.count_step(key, &step);
+        if command.noreply == Noreply::Yes {
+            return;
+        }
+        let buffer = replies.buffer();
+        match outcome {
+            Ok(Counted::Now(number, _)) => {
+                buffer.number(number);
+                buffer.put(b"\r\n");
+            }
+            Ok(Counted::NotANumber) => buffer.line(NOT_A_NUMBER),
+            Ok(_) => buffer.line("NOT_FOUND"),
+            Err(_) => buffer.line("SERVER_ERROR out of memory"),
+        }
+    }
+}
+
+/// What is told of a value that is no number.
+pub(crate) const NOT_A_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";

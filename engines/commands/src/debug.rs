@@ -1,0 +1,82 @@
+//! me
+
+use crate::counters::CommandCount;
+use crate::{Executor, Replies};
+use guira_contract::{Expiry, ItemState, ItemView, Key, Meta, Read, Recency, Session, Sink, Want};
+use guira_protocol::encode_key;
+use std::marker::PhantomData;
+
+/// Takes an item's metadata.
+struct MetaOnly<P> {
+    meta: Option<Meta>,
+    pin: PhantomData<P>,
+}
+
+impl<P: guira_contract::ValuePin> Sink for MetaOnly<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Meta
+    }
+
+    fn found<I: ItemView>(&mut self, item: &I) {
+        self.meta = Some(item.meta());
+    }
+
+    fn undo(&mut self) {
+        self.meta = None;
+    }
+
+    fn recency(&self) -> Recency {
+        Recency::Leave
+    }
+
+    fn pinned(&mut self, meta: &Meta, _pin: P) {
+        self.meta = Some(*meta);
+    }
+}
+
+impl<S: Session> Executor<S> {
+    fn meta_of(&mut self, key: Key<'_>) -> Option<Meta> {
+        let mut sink = MetaOnly { meta: None, pin: PhantomData };
+        match self.session.read(key, self.now, &mut sink) {
+            Read::Hit => sink.meta,
+            Read::Miss(_) => None,
+        }
+    }
+
+    /// me: everything about an item but its value.
+    pub fn meta_debug<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, replies: &mut R) {
+        self.count(CommandCount::CmdMeta);
+        let mut found = self.meta_of(key);
+        if found.is_some_and(|meta| meta.cas.is_none()) {
+            self.give_unique(key);
+            found = self.meta_of(key);
+        }
+        let buffer = replies.buffer();
+        let Some(meta) = found else {
+            return buffer.line("EN");
+        };
+        buffer.put(b"ME ");
+        if meta.state.has(ItemState::BINARY_KEY) {
+            buffer.put(encode_key(key.bytes, &mut [0; 336]));
+        } else {
+            buffer.put(key.bytes);
+        }
+        buffer.put(b" exp=");
+        match meta.expiry {
+            Expiry::Never => buffer.put(b"-1"),
+            Expiry::At(at) => buffer.number(u64::from(at.0.saturating_sub(self.now.0))),
+        }
+        buffer.put(b" la=");
+        buffer.number(u64::from(self.now.0.saturating_sub(meta.last_access.0)));
+        buffer.put(b" cas=");
+        buffer.number(meta.cas.unwrap_or(0));
+        let fetched = meta.state.has(ItemState::FETCHED);
+        buffer.put(if fetched { b" fetch=yes cls=" } else { b" fetch=no cls=" });
+        buffer.number(u64::from(meta.class));
+        buffer.put(b" size=");
+        buffer.number(meta.size as u64);
+        buffer.put(b"\r\n");
+    }
+}

@@ -1,0 +1,37 @@
+//! From a client's expiration times to the engine's.
+
+use crate::Executor;
+use crate::counters::CommandCount;
+use guira_contract::{Expiry, Session};
+use guira_protocol::Exptime;
+use guira_sync::clock::Seconds;
+
+/// Expiration times up to here are relative: 30 days.
+const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
+
+/// A second that has passed: what is to expire at once expires then.
+const LONG_AGO: Seconds = Seconds(1);
+
+impl<S: Session> Executor<S> {
+    /// When something with this expiration time expires.
+    pub(crate) fn expiry(&self, time: Exptime) -> Expiry {
+        match time.0 {
+            0 => Expiry::Never,
+            ..0 => Expiry::At(LONG_AGO),
+            1..=RELATIVE_MAX => Expiry::At(Seconds(self.now.0.saturating_add(time.0 as u32))),
+            absolute => {
+                let since_base = (absolute as u64).saturating_sub(self.clock.base_unix());
+                Expiry::At(Seconds(since_base.clamp(u64::from(LONG_AGO.0), u64::from(u32::MAX) - 1) as u32))
+            }
+        }
+    }
+
+    /// Counts a flush, and tells when it takes effect with this delay.
+    pub fn flush_time(&self, delay: Exptime) -> Seconds {
+        self.count(CommandCount::CmdFlush);
+        match self.expiry(delay) {
+            Expiry::At(at) => at.max(self.now),
+            Expiry::Never => self.now,
+        }
+    }
+}

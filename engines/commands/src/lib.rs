@@ -1,0 +1,77 @@
+//! What the commands mean, written once above the engine contract.
+//!
+//! A worker owns an [`Executor`]: an engine's session, the time of the current batch, and counters. It executes commands
+//! that were parsed by guira-protocol and writes the replies where [`Replies`] says. Nothing here knows of sockets or of any one engine.
+
+#![forbid(unsafe_code)]
+
+mod arithmetic;
+mod change;
+mod counters;
+mod debug;
+mod exptime;
+mod meta_get;
+mod meta_reply;
+mod meta_set;
+mod retrieve;
+mod store;
+
+pub use counters::{CommandCount, CommandCounters};
+pub use store::{Data, Incoming};
+
+use guira_contract::{Key, Session, ValuePin};
+use guira_protocol::ReplyBuffer;
+use guira_sync::clock::{CoarseClock, Seconds};
+use std::sync::Arc;
+
+/// Where replies go: a buffer of bytes, in which long values are inserted by reference.
+pub trait Replies {
+    /// A long value.
+    type Pin: ValuePin;
+    /// The bytes.
+    fn buffer(&mut self) -> &mut ReplyBuffer;
+    /// Inserts a long value after the bytes written so far.
+    fn pin(&mut self, value: Self::Pin);
+}
+
+/// Executes commands on an engine, for one thread.
+#[derive(Debug)]
+pub struct Executor<S> {
+    session: S,
+    clock: CoarseClock,
+    now: Seconds,
+    counters: Arc<CommandCounters>,
+}
+
+impl<S: Session> Executor<S> {
+    /// An executor that counts in `counters`.
+    pub fn new(session: S, clock: CoarseClock, counters: Arc<CommandCounters>) -> Self {
+        let now = clock.now();
+        Executor { session, clock, now, counters }
+    }
+
+    /// Looks at the clock. All commands until the next look are executed at this time.
+    pub fn look_at_clock(&mut self) {
+        self.now = self.clock.now();
+    }
+
+    /// The time that commands are executed at.
+    pub fn now(&self) -> Seconds {
+        self.now
+    }
+
+    /// The engine's session.
+    pub fn session(&mut self) -> &mut S {
+        &mut self.session
+    }
+
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.session.hash(bytes) }
+    }
+
+    #[inline(always)]
+    fn count(&self, what: CommandCount) {
+        self.counters.add(what, 1);
+    }
+}

@@ -1,0 +1,321 @@
+//! mg
+//!
+//! A plain mg is a read. One that changes the item (T), may create it (N), or may win the right to renew it (R, or
+//! a stale item) first makes the change in an update, which tells what there was before, and then reads. What is told of the
+//! value, its length and its cas unique always comes from one look at the item.
+
+use crate::counters::CommandCount;
+use crate::{Executor, Replies, meta_reply};
+use guira_contract::{
+    Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink,
+    Value, Want,
+};
+use guira_protocol::{MetaFlags, MetaGet, MetaKey, ReplyBuffer};
+use guira_sync::clock::Seconds;
+
+/// What an update has found and done.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// The item as it was.
+    meta: Meta,
+    /// It was created just now.
+    created: bool,
+    /// The client is to renew it.
+    won: bool,
+}
+
+/// The expiry as the flags of a command change it, in order.
+struct Times {
+    expiry: Expiry,
+    touched: Option<Expiry>,
+    vivified: Option<Expiry>,
+    recache: Option<Expiry>,
+}
+
+struct MetaSink<'a, 'k, R> {
+    replies: &'a mut R,
+    key: &'a MetaKey<'k>,
+    flags: &'a MetaFlags<'k>,
+    now: Seconds,
+    mark: usize,
+    before: Option<Before>,
+    times: &'a dyn Fn(Expiry) -> Times,
+    /// The item has to be changed first.
+    needs: Option<Need>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// It has no cas unique, and one is asked for.
+    Unique,
+    /// It is stale, and nobody renews it yet.
+    Win,
+}
+
+impl<R: Replies> MetaSink<'_, '_, R> {
+    fn need(&self, meta: &Meta) -> Option<Need> {
+        if self.flags.has(b'c') && meta.cas.is_none() {
+            return Some(Need::Unique);
+        }
+        let waits = meta.state.has(ItemState::STALE) && !meta.state.has(ItemState::TOKEN_SENT);
+        (waits && self.before.is_none()).then_some(Need::Win)
+    }
+
+    /// Whether the value is left out because the client has it.
+    fn suppressed(&self, meta: &Meta) -> bool {
+        self.flags.cas.is_some() && meta.cas == self.flags.cas
+    }
+
+    /// Writes the reply line of the item, without its end. True if the value is to follow.
+    fn head(&mut self, now_meta: &Meta) -> bool {
+        let before = self.before.map_or(*now_meta, |before| before.meta);
+        let with_value = self.flags.has(b'v') && !self.suppressed(now_meta);
+        let mut times = (self.times)(before.expiry);
+        let buffer = self.replies.buffer();
+        if with_value {
+            buffer.put(b"VA ");
+            buffer.number(now_meta.value_len as u64);
+        } else {
+            buffer.put(b"HD");
+        }
+        for (letter, token) in self.flags.in_order() {
+            match letter {
+                b'T' => times.expiry = times.touched.unwrap_or(times.expiry),
+                b'N' if self.before.is_some_and(|before| before.created) => {
+                    times.expiry = times.vivified.unwrap_or(times.expiry);
+                }
+                b's' => meta_reply::number(buffer, b's', now_meta.value_len as u64),
+                b't' => meta_reply::time_left(buffer, times.expiry, self.now),
+                b'c' => meta_reply::number(buffer, b'c', now_meta.cas.unwrap_or(0)),
+                b'f' => meta_reply::number(buffer, b'f', u64::from(now_meta.flags)),
+                b'l' => meta_reply::number(
+                    buffer,
+                    b'l',
+                    u64::from(self.now.0.saturating_sub(before.last_access.0)),
+                ),
+                b'h' => meta_reply::number(buffer, b'h', u64::from(before.state.has(ItemState::FETCHED))),
+                b'O' => meta_reply::opaque(buffer, token),
+                b'k' => meta_reply::key(buffer, self.key, now_meta.state),
+                _ => {}
+            }
+        }
+        wins(buffer, &before, self.before.is_some_and(|before| before.won));
+        buffer.put(b"\r\n");
+        with_value
+    }
+}
+
+/// Writes who renews the item: somebody already (Z), that it is stale (X), or this client (W).
+fn wins(buffer: &mut ReplyBuffer, before: &Meta, won: bool) {
+    if before.state.has(ItemState::TOKEN_SENT) {
+        buffer.put(b" Z");
+    }
+    if before.state.has(ItemState::STALE) {
+        buffer.put(b" X");
+    }
+    if won {
+        buffer.put(b" W");
+    }
+}
+
+impl<R: Replies> Sink for MetaSink<'_, '_, R> {
+    type Pin = R::Pin;
+
+    fn wants(&self) -> Want {
+        if self.flags.has(b'v') { Want::Value } else { Want::Meta }
+    }
+
+    fn found<I: ItemView>(&mut self, item: &I) {
+        let meta = item.meta();
+        self.needs = self.need(&meta);
+        if self.needs.is_some() {
+            return;
+        }
+        if self.head(&meta) {
+            let buffer = self.replies.buffer();
+            let mut writer = buffer.writer(meta.value_len + 2);
+            item.copy_value(0, writer.room(meta.value_len));
+            writer.put(b"\r\n");
+            let written = writer.written();
+            buffer.keep(written);
+        }
+    }
+
+    fn undo(&mut self) {
+        self.replies.buffer().truncate(self.mark);
+    }
+
+    fn recency(&self) -> Recency {
+        // A change has bumped the item already, or will.
+        let leave = self.flags.has(b'u') || self.before.is_some() || self.needs.is_some();
+        if leave { Recency::Leave } else { Recency::Bump }
+    }
+
+    fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
+        self.needs = self.need(meta);
+        if self.needs.is_none() && self.head(meta) {
+            self.replies.pin(pin);
+            self.replies.buffer().put(b"\r\n");
+        }
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// mg
+    pub fn meta_get<R: Replies<Pin = S::Pin>>(
+        &mut self,
+        key: Key<'_>,
+        command: &MetaGet<'_>,
+        replies: &mut R,
+    ) {
+        let flags = &command.flags;
+        let (touched, vivified) =
+            (flags.exptime.map(|t| self.expiry(t)), flags.vivify.map(|t| self.expiry(t)));
+        let recache = flags.recache.map(|t| self.expiry(t));
+        let times = |expiry| Times { expiry, touched, vivified, recache };
+        // A time that has passed would hide the item from the read: it is set afterwards.
+        let passed = [touched, vivified].into_iter().flatten().any(|expiry| expiry.passed(self.now));
+        let mut before = None;
+        if touched.is_some() || vivified.is_some() || recache.is_some() {
+            before = self.change_for_get(key, command, &times);
+        }
+        let hit = loop {
+            let mark = replies.buffer().len();
+            let mut sink = MetaSink {
+                replies,
+                key: &command.key,
+                flags,
+                now: self.now,
+                mark,
+                before,
+                times: &times,
+                needs: None,
+            };
+            let read = self.session.read(key, self.now, &mut sink);
+            match (read, sink.needs) {
+                (Read::Hit, Some(Need::Unique)) => self.give_unique(key),
+                (Read::Hit, Some(Need::Win)) => before = self.change_for_get(key, command, &times),
+                (Read::Hit, None) => break true,
+                (Read::Miss(kind), _) if touched.is_none() => {
+                    self.count_miss(kind);
+                    break false;
+                }
+                (Read::Miss(_), _) => break false,
+            }
+        };
+        if passed && hit {
+            let created = before.is_some_and(|before| before.created);
+            let expiry = final_expiry(flags, &times(Expiry::Never), created);
+            if expiry.is_some_and(|expiry| expiry.passed(self.now)) {
+                self.remove(key);
+            }
+        }
+        let touches = touched.is_some();
+        match (hit, touches) {
+            (true, false) => {
+                self.count(CommandCount::CmdGet);
+                self.count(CommandCount::GetHits);
+            }
+            (_, true) => {
+                self.count(CommandCount::CmdTouch);
+                self.count(if hit { CommandCount::TouchHits } else { CommandCount::TouchMisses });
+            }
+            (false, false) => {}
+        }
+        if !hit && !flags.quiet() {
+            meta_reply::status(replies.buffer(), "EN", &command.key, flags);
+        }
+    }
+
+    /// Makes the changes that an mg asks for, and tells what there was.
+    fn change_for_get(
+        &mut self,
+        key: Key<'_>,
+        command: &MetaGet<'_>,
+        times: &dyn Fn(Expiry) -> Times,
+    ) -> Option<Before> {
+        let flags = &command.flags;
+        let recency = if flags.has(b'u') { Recency::Leave } else { Recency::Bump };
+        let bumped = if flags.has(b'u') { ItemState::NONE } else { ItemState::FETCHED };
+        let now = self.now;
+        // A client that is to renew an item proves it with the cas unique it was told, so there must be one.
+        let fresh = flags.has(b'c').then(|| self.session.next_cas());
+        let mut told = None;
+        let decide = |item: Option<&dyn ItemView>| match item {
+            Some(item) => {
+                let meta = item.meta();
+                let (expiry, won) = outcome(&meta, flags, times(meta.expiry));
+                told = Some(Before { meta, created: false, won });
+                let set = if won { ItemState::TOKEN_SENT } else { ItemState::NONE };
+                let cas = if meta.cas.is_none() { fresh } else { None };
+                let expiry = expiry.filter(|expiry| !expiry.passed(now));
+                Decision::Amend(Amendment { expiry, cas, set, recency, ..Amendment::default() })
+            }
+            None => match times(Expiry::Never).vivified {
+                None => {
+                    told = None;
+                    Decision::Keep
+                }
+                Some(vivified) => {
+                    let expiry = final_expiry(flags, &times(Expiry::Never), true).unwrap_or(vivified);
+                    let state = meta_reply::key_state(&command.key);
+                    told = Some(Before { meta: vivified_meta(state, now), created: true, won: true });
+                    Decision::Put(NewItem {
+                        flags: 0,
+                        expiry: if expiry.passed(now) { Expiry::Never } else { expiry },
+                        cas: flags.cas_new.filter(|cas| *cas != 0).or(fresh),
+                        state: state.with(ItemState::TOKEN_SENT).with(bumped),
+                        value: Value::Bytes(b""),
+                    })
+                }
+            },
+        };
+        match self.session.update(key, self.now, None, None, decide) {
+            Ok(()) => told,
+            Err(_) => None,
+        }
+    }
+}
+
+/// What the flags T and R make of an item's expiry, in order, and whether the client wins.
+fn outcome(meta: &Meta, flags: &MetaFlags<'_>, times: Times) -> (Option<Expiry>, bool) {
+    let sent = meta.state.has(ItemState::TOKEN_SENT);
+    let mut won = meta.state.has(ItemState::STALE) && !sent;
+    let mut expiry = times.expiry;
+    for (letter, _) in flags.in_order() {
+        match letter {
+            b'T' => expiry = times.touched.unwrap_or(expiry),
+            b'R' => {
+                if let (Expiry::At(at), Some(Expiry::At(limit))) = (expiry, times.recache) {
+                    won |= !sent && at < limit;
+                }
+            }
+            _ => {}
+        }
+    }
+    (times.touched, won)
+}
+
+/// The expiry that the flags T and N give an item, in order; N counts for one that was created just now.
+fn final_expiry(flags: &MetaFlags<'_>, times: &Times, created: bool) -> Option<Expiry> {
+    let given = flags.in_order().filter_map(|(letter, _)| match letter {
+        b'T' => times.touched,
+        b'N' if created => times.vivified,
+        _ => None,
+    });
+    given.last()
+}
+
+/// An item that was created just now, as it was before anybody saw it.
+fn vivified_meta(state: ItemState, now: Seconds) -> Meta {
+    Meta {
+        value_len: 0,
+        flags: 0,
+        expiry: Expiry::Never,
+        cas: None,
+        last_access: now,
+        state,
+        size: 0,
+        class: 0,
+    }
+}

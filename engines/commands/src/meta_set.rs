@@ -1,0 +1,234 @@
+//! ms, md, ma
+
+use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
+use crate::counters::CommandCount;
+use crate::store::{Data, Incoming, Older, Request, Stored, refusal_line};
+use crate::{Executor, Replies, meta_reply};
+use guira_contract::{
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, NewItem, Refusal, Session, Value,
+};
+use guira_protocol::{Direction, MetaGet, MetaSet, ReplyBuffer, Verb};
+
+/// A cas unique that a command gives; 0 means none.
+fn given(cas: Option<u64>) -> Option<u64> {
+    cas.filter(|cas| *cas != 0)
+}
+
+impl<S: Session> Executor<S> {
+    fn request(&mut self, command: &MetaSet<'_>, unique: Option<u64>) -> Request {
+        let flags = &command.flags;
+        let verb = match (command.mode.verb, flags.cas) {
+            (Verb::Set | Verb::Replace, Some(cas)) => Verb::Cas(cas),
+            (verb, _) => verb,
+        };
+        Request {
+            verb,
+            join_cas: flags.cas,
+            older: if flags.has(b'I') { Older::Stale(self.session.next_cas()) } else { Older::Exists },
+            flags: flags.client_flags,
+            expiry: flags.exptime.map_or(Expiry::Never, |time| self.expiry(time)),
+            cas: unique,
+            state: meta_reply::key_state(&command.key),
+            vivify: flags.vivify.map(|time| self.expiry(time)),
+        }
+    }
+
+    /// The cas unique that the item gets: the one given, or a new one if it is to be told.
+    fn unique_for(&mut self, command: &MetaSet<'_>) -> Option<u64> {
+        let told = command.flags.has(b'c');
+        given(command.flags.cas_new).or_else(|| told.then(|| self.session.next_cas()))
+    }
+
+    /// The data block of an ms was announced: how is it to be received?
+    pub fn meta_receive<R>(
+        &mut self,
+        key: &[u8],
+        command: &MetaSet<'_>,
+        replies: &mut R,
+    ) -> Incoming<S::Draft>
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        // The draft has room for a cas unique if the item will have one; which one is decided later.
+        let wants_unique = command.flags.has(b'c') || given(command.flags.cas_new).is_some();
+        let request = self.request(command, wants_unique.then_some(0));
+        match self.incoming(key, &request, command.length as usize) {
+            Ok(incoming) => incoming,
+            Err(refusal) => {
+                let key = self.key(key);
+                self.remove(key);
+                replies.buffer().line(refusal_line(refusal));
+                Incoming::Refused
+            }
+        }
+    }
+
+    /// Stores the data block of an ms.
+    pub fn meta_set<R>(
+        &mut self,
+        key: Key<'_>,
+        command: &MetaSet<'_>,
+        data: Data<'_, S::Draft>,
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
+        let unique = self.unique_for(command);
+        let request = self.request(command, unique);
+        let length = command.length as usize;
+        let (word, size, cas) = match self.do_store(key, &request, data) {
+            Ok(Stored::Yes(size)) if command.flags.quiet() => {
+                let _ = size;
+                return;
+            }
+            Ok(Stored::Yes(size)) => ("HD", size, unique.unwrap_or(0)),
+            Ok(Stored::Unmet) => ("NS", length, 0),
+            Ok(Stored::Exists) => ("EX", length, 0),
+            Ok(Stored::NotFound) => ("NF", length, 0),
+            Err(Refusal::TooLarge) if request.is_join() => ("NS", length, 0),
+            Err(refusal) => {
+                self.remove(key);
+                return replies.buffer().line(refusal_line(refusal));
+            }
+        };
+        let buffer = replies.buffer();
+        buffer.put(word.as_bytes());
+        for (letter, token) in command.flags.in_order() {
+            match letter {
+                b'O' => meta_reply::opaque(buffer, token),
+                b'k' => meta_reply::key(buffer, &command.key, meta_reply::key_state(&command.key)),
+                b'c' => meta_reply::number(buffer, b'c', cas),
+                b's' => meta_reply::number(buffer, b's', size as u64),
+                _ => {}
+            }
+        }
+        buffer.put(b"\r\n");
+    }
+
+    /// md
+    pub fn meta_delete<R>(&mut self, key: Key<'_>, command: &MetaGet<'_>, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let flags = &command.flags;
+        let fresh = self.session.next_cas();
+        let expiry = flags.exptime.map(|time| self.expiry(time));
+        let mut word = "NF";
+        let decide = |item: Option<&dyn ItemView>| {
+            let Some(item) = item else {
+                word = "NF";
+                return Decision::Keep;
+            };
+            let unique = item.cas();
+            if flags.cas.is_some() && unique != flags.cas {
+                word = "EX";
+                return Decision::Keep;
+            }
+            word = "HD";
+            let stale = if flags.has(b'I') { ItemState::STALE } else { ItemState::NONE };
+            // A stale item is another version, so that a unique that was told no longer holds.
+            let cas = if flags.has(b'I') { unique.map(|_| fresh) } else { unique };
+            let cas = given(flags.cas_new).or(cas);
+            if flags.has(b'x') {
+                return Decision::Put(NewItem {
+                    flags: flags.client_flags,
+                    expiry: expiry.unwrap_or(Expiry::Never),
+                    cas,
+                    state: meta_reply::key_state(&command.key).with(stale),
+                    value: Value::Bytes(b""),
+                });
+            }
+            if flags.has(b'I') {
+                let clear = ItemState::TOKEN_SENT;
+                return Decision::Amend(Amendment { expiry, cas, set: stale, clear, ..Amendment::default() });
+            }
+            Decision::Remove
+        };
+        let result = self.session.update(key, self.now, None, None, decide);
+        if result.is_err() {
+            return replies.buffer().line("SERVER_ERROR out of memory");
+        }
+        self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
+        if !(word == "HD" && flags.quiet()) {
+            meta_reply::status(replies.buffer(), word, &command.key, flags);
+        }
+    }
+
+    /// ma
+    pub fn meta_arithmetic<R>(
+        &mut self,
+        key: Key<'_>,
+        command: &MetaGet<'_>,
+        direction: Direction,
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
+        let flags = &command.flags;
+        let expiry = flags.exptime.map(|time| self.expiry(time));
+        let vivified = flags.vivify.map(|time| self.expiry(time));
+        let told = flags.has(b'c');
+        let unique = given(flags.cas_new).or_else(|| told.then(|| self.session.next_cas()));
+        let step = Step {
+            direction,
+            delta: flags.delta,
+            cas: flags.cas,
+            cas_new: unique,
+            expiry,
+            initial: vivified.map(|expires| (flags.initial, expiry.unwrap_or(expires))),
+        };
+        let outcome = self.count_step(key, &step);
+        let buffer = replies.buffer();
+        let (number, expires, created) = match outcome {
+            Ok(Counted::Now(..) | Counted::Created) if flags.quiet() => return,
+            Ok(Counted::Now(number, before)) => (number, before.expiry, false),
+            Ok(Counted::Created) => (flags.initial, Expiry::Never, true),
+            Ok(Counted::NotFound) => return meta_reply::status(buffer, "NF", &command.key, flags),
+            Ok(Counted::Exists) => return meta_reply::status(buffer, "EX", &command.key, flags),
+            Ok(Counted::NotANumber) => return buffer.line(NOT_A_NUMBER),
+            Err(_) => return buffer.line("SERVER_ERROR out of memory"),
+        };
+        let digits = Digits::of(number);
+        let mut time = expires;
+        self.arithmetic_head(buffer, command, &digits, unique, |letter| {
+            match letter {
+                b'T' => time = expiry.unwrap_or(time),
+                b'N' if created => time = vivified.unwrap_or(time),
+                _ => {}
+            }
+            time
+        });
+        if flags.has(b'v') {
+            buffer.put(digits.as_bytes());
+            buffer.put(b"\r\n");
+        }
+    }
+
+    /// Writes the reply line of an ma. `time` is told every flag, in order, and tells the expiry after it.
+    fn arithmetic_head(
+        &self,
+        buffer: &mut ReplyBuffer,
+        command: &MetaGet<'_>,
+        digits: &Digits,
+        unique: Option<u64>,
+        mut time: impl FnMut(u8) -> Expiry,
+    ) {
+        if command.flags.has(b'v') {
+            buffer.put(b"VA ");
+            buffer.number(digits.as_bytes().len() as u64);
+        } else {
+            buffer.put(b"HD");
+        }
+        for (letter, token) in command.flags.in_order() {
+            let expiry = time(letter);
+            match letter {
+                b'c' => meta_reply::number(buffer, b'c', unique.unwrap_or(0)),
+                b't' => meta_reply::time_left(buffer, expiry, self.now),
+                b'O' => meta_reply::opaque(buffer, token),
+                b'k' => meta_reply::key(buffer, &command.key, meta_reply::key_state(&command.key)),
+                _ => {}
+            }
+        }
+        buffer.put(b"\r\n");
+    }
+}

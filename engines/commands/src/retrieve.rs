@@ -1,0 +1,187 @@
+//! get, gets, gat, gats.
+
+use crate::counters::CommandCount;
+use crate::{Executor, Replies};
+use guira_contract::{
+    Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Session, Sink, Want,
+};
+use guira_protocol::{Exptime, Unique};
+
+/// Bytes of a VALUE line and of what follows the value, beside the key: the word, three numbers, blanks and line ends.
+const AROUND_VALUE: usize = 64;
+
+/// Writes one item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
+struct ValueSink<'a, 'k, R> {
+    replies: &'a mut R,
+    key: &'k [u8],
+    unique: Unique,
+    /// Bytes in the buffer before the item.
+    mark: usize,
+    /// The cas unique is wanted, and the item has none yet.
+    lacks_unique: bool,
+}
+
+impl<R: Replies> ValueSink<'_, '_, R> {
+    #[inline(always)]
+    fn head(
+        &mut self,
+        flags: u32,
+        length: usize,
+        cas: Option<u64>,
+        most: usize,
+    ) -> guira_protocol::Writer<'_> {
+        let mut writer = self.replies.buffer().writer(most);
+        writer.put(b"VALUE ");
+        writer.put(self.key);
+        writer.put(b" ");
+        writer.number(u64::from(flags));
+        writer.put(b" ");
+        writer.number(length as u64);
+        if let Some(cas) = cas {
+            writer.put(b" ");
+            writer.number(cas);
+        }
+        writer.put(b"\r\n");
+        writer
+    }
+}
+
+impl<R: Replies> Sink for ValueSink<'_, '_, R> {
+    type Pin = R::Pin;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    #[inline(always)]
+    fn found<I: ItemView>(&mut self, item: &I) {
+        let cas = if self.unique == Unique::Told { item.cas() } else { None };
+        self.lacks_unique = self.unique == Unique::Told && cas.is_none();
+        if self.lacks_unique {
+            return;
+        }
+        let length = item.value_len();
+        let most = AROUND_VALUE + self.key.len() + length;
+        let mut writer = self.head(item.flags(), length, cas, most);
+        item.copy_value(0, writer.room(length));
+        writer.put(b"\r\n");
+        let written = writer.written();
+        self.replies.buffer().keep(written);
+    }
+
+    fn undo(&mut self) {
+        self.replies.buffer().truncate(self.mark);
+    }
+
+    #[inline(always)]
+    fn recency(&self) -> Recency {
+        if self.lacks_unique { Recency::Leave } else { Recency::Bump }
+    }
+
+    fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
+        let cas = if self.unique == Unique::Told { meta.cas } else { None };
+        self.lacks_unique = self.unique == Unique::Told && cas.is_none();
+        if self.lacks_unique {
+            return;
+        }
+        let most = AROUND_VALUE + self.key.len();
+        let written = self.head(meta.flags, meta.value_len, cas, most).written();
+        self.replies.buffer().keep(written);
+        self.replies.pin(pin);
+        self.replies.buffer().put(b"\r\n");
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// The hash of a key, and the first stage of prefetching it.
+    #[inline(always)]
+    pub fn prefetch(&self, key: &[u8]) -> KeyHash {
+        let hash = self.session.hash(key);
+        self.session.prefetch_buckets(hash);
+        hash
+    }
+
+    /// The second stage of prefetching, some time after the first.
+    #[inline(always)]
+    pub fn prefetch_item(&self, hash: KeyHash) {
+        self.session.prefetch_item(hash);
+    }
+
+    /// Answers one key of a get or gets. The caller writes END.
+    #[inline(always)]
+    pub fn get<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, unique: Unique, replies: &mut R) {
+        loop {
+            let mark = replies.buffer().len();
+            let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
+            let read = self.session.read(key, self.now, &mut sink);
+            let lacks_unique = sink.lacks_unique;
+            match read {
+                Read::Hit if lacks_unique => self.give_unique(key),
+                Read::Hit => {
+                    self.count(CommandCount::CmdGet);
+                    self.count(CommandCount::GetHits);
+                    return;
+                }
+                Read::Miss(kind) => return self.count_miss(kind),
+            }
+        }
+    }
+
+    pub(crate) fn count_miss(&self, kind: MissKind) {
+        self.count(CommandCount::CmdGet);
+        self.count(CommandCount::GetMisses);
+        match kind {
+            MissKind::Absent => {}
+            MissKind::Expired => self.count(CommandCount::GetExpired),
+            MissKind::Flushed => self.count(CommandCount::GetFlushed),
+        }
+    }
+
+    /// Gives an item a cas unique if it has none. If there is no memory for that the item is removed: it could
+    /// not be answered for.
+    pub(crate) fn give_unique(&mut self, key: Key<'_>) {
+        let cas = self.session.next_cas();
+        let decide = |item: Option<&dyn ItemView>| match item {
+            Some(item) if item.cas().is_none() => {
+                Decision::Amend(Amendment { cas: Some(cas), ..Amendment::default() })
+            }
+            _ => Decision::Keep,
+        };
+        if self.session.update(key, self.now, None, None, decide).is_err() {
+            self.remove(key);
+        }
+    }
+
+    /// Removes what is stored under a key. Nothing is stored, so that this cannot be refused.
+    pub(crate) fn remove(&mut self, key: Key<'_>) {
+        let _ = self.session.update(key, self.now, None, None, |_| Decision::Remove);
+    }
+
+    /// Answers one key of a gat or gats. The caller writes END.
+    pub fn get_and_touch<R>(&mut self, key: Key<'_>, time: Exptime, unique: Unique, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        self.count(CommandCount::CmdTouch);
+        let expiry = Some(self.expiry(time));
+        // Read before the time is changed: it may be one that has passed.
+        let mut found;
+        loop {
+            let mark = replies.buffer().len();
+            let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
+            found = self.session.read(key, self.now, &mut sink) == Read::Hit;
+            if !sink.lacks_unique || !found {
+                break;
+            }
+            self.give_unique(key);
+        }
+        if !found {
+            return self.count(CommandCount::TouchMisses);
+        }
+        self.count(CommandCount::TouchHits);
+        let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
+        if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
+            self.remove(key);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! set, add, replace, append, prepend, cas; and what ms has in common with them.
+
+use crate::counters::CommandCount;
+use crate::{Executor, Replies};
+use guira_contract::{
+    Decision, Expiry, ItemState, ItemView, Key, NewItem, Refusal, Room, Session, Value, ValueDraft,
+};
+use guira_protocol::{Noreply, Store, Verb};
+use guira_sync::clock::Seconds;
+
+/// The data block of a command.
+#[derive(Debug)]
+pub enum Data<'d, D> {
+    /// All of it.
+    Bytes(&'d [u8]),
+    /// A draft that it has been written into.
+    Draft(D),
+}
+
+/// How a data block that has been announced is to be received.
+#[derive(Debug)]
+pub enum Incoming<D> {
+    /// In one piece.
+    Whole,
+    /// In pieces, into this.
+    Draft(D),
+    /// Not at all: it is to be passed over. The refusal was told if it was wanted.
+    Refused,
+}
+
+/// What became of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It was stored; the length of the value.
+    Yes(usize),
+    /// The condition was not met.
+    Unmet,
+    /// What is there has another cas unique.
+    Exists,
+    /// There is nothing.
+    NotFound,
+}
+
+/// What to do if a cas unique is older than that of the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Older {
+    /// Refuse.
+    Exists,
+    /// Store, and mark as stale. An item that nobody has asked the unique of has one later than all that were told,
+    /// that is, lower than this one.
+    Stale(u64),
+}
+
+/// A store as all commands mean it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) verb: Verb,
+    /// A cas unique that append and prepend compare with.
+    pub(crate) join_cas: Option<u64>,
+    pub(crate) older: Older,
+    pub(crate) flags: u32,
+    pub(crate) expiry: Expiry,
+    /// The cas unique to store.
+    pub(crate) cas: Option<u64>,
+    pub(crate) state: ItemState,
+    /// With append and prepend: store if there is nothing, expiring then.
+    pub(crate) vivify: Option<Expiry>,
+}
+
+impl Request {
+    fn of(store: &Store<'_>, expiry: Expiry) -> Self {
+        Request {
+            verb: store.verb,
+            join_cas: None,
+            older: Older::Exists,
+            flags: store.flags,
+            expiry,
+            cas: None,
+            state: ItemState::NONE,
+            vivify: None,
+        }
+    }
+
+    pub(crate) fn room(&self, value_len: usize) -> Room {
+        // What is stored as stale keeps the expiry of the item that is there: there must be room for one.
+        let keeps = matches!(self.older, Older::Stale(_));
+        let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
+        Room { value_len, flags: self.flags, expiry, cas: self.cas }
+    }
+
+    fn own_expiry(&self) -> Expiry {
+        if self.is_join() { self.vivify.unwrap_or(Expiry::Never) } else { self.expiry }
+    }
+
+    pub(crate) fn is_join(&self) -> bool {
+        matches!(self.verb, Verb::Append | Verb::Prepend)
+    }
+
+    fn put<'d>(&self, value: Value<'d>, state: ItemState, expiry: Expiry) -> Decision<'d> {
+        Decision::Put(NewItem { flags: self.flags, expiry, cas: self.cas, state, value })
+    }
+
+    /// Whether `wanted` is a unique that the item had before it got `unique`, and that is to be put up with.
+    fn is_older(&self, wanted: u64, unique: Option<u64>) -> bool {
+        match self.older {
+            Older::Exists => false,
+            Older::Stale(next) => wanted != 0 && wanted < unique.unwrap_or(next),
+        }
+    }
+
+    /// What to do about the item that is there, and what to tell. `bytes` is the data, if it came in one piece.
+    fn decide<'d>(
+        &self,
+        item: Option<&dyn ItemView>,
+        value: Value<'d>,
+        length: usize,
+    ) -> (Decision<'d>, Stored) {
+        let put = || (self.put(value, self.state, self.own_expiry()), Stored::Yes(length));
+        match (self.verb, item) {
+            (Verb::Set, _) | (Verb::Add, None) | (Verb::Replace, Some(_)) => put(),
+            (Verb::Add, Some(_)) | (Verb::Replace, None) => (Decision::Keep, Stored::Unmet),
+            (Verb::Cas(_), None) => (Decision::Keep, Stored::NotFound),
+            (Verb::Cas(wanted), Some(item)) => match item.cas() {
+                Some(unique) if unique == wanted => put(),
+                unique if self.is_older(wanted, unique) => {
+                    let meta = item.meta();
+                    let state = ItemState(meta.state.0 & ItemState::TOKEN_SENT.0).with(ItemState::STALE);
+                    (self.put(value, self.state.with(state), meta.expiry), Stored::Yes(length))
+                }
+                _ => (Decision::Keep, Stored::Exists),
+            },
+            (Verb::Append | Verb::Prepend, None) => match self.vivify {
+                Some(_) => put(),
+                None => (Decision::Keep, Stored::Unmet),
+            },
+            (Verb::Append | Verb::Prepend, Some(item)) => self.join(item, value, length),
+        }
+    }
+
+    fn join<'d>(&self, item: &dyn ItemView, value: Value<'d>, length: usize) -> (Decision<'d>, Stored) {
+        if self.join_cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
+            return (Decision::Keep, Stored::Exists);
+        }
+        let Value::Bytes(bytes) = value else {
+            return (Decision::Keep, Stored::Unmet);
+        };
+        let (before, after): (&[u8], &[u8]) =
+            if self.verb == Verb::Append { (&[], bytes) } else { (bytes, &[]) };
+        let meta = item.meta();
+        let joined = NewItem {
+            flags: meta.flags,
+            expiry: meta.expiry,
+            cas: self.cas,
+            // It is a new item, under the old key.
+            state: ItemState(meta.state.0 & ItemState::BINARY_KEY.0),
+            value: Value::Joined { before, after },
+        };
+        (Decision::Put(joined), Stored::Yes(meta.value_len + length))
+    }
+}
+
+/// The line that tells a refusal.
+pub(crate) fn refusal_line(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::TooLarge => "SERVER_ERROR object too large for cache",
+        Refusal::NoMemory => "SERVER_ERROR out of memory storing object",
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// A data block was announced: how is it to be received? Joined values are always received whole.
+    pub fn receive<R>(&mut self, store: &Store<'_>, replies: &mut R) -> Incoming<S::Draft>
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let request = Request::of(store, self.expiry(store.exptime));
+        match self.incoming(store.key, &request, store.length as usize) {
+            Ok(incoming) => incoming,
+            Err(refusal) => {
+                if store.verb == Verb::Set {
+                    let key = self.key(store.key);
+                    self.remove(key);
+                }
+                if store.noreply == Noreply::No {
+                    replies.buffer().line(refusal_line(refusal));
+                }
+                Incoming::Refused
+            }
+        }
+    }
+
+    pub(crate) fn incoming(
+        &mut self,
+        key: &[u8],
+        request: &Request,
+        length: usize,
+    ) -> Result<Incoming<S::Draft>, Refusal> {
+        let room = request.room(length);
+        let incoming = if !self.session.fits(key.len(), &room) {
+            Err(Refusal::TooLarge)
+        } else if length <= self.session.inline_max() || request.is_join() {
+            Ok(Incoming::Whole)
+        } else {
+            self.session.draft(key, room).map(Incoming::Draft)
+        };
+        if let Err(refusal) = incoming {
+            self.count_refusal(refusal);
+        }
+        incoming
+    }
+
+    pub(crate) fn count_refusal(&self, refusal: Refusal) {
+        self.count(match refusal {
+            Refusal::TooLarge => CommandCount::StoreTooLarge,
+            Refusal::NoMemory => CommandCount::StoreNoMemory,
+        });
+    }
+
+    /// Stores the data block of a classic command.
+    pub fn store<R>(&mut self, key: Key<'_>, store: &Store<'_>, data: Data<'_, S::Draft>, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let request = Request::of(store, self.expiry(store.exptime));
+        let line = match self.do_store(key, &request, data) {
+            Ok(Stored::Yes(_)) => "STORED",
+            Ok(Stored::Unmet) => "NOT_STORED",
+            Ok(Stored::Exists) => "EXISTS",
+            Ok(Stored::NotFound) => "NOT_FOUND",
+            // The sum is too large: memcached says so in these words.
+            Err(Refusal::TooLarge) if request.is_join() => "NOT_STORED",
+            Err(refusal) => {
+                if store.verb == Verb::Set {
+                    self.remove(key);
+                }
+                refusal_line(refusal)
+            }
+        };
+        if store.noreply == Noreply::No {
+            replies.buffer().line(line);
+        }
+    }
+
+    pub(crate) fn do_store(
+        &mut self,
+        key: Key<'_>,
+        request: &Request,
+        data: Data<'_, S::Draft>,
+    ) -> Result<Stored, Refusal> {
+        self.count(CommandCount::CmdSet);
+        let mut outcome = Stored::Unmet;
+        let result = match data {
+            Data::Bytes(bytes) => {
+                // A joined value takes the room that the engine finds it to need.
+                let room = Some(request.room(bytes.len())).filter(|_| !request.is_join());
+                self.session.update(key, self.now, room, None, |item| {
+                    let (decision, told) = request.decide(item, Value::Bytes(bytes), bytes.len());
+                    outcome = told;
+                    decision
+                })
+            }
+            Data::Draft(draft) => {
+                let length = draft.value_len();
+                self.session.update(key, self.now, None, Some(draft), |item| {
+                    let (decision, told) = request.decide(item, Value::Draft, length);
+                    outcome = told;
+                    decision
+                })
+            }
+        };
+        if let Err(refusal) = result {
+            if !(refusal == Refusal::TooLarge && request.is_join()) {
+                self.count_refusal(refusal);
+            }
+            return Err(refusal);
+        }
+        if let Verb::Cas(_) = request.verb {
+            self.count(match outcome {
+                Stored::Yes(_) => CommandCount::CasHits,
+                Stored::NotFound => CommandCount::CasMisses,
+                _ => CommandCount::CasBadval,
+            });
+        }
+        Ok(outcome)
+    }
+}

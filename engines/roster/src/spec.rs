@@ -1,0 +1,70 @@
+//! `NAME[:key=value,…]`
+
+use guira_contract::OptionError;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// A name with options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The name.
+    pub name: String,
+    options: Vec<(String, String)>,
+}
+
+impl Spec {
+    /// Reads a name and its options.
+    ///
+    /// # Errors
+    /// If an option is not `key=value`.
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let mut options = Vec::new();
+        for option in rest.split(',').filter(|option| !option.is_empty()) {
+            let (key, value) = option.split_once('=').ok_or_else(|| OptionError::Value {
+                name: name.to_owned(),
+                value: option.to_owned(),
+                expected: "of the form key=value",
+            })?;
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Spec { name: name.to_owned(), options })
+    }
+
+    /// Refuses all options but these.
+    pub(crate) fn allow(&self, keys: &[&str]) -> Result<(), OptionError> {
+        match self.options.iter().find(|(key, _)| !keys.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) => {
+                let known = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
+                Err(OptionError::Unknown { what: "option", name: key.clone(), known })
+            }
+        }
+    }
+
+    /// The number that an option is set to.
+    pub(crate) fn number(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, OptionError> {
+        let Some((_, value)) = self.options.iter().rev().find(|(name, _)| name == key) else {
+            return Ok(None);
+        };
+        match value.parse() {
+            Ok(number) if range.contains(&number) => Ok(Some(number)),
+            _ => Err(OptionError::Range {
+                name: format!("{}:{key}", self.name),
+                value: value.clone(),
+                from: *range.start(),
+                to: *range.end(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)?;
+        for (index, (key, value)) in self.options.iter().enumerate() {
+            write!(formatter, "{}{key}={value}", if index == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
