@@ -1,0 +1,61 @@
+//! Where a server listens.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An address: `IP:PORT`, `[v6]:PORT`, or `unix:PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP port; port 0 takes any that is free.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// What is wrong with an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no address: give IP:PORT, [v6]:PORT or unix:PATH")]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err(AddressError(text.to_owned())),
+            Some(path) => Ok(Address::Unix(path.into())),
+            None => text.parse().map(Address::Tcp).map_err(|_| AddressError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(formatter),
+            Address::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written_alike() {
+        for text in ["127.0.0.1:11211", "[::1]:0", "0.0.0.0:1", "unix:/tmp/socket"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_what_would_be() {
+        for text in ["", "localhost", "127.0.0.1", ":11211", "unix:", "1.2.3.4:99999", "::1:5"] {
+            let error = text.parse::<Address>().unwrap_err().to_string();
+            assert!(error.contains("give IP:PORT"), "{error}");
+        }
+    }
+}
