@@ -1,0 +1,182 @@
+//! A connection: a stream, its conversation, and what could not be dealt with yet.
+
+use crate::dialogue::{Dialogue, Interpreter, Stopped};
+use crate::outbox::{Outbox, Sent};
+use crate::shared::{WorkerCount, WorkerCounters};
+use guira_contract::Session;
+use guira_transport::{Interest, Progress, Stream};
+
+/// Reads and writes of one connection before others have their turn.
+const ROUNDS: u32 = 8;
+
+/// A connection keeps no buffer larger than this while it is at rest.
+const KEPT_MAX: usize = 4 << 10;
+
+/// A connection of a worker.
+#[derive(Debug)]
+pub(crate) struct Connection<S: Session> {
+    pub(crate) stream: Stream,
+    dialogue: Dialogue<S>,
+    /// Input that was read and not taken yet.
+    input: Vec<u8>,
+    /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
+    unsent: Option<Box<Outbox<S::Pin>>>,
+    /// What is waited for at the moment.
+    pub(crate) interest: Interest,
+    /// The conversation is over.
+    over: bool,
+}
+
+/// What a worker lends to each connection in turn.
+#[derive(Debug)]
+pub(crate) struct Bench<S: Session> {
+    pub(crate) interpreter: Interpreter<S>,
+    pub(crate) input: Box<[u8]>,
+    pub(crate) outbox: Outbox<S::Pin>,
+}
+
+/// What is to happen to a connection after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Wait for this.
+    Wait(Interest),
+    /// It has more to do: another turn.
+    Again,
+    /// It is finished, or broken.
+    Close,
+}
+
+impl<S: Session> Connection<S> {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Connection {
+            stream,
+            dialogue: Dialogue::default(),
+            input: Vec::new(),
+            unsent: None,
+            interest: Interest::Read,
+            over: false,
+        }
+    }
+
+    /// Whether nothing is under way: no half-read request, no unsent reply.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.input.is_empty() && self.unsent.is_none()
+    }
+
+    /// Reads, executes and writes, as long as there is something to do and others need not wait.
+    pub(crate) fn turn(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+        for _ in 0..ROUNDS {
+            if let Some(turn) = self.send_unsent(counters) {
+                return turn;
+            }
+            if self.over {
+                return Turn::Close;
+            }
+            match self.round(bench, counters) {
+                Ok(None) => {}
+                Ok(Some(turn)) => return turn,
+                Err(_) => return Turn::Close,
+            }
+        }
+        counters.add(WorkerCount::Yields, 1);
+        Turn::Again
+    }
+
+    /// Sends what is still unsent. `None` if nothing is any more.
+    fn send_unsent(&mut self, counters: &WorkerCounters) -> Option<Turn> {
+        let unsent = self.unsent.as_mut()?;
+        let Ok((sent, bytes)) = unsent.send(&mut self.stream) else {
+            return Some(Turn::Close);
+        };
+        counters.add(WorkerCount::BytesWritten, bytes);
+        match sent {
+            Sent::All => {
+                self.unsent = None;
+                None
+            }
+            Sent::Blocked => Some(Turn::Wait(Interest::Write)),
+            Sent::Waiting => Some(Turn::Wait(Interest::End)),
+            Sent::Ended => Some(Turn::Close),
+        }
+    }
+
+    /// Executes what was read, or reads and executes; then sends.
+    fn round(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<Option<Turn>> {
+        let Bench { interpreter, input, outbox } = bench;
+        let mut stopped = Stopped::NeedsInput;
+        if !self.input.is_empty() {
+            let (taken, why) = interpreter.run(&mut self.dialogue, &self.input, outbox);
+            self.drop_input(taken);
+            stopped = why;
+        }
+        let mut filled = false;
+        let mut blocked = false;
+        if stopped == Stopped::NeedsInput && outbox.is_empty() {
+            match self.stream.read(input)? {
+                Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
+                Progress::Ended => return Ok(Some(Turn::Close)),
+                Progress::Moved(bytes) => {
+                    counters.add(WorkerCount::BytesRead, bytes as u64);
+                    filled = bytes == input.len();
+                    blocked = !filled;
+                    stopped = self.take(interpreter, &input[..bytes], outbox);
+                }
+            }
+        }
+        self.over = stopped == Stopped::Over;
+        self.flush(outbox, counters)?;
+        if self.unsent.is_some() || self.over {
+            return Ok(None);
+        }
+        // A read that did not fill the buffer has emptied the socket: the event loop tells when there is more.
+        Ok((stopped == Stopped::NeedsInput && blocked && !filled).then_some(Turn::Wait(Interest::Read)))
+    }
+
+    /// Executes input that was just read, after what was left over.
+    fn take(
+        &mut self,
+        interpreter: &mut Interpreter<S>,
+        read: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> Stopped {
+        if self.input.is_empty() {
+            let (taken, stopped) = interpreter.run(&mut self.dialogue, read, outbox);
+            self.input.extend_from_slice(&read[taken..]);
+            return stopped;
+        }
+        self.input.extend_from_slice(read);
+        let (taken, stopped) = interpreter.run(&mut self.dialogue, &self.input, outbox);
+        self.drop_input(taken);
+        stopped
+    }
+
+    fn drop_input(&mut self, taken: usize) {
+        self.input.drain(..taken);
+        if self.input.is_empty() && self.input.capacity() > KEPT_MAX {
+            self.input = Vec::new();
+        }
+    }
+
+    fn flush(&mut self, outbox: &mut Outbox<S::Pin>, counters: &WorkerCounters) -> std::io::Result<()> {
+        if outbox.is_empty() {
+            return Ok(());
+        }
+        let result = outbox.send(&mut self.stream);
+        match result {
+            Ok((sent, bytes)) => {
+                counters.add(WorkerCount::BytesWritten, bytes);
+                match sent {
+                    Sent::All => {}
+                    Sent::Blocked | Sent::Waiting => self.unsent = Some(Box::new(outbox.take_rest())),
+                    Sent::Ended => self.over = true,
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // The outbox serves other connections too: what this one did not take is nobody's.
+                drop(outbox.take_rest());
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! A connection's conversation, without the connection: bytes of requests in, replies into an outbox.
+//!
+//! Requests are executed in batches. A batch is parsed first, and for every key its buckets are asked for; then the items
+//! that the buckets lead to; then it is executed in order, by when most of what it touches has arrived in the caches. A batch ends
+//! where input ends, after [`BATCH`] requests, or at a request that is answered in pieces of its own: a get
+//! of many keys, a long value, a fault. It is cut short when its replies fill the outbox.
+
+use crate::admin::Admin;
+use crate::outbox::Outbox;
+use arrayvec::ArrayVec;
+use guira_commands::{Data, Executor, Incoming, Replies};
+use guira_contract::{Key, KeyHash, Session, ValueDraft};
+use guira_protocol::{
+    Command, Cut, Exptime, Fault, Get, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique, cut, parse,
+};
+use std::sync::Arc;
+
+/// Requests in a batch, and keys of a get that are looked up together.
+const BATCH: usize = 64;
+
+/// An outbox is full when it holds this many bytes: what follows waits until they were sent.
+pub(crate) const OUTBOX_FULL: usize = 64 << 10;
+
+/// What a conversation is in the middle of.
+#[derive(Debug, Default)]
+enum Phase<D> {
+    /// A command line comes next.
+    #[default]
+    Command,
+    /// So many bytes of data nobody wants come next.
+    Swallow(u64),
+    /// The data block of this command comes next, in pieces.
+    Value(Box<LongValue<D>>),
+    /// More keys of a get come next, in a line whose end has arrived.
+    Keys(Unique, Option<Exptime>),
+    /// Nothing: it is over.
+    Over,
+}
+
+/// A value that arrives in pieces.
+#[derive(Debug)]
+struct LongValue<D> {
+    /// The command line, without its end.
+    line: Box<[u8]>,
+    draft: D,
+    /// The line end after the value, as far as it has arrived.
+    end: ArrayVec<u8, 2>,
+}
+
+/// The state of one conversation.
+#[derive(Debug)]
+pub(crate) struct Dialogue<S: Session> {
+    phase: Phase<S::Draft>,
+}
+
+impl<S: Session> Default for Dialogue<S> {
+    fn default() -> Self {
+        Dialogue { phase: Phase::Command }
+    }
+}
+
+/// Why a run has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// It needs more input.
+    NeedsInput,
+    /// The outbox is full.
+    OutboxFull,
+    /// The connection is to be closed after the outbox was sent.
+    Over,
+}
+
+/// A request of a batch.
+#[derive(Debug)]
+struct Entry<'a> {
+    command: Command<'a>,
+    hash: KeyHash,
+    /// Its data block, with its line end.
+    data: &'a [u8],
+    /// Where the next request begins.
+    end: usize,
+}
+
+/// Executes conversations, for one worker.
+#[derive(Debug)]
+pub(crate) struct Interpreter<S: Session> {
+    pub(crate) executor: Executor<S>,
+    admin: Arc<dyn Admin>,
+}
+
+impl<S: Session> Interpreter<S> {
+    pub(crate) fn new(executor: Executor<S>, admin: Arc<dyn Admin>) -> Self {
+        Interpreter { executor, admin }
+    }
+
+    /// Takes requests from `input` and answers them. Returns how many bytes were taken, and why it has stopped.
+    pub(crate) fn run(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> (usize, Stopped) {
+        let mut at = 0;
+        loop {
+            if outbox.weight() >= OUTBOX_FULL {
+                return (at, Stopped::OutboxFull);
+            }
+            let rest = &input[at..];
+            let taken = match &mut dialogue.phase {
+                Phase::Command => self.commands(dialogue, rest, outbox),
+                Phase::Swallow(left) => {
+                    let taken = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= taken as u64;
+                    if *left == 0 {
+                        dialogue.phase = Phase::Command;
+                    }
+                    taken
+                }
+                Phase::Value(_) => self.value(dialogue, rest, outbox),
+                Phase::Keys(unique, touch) => {
+                    let (unique, touch) = (*unique, *touch);
+                    self.more_keys(dialogue, rest, unique, touch, outbox)
+                }
+                Phase::Over => return (at, Stopped::Over),
+            };
+            at += taken;
+            if taken == 0 && !matches!(dialogue.phase, Phase::Over) {
+                return (at, Stopped::NeedsInput);
+            }
+        }
+    }
+
+    /// Parses and executes a batch. Returns how many bytes were taken: none if more have to come.
+    fn commands(&mut self, dialogue: &mut Dialogue<S>, input: &[u8], outbox: &mut Outbox<S::Pin>) -> usize {
+        let mut batch = ArrayVec::<Entry<'_>, BATCH>::new();
+        let mut at = 0;
+        let mut special = None;
+        while !batch.is_full() {
+            match self.parse_one(input, at) {
+                Ok(entry) => {
+                    at = entry.end;
+                    batch.push(entry);
+                }
+                Err(found) => {
+                    special = Some(found);
+                    break;
+                }
+            }
+        }
+        if batch.is_empty() {
+            return special.map_or(0, |special| self.special(dialogue, special, outbox));
+        }
+        for entry in &batch {
+            if entry.hash != KeyHash::default() {
+                self.executor.prefetch_item(entry.hash);
+            }
+        }
+        for entry in &batch {
+            self.execute(dialogue, entry, outbox);
+            if matches!(dialogue.phase, Phase::Over) || outbox.weight() >= OUTBOX_FULL {
+                return entry.end;
+            }
+        }
+        at
+    }
+
+    /// Parses the request at `at`, if it can be executed in a batch.
+    #[inline(always)]
+    fn parse_one<'a>(&self, input: &'a [u8], at: usize) -> Result<Entry<'a>, Special<'a>> {
+        let line = match cut(&input[at..]) {
+            Cut::Line(line) => line,
+            Cut::Unfinished => return Err(Special::Unfinished),
+            Cut::TooLong => return Err(Special::TooLong),
+        };
+        let command = match parse(line) {
+            Ok(command) => command,
+            Err(fault) => return Err(Special::Fault(fault, line.length)),
+        };
+        let mut end = at + line.length;
+        let mut data: &[u8] = &[];
+        let hash = match &command {
+            Command::Get(get) => match get.keys.single() {
+                Some(key) => self.executor.prefetch(key),
+                None => return Err(Special::Keys(*get, line)),
+            },
+            Command::Store(Store { key, length, .. }) => {
+                data = block(input, end, *length).ok_or(Special::Incomplete(line))?;
+                self.executor.prefetch(key)
+            }
+            Command::Meta(Meta::Set(MetaSet { key, length, .. })) => {
+                data = block(input, end, *length).ok_or(Special::Incomplete(line))?;
+                self.prefetch_meta(key)
+            }
+            Command::Meta(Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _)) => {
+                self.prefetch_meta(&get.key)
+            }
+            Command::MetaDebug(key) => self.prefetch_meta(key),
+            Command::Delete(delete) => self.executor.prefetch(delete.key),
+            Command::Arithmetic(command) => self.executor.prefetch(command.key),
+            Command::Touch(touch) => self.executor.prefetch(touch.key),
+            _ => KeyHash::default(),
+        };
+        end += data.len();
+        Ok(Entry { command, hash, data, end })
+    }
+
+    fn prefetch_meta(&self, key: &MetaKey<'_>) -> KeyHash {
+        self.executor.prefetch(key.bytes(&mut [0; 336]))
+    }
+
+    /// What cannot be executed in a batch and comes first. Returns how many bytes were taken.
+    fn special(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        special: Special<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        match special {
+            Special::Unfinished => 0,
+            Special::TooLong => {
+                dialogue.phase = Phase::Over;
+                0
+            }
+            Special::Fault(fault, length) => {
+                match fault {
+                    Fault::Answer(text) => outbox.buffer().line(text),
+                    Fault::Silent => {}
+                    Fault::Close => dialogue.phase = Phase::Over,
+                    Fault::Swallow { answer, noreply, bytes } => {
+                        if noreply == Noreply::No {
+                            outbox.buffer().line(answer);
+                        }
+                        dialogue.phase = Phase::Swallow(bytes);
+                    }
+                }
+                length
+            }
+            Special::Keys(get, line) => {
+                let left = self.keys(dialogue, get.keys, get.unique, get.touch, outbox);
+                left.map_or(line.length, |left| line.text.len() - left)
+            }
+            Special::Incomplete(line) => self.incomplete(dialogue, line, outbox),
+        }
+    }
+
+    /// A data block that has not arrived altogether.
+    fn incomplete(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        line: Line<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let (incoming, length) = match parse(line) {
+            Ok(Command::Store(store)) => (self.executor.receive(&store, outbox), store.length),
+            Ok(Command::Meta(Meta::Set(set))) => {
+                let mut buffer = [0; 336];
+                let key = set.key.bytes(&mut buffer);
+                (self.executor.meta_receive(key, &set, outbox), set.length)
+            }
+            _ => return 0,
+        };
+        match incoming {
+            Incoming::Whole => 0,
+            Incoming::Draft(draft) => {
+                let value = LongValue { line: line.text.into(), draft, end: ArrayVec::new() };
+                dialogue.phase = Phase::Value(Box::new(value));
+                line.length
+            }
+            Incoming::Refused => {
+                dialogue.phase = Phase::Swallow(u64::from(length) + 2);
+                line.length
+            }
+        }
+    }
+
+    /// A piece of a long value.
+    fn value(&mut self, dialogue: &mut Dialogue<S>, input: &[u8], outbox: &mut Outbox<S::Pin>) -> usize {
+        let Phase::Value(value) = &mut dialogue.phase else {
+            return 0;
+        };
+        let part = input.len().min(value.draft.missing());
+        value.draft.append(&input[..part]);
+        let end = &input[part..input.len().min(part + value.end.remaining_capacity())];
+        value.end.extend(end.iter().copied());
+        let taken = part + end.len();
+        if value.end.is_full()
+            && let Phase::Value(value) = std::mem::take(&mut dialogue.phase)
+        {
+            self.finish_value(*value, outbox);
+        }
+        taken
+    }
+
+    fn finish_value(&mut self, value: LongValue<S::Draft>, outbox: &mut Outbox<S::Pin>) {
+        let Ok(command) = parse(Line { text: &value.line, length: value.line.len() + 2 }) else {
+            return;
+        };
+        let whole = value.end.as_slice() == b"\r\n";
+        match &command {
+            Command::Store(store) if whole => {
+                let hash = self.executor.prefetch(store.key);
+                let key = Key { bytes: store.key, hash };
+                self.executor.store(key, store, Data::Draft(value.draft), outbox);
+            }
+            Command::Meta(Meta::Set(set)) if whole => {
+                let mut buffer = [0; 336];
+                let bytes = set.key.bytes(&mut buffer);
+                let key = Key { bytes, hash: self.executor.prefetch(bytes) };
+                self.executor.meta_set(key, set, Data::Draft(value.draft), outbox);
+            }
+            other => bad_block(other, outbox),
+        }
+    }
+
+    /// The rest of the keys of a get.
+    fn more_keys(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        input: &[u8],
+        unique: Unique,
+        touch: Option<Exptime>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let Cut::Line(line) = cut(input) else {
+            dialogue.phase = Phase::Over;
+            return 0;
+        };
+        dialogue.phase = Phase::Command;
+        let left = self.keys(dialogue, Keys::of(line.text), unique, touch, outbox);
+        left.map_or(line.length, |left| line.text.len() - left)
+    }
+
+    /// Answers the keys of a get until the outbox is full. Returns how many bytes of the line's text are left then.
+    fn keys(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        mut keys: Keys<'_>,
+        unique: Unique,
+        touch: Option<Exptime>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> Option<usize> {
+        loop {
+            let mut batch = ArrayVec::<(Key<'_>, usize), BATCH>::new();
+            while !batch.is_full()
+                && let Some(bytes) = keys.next()
+            {
+                let hash = self.executor.prefetch(bytes);
+                batch.push((Key { bytes, hash }, keys.rest().len()));
+            }
+            if batch.is_empty() {
+                outbox.buffer().put(b"END\r\n");
+                return None;
+            }
+            for (key, _) in &batch {
+                self.executor.prefetch_item(key.hash);
+            }
+            for (key, rest) in &batch {
+                match touch {
+                    None => self.executor.get(*key, unique, outbox),
+                    Some(time) => self.executor.get_and_touch(*key, time, unique, outbox),
+                }
+                if outbox.weight() >= OUTBOX_FULL && *rest > 0 {
+                    dialogue.phase = Phase::Keys(unique, touch);
+                    return Some(*rest);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn execute(&mut self, dialogue: &mut Dialogue<S>, entry: &Entry<'_>, outbox: &mut Outbox<S::Pin>) {
+        match &entry.command {
+            Command::Get(Get { keys, unique, touch }) => {
+                let Some(bytes) = keys.single() else {
+                    return;
+                };
+                let key = Key { bytes, hash: entry.hash };
+                match touch {
+                    None => self.executor.get(key, *unique, outbox),
+                    Some(time) => self.executor.get_and_touch(key, *time, *unique, outbox),
+                }
+                outbox.buffer().put(b"END\r\n");
+            }
+            Command::Store(store) => match value_of(entry.data) {
+                Some(value) => self.store(entry.hash, store, value, outbox),
+                None => bad_block(&entry.command, outbox),
+            },
+            Command::Delete(delete) => {
+                let key = Key { bytes: delete.key, hash: entry.hash };
+                self.executor.delete(key, delete, outbox);
+            }
+            Command::Arithmetic(command) => {
+                let key = Key { bytes: command.key, hash: entry.hash };
+                self.executor.arithmetic(key, command, outbox);
+            }
+            Command::Touch(touch) => {
+                let key = Key { bytes: touch.key, hash: entry.hash };
+                self.executor.touch(key, touch, outbox);
+            }
+            Command::Meta(meta) => self.meta(meta, entry, outbox),
+            Command::MetaNoop => outbox.buffer().line("MN"),
+            Command::MetaDebug(key) => {
+                let mut buffer = [0; 336];
+                let key = Key { bytes: key.bytes(&mut buffer), hash: entry.hash };
+                self.executor.meta_debug(key, outbox);
+            }
+            other => self.rare(dialogue, other, outbox),
+        }
+    }
+
+    fn store(&mut self, hash: KeyHash, store: &Store<'_>, value: &[u8], outbox: &mut Outbox<S::Pin>) {
+        let key = Key { bytes: store.key, hash };
+        let data = if value.len() <= self.executor.session().inline_max() {
+            Data::Bytes(value)
+        } else {
+            match self.executor.receive(store, outbox) {
+                Incoming::Whole => Data::Bytes(value),
+                Incoming::Draft(draft) => filled(draft, value),
+                Incoming::Refused => return,
+            }
+        };
+        self.executor.store(key, store, data, outbox);
+    }
+
+    fn meta(&mut self, meta: &Meta<'_>, entry: &Entry<'_>, outbox: &mut Outbox<S::Pin>) {
+        let asked = match meta {
+            Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => get.key,
+            Meta::Set(set) => set.key,
+        };
+        let mut buffer = [0; 336];
+        let key = Key { bytes: asked.bytes(&mut buffer), hash: entry.hash };
+        match meta {
+            Meta::Get(get) => self.executor.meta_get(key, get, outbox),
+            Meta::Delete(delete) => self.executor.meta_delete(key, delete, outbox),
+            Meta::Arithmetic(command, direction) => {
+                self.executor.meta_arithmetic(key, command, *direction, outbox);
+            }
+            Meta::Set(set) => {
+                let Some(value) = value_of(entry.data) else {
+                    return bad_block(&entry.command, outbox);
+                };
+                let data = if value.len() <= self.executor.session().inline_max() {
+                    Data::Bytes(value)
+                } else {
+                    match self.executor.meta_receive(key.bytes, set, outbox) {
+                        Incoming::Whole => Data::Bytes(value),
+                        Incoming::Draft(draft) => filled(draft, value),
+                        Incoming::Refused => return,
+                    }
+                };
+                self.executor.meta_set(key, set, data, outbox);
+            }
+        }
+    }
+
+    fn rare(&mut self, dialogue: &mut Dialogue<S>, command: &Command<'_>, outbox: &mut Outbox<S::Pin>) {
+        match command {
+            Command::FlushAll { delay, noreply } => {
+                let at = self.executor.flush_time(*delay);
+                self.admin.flush(self.executor.now(), at);
+                told(outbox, *noreply, "OK");
+            }
+            Command::Version => outbox.buffer().line(&self.admin.version_line()),
+            Command::Verbosity { level, noreply } => {
+                self.admin.set_verbosity(*level);
+                told(outbox, *noreply, "OK");
+            }
+            Command::Stats(arguments) => self.admin.stats(arguments, outbox.buffer()),
+            Command::Shutdown => outbox.buffer().line("SERVER_ERROR: shutdown not enabled"),
+            Command::Quit => dialogue.phase = Phase::Over,
+            _ => {}
+        }
+    }
+}
+
+/// What [`Interpreter::parse_one`] finds that does not go into a batch.
+#[derive(Debug)]
+enum Special<'a> {
+    /// The line has not ended.
+    Unfinished,
+    /// The line is too long.
+    TooLong,
+    /// The line is wrong; its length.
+    Fault(Fault, usize),
+    /// A get of several keys.
+    Keys(Get<'a>, Line<'a>),
+    /// A store whose data has not arrived altogether.
+    Incomplete(Line<'a>),
+}
+
+/// The data block of `length` bytes at `at`, with its line end, if all of it is there.
+#[inline(always)]
+fn block(input: &[u8], at: usize, length: u32) -> Option<&[u8]> {
+    input.get(at..at.checked_add(length as usize + 2)?)
+}
+
+/// The value in a data block, if it ends as it must.
+#[inline(always)]
+fn value_of(block: &[u8]) -> Option<&[u8]> {
+    block.strip_suffix(b"\r\n")
+}
+
+fn filled<'d, D: ValueDraft>(mut draft: D, value: &[u8]) -> Data<'d, D> {
+    draft.append(value);
+    Data::Draft(draft)
+}
+
+fn told<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
+    if noreply == Noreply::No {
+        outbox.buffer().line(text);
+    }
+}
+
+/// The data block does not end as it must. ms tells so even if it is quiet.
+fn bad_block<P: guira_contract::ValuePin>(command: &Command<'_>, outbox: &mut Outbox<P>) {
+    let noreply = match command {
+        Command::Store(store) => store.noreply,
+        _ => Noreply::No,
+    };
+    told(outbox, noreply, "CLIENT_ERROR bad data chunk");
+}

@@ -1,0 +1,321 @@
+//! What a connection is going to be sent: bytes, with long values and reply slots between them.
+//!
+//! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
+//! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
+//! whose reply comes later. Everything is sent in order, up to the first slot that is still empty.
+
+use guira_commands::Replies;
+use guira_contract::ValuePin;
+use guira_protocol::ReplyBuffer;
+use guira_transport::{Progress, Stream};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+/// Names a slot of an outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotId(u64);
+
+/// Replies that were not sent yet.
+#[derive(Debug)]
+pub(crate) struct Outbox<P> {
+    buffer: ReplyBuffer,
+    /// How many bytes of the buffer were sent.
+    sent: usize,
+    inserts: VecDeque<Insert<P>>,
+    slots: u64,
+}
+
+#[derive(Debug)]
+struct Insert<P> {
+    /// It comes after so many bytes of the buffer.
+    at: usize,
+    what: Inserted<P>,
+    /// How much of it was sent.
+    sent: usize,
+}
+
+#[derive(Debug)]
+enum Inserted<P> {
+    Value(P),
+    Slot(SlotId, Option<Vec<u8>>),
+}
+
+impl<P: ValuePin> Insert<P> {
+    /// What of it can be sent next; `None` if it is a slot that is still empty.
+    fn piece(&self) -> Option<&[u8]> {
+        match &self.what {
+            Inserted::Value(pin) => Some(pin.piece(self.sent)),
+            Inserted::Slot(_, filled) => filled.as_ref().map(|reply| &reply[self.sent..]),
+        }
+    }
+
+    fn length(&self) -> Option<usize> {
+        match &self.what {
+            Inserted::Value(pin) => Some(pin.value_len()),
+            Inserted::Slot(_, filled) => filled.as_ref().map(Vec::len),
+        }
+    }
+}
+
+/// How sending went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Everything was sent.
+    All,
+    /// The socket takes no more for now.
+    Blocked,
+    /// The next reply has not come yet.
+    Waiting,
+    /// The other end is gone.
+    Ended,
+}
+
+/// Parts handed to the system at once.
+const PARTS: usize = 16;
+
+impl<P: ValuePin> Outbox<P> {
+    /// An empty outbox with room for `capacity` bytes.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Outbox { buffer: ReplyBuffer::with_capacity(capacity), sent: 0, inserts: VecDeque::new(), slots: 0 }
+    }
+
+    /// Whether there is nothing to send.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent == self.buffer.len() && self.inserts.is_empty()
+    }
+
+    /// Bytes in the buffer, and long values, that are waiting: a measure of when to stop.
+    pub(crate) fn weight(&self) -> usize {
+        let long: usize = self.inserts.iter().map(|insert| insert.length().unwrap_or(0) - insert.sent).sum();
+        self.buffer.len() - self.sent + long
+    }
+
+    /// Leaves a place for a reply that comes later.
+    #[cfg_attr(not(test), expect(dead_code, reason = "every engine there is answers at once; tests do not"))]
+    pub(crate) fn defer(&mut self) -> SlotId {
+        self.slots += 1;
+        let id = SlotId(self.slots);
+        self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Slot(id, None), sent: 0 });
+        id
+    }
+
+    /// The reply for a slot has come.
+    #[cfg_attr(not(test), expect(dead_code, reason = "every engine there is answers at once; tests do not"))]
+    pub(crate) fn fill(&mut self, id: SlotId, reply: Vec<u8>) {
+        for insert in &mut self.inserts {
+            if let Inserted::Slot(slot, filled) = &mut insert.what
+                && *slot == id
+            {
+                *filled = Some(reply);
+                return;
+            }
+        }
+    }
+
+    /// What is to be sent next, in order, in at most [`PARTS`] parts.
+    fn parts(&self) -> arrayvec::ArrayVec<IoSlice<'_>, PARTS> {
+        let mut parts = arrayvec::ArrayVec::new();
+        let bytes = self.buffer.as_slice();
+        let mut from = self.sent;
+        for insert in &self.inserts {
+            if parts.remaining_capacity() < 2 {
+                return parts;
+            }
+            if from < insert.at {
+                parts.push(IoSlice::new(&bytes[from..insert.at]));
+                from = insert.at;
+            }
+            let Some(piece) = insert.piece() else {
+                return parts;
+            };
+            if !piece.is_empty() {
+                parts.push(IoSlice::new(piece));
+            }
+            if insert.length().is_some_and(|length| insert.sent + piece.len() < length) {
+                return parts;
+            }
+        }
+        if from < bytes.len() {
+            parts.push(IoSlice::new(&bytes[from..]));
+        }
+        parts
+    }
+
+    /// So many bytes were sent.
+    fn advance(&mut self, mut bytes: usize) {
+        while let Some(insert) = self.inserts.front_mut() {
+            let before = insert.at - self.sent;
+            if bytes < before {
+                break;
+            }
+            bytes -= before;
+            self.sent += before;
+            let Some(length) = insert.length() else {
+                break;
+            };
+            let part = bytes.min(length - insert.sent);
+            insert.sent += part;
+            bytes -= part;
+            if insert.sent < length {
+                break;
+            }
+            self.inserts.pop_front();
+        }
+        self.sent += bytes;
+    }
+
+    /// Sends as much as can be sent now. Returns how it went, and how many bytes were sent.
+    ///
+    /// # Errors
+    /// What the system says; the connection is of no use any more.
+    pub(crate) fn send(&mut self, stream: &mut Stream) -> io::Result<(Sent, u64)> {
+        let mut total = 0;
+        loop {
+            if self.is_empty() {
+                self.buffer.clear();
+                self.sent = 0;
+                return Ok((Sent::All, total));
+            }
+            let progress = if self.inserts.is_empty() {
+                stream.write(&self.buffer.as_slice()[self.sent..])?
+            } else {
+                let parts = self.parts();
+                if parts.is_empty() {
+                    return Ok((Sent::Waiting, total));
+                }
+                stream.write_vectored(&parts)?
+            };
+            match progress {
+                Progress::Moved(bytes) => {
+                    total += bytes as u64;
+                    self.advance(bytes);
+                }
+                Progress::Blocked => return Ok((Sent::Blocked, total)),
+                Progress::Ended => return Ok((Sent::Ended, total)),
+            }
+        }
+    }
+
+    /// Takes what was not sent into an outbox of its own, and leaves this one empty.
+    pub(crate) fn take_rest(&mut self) -> Outbox<P> {
+        let rest = &self.buffer.as_slice()[self.sent..];
+        let mut taken = Outbox::with_capacity(rest.len());
+        taken.buffer.put(rest);
+        taken.slots = self.slots;
+        taken.inserts = std::mem::take(&mut self.inserts);
+        for insert in &mut taken.inserts {
+            insert.at -= self.sent;
+        }
+        self.buffer.clear();
+        self.sent = 0;
+        taken
+    }
+}
+
+impl<P: ValuePin> Replies for Outbox<P> {
+    type Pin = P;
+
+    #[inline(always)]
+    fn buffer(&mut self) -> &mut ReplyBuffer {
+        &mut self.buffer
+    }
+
+    fn pin(&mut self, value: P) {
+        self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Value(value), sent: 0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    /// A value of two pieces.
+    #[derive(Debug)]
+    struct TwoPieces(Vec<u8>, usize);
+
+    impl ValuePin for TwoPieces {
+        fn value_len(&self) -> usize {
+            self.0.len()
+        }
+        fn piece(&self, from: usize) -> &[u8] {
+            if from < self.1 { &self.0[from..self.1] } else { &self.0[from..] }
+        }
+    }
+
+    fn pair() -> (Stream, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Stream::Unix(ours), theirs)
+    }
+
+    fn read(stream: &mut UnixStream, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn values_are_sent_at_their_place_between_the_bytes() {
+        let (mut stream, mut client) = pair();
+        let mut outbox = Outbox::with_capacity(16);
+        outbox.buffer().put(b"<");
+        outbox.pin(TwoPieces(b"abcdef".to_vec(), 2));
+        outbox.pin(TwoPieces(Vec::new(), 0));
+        outbox.buffer().put(b">");
+        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::All, 8));
+        assert_eq!(read(&mut client, 8), b"<abcdef>");
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn slots_that_are_filled_late_and_out_of_order_are_sent_in_order() {
+        let (mut stream, mut client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        outbox.buffer().put(b"1");
+        let second = outbox.defer();
+        outbox.buffer().put(b"3");
+        let fourth = outbox.defer();
+        let fifth = outbox.defer();
+        outbox.buffer().put(b"6");
+        outbox.fill(fourth, b"four".to_vec());
+        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::Waiting, 1));
+        assert_eq!(read(&mut client, 1), b"1");
+        let mut outbox = outbox.take_rest();
+        outbox.fill(second, b"two".to_vec());
+        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::Waiting, 8));
+        assert_eq!(read(&mut client, 8), b"two3four");
+        outbox.fill(fifth, Vec::new());
+        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::All, 1));
+        assert_eq!(read(&mut client, 1), b"6");
+    }
+
+    #[test]
+    fn what_a_full_socket_does_not_take_is_sent_later_from_another_outbox() {
+        let (mut stream, mut client) = pair();
+        let value: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
+        let mut outbox = Outbox::with_capacity(16);
+        outbox.buffer().put(b"head");
+        outbox.pin(TwoPieces(value.clone(), 1_234_567));
+        outbox.buffer().put(b"tail");
+        let expected = [b"head", value.as_slice(), b"tail"].concat();
+        let (sent, first) = outbox.send(&mut stream).unwrap();
+        assert_eq!(sent, Sent::Blocked);
+        let mut rest = outbox.take_rest();
+        assert!(outbox.is_empty());
+        let reader = std::thread::spawn(move || read(&mut client, 3_000_008));
+        let mut total = first;
+        loop {
+            let (sent, bytes) = rest.send(&mut stream).unwrap();
+            total += bytes;
+            match sent {
+                Sent::All => break,
+                Sent::Blocked => std::thread::yield_now(),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(total as usize, expected.len());
+        assert!(reader.join().unwrap() == expected);
+    }
+}

@@ -1,0 +1,91 @@
+//! Sizes with units.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// A number of bytes, written as a number with K, M, G or T, or KiB, MiB, GiB or TiB: powers of 1024.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub usize);
+
+/// What is wrong with a size.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no size: give a number with K, M, G, T, KiB, MiB, GiB, TiB or no unit, as in 64MiB")]
+pub struct SizeError(String);
+
+const UNITS: [(&str, u32); 5] = [("", 0), ("K", 10), ("M", 20), ("G", 30), ("T", 40)];
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let bad = || SizeError(text.to_owned());
+        let trimmed = text.trim();
+        let digits = trimmed.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(trimmed.len());
+        let number: usize = trimmed[..digits].parse().map_err(|_| bad())?;
+        let unit = trimmed[digits..].trim().to_ascii_uppercase();
+        let letter = unit.strip_suffix("IB").or(unit.strip_suffix('B')).unwrap_or(&unit);
+        let (_, shift) = UNITS.iter().find(|(name, _)| *name == letter).ok_or_else(bad)?;
+        if letter.is_empty() && unit == "IB" {
+            return Err(bad());
+        }
+        number.checked_mul(1 << shift).map(Size).ok_or_else(bad)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fitting =
+            UNITS.iter().rev().find(|(_, shift)| self.0.is_multiple_of(1 << shift) && self.0 >> shift > 0);
+        match fitting {
+            Some((letter, shift)) if *shift > 0 => write!(formatter, "{}{letter}iB", self.0 >> shift),
+            _ => write!(formatter, "{}", self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_powers_of_1024() {
+        let read = |text: &str| text.parse::<Size>().map(|size| size.0);
+        for (text, bytes) in [
+            ("64MiB", 64 << 20),
+            ("64M", 64 << 20),
+            ("1g", 1 << 30),
+            ("2KiB", 2048),
+            ("7", 7),
+            ("1 TiB", 1 << 40),
+            ("5B", 5),
+            ("3mb", 3 << 20),
+        ] {
+            assert_eq!(read(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "-1M", "1.5G", "64MB/s", "9999999999T", "1iB"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_written_in_its_largest_whole_unit() {
+        for text in ["64MiB", "1GiB", "1536KiB", "1000", "0"] {
+            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+        }
+    }
+}
