@@ -1,0 +1,96 @@
+//! `guira bench`: servers beside each other under the project's loads.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use guira_load::bench::machine::Machine;
+use guira_load::bench::selection::{Scale, Selection, described};
+use guira_load::bench::{self, Options, report, table};
+
+use crate::failure::Failure;
+use crate::peers::{Peers, Side, cores};
+use crate::units::Span;
+
+const EXAMPLES: &str = "Examples:
+  guira bench --only get32,mget100,set32,get1 --quick
+  guira bench --only mget100 --rounds 9 --servers guira,floor --guira-binary target/release/guira
+  guira bench --out docs/bench
+  guira bench --list";
+
+/// Arguments of `guira bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Parts to run, separated by commas (see --list); all but memory-sizes when left out.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Tell what there is to run, and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// File README, raw data and plots in a new folder <date>-<machine> below this one; a bench of everything
+    /// (neither --only nor --quick) is always filed, in docs/bench unless told otherwise.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    peers: Peers,
+    /// Rounds of each load; the figure is their median.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Length of each measurement.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    duration: Span,
+    /// Time before each measurement that does not count.
+    #[arg(long, value_name = "TIME", default_value = "300ms")]
+    warmup: Span,
+    /// Measurements of half a second, and a sixteenth of the memory: good for a direction, not for a record.
+    #[arg(long)]
+    quick: bool,
+    /// Where all random numbers come from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl Args {
+    /// Where the results are filed.
+    fn folder(&self) -> Option<PathBuf> {
+        let is_record = self.only.is_empty() && !self.quick;
+        self.out.clone().or_else(|| is_record.then(|| PathBuf::from("docs/bench")))
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        if self.rounds == 0 {
+            return Err(Failure::Usage("there must be at least one round".to_owned()));
+        }
+        Ok(Options {
+            servers: self.peers.kinds()?,
+            rounds: self.rounds,
+            warmup: if self.quick { Duration::from_millis(100) } else { self.warmup.0 },
+            duration: if self.quick { Duration::from_millis(500) } else { self.duration.0 },
+            server_cores: cores(Side::Server),
+            client_cores: cores(Side::Client),
+            seed: self.seed,
+        })
+    }
+}
+
+/// Runs the bench, prints its tables and files them on request.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.list {
+        for (name, about) in described()? {
+            println!("{name:<15} {about}");
+        }
+        return Ok(());
+    }
+    let scale = if args.quick { Scale::Quick } else { Scale::Full };
+    let selection = Selection::named(&args.only, scale)?;
+    let options = args.options()?;
+    let machine = Machine::this();
+    let results = bench::run(&selection, &options, &mut |line| eprintln!("{line}"))?;
+    print!("{}", table::all(&results));
+    if let Some(parent) = args.folder() {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let dir = report::file(&results, &options, &machine, &format!("guira {}", words.join(" ")), &parent)?;
+        println!("\nfiled in {}", dir.display());
+    }
+    Ok(())
+}

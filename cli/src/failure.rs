@@ -1,0 +1,56 @@
+//! Errors as a person reads them, and the exit codes.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use guira_load::LoadError;
+
+/// Why a subcommand failed.
+///
+/// Exit codes: 1 when the work failed, 2 when the arguments make no sense (clap's own code), 3 when a server
+/// answered wrongly.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The arguments contradict each other or the machine.
+    #[error("{0}")]
+    Usage(String),
+    /// A load, replay or bench failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The server's configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] guira_server::ConfigError),
+    /// The server cannot be started.
+    #[error(transparent)]
+    Start(#[from] guira_server::StartError),
+    /// Something else of the system.
+    #[error("{action}")]
+    System {
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Failure {
+    pub(crate) fn system(action: &'static str) -> impl Fn(std::io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+
+    /// Prints the failure with its causes; returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        let mut text = format!("guira: {self}");
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        eprintln!("{text}");
+        ExitCode::from(match self {
+            Self::Usage(_) | Self::Config(_) | Self::Load(LoadError::Options(_)) => 2,
+            Self::Load(LoadError::WrongReplies { .. }) => 3,
+            Self::Load(_) | Self::Start(_) | Self::System { .. } => 1,
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! `guira load`: a load on one server.
+
+use std::error::Error;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use guira_load::LoadError;
+use guira_load::pace::{Gaps, Pace};
+use guira_load::process::Process;
+use guira_load::reply::Check;
+use guira_load::request::ItemStyle;
+use guira_load::run::Load;
+use guira_load::source::{Model, OnMiss};
+use guira_workload::mix::Weights;
+use guira_workload::{KeyShape, Mix, Popularity, SizeModel, cachelib};
+
+use crate::failure::Failure;
+use crate::show::{self, Bar};
+use crate::units::{Bytes, Count, Lengths, Span};
+
+const EXAMPLES: &str = "Examples:
+  guira load --server 127.0.0.1:11211 --preload --pipeline 32
+  guira load --server 127.0.0.1:11211 --preload --get 95 --set 5 --zipf 0.99 --value-size 100-1K --fill-misses
+  guira load --server 127.0.0.1:11211 --multiget 1 --multiget-keys 100 --get 0
+  guira load --server 127.0.0.1:11211 --cachelib lab/workload/traces/kvcache_reg --keys 4M --preload
+  guira load --server 127.0.0.1:11211 --rate 50k --connections 50 --duration 30s --json";
+
+/// Options that CacheLib's files stand in for.
+const SYNTHETIC: [&str; 9] =
+    ["key_size", "value_size", "value_sizes", "zipf", "get", "set", "multiget", "lone_get", "delete"];
+
+/// Arguments of `guira load`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The server under load.
+    #[arg(long, value_name = "ADDR")]
+    server: SocketAddr,
+    /// The server's process, to report its processor time.
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+    /// Connections over all threads.
+    #[arg(long, short, value_name = "N", default_value_t = 16)]
+    connections: usize,
+    /// Threads of the client.
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Requests in flight on each connection of a closed loop, written together.
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    pipeline: usize,
+    /// Requests per second over all connections: an open loop, whose latencies count from when a request should
+    /// have been sent. Without it the loop is closed.
+    #[arg(long, value_name = "N")]
+    rate: Option<Count>,
+    /// Gaps between the requests of an open loop.
+    #[arg(long, value_name = "GAPS", default_value = "poisson")]
+    arrivals: Arrivals,
+    /// Length of the measurement.
+    #[arg(long, short, value_name = "TIME", default_value = "10s")]
+    duration: Span,
+    /// Time before it that does not count.
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    warmup: Span,
+    #[command(flatten)]
+    items: Items,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Where all random numbers come from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// What is asked for.
+#[derive(Debug, clap::Args)]
+struct Items {
+    /// Number of distinct keys.
+    #[arg(long, value_name = "N", default_value = "1M")]
+    keys: Count,
+    /// Length of a key, or a range like 16-40.
+    #[arg(long, value_name = "BYTES", default_value = "16")]
+    key_size: Lengths,
+    /// Length of a value, or a range like 100-2K.
+    #[arg(long, value_name = "BYTES", default_value = "32")]
+    value_size: Lengths,
+    /// Take the lengths of values from this file, written as CacheLib's sizes.json.
+    #[arg(long, value_name = "FILE", conflicts_with = "value_size")]
+    value_sizes: Option<PathBuf>,
+    /// Exponent of Zipf's law for the popularity of keys; without it all are equally popular.
+    #[arg(long, value_name = "THETA")]
+    zipf: Option<f64>,
+    /// Weight of gets of one key.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 1.0)]
+    get: f64,
+    /// Weight of sets.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
+    set: f64,
+    /// Weight of gets of several keys.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
+    multiget: f64,
+    /// Weight of gets of keys that are never set.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
+    lone_get: f64,
+    /// Weight of deletes.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0)]
+    delete: f64,
+    /// Keys in a multiget.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    multiget_keys: u32,
+    /// Client flags of every item.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    flags: u32,
+    /// Seconds until an item expires, 0 for never.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    exptime: u32,
+    /// Take operations, key and value sizes, popularity and look-aside from CacheLib's config.json, sizes.json and
+    /// pop.json in this folder; --keys scales the number of keys.
+    #[arg(long, value_name = "DIR", conflicts_with_all = SYNTHETIC)]
+    cachelib: Option<PathBuf>,
+    /// Set every key once before the load.
+    #[arg(long)]
+    preload: bool,
+    /// Set a key that was not found, as a look-aside client does.
+    #[arg(long)]
+    fill_misses: bool,
+    /// Largest value that the server takes; longer ones are cut to it.
+    #[arg(long, value_name = "BYTES", default_value = "1000K")]
+    value_size_max: Bytes,
+    /// Compare the contents of one value in this many, and the length, key and flags of all; 0 compares nothing, for
+    /// a server that stores nothing (`guira floor`).
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    check_every: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Arrivals {
+    /// Random and independent, as from many users.
+    Poisson,
+    /// Evenly spaced.
+    Even,
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(path);
+    text.map_err(|source| LoadError::File { path: path.to_owned(), source }.into())
+}
+
+/// An error of the contents of `path`, with its cause.
+fn explained(path: &Path, error: &dyn Error) -> Failure {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    Failure::Usage(format!("{}: {error}{cause}", path.display()))
+}
+
+impl Items {
+    /// The model that CacheLib's files in `dir` describe.
+    fn production_model(&self, dir: &Path) -> Result<Model, Failure> {
+        let file = |name: &str| read(&dir.join(name));
+        let fail = |error: &dyn Error| explained(dir, error);
+        let config = cachelib::config(&file("config.json")?).map_err(|error| fail(&error))?;
+        let sizes = cachelib::sizes(&file("sizes.json")?).map_err(|error| fail(&error))?;
+        let buckets = cachelib::popularity(&file("pop.json")?, self.keys.0).map_err(|error| fail(&error))?;
+        let popularity = Popularity::Buckets(buckets);
+        let (min, max) = config.key_len;
+        // Production keys shorter than their numbers are written longer, so that all stay distinct.
+        let named = popularity.count().saturating_mul(2);
+        let min = min.max(KeyShape::len_needed(named));
+        Ok(Model {
+            keys: KeyShape::new(min, max.max(min), named).map_err(|error| fail(&error))?,
+            popularity,
+            sizes: sizes.capped(u32::try_from(self.value_size_max.0).unwrap_or(u32::MAX)),
+            mix: config.mix,
+            exptime: self.exptime,
+            on_miss: if config.lookaside == cachelib::Lookaside::On { OnMiss::Fill } else { OnMiss::Leave },
+        })
+    }
+
+    fn model(&self) -> Result<Model, Failure> {
+        if let Some(dir) = &self.cachelib {
+            return self.production_model(dir);
+        }
+        let Count(count) = self.keys;
+        let usage = |error: &dyn Error| Failure::Usage(error.to_string());
+        if count == 0 {
+            return Err(Failure::Usage("there must be at least one key".to_owned()));
+        }
+        let popularity = match self.zipf {
+            None => Popularity::Uniform { count },
+            Some(theta) => Popularity::zipf(count, theta).map_err(|error| usage(&error))?,
+        };
+        let weights = Weights {
+            get: self.get,
+            lone_get: self.lone_get,
+            multiget: self.multiget,
+            set: self.set,
+            delete: self.delete,
+        };
+        let named = count.saturating_mul(if self.lone_get > 0.0 { 2 } else { 1 });
+        let Lengths { min, max } = self.key_size;
+        let Lengths { min: value_min, max: value_max } = self.value_size;
+        let limit = u32::try_from(self.value_size_max.0).unwrap_or(u32::MAX);
+        let sizes = match &self.value_sizes {
+            Some(path) => {
+                let text = read(path)?;
+                cachelib::sizes(&text).map_err(|error| explained(path, &error))?
+            }
+            None if value_min == value_max => SizeModel::Constant(value_min),
+            None => SizeModel::range(value_min, value_max).map_err(|error| usage(&error))?,
+        };
+        Ok(Model {
+            popularity,
+            keys: KeyShape::new(min as usize, max as usize, named).map_err(|error| usage(&error))?,
+            sizes: sizes.capped(limit),
+            mix: Mix::new(&weights).map_err(|error| usage(&error))?,
+            exptime: self.exptime,
+            on_miss: if self.fill_misses { OnMiss::Fill } else { OnMiss::Leave },
+        })
+    }
+}
+
+impl Args {
+    fn load(&self) -> Result<Load, Failure> {
+        let arrivals = match self.arrivals {
+            Arrivals::Poisson => Gaps::Poisson,
+            Arrivals::Even => Gaps::Even,
+        };
+        Ok(Load {
+            addr: self.server,
+            threads: self.threads,
+            connections: self.connections,
+            pipeline: self.pipeline,
+            pace: match self.rate {
+                None => Pace::Closed,
+                Some(Count(rate)) => Pace::Open { rate_per_s: rate as f64, arrivals },
+            },
+            model: self.items.model()?,
+            style: ItemStyle { flags: self.items.flags, multiget_keys: self.items.multiget_keys },
+            check: match self.items.check_every {
+                0 => Check::Framing,
+                sample => Check::Contents { sample },
+            },
+            warmup: self.warmup.0,
+            duration: self.duration.0,
+            seed: self.seed,
+            cores: Vec::new(),
+        })
+    }
+}
+
+/// Runs the load and prints what was measured.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let load = args.load()?;
+    if args.items.preload {
+        load.preload(&mut Bar::new("preloading"))?.require_right()?;
+    }
+    let outcome = load.run(args.server_pid.map(Process::new), &mut Bar::new("measuring"))?;
+    if args.json {
+        println!("{}", show::json(&outcome)?);
+    } else {
+        show::print(&outcome);
+    }
+    Ok(outcome.require_right()?)
+}

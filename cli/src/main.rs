@@ -1,0 +1,57 @@
+//! `guira`: the one binary. Each subcommand is a file here that maps its arguments to a library call.
+//!
+//! A new subcommand is a module with an `Args` (derived from clap) and a `run(&Args) -> Result<(), Failure>`, one
+//! variant of [`Task`] and one arm of its dispatch.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod failure;
+mod floor;
+mod load;
+mod peers;
+mod replay;
+mod serve;
+mod show;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Guira: a cache server that speaks memcached's protocols, and the tools that measure it.
+#[derive(Debug, Parser)]
+#[command(name = "guira", version, about, max_term_width = 110, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run the cache server.
+    Serve(serve::Args),
+    /// Put a load on a server and measure it.
+    Load(load::Args),
+    /// Drive a recorded trace through a cache, and compare caches at equal resident size.
+    Replay(replay::Args),
+    /// Compare servers under the project's loads, by operations per second of server processor time.
+    Bench(bench::Args),
+    /// Serve as a no-cache server that only moves the bytes (used by `bench`).
+    #[command(hide = true)]
+    Floor(floor::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
+        Task::Serve(args) => serve::run(&args),
+        Task::Load(args) => load::run(&args),
+        Task::Replay(args) => replay::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::Floor(args) => floor::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

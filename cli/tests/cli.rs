@@ -1,0 +1,145 @@
+//! The binary as a person runs it: arguments, exit codes, messages, and the bench on the floor server alone.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+fn guira(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_guira")).args(args).output().expect("the binary was built")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A floor server of this test; it is stopped when this is dropped.
+struct Floor {
+    child: Child,
+    addr: String,
+}
+
+impl Floor {
+    fn start() -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_guira"))
+            .arg("floor")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let addr = line.trim().rsplit(' ').next().expect("an address").to_owned();
+        Self { child, addr }
+    }
+}
+
+impl Drop for Floor {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+#[test]
+fn the_help_names_the_subcommands_and_hides_the_floor() {
+    let help = stdout(&guira(&["--help"]));
+    for name in ["load", "replay", "bench"] {
+        assert!(help.contains(&format!("  {name} ")), "{name}: {help}");
+    }
+    assert!(!help.contains("floor"), "{help}");
+    assert!(stdout(&guira(&["load", "--help"])).contains("Examples:"));
+}
+
+#[test]
+fn bad_arguments_are_explained_and_exit_with_2() {
+    for (args, told) in [
+        (&["load", "--server", "127.0.0.1:1", "--value-size", "3Q"][..], "KiB"),
+        (&["load", "--server", "127.0.0.1:1", "--key-size", "2"][..], "use at least 5"),
+        (&["load", "--server", "127.0.0.1:1", "--get", "0"][..], "all weights of the mix are 0"),
+        (&["load", "--server", "127.0.0.1:1", "--zipf=-1"][..], "at least 0"),
+        (&["bench", "--only", "get33"][..], "get32"),
+        (&["replay", "x", "--format", "csv"][..], "twitter"),
+    ] {
+        let output = guira(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_and_a_trace_that_is_not_there_exit_with_1() {
+    let output = guira(&["load", "--server", "127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot connect to 127.0.0.1:1"), "{}", stderr(&output));
+    let output = guira(&["replay", "/nowhere/x", "--server", "127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/nowhere/x"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_load_is_told_as_json_with_the_servers_processor_time() {
+    let floor = Floor::start();
+    let pid = floor.child.id().to_string();
+    let run = ["load", "--server", &floor.addr, "--server-pid", &pid, "--pipeline", "8"];
+    let output =
+        guira(&[&run[..], &["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(json["counts"]["gets"].as_u64().expect("a number") > 0);
+    assert!(json["operations_per_server_cpu_s"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn a_server_that_answers_wrongly_exits_with_3() {
+    let floor = Floor::start();
+    let output = guira(&["load", "--server", &floor.addr, "-d", "100ms", "--warmup", "0s"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("replies were wrong"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_bench_prints_its_table_and_files_its_results() {
+    let parent = std::env::temp_dir().join(format!("guira-bench-{}", std::process::id()));
+    let out = parent.to_str().expect("a plain path");
+    let run =
+        ["bench", "--only", "get32,set32", "--servers", "floor", "--rounds", "2", "--quick", "--out", out];
+    let output = guira(&run);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("| get32 | "), "{}", stdout(&output));
+    let dir = fs::read_dir(&parent).expect("a folder").next().expect("one").expect("one").path();
+    let readme = fs::read_to_string(dir.join("README.md")).expect("a README");
+    assert!(readme.contains("| set32 | ") && readme.contains("![loads.svg](loads.svg)"), "{readme}");
+    let raw = fs::read(dir.join("results.json")).expect("raw data");
+    let raw: serde_json::Value = serde_json::from_slice(&raw).expect("JSON");
+    assert_eq!(raw["loads"][0]["rounds"].as_array().expect("a list").len(), 2);
+    assert!(fs::read_to_string(dir.join("loads.svg")).expect("a plot").starts_with("<svg"));
+    fs::remove_dir_all(&parent).expect("the folder is ours");
+}
+
+#[test]
+fn the_parts_of_the_bench_are_listed() {
+    let list = stdout(&guira(&["bench", "--list"]));
+    for part in ["get1", "mget100", "mixed", "open", "memory-sizes", "items"] {
+        assert!(list.lines().any(|line| line.split_whitespace().next() == Some(part)), "{part}: {list}");
+    }
+}
+
+#[test]
+fn a_replay_compares_at_equal_resident_size() {
+    if Command::new("memcached").arg("-V").output().is_err() {
+        eprintln!("skipped: memcached is not installed");
+        return;
+    }
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
+    let run = ["replay", trace, "--limit", "20k", "--memory", "16M", "--servers", "memcached", "--json"];
+    let output = guira(&run);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(rows[0]["record"]["counts"]["gets"], 20_000);
+    let allowed = rows[0]["memory"].as_u64().expect("a number");
+    assert!(allowed < 16 << 20, "the process is larger than its items: {allowed}");
+    assert!(rows[0]["cpu_us_per_request"].as_f64().expect("a number") > 0.0);
+}

@@ -1,0 +1,284 @@
+//! The bench: the same loads against several servers, alternating, measured in operations per second of the
+//! server's processor time.
+//!
+//! Processor time and not time: client and server share a machine, so how fast the clock's second passes depends on
+//! both; what the server spent for an operation does not. The servers take turns within a round, so that a change of
+//! the machine's mood meets all of them, and the figure is the median of the rounds.
+
+pub mod loads;
+pub mod machine;
+pub mod memory;
+pub mod open_loop;
+pub mod plot;
+pub mod report;
+pub mod selection;
+pub mod table;
+
+use std::time::Duration;
+
+use guira_workload::KeyShape;
+
+use crate::engine::Quiet;
+use crate::error::LoadError;
+use crate::floor::Shape;
+use crate::pace::Pace;
+use crate::reply::Check;
+use crate::request::ItemStyle;
+use crate::run::{Load, Outcome};
+use crate::server::{FLOOR, Kind, Server, Spec};
+use loads::{DataSet, LoadSpec};
+use memory::Held;
+use open_loop::Latencies;
+use selection::Selection;
+
+/// One value in this many has its contents compared; every length is.
+const SAMPLE: u32 = 64;
+
+/// How the bench runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The servers, in the order of their turns.
+    pub servers: Vec<Kind>,
+    /// Rounds; the figure is their median.
+    pub rounds: usize,
+    /// Time before each measured part.
+    pub warmup: Duration,
+    /// Length of each measured part.
+    pub duration: Duration,
+    /// Processors of a server with one worker; empty for all.
+    pub server_cores: Vec<usize>,
+    /// Processors of the client; empty for all.
+    pub client_cores: Vec<usize>,
+    /// Where all random numbers come from.
+    pub seed: u64,
+}
+
+/// What one server did with one load, round by round.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// The server's name.
+    pub server: String,
+    /// One outcome for each round.
+    pub rounds: Vec<Outcome>,
+}
+
+/// What all servers did with one load.
+#[derive(Debug, Clone)]
+pub struct LoadResult {
+    /// The load.
+    pub spec: LoadSpec,
+    /// One series for each server.
+    pub series: Vec<Series>,
+}
+
+/// Everything that a bench measured.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    /// Operations per second of processor time.
+    pub loads: Vec<LoadResult>,
+    /// Latencies of the open loop.
+    pub open: Vec<Latencies>,
+    /// Memory for each item.
+    pub memory: Vec<Held>,
+    /// Items held at equal resident size.
+    pub equal: Vec<Held>,
+}
+
+impl Series {
+    /// Operations per second of the server's processor time, one figure for each round.
+    #[must_use]
+    pub fn figures(&self) -> Vec<f64> {
+        self.rounds.iter().filter_map(Outcome::per_cpu_second).collect()
+    }
+
+    /// The median of the rounds.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        median(&self.figures())
+    }
+
+    /// How far the rounds lie apart: largest less smallest, as a share of the median.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        let figures = self.figures();
+        let largest = figures.iter().copied().fold(0.0, f64::max);
+        let smallest = figures.iter().copied().fold(f64::INFINITY, f64::min);
+        let median = median(&figures);
+        if median > 0.0 { (largest - smallest) / median } else { 0.0 }
+    }
+}
+
+impl LoadResult {
+    /// The series of the server called `server`.
+    #[must_use]
+    pub fn of(&self, server: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.server == server)
+    }
+
+    /// The median of `server` as a multiple of that of `other`.
+    #[must_use]
+    pub fn ratio(&self, server: &str, other: &str) -> Option<f64> {
+        let (server, other) = (self.of(server)?.median(), self.of(other)?.median());
+        (other > 0.0).then(|| server / other)
+    }
+}
+
+/// The median of some figures; 0 when there are none.
+#[must_use]
+pub fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        len if len % 2 == 1 => sorted[len / 2],
+        len => (sorted[len / 2 - 1] + sorted[len / 2]) / 2.0,
+    }
+}
+
+/// Servers that hold the same data.
+struct Fleet {
+    data: DataSet,
+    servers: Vec<Server>,
+}
+
+/// Runs everything that was selected; `told` hears what is being done.
+///
+/// # Errors
+/// When a server cannot be started, a load fails, or a cache answers wrongly.
+pub fn run(
+    selection: &Selection,
+    options: &Options,
+    told: &mut dyn FnMut(&str),
+) -> Result<Results, LoadError> {
+    let mut results = Results { loads: run_loads(&selection.loads, options, told)?, ..Results::default() };
+    if let Some(spec) = &selection.open {
+        results.open = open_loop::run(spec, options, told)?;
+    }
+    for case in &selection.memory {
+        for kind in options.servers.iter().filter(|kind| kind.is_cache() && case.is_for(kind)) {
+            told(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
+            results.memory.push(memory::measure(case, kind, options)?);
+        }
+    }
+    for case in &selection.equal {
+        told(&format!(
+            "items {}: setting {} keys in each cache at equal resident size",
+            case.name, case.keys
+        ));
+        results.equal.extend(memory::measure_at_equal_size(case, options)?);
+    }
+    Ok(results)
+}
+
+fn run_loads(
+    specs: &[LoadSpec],
+    options: &Options,
+    told: &mut dyn FnMut(&str),
+) -> Result<Vec<LoadResult>, LoadError> {
+    let mut fleet: Option<Fleet> = None;
+    let mut results = Vec::new();
+    for spec in specs {
+        let fresh = match fleet.take() {
+            Some(fleet) if fleet.data == spec.data => fleet,
+            // The old servers stop before the new ones start: both would not always fit into memory.
+            _ => start_fleet(spec, options, told)?,
+        };
+        let fresh = fleet.insert(fresh);
+        results.push(run_load(spec, fresh, options, told)?);
+    }
+    Ok(results)
+}
+
+fn start_fleet(spec: &LoadSpec, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
+    let mut servers = Vec::new();
+    for kind in &options.servers {
+        told(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
+        servers.push(preloaded(spec, kind, options)?);
+    }
+    Ok(Fleet { data: spec.data.clone(), servers })
+}
+
+/// Starts a server and gives it the load's keys, if it stores any.
+fn preloaded(spec: &LoadSpec, kind: &Kind, options: &Options) -> Result<Server, LoadError> {
+    let server = Server::start(&server_spec(spec, kind, options))?;
+    if kind.is_cache() {
+        let load = load_for(spec, &server, options, 0);
+        load.preload(&mut Quiet)?.require_right()?;
+        if spec.settle > 0 {
+            load.settle(spec.settle, &mut Quiet)?.require_right()?;
+        }
+    }
+    Ok(server)
+}
+
+fn server_spec(spec: &LoadSpec, kind: &Kind, options: &Options) -> Spec {
+    Spec {
+        kind: kind.clone(),
+        workers: spec.data.workers,
+        memory: spec.data.memory,
+        cores: if spec.data.workers == 1 { options.server_cores.clone() } else { Vec::new() },
+        shape: Shape { key_len: 16, value_len: spec.data.sizes.mean().round() as usize },
+    }
+}
+
+fn load_for(spec: &LoadSpec, server: &Server, options: &Options, round: usize) -> Load {
+    Load {
+        addr: server.addr(),
+        threads: 1,
+        connections: spec.connections,
+        pipeline: spec.pipeline,
+        pace: Pace::Closed,
+        model: spec.model(KeyShape::sixteen()),
+        style: ItemStyle { flags: 0, multiget_keys: spec.multiget_keys },
+        check: if server.name() == FLOOR { Check::Framing } else { Check::Contents { sample: SAMPLE } },
+        warmup: options.warmup,
+        duration: options.duration,
+        seed: options.seed.wrapping_add(round as u64),
+        cores: options.client_cores.clone(),
+    }
+}
+
+fn run_load(
+    spec: &LoadSpec,
+    fleet: &Fleet,
+    options: &Options,
+    told: &mut dyn FnMut(&str),
+) -> Result<LoadResult, LoadError> {
+    let mut series: Vec<Series> = fleet
+        .servers
+        .iter()
+        .map(|server| Series { server: server.name().to_owned(), rounds: Vec::new() })
+        .collect();
+    for round in 0..options.rounds {
+        for turn in 0..fleet.servers.len() {
+            // Each round begins with another server.
+            let index = (turn + round) % fleet.servers.len();
+            let server = &fleet.servers[index];
+            let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
+            outcome.require_right()?;
+            told(&format!(
+                "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
+                spec.name,
+                round + 1,
+                options.rounds,
+                server.name(),
+                outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
+                outcome.per_second() / 1e6,
+            ));
+            series[index].rounds.push(outcome);
+        }
+    }
+    Ok(LoadResult { spec: spec.clone(), series })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn medians() {
+        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
+        assert!(median(&[]).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,141 @@
+//! The loads of the bench.
+
+use guira_workload::mix::Weights;
+use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, cachelib};
+
+use crate::error::LoadError;
+use crate::source::{Model, OnMiss};
+
+const MIB: u64 = 1 << 20;
+
+/// What a server holds while it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataSet {
+    /// How many keys.
+    pub keys: u64,
+    /// How long their values are.
+    pub sizes: SizeModel,
+    /// The server's memory in bytes.
+    pub memory: u64,
+    /// The server's worker threads.
+    pub workers: usize,
+}
+
+/// One load.
+#[derive(Debug, Clone)]
+pub struct LoadSpec {
+    /// Its name on the command line and in tables.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// What the server holds.
+    pub data: DataSet,
+    /// Connections.
+    pub connections: usize,
+    /// Requests in flight on each connection.
+    pub pipeline: usize,
+    /// Keys in a multiget.
+    pub multiget_keys: u32,
+    /// Which operations.
+    pub mix: Mix,
+    /// Which keys.
+    pub popularity: Popularity,
+    /// What a miss leads to.
+    pub on_miss: OnMiss,
+    /// Requests sent before the first round, until the cache holds what it will hold.
+    pub settle: u64,
+}
+
+impl LoadSpec {
+    /// What the requests are drawn from.
+    #[must_use]
+    pub fn model(&self, keys: KeyShape) -> Model {
+        Model {
+            popularity: self.popularity.clone(),
+            keys,
+            sizes: self.data.sizes.clone(),
+            mix: self.mix.clone(),
+            exptime: 0,
+            on_miss: self.on_miss,
+        }
+    }
+}
+
+const fn small() -> DataSet {
+    DataSet { keys: 1_000_000, sizes: SizeModel::Constant(32), memory: 1024 * MIB, workers: 1 }
+}
+
+fn uniform(name: &'static str, about: &'static str, data: DataSet, only: Operation) -> LoadSpec {
+    LoadSpec {
+        name,
+        about,
+        connections: 16,
+        pipeline: 1,
+        multiget_keys: 100,
+        mix: Mix::Only(only),
+        popularity: Popularity::Uniform { count: data.keys },
+        on_miss: OnMiss::Leave,
+        settle: 0,
+        data,
+    }
+}
+
+/// All loads, in the order in which they run.
+///
+/// # Errors
+/// Never in practice: the models are constants.
+pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
+    let large = |keys, len| DataSet { keys, sizes: SizeModel::Constant(len), ..small() };
+    Ok(vec![
+        LoadSpec {
+            connections: 50,
+            ..uniform("get1", "50 connections, one get in flight on each", small(), Operation::Get)
+        },
+        LoadSpec {
+            pipeline: 32,
+            ..uniform("get32", "16 connections, 32 gets pipelined", small(), Operation::Get)
+        },
+        uniform("mget100", "16 connections, one get of 100 keys in flight", small(), Operation::Multiget),
+        LoadSpec {
+            pipeline: 32,
+            ..uniform("set32", "16 connections, 32 sets pipelined", small(), Operation::Set)
+        },
+        uniform("get4k", "16 connections, gets of 4 KiB values", large(50_000, 4096), Operation::Get),
+        uniform(
+            "get1m",
+            "16 connections, gets of values of 1,048,000 bytes",
+            large(200, 1_048_000),
+            Operation::Get,
+        ),
+        mixed()?,
+        uniform(
+            "mget100-2w",
+            "mget100 with two workers",
+            DataSet { workers: 2, ..small() },
+            Operation::Multiget,
+        ),
+    ])
+}
+
+fn mixed() -> Result<LoadSpec, LoadError> {
+    let options = |error: &dyn std::error::Error| LoadError::Options(error.to_string());
+    let keys = 4_000_000;
+    let sizes = cachelib::sizes(cachelib::KVCACHE_REG.sizes).map_err(|error| options(&error))?;
+    let bytes = keys as f64 * (sizes.mean() + 16.0);
+    let memory = (bytes / 10.0) as u64 / MIB * MIB;
+    let data = DataSet { keys, sizes, memory, workers: 1 };
+    let mix =
+        Mix::new(&Weights { get: 0.95, set: 0.05, ..Weights::default() }).map_err(|error| options(&error))?;
+    Ok(LoadSpec {
+        mix,
+        popularity: Popularity::zipf(keys, 0.99).map_err(|error| options(&error))?,
+        on_miss: OnMiss::Fill,
+        settle: 2_000_000,
+        ..uniform(
+            "mixed",
+            "16 connections, 95 % gets and 5 % sets, misses followed by sets, Zipf 0.99, kvcache_reg sizes",
+            data,
+            Operation::Get,
+        )
+    })
+}

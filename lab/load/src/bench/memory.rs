@@ -1,0 +1,226 @@
+//! Memory: how large the process becomes for what it holds.
+
+use std::time::Duration;
+
+use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, cachelib};
+use serde::Serialize;
+
+use super::Options;
+use crate::engine::Quiet;
+use crate::equal;
+use crate::error::LoadError;
+use crate::floor::Shape;
+use crate::pace::Pace;
+use crate::reply::Check;
+use crate::request::ItemStyle;
+use crate::run::Load;
+use crate::server::{Kind, Server, Spec};
+use crate::source::{Model, OnMiss};
+
+const MIB: u64 = 1 << 20;
+
+/// What is set.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// Memory allowed, in bytes.
+    pub memory: u64,
+    /// Distinct keys set.
+    pub keys: u64,
+    /// How keys are spelled.
+    pub shape: KeyShape,
+    /// How long values are.
+    pub sizes: SizeModel,
+    /// Client flags.
+    pub flags: u32,
+    /// Seconds until expiry, 0 for never.
+    pub exptime: u32,
+    /// Which servers it is for.
+    pub audience: Audience,
+}
+
+/// Which servers a case is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Every cache.
+    All,
+    /// Guira alone.
+    Guira,
+}
+
+impl Case {
+    /// Whether `kind` is measured with this case.
+    #[must_use]
+    pub const fn is_for(&self, kind: &Kind) -> bool {
+        matches!(self.audience, Audience::All) || matches!(kind, Kind::Guira { .. })
+    }
+}
+
+/// What one server held.
+#[derive(Debug, Clone, Serialize)]
+pub struct Held {
+    /// The case.
+    pub case: String,
+    /// The server.
+    pub server: String,
+    /// Memory allowed, in bytes.
+    pub memory: u64,
+    /// Resident size of the process, in bytes.
+    pub resident: u64,
+    /// `curr_items`.
+    pub items: u64,
+    /// Resident bytes for each item.
+    pub bytes_per_item: f64,
+    /// Sets per second of the server's processor time while it was filled.
+    pub sets_per_cpu_s: f64,
+}
+
+/// The case of small items: `keys` distinct keys of 16 bytes with values of 32 into `memory`.
+#[must_use]
+pub fn small(name: &str, memory: u64, keys: u64) -> Case {
+    Case {
+        name: name.to_owned(),
+        memory,
+        keys,
+        shape: KeyShape::sixteen(),
+        sizes: SizeModel::Constant(32),
+        flags: 0,
+        exptime: 0,
+        audience: Audience::All,
+    }
+}
+
+/// The same with flags of four bytes and an expiry far away.
+#[must_use]
+pub fn stamped(name: &str, memory: u64, keys: u64) -> Case {
+    Case { flags: 0xdead_beef, exptime: 7 * 24 * 3600, ..small(name, memory, keys) }
+}
+
+/// Twenty sizes between half and twice `memory`, so that a table that doubles is met full and empty.
+#[must_use]
+pub fn sweep(memory: u64, keys: u64) -> Vec<Case> {
+    (0..20)
+        .map(|step| {
+            let factor = 0.5 + 1.5 * f64::from(step) / 19.0;
+            let size = (memory as f64 * factor) as u64 / MIB * MIB;
+            let keys = (keys as f64 * factor) as u64;
+            let case = small(&format!("{} MiB", size / MIB), size, keys);
+            Case { audience: Audience::Guira, ..case }
+        })
+        .collect()
+}
+
+/// kvcache_reg's keys and values, more than `memory` holds.
+///
+/// # Errors
+/// Never in practice: the model is a constant.
+pub fn production(memory: u64) -> Result<Case, LoadError> {
+    let fail = |error: &dyn std::error::Error| LoadError::Options(error.to_string());
+    let files = cachelib::KVCACHE_REG;
+    let config = cachelib::config(files.config).map_err(|error| fail(&error))?;
+    let sizes = cachelib::sizes(files.sizes).map_err(|error| fail(&error))?;
+    let (len_min, len_max) = config.key_len;
+    let shape = KeyShape::new(len_min, len_max, config.keys).map_err(|error| fail(&error))?;
+    let keys = (1.6 * memory as f64 / (sizes.mean() + shape.len_mean())) as u64;
+    Ok(Case { shape, sizes, ..small("kvcache_reg", memory, keys) })
+}
+
+/// Fills one server with `case`; the figures are read when all sets are answered.
+///
+/// # Errors
+/// When the server cannot be started or filled, or answers wrongly.
+pub fn measure(case: &Case, kind: &Kind, options: &Options) -> Result<Held, LoadError> {
+    let spec = spec(case, kind, options);
+    let server = Server::start(&spec)?;
+    let process = server.process();
+    let cpu = || process.cpu_ns().map_err(LoadError::system("cannot read the server's processor time"));
+    let before = cpu()?;
+    fill(case, &server, options)?;
+    let cpu_s = (cpu()? - before) as f64 / 1e9;
+    let resident =
+        process.resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))?;
+    let items = server.stat("curr_items")?;
+    Ok(Held {
+        case: case.name.clone(),
+        server: kind.name().to_owned(),
+        memory: case.memory,
+        resident,
+        items,
+        bytes_per_item: resident as f64 / items.max(1) as f64,
+        sets_per_cpu_s: case.keys as f64 / cpu_s.max(1e-9),
+    })
+}
+
+/// Measures every cache of the bench with `case`: the first as it is, the others at the resident size of the first.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_at_equal_size(case: &Case, options: &Options) -> Result<Vec<Held>, LoadError> {
+    let mut held: Vec<Held> = Vec::new();
+    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
+        let memory = match held.first() {
+            None => case.memory,
+            Some(first) => equal::fit(&spec(case, kind, options), first.resident, &mut |server| {
+                fill(case, server, options)
+            })?,
+        };
+        held.push(measure(&Case { memory, ..case.clone() }, kind, options)?);
+    }
+    Ok(held)
+}
+
+fn spec(case: &Case, kind: &Kind, options: &Options) -> Spec {
+    Spec {
+        kind: kind.clone(),
+        workers: 1,
+        memory: case.memory,
+        cores: options.server_cores.clone(),
+        shape: Shape { key_len: 16, value_len: 32 },
+    }
+}
+
+pub(crate) fn fill(case: &Case, server: &Server, options: &Options) -> Result<(), LoadError> {
+    let load = Load {
+        addr: server.addr(),
+        threads: 1,
+        connections: 4,
+        pipeline: 64,
+        pace: Pace::Closed,
+        model: Model {
+            popularity: Popularity::Uniform { count: case.keys },
+            keys: case.shape,
+            sizes: case.sizes.clone(),
+            mix: Mix::Only(Operation::Set),
+            exptime: case.exptime,
+            on_miss: OnMiss::Leave,
+        },
+        style: ItemStyle { flags: case.flags, multiget_keys: 1 },
+        check: Check::Contents { sample: 1 },
+        warmup: Duration::ZERO,
+        duration: Duration::ZERO,
+        seed: options.seed,
+        cores: options.client_cores.clone(),
+    };
+    load.preload(&mut Quiet)?.require_right()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MIB, production, sweep};
+
+    #[test]
+    fn the_sweep_goes_from_half_to_twice() {
+        let cases = sweep(1024 * MIB, 25_000_000);
+        assert_eq!(cases.len(), 20);
+        assert_eq!((cases[0].memory / MIB, cases[19].memory / MIB), (512, 2048));
+        assert_eq!((cases[0].keys, cases[19].keys), (12_500_000, 50_000_000));
+    }
+
+    #[test]
+    fn production_items_are_more_than_the_memory_holds() {
+        let case = production(1024 * MIB).unwrap();
+        let bytes = case.keys as f64 * (case.sizes.mean() + case.shape.len_mean());
+        assert!(bytes > 1.5 * (1024 * MIB) as f64);
+    }
+}

@@ -1,0 +1,193 @@
+//! Filing a bench: `<date>-<machine>/` with a README, the raw data and plots.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::machine::{self, Machine};
+use super::memory::Held;
+use super::open_loop::Latencies;
+use super::table::{self, push};
+use super::{Options, Results, plot};
+use crate::clock::Date;
+use crate::error::LoadError;
+use crate::run::Record;
+
+/// What is written to `results.json`.
+#[derive(Debug, Serialize)]
+struct Raw<'a> {
+    date: String,
+    machine: &'a Machine,
+    versions: Vec<(String, String)>,
+    command: &'a str,
+    loads: Vec<RawLoad>,
+    open: &'a [Latencies],
+    memory: &'a [Held],
+    equal: &'a [Held],
+}
+
+/// One load's rounds.
+#[derive(Debug, Serialize)]
+struct RawLoad {
+    load: &'static str,
+    about: &'static str,
+    server: String,
+    rounds: Vec<Record>,
+}
+
+/// Writes the results into a new folder below `parent`; returns it. `machine` was looked at before the bench, so that
+/// its load is that of others.
+///
+/// # Errors
+/// When a file cannot be written or a plot not drawn.
+pub fn file(
+    results: &Results,
+    options: &Options,
+    machine: &Machine,
+    command: &str,
+    parent: &Path,
+) -> Result<PathBuf, LoadError> {
+    let date = Date::today();
+    let dir = new_folder(parent, &format!("{date}-{}", machine.slug()))?;
+    let versions = machine::versions(&options.servers);
+    let plots = plot::draw(results, &dir)?;
+    let raw = Raw {
+        date: date.to_string(),
+        machine,
+        versions,
+        command,
+        loads: raw_loads(results),
+        open: &results.open,
+        memory: &results.memory,
+        equal: &results.equal,
+    };
+    let readme = readme(&raw, results, options, &plots);
+    write(&dir.join("README.md"), readme.as_bytes())?;
+    let path = dir.join("results.json");
+    let json = serde_json::to_vec_pretty(&raw)
+        .map_err(|error| LoadError::File { path: path.clone(), source: error.into() })?;
+    write(&path, &json)?;
+    Ok(dir)
+}
+
+fn raw_loads(results: &Results) -> Vec<RawLoad> {
+    let of_load = |load: &super::LoadResult| {
+        let (name, about) = (load.spec.name, load.spec.about);
+        load.series
+            .iter()
+            .map(|series| RawLoad {
+                load: name,
+                about,
+                server: series.server.clone(),
+                rounds: series.rounds.iter().map(crate::run::Outcome::record).collect(),
+            })
+            .collect::<Vec<_>>()
+    };
+    results.loads.iter().flat_map(of_load).collect()
+}
+
+/// Makes `parent/name`, or `parent/name-2`, … when an earlier bench of the day has it.
+pub(crate) fn new_folder(parent: &Path, name: &str) -> Result<PathBuf, LoadError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LoadError::File { path, source }
+    };
+    fs::create_dir_all(parent).map_err(fail(parent))?;
+    for attempt in 1_u32.. {
+        let dir = if attempt == 1 { parent.join(name) } else { parent.join(format!("{name}-{attempt}")) };
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(fail(&dir)(error)),
+        }
+    }
+    Err(LoadError::Options(format!("no free name for {name}")))
+}
+
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
+    fs::write(path, bytes).map_err(|source| LoadError::File { path: path.to_owned(), source })
+}
+
+fn readme(raw: &Raw<'_>, results: &Results, options: &Options, plots: &[&str]) -> String {
+    let mut text = format!("# Bench of {}\n\n", raw.date);
+    push(&mut text, format_args!("{}", machine_lines(raw.machine, &raw.versions)));
+    push(&mut text, format_args!("- Command: `{}`\n", raw.command));
+    push(
+        &mut text,
+        format_args!(
+            "- {} rounds of {:.1} s after {:.1} s of warm-up, the servers taking turns within each round\n",
+            options.rounds,
+            options.duration.as_secs_f64(),
+            options.warmup.as_secs_f64()
+        ),
+    );
+    push(
+        &mut text,
+        format_args!(
+            "- Server on processor {}, client on {}\n\n",
+            list(&options.server_cores),
+            list(&options.client_cores)
+        ),
+    );
+    text.push_str(&table::all(results));
+    if !results.loads.is_empty() {
+        text.push_str("\nThe loads:\n\n");
+        for load in &results.loads {
+            push(&mut text, format_args!("- **{}**: {}\n", load.spec.name, load.spec.about));
+        }
+        text.push_str(NOTES);
+    }
+    text.push('\n');
+    plots.iter().for_each(|plot| push(&mut text, format_args!("![{plot}]({plot})\n")));
+    text.push_str("\nEvery round is in [results.json](results.json).\n");
+    text
+}
+
+/// What a reader must know to read the tables rightly.
+const NOTES: &str = "
+How to read it: the figure is operations (keys of gets, and sets) divided by what the whole server process spent,
+user and system time. Sets that follow misses are part of the cost and no operations of their own. `floor` reads the
+requests, finds their ends and sends as many bytes as a cache would, without storing or looking up anything; for
+loads with values of many sizes it answers with the mean size. Every reply's key, flags and length were compared, and
+the contents of one value in 64. In `mixed` both caches are allowed the same memory, a tenth of the set's bytes;
+guira counts its whole process in that, memcached only its items. The sizes are those of kvcache_reg from
+facebook/CacheLib (Apache-2.0).
+";
+
+pub(crate) fn machine_lines(machine: &Machine, versions: &[(String, String)]) -> String {
+    let mut text = format!(
+        "- Machine: {}, {} processors, {:.1} GiB, {}; load average before the run {}\n",
+        machine.processor,
+        machine.processors,
+        machine.memory as f64 / (1_u64 << 30) as f64,
+        machine.kernel,
+        machine.busy
+    );
+    for (server, version) in versions {
+        push(&mut text, format_args!("- {server}: {version}\n"));
+    }
+    text
+}
+
+fn list(cores: &[usize]) -> String {
+    if cores.is_empty() {
+        return "any".to_owned();
+    }
+    cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::new_folder;
+
+    #[test]
+    fn a_second_bench_of_the_day_gets_a_folder_of_its_own() {
+        let parent = std::env::temp_dir().join(format!("guira-report-{}", std::process::id()));
+        let first = new_folder(&parent, "2026-11-20-x").unwrap();
+        let second = new_folder(&parent, "2026-11-20-x").unwrap();
+        assert!(first.ends_with("2026-11-20-x") && second.ends_with("2026-11-20-x-2"));
+        std::fs::remove_dir_all(&parent).unwrap();
+    }
+}

@@ -1,0 +1,244 @@
+//! The bench's results as tables in Markdown.
+
+use std::fmt::Write as _;
+
+use super::memory::Held;
+use super::open_loop::Latencies;
+use super::{LoadResult, Results, Series};
+use crate::server::{FLOOR, GUIRA};
+
+const MIB: f64 = 1_048_576.0;
+
+/// All tables, each under a line that says what it shows.
+#[must_use]
+pub fn all(results: &Results) -> String {
+    let mut text = String::new();
+    if !results.loads.is_empty() {
+        text.push_str(
+            "Millions of operations per second of server processor time: the median of the rounds, and half the \
+             distance between the best and the worst of them.\n\n",
+        );
+        text.push_str(&loads(&results.loads));
+    }
+    if results.loads.iter().any(|load| load.series.iter().any(|series| has_misses(&series.rounds))) {
+        text.push_str("\nHit ratios of the loads that miss.\n\n");
+        text.push_str(&hit_ratios(&results.loads));
+    }
+    let workers = workers(&results.loads);
+    if !workers.is_empty() {
+        text.push_str("\nTwo workers beside one on mget100: what is left of the figure (1 is no loss).\n\n");
+        text.push_str(&workers);
+    }
+    if !results.open.is_empty() {
+        text.push_str("\nOpen loop, latencies in µs from the moment a request should have been sent.\n\n");
+        text.push_str(&open(&results.open));
+    }
+    if !results.memory.is_empty() {
+        text.push_str("\nMemory of the process for each item that it holds.\n\n");
+        text.push_str(&held(&results.memory));
+    }
+    if !results.equal.is_empty() {
+        text.push_str("\nItems held at equal resident size.\n\n");
+        text.push_str(&held(&results.equal));
+    }
+    text
+}
+
+fn has_misses(rounds: &[crate::run::Outcome]) -> bool {
+    rounds.iter().any(|round| round.tally.counts.hits < round.tally.counts.gets)
+}
+
+/// A row for each load: medians in millions of operations per CPU second with their spread, then ratios.
+#[must_use]
+pub fn loads(results: &[LoadResult]) -> String {
+    let Some(first) = results.first() else { return String::new() };
+    let servers: Vec<&str> = first.series.iter().map(|series| series.server.as_str()).collect();
+    let ratios = ratios(&servers);
+    let mut columns = vec!["load".to_owned()];
+    columns.extend(servers.iter().map(|&server| server.to_owned()));
+    columns.extend(ratios.iter().map(|(one, other)| format!("{one} ÷ {other}")));
+    let mut table = header(&columns);
+    for result in results {
+        push(&mut table, format_args!("| {} |", result.spec.name));
+        for series in &result.series {
+            let (median, spread) = (series.median() / 1e6, series.spread() * 50.0);
+            push(&mut table, format_args!(" {} ±{spread:.1} % |", significant(median, 3)));
+        }
+        for (one, other) in &ratios {
+            push(&mut table, format_args!(" {} |", significant(result.ratio(one, other).unwrap_or(0.0), 3)));
+        }
+        table.push('\n');
+    }
+    table
+}
+
+/// Pairs of servers whose ratio is shown: Guira by every other, and every cache by the floor.
+fn ratios<'a>(servers: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    let of = |wanted: &'static str| servers.iter().copied().filter(move |&server| server == wanted);
+    let others = || servers.iter().copied().filter(|&server| server != GUIRA);
+    let beside = of(GUIRA).flat_map(|guira| others().map(move |other| (guira, other)));
+    let below = of(FLOOR)
+        .flat_map(|floor| others().filter(|&server| server != FLOOR).map(move |server| (server, floor)));
+    beside.chain(below).collect()
+}
+
+fn hit_ratios(results: &[LoadResult]) -> String {
+    let mut table = header(&["load", "server", "hit ratio", "fills for each operation"].map(str::to_owned));
+    for result in results {
+        for series in result.series.iter().filter(|series| has_misses(&series.rounds)) {
+            let ratios: Vec<f64> = series.rounds.iter().map(|round| round.tally.counts.hit_ratio()).collect();
+            let fills: Vec<f64> = series
+                .rounds
+                .iter()
+                .map(|round| round.tally.counts.fills as f64 / round.tally.counts.operations().max(1) as f64)
+                .collect();
+            let (ratio, fills) = (super::median(&ratios), super::median(&fills));
+            push(
+                &mut table,
+                format_args!("| {} | {} | {ratio:.4} | {fills:.4} |\n", result.spec.name, series.server),
+            );
+        }
+    }
+    table
+}
+
+/// For each cache its figure with two workers as a share of that with one; nothing unless both were measured.
+fn workers(results: &[LoadResult]) -> String {
+    let named = |name: &str| results.iter().find(|result| result.spec.name == name);
+    let (Some(one), Some(two)) = (named("mget100"), named("mget100-2w")) else { return String::new() };
+    let mut table = header(&["server", "two workers ÷ one"].map(str::to_owned));
+    for series in two.series.iter().filter(|series| series.server != FLOOR) {
+        let alone = one.of(&series.server).map_or(0.0, Series::median);
+        if alone > 0.0 {
+            push(&mut table, format_args!("| {} | {:.2} |\n", series.server, series.median() / alone));
+        }
+    }
+    table
+}
+
+fn open(results: &[Latencies]) -> String {
+    let columns = ["server", "requests/s", "p50", "p90", "p99", "p99.9", "p99.9, median of rounds", "max"];
+    let mut table = header(&columns.map(str::to_owned));
+    for result in results {
+        let all = &result.all;
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |\n",
+                result.server,
+                result.rate_per_s,
+                all.p50_us,
+                all.p90_us,
+                all.p99_us,
+                all.p999_us,
+                result.p999_us(),
+                all.max_us
+            ),
+        );
+    }
+    table
+}
+
+fn held(results: &[Held]) -> String {
+    let columns = [
+        "case",
+        "server",
+        "memory allowed, MiB",
+        "resident, MiB",
+        "items",
+        "bytes per item",
+        "M sets per CPU second",
+    ];
+    let mut table = header(&columns.map(str::to_owned));
+    for held in results {
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {} | {:.0} | {:.1} | {} | {:.1} | {:.2} |\n",
+                held.case,
+                held.server,
+                held.memory as f64 / MIB,
+                held.resident as f64 / MIB,
+                held.items,
+                held.bytes_per_item,
+                held.sets_per_cpu_s / 1e6
+            ),
+        );
+    }
+    table
+}
+
+/// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
+pub(crate) fn significant(number: f64, digits: i32) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return "0".to_owned();
+    }
+    let before_point = number.abs().log10().floor() as i32 + 1;
+    let after_point = usize::try_from((digits - before_point).max(0)).unwrap_or(0);
+    format!("{number:.after_point$}")
+}
+
+pub(crate) fn header(columns: &[String]) -> String {
+    format!("| {} |\n|{}\n", columns.join(" | "), "---|".repeat(columns.len()))
+}
+
+pub(crate) fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _infallible = text.write_fmt(what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all, loads, significant};
+    use crate::bench::{LoadResult, Results, Series, loads as specs};
+    use crate::run::Outcome;
+    use crate::tally::Tally;
+
+    #[test]
+    fn two_workers_are_shown_beside_one() {
+        let load = |name: &str, figure: u64| {
+            let spec = specs::all().unwrap().into_iter().find(|spec| spec.name == name).unwrap();
+            LoadResult { spec, series: vec![series("guira", [figure; 3]), series("floor", [9; 3])] }
+        };
+        let table = super::workers(&[load("mget100", 1000), load("mget100-2w", 950)]);
+        assert!(table.ends_with("|---|---|\n| guira | 0.95 |\n"), "{table}");
+        assert_eq!(super::workers(&[load("mget100", 1000)]), "");
+    }
+
+    fn series(server: &str, figures: [u64; 3]) -> Series {
+        let outcome = |gets| {
+            let mut tally = Tally::default();
+            (tally.counts.gets, tally.counts.hits) = (gets, gets);
+            Outcome { tally, elapsed_s: 1.0, server_cpu_s: Some(1.0) }
+        };
+        Series { server: server.to_owned(), rounds: figures.map(outcome).to_vec() }
+    }
+
+    #[test]
+    fn figures_keep_their_digits() {
+        for (number, text) in
+            [(15.612, "15.6"), (0.128_34, "0.128"), (0.004_126, "0.00413"), (1234.5, "1234")]
+        {
+            assert_eq!(significant(number, 3), text);
+        }
+        assert_eq!(significant(0.0, 3), "0");
+    }
+
+    #[test]
+    fn a_row_has_medians_spreads_and_ratios() {
+        let spec = specs::all().unwrap().remove(0);
+        let series = vec![
+            series("guira", [2_000_000, 2_200_000, 1_800_000]),
+            series("memcached", [500_000, 500_000, 500_000]),
+        ];
+        let results = vec![LoadResult { spec, series }];
+        let table = loads(&results);
+        assert!(
+            table.contains("| load | guira | memcached | guira ÷ memcached |\n|---|---|---|---|\n"),
+            "{table}"
+        );
+        assert!(table.contains("| get1 | 2.00 ±10.0 % | 0.500 ±0.0 % | 4.00 |"), "{table}");
+        let text = all(&Results { loads: results, ..Results::default() });
+        assert!(!text.contains("Open loop") && !text.contains("Hit ratios"));
+    }
+}

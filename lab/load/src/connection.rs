@@ -1,0 +1,130 @@
+//! One connection of the load: a non-blocking socket with what was asked over it and what has been read from it.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::error::LoadError;
+use crate::reply::{Judge, ReplyError};
+use crate::request::Outbox;
+use crate::tally::Tally;
+
+/// Room for replies that a connection starts with; it doubles while a reply does not fit.
+const INPUT_LEN_MIN: usize = 64 << 10;
+
+/// A connection to the server under load.
+#[derive(Debug)]
+pub struct Connection {
+    socket: TcpStream,
+    /// What was asked.
+    pub outbox: Outbox,
+    input: Vec<u8>,
+    /// End of the bytes of `input` that were read and not yet understood.
+    filled: usize,
+    /// Whether the event loop waits for room in the socket.
+    pub awaits_room: bool,
+}
+
+/// How a read or a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// There is nothing more to do now.
+    Done,
+    /// The socket takes no more: wait for room.
+    Full,
+    /// The server closed the connection.
+    Closed,
+}
+
+/// Why reading failed.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The socket failed.
+    Io(io::Error),
+    /// The bytes were no reply.
+    Reply(ReplyError),
+}
+
+impl Connection {
+    /// Connects, without delaying small writes.
+    ///
+    /// # Errors
+    /// When the connection cannot be made.
+    pub fn open(addr: SocketAddr) -> Result<Self, LoadError> {
+        let connect = || -> io::Result<TcpStream> {
+            let socket = TcpStream::connect(addr)?;
+            socket.set_nodelay(true)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        let socket = connect().map_err(|source| LoadError::Connect { addr, source })?;
+        Ok(Self {
+            socket,
+            outbox: Outbox::default(),
+            input: vec![0; INPUT_LEN_MIN],
+            filled: 0,
+            awaits_room: false,
+        })
+    }
+
+    /// The socket, for the event loop.
+    #[must_use]
+    pub const fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Sends what was asked and not yet sent.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn flush(&mut self, tally: &mut Tally) -> io::Result<Flow> {
+        while !self.outbox.unsent().is_empty() {
+            match (&self.socket).write(self.outbox.unsent()) {
+                Ok(0) => return Ok(Flow::Closed),
+                Ok(count) => {
+                    self.outbox.took(count);
+                    tally.counts.bytes_out += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Full),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Flow::Done)
+    }
+
+    /// Reads what has come and judges it.
+    ///
+    /// # Errors
+    /// When the socket fails or the bytes are no reply.
+    pub fn receive(
+        &mut self,
+        judge: &mut Judge,
+        tally: &mut Tally,
+        now: impl Fn() -> u64,
+    ) -> Result<Flow, ReadError> {
+        loop {
+            let room = self.input.len() - self.filled;
+            let count = match (&self.socket).read(&mut self.input[self.filled..]) {
+                Ok(0) => return Ok(Flow::Closed),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Done),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(ReadError::Io(error)),
+            };
+            self.filled += count;
+            tally.counts.bytes_in += count as u64;
+            let used = judge
+                .read(&self.input[..self.filled], &mut self.outbox, tally, now())
+                .map_err(ReadError::Reply)?;
+            self.input.copy_within(used..self.filled, 0);
+            self.filled -= used;
+            // A short read has emptied the socket: the event loop will tell when there is more.
+            if count < room {
+                return Ok(Flow::Done);
+            }
+            if self.filled == self.input.len() {
+                self.input.resize(self.input.len() * 2, 0);
+            }
+        }
+    }
+}

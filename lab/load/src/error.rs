@@ -1,0 +1,109 @@
+//! What can go wrong in a run.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::reply::ReplyError;
+
+/// Why a load, a replay or a bench could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A connection could not be opened.
+    #[error("cannot connect to {addr}")]
+    Connect {
+        /// The server's address.
+        addr: std::net::SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A connection failed while it was used.
+    #[error("connection {index} failed")]
+    Connection {
+        /// Which connection.
+        index: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server closed a connection that still waited for replies.
+    #[error("the server closed connection {index} with {unanswered} requests unanswered")]
+    Closed {
+        /// Which connection.
+        index: usize,
+        /// How many requests were never answered.
+        unanswered: usize,
+    },
+    /// A reply was not what the protocol allows here.
+    #[error("connection {index}: a reply breaks the protocol")]
+    Reply {
+        /// Which connection.
+        index: usize,
+        /// What was read.
+        source: ReplyError,
+    },
+    /// Nothing was heard from the server for a long time.
+    #[error("the server sent nothing for {seconds} s")]
+    Silent {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A system call of the event loop failed.
+    #[error("{action}")]
+    System {
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A server process could not be started or did not come up.
+    #[error("server {name}: {problem}")]
+    Server {
+        /// The server's name in the bench.
+        name: String,
+        /// What happened.
+        problem: String,
+    },
+    /// A file could not be read or written.
+    #[error("cannot use {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A request asks for a value longer than the pool of values holds.
+    #[error("a value of {len} bytes is longer than the largest that was announced, {max}")]
+    ValueTooLong {
+        /// The length asked for.
+        len: usize,
+        /// The longest available.
+        max: usize,
+    },
+    /// The options contradict each other.
+    #[error("{0}")]
+    Options(String),
+    /// A trace could not be read.
+    #[error("cannot replay the trace")]
+    Trace(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A plot could not be drawn.
+    #[error("cannot draw {name}: {problem}")]
+    Plot {
+        /// The plot.
+        name: String,
+        /// What the library said.
+        problem: String,
+    },
+    /// The server answered with wrong contents.
+    #[error("{count} replies were wrong; the first: {first}")]
+    WrongReplies {
+        /// How many.
+        count: u64,
+        /// The first of them.
+        first: String,
+    },
+}
+
+impl LoadError {
+    pub(crate) fn system(action: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::System { action, source }
+    }
+}

@@ -1,0 +1,234 @@
+//! The floor: a server that moves the bytes of a cache and stores nothing.
+//!
+//! It reads requests, finds their ends (and skips the bodies of sets), and answers every get as a hit with a value
+//! of a fixed length, out of memory that was written before the first request. What it costs is the price of the
+//! event loop, the system calls and the kernel's TCP; no cache that answers over these sockets can cost less, so a
+//! cache's distance from it is what the cache itself costs.
+
+mod reply;
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use memchr::memchr;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+
+pub use reply::Shape;
+use reply::{Queue, Template, Templates};
+
+const EVENTS_MAX: usize = 64;
+const LISTENER: u64 = u64::MAX;
+const INPUT_LEN: usize = 256 << 10;
+
+/// The floor server: one thread, one epoll set.
+#[derive(Debug)]
+pub struct Floor {
+    listener: TcpListener,
+    epoll: OwnedFd,
+    peers: Vec<Option<Peer>>,
+    templates: Templates,
+}
+
+/// One client of the floor server.
+#[derive(Debug)]
+struct Peer {
+    socket: TcpStream,
+    parser: Parser,
+    input: Vec<u8>,
+    filled: usize,
+    queue: Queue,
+    awaits_room: bool,
+}
+
+/// Finds the requests in a stream of bytes.
+#[derive(Debug, Default)]
+struct Parser {
+    /// Bytes of a set's body that are still to be skipped.
+    skip: usize,
+}
+
+impl Floor {
+    /// Listens at `addr`; every get is answered with a value of this shape.
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    pub fn bind(addr: SocketAddr, shape: Shape) -> io::Result<Self> {
+        let listener = TcpListener::bind(addr)?;
+        listener.set_nonblocking(true)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+        Ok(Self { listener, epoll, peers: Vec::new(), templates: Templates::new(shape) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// When the system does not know.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until the event loop itself fails; a failing client only loses its connection.
+    ///
+    /// # Errors
+    /// When waiting for events or accepting fails.
+    pub fn serve(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            for event in &events {
+                let data = event.data.u64();
+                if data == LISTENER {
+                    self.accept()?;
+                } else {
+                    self.turn(data as usize);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            socket.set_nonblocking(true)?;
+            socket.set_nodelay(true)?;
+            let index = self.peers.iter().position(Option::is_none).unwrap_or_else(|| {
+                self.peers.push(None);
+                self.peers.len() - 1
+            });
+            let data = epoll::EventData::new_u64(index as u64);
+            epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN)?;
+            self.peers[index] = Some(Peer {
+                socket,
+                parser: Parser::default(),
+                input: vec![0; INPUT_LEN],
+                filled: 0,
+                queue: Queue::default(),
+                awaits_room: false,
+            });
+        }
+    }
+
+    fn turn(&mut self, index: usize) {
+        let Some(peer) = self.peers[index].as_mut() else { return };
+        let is_open = peer.turn(&self.templates).is_ok_and(|is_open| is_open);
+        if !is_open {
+            // Dropping the socket takes it out of the epoll set.
+            self.peers[index] = None;
+            return;
+        }
+        let awaits_room = !peer.queue.is_empty();
+        if awaits_room != peer.awaits_room {
+            peer.awaits_room = awaits_room;
+            let flags = if awaits_room { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            let data = epoll::EventData::new_u64(index as u64);
+            if epoll::modify(&self.epoll, &peer.socket, data, flags).is_err() {
+                self.peers[index] = None;
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Sends what is queued; when nothing is left, reads and answers. False when the client is gone.
+    fn turn(&mut self, templates: &Templates) -> io::Result<bool> {
+        if !self.queue.is_empty() {
+            self.send(templates)?;
+            return Ok(true);
+        }
+        let count = match (&self.socket).read(&mut self.input[self.filled..]) {
+            Ok(0) => return Ok(false),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        self.filled += count;
+        let used = self.parser.read(&self.input[..self.filled], &mut self.queue);
+        self.input.copy_within(used..self.filled, 0);
+        self.filled -= used;
+        if self.filled == self.input.len() {
+            // A line as long as the whole buffer is no request.
+            return Ok(false);
+        }
+        self.send(templates)?;
+        Ok(true)
+    }
+
+    fn send(&mut self, templates: &Templates) -> io::Result<()> {
+        while !self.queue.is_empty() {
+            let result = self.queue.with_slices(templates, |slices| (&self.socket).write_vectored(slices));
+            match result {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.queue.wrote(templates, count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Parser {
+    /// Queues a reply for every complete request in `input`; returns how many bytes were used.
+    fn read(&mut self, input: &[u8], queue: &mut Queue) -> usize {
+        let mut at = 0;
+        while at < input.len() {
+            if self.skip > 0 {
+                let step = self.skip.min(input.len() - at);
+                self.skip -= step;
+                at += step;
+                continue;
+            }
+            let Some(end) = memchr(b'\n', &input[at..]) else { break };
+            self.answer(&input[at..at + end], queue);
+            at += end + 1;
+        }
+        at
+    }
+
+    fn answer(&mut self, line: &[u8], queue: &mut Queue) {
+        match line.first() {
+            Some(b'g') => {
+                let keys = line.iter().filter(|&&byte| byte == b' ').count();
+                if keys == 1 {
+                    queue.push(Template::Hit, 1);
+                } else {
+                    queue.push(Template::Value, keys);
+                    queue.push(Template::End, 1);
+                }
+            }
+            Some(b's') if line.starts_with(b"set ") => {
+                self.skip = body_len(line) + 2;
+                queue.push(Template::Stored, 1);
+            }
+            Some(b's') => queue.push(Template::End, 1),
+            Some(b'd') => queue.push(Template::Deleted, 1),
+            _ => queue.push(Template::Error, 1),
+        }
+    }
+}
+
+/// The last number of a set line: the length of its body.
+fn body_len(line: &[u8]) -> usize {
+    let mut len = 0_usize;
+    let mut unit = 1_usize;
+    for &byte in line.iter().rev().skip_while(|&&byte| byte == b'\r').take_while(|byte| byte.is_ascii_digit())
+    {
+        len = len.saturating_add(usize::from(byte - b'0').saturating_mul(unit));
+        unit = unit.saturating_mul(10);
+    }
+    len
+}
+
+#[cfg(test)]
+mod tests;

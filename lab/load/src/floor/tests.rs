@@ -1,0 +1,64 @@
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+
+use super::{Floor, Parser, Queue, Shape, Templates, body_len};
+
+const SHAPE: Shape = Shape { key_len: 2, value_len: 3 };
+const HIT: &str = "VALUE kk 0 3\r\nvvv\r\nEND\r\n";
+
+/// The reply to `input` when it comes in pieces of `piece` bytes and replies are taken `taken` bytes at a time.
+fn answers(input: &[u8], piece: usize, taken: usize) -> String {
+    let templates = Templates::new(SHAPE);
+    let (mut parser, mut queue, mut pending, mut out) =
+        (Parser::default(), Queue::default(), Vec::new(), Vec::new());
+    for chunk in input.chunks(piece) {
+        pending.extend_from_slice(chunk);
+        let used = parser.read(&pending, &mut queue);
+        pending.drain(..used);
+        while !queue.is_empty() {
+            let count = queue.with_slices(&templates, |slices| {
+                let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+                let count = all.len().min(taken);
+                out.extend_from_slice(&all[..count]);
+                count
+            });
+            queue.wrote(&templates, count);
+        }
+    }
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn every_request_gets_a_reply_however_it_is_cut() {
+    let input = b"get aa\r\nget aa bb cc\r\nset aa 0 0 7\r\nget x\r\n\r\ndelete aa\r\nget bb\r\nwhat\r\n";
+    let value = "VALUE kk 0 3\r\nvvv\r\n";
+    let expected = format!("{HIT}{value}{value}{value}END\r\nSTORED\r\nDELETED\r\n{HIT}ERROR\r\n");
+    for (piece, taken) in [(1, 1), (3, 5), (1000, 7), (1000, 1000)] {
+        assert_eq!(answers(input, piece, taken), expected, "pieces of {piece}, {taken} taken");
+    }
+}
+
+#[test]
+fn more_repetitions_than_the_template_holds() {
+    let input = b"get aa\r\n".repeat(20_000);
+    assert_eq!(answers(&input, input.len(), usize::MAX), HIT.repeat(20_000));
+}
+
+#[test]
+fn the_body_length_is_the_last_number_of_the_line() {
+    assert_eq!(body_len(b"set key1 0 5 32\r"), 32);
+    assert_eq!(body_len(b"set key1 0 5 \r"), 0);
+}
+
+#[test]
+fn a_socket_is_answered() {
+    let mut floor = Floor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SHAPE).unwrap();
+    let addr = floor.local_addr().unwrap();
+    thread::spawn(move || floor.serve());
+    let mut socket = TcpStream::connect(addr).unwrap();
+    socket.write_all(b"get aa\r\nset aa 0 0 1\r\nx\r\n").unwrap();
+    let mut reply = vec![0; HIT.len() + 8];
+    socket.read_exact(&mut reply).unwrap();
+    assert_eq!(reply, [HIT.as_bytes(), b"STORED\r\n"].concat());
+}

@@ -1,0 +1,34 @@
+//! The load generator of Guira: it drives a memcached-class server over its text protocol and measures what the
+//! server costs.
+//!
+//! ```text
+//!  Source ──► Outbox ──► socket ──► server
+//!  (draws,     (bytes and           │
+//!   trace)      open requests)      ▼
+//!                 ▲               bytes
+//!                 └── fills ── Judge ──► Tally (counts, latencies)
+//! ```
+//!
+//! [`engine`] turns that wheel on one thread; [`run`] runs several threads of it; [`floor`] is the server that moves
+//! the same bytes and stores nothing; [`server`] starts servers and reads their costs; [`bench`] compares them.
+
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod clock;
+pub mod connection;
+pub mod engine;
+pub mod equal;
+pub mod error;
+pub mod floor;
+pub mod pace;
+pub mod process;
+pub mod replay;
+pub mod reply;
+pub mod request;
+pub mod run;
+pub mod server;
+pub mod source;
+pub mod tally;
+
+pub use error::LoadError;

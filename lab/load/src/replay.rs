@@ -1,0 +1,225 @@
+//! Replay: a recorded trace through a running server, as a look-aside cache is used: get, and set what was missed.
+
+pub mod compare;
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use guira_workload::rng::mix64;
+use guira_workload::trace::{Action, Format, Key, Request, Trace, TraceError};
+use guira_workload::{KeyShape, Operation, ValuePool};
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::{Observer, Plan, Span};
+use crate::error::LoadError;
+use crate::pace::Pace;
+use crate::process::Process;
+use crate::reply::Check;
+use crate::request::ItemStyle;
+use crate::run::{Outcome, run_source};
+use crate::server::pin_thread;
+use crate::source::{OnMiss, Source, Subject};
+
+/// The longest expiry that the protocol takes as a span; anything longer it takes as a date, long past.
+const RELATIVE_EXPTIME_MAX: u32 = 30 * 24 * 3600;
+
+/// How a trace is replayed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replay {
+    /// The trace's file.
+    pub path: PathBuf,
+    /// How it is written; guessed when none.
+    pub format: Option<Format>,
+    /// Length of a value where the trace tells none.
+    pub value_len: u32,
+    /// Longest value that is set; longer ones are cut.
+    pub value_len_max: u32,
+    /// Requests replayed; none for all.
+    pub limit: Option<u64>,
+    /// What a miss leads to.
+    pub on_miss: OnMiss,
+    /// Connections. With more than one, requests overtake each other by as many.
+    pub connections: usize,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// One value in this many is compared byte by byte.
+    pub sample: u32,
+}
+
+/// A trace as a stream of requests.
+#[derive(Debug)]
+struct TraceSource {
+    trace: Trace,
+    left: u64,
+    value_len: u32,
+    value_len_max: u32,
+    on_miss: OnMiss,
+    current: Option<Request>,
+    error: Option<TraceError>,
+}
+
+impl Source for TraceSource {
+    fn next_operation(&mut self) -> Option<Operation> {
+        self.left = self.left.checked_sub(1)?;
+        match self.trace.next()? {
+            Ok(request) => {
+                let operation = match request.action {
+                    Action::Get => Operation::Get,
+                    Action::Set => Operation::Set,
+                    Action::Delete => Operation::Delete,
+                };
+                self.current = Some(request);
+                Some(operation)
+            }
+            Err(error) => {
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+
+    fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
+        let Some(request) = &self.current else {
+            // The engine asks for a key only after an operation.
+            return Subject { id: 0, value_len: 0, exptime: 0, on_miss: OnMiss::Leave };
+        };
+        let id = match &request.key {
+            Key::Number(number) => {
+                KeyShape::sixteen().append(*number, out);
+                *number
+            }
+            Key::Text(text) => {
+                out.extend_from_slice(text);
+                // An anonymised key may be shorter than the real one: filler makes it take the real one's room.
+                let filler = request.key_len.unwrap_or(0).min(guira_workload::keys::KEY_LEN_MAX);
+                out.resize(out.len() + filler.saturating_sub(text.len()), b'.');
+                id_of(text)
+            }
+        };
+        Subject {
+            id,
+            value_len: request.value_len.unwrap_or(self.value_len).min(self.value_len_max),
+            exptime: request.ttl.min(RELATIVE_EXPTIME_MAX),
+            on_miss: self.on_miss,
+        }
+    }
+}
+
+/// A number for a text key, from which its values' contents follow.
+fn id_of(text: &[u8]) -> u64 {
+    text.chunks(8).fold(text.len() as u64, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix64(hash ^ u64::from_le_bytes(word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    })
+}
+
+impl Replay {
+    /// Replays the trace on the server at `addr`, whose process is `process`, from the processors `cores`.
+    ///
+    /// # Errors
+    /// When the trace cannot be read, a connection fails or a reply breaks the protocol.
+    pub fn run_on(
+        &self,
+        addr: SocketAddr,
+        process: Option<Process>,
+        cores: &[usize],
+        listener: &mut dyn Observer,
+    ) -> Result<Outcome, LoadError> {
+        if self.connections == 0 {
+            return Err(LoadError::Options("there must be at least one connection".to_owned()));
+        }
+        if !cores.is_empty() {
+            pin_thread(cores).map_err(LoadError::system("cannot keep the client on its processor"))?;
+        }
+        let file =
+            File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
+        let trace = Trace::new(file, self.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
+        let is_sized = trace.format() == Format::TwitterCsv;
+        let mut source = TraceSource {
+            trace,
+            left: self.limit.unwrap_or(u64::MAX),
+            value_len: self.value_len,
+            value_len_max: self.value_len_max,
+            on_miss: self.on_miss,
+            current: None,
+            error: None,
+        };
+        let longest = if is_sized { self.value_len_max } else { self.value_len.min(self.value_len_max) };
+        let clock = MonotonicClock::start();
+        let sample = self.sample.max(1);
+        let plan = Plan {
+            addr,
+            connections: self.connections,
+            pipeline: 1,
+            pace: self.pace,
+            style: ItemStyle { flags: 0, multiget_keys: 1 },
+            check: if is_sized { Check::AnyLength { sample } } else { Check::Contents { sample } },
+            span: Span { from_ns: clock.now_ns(), until_ns: None },
+        };
+        let values = ValuePool::new(longest as usize);
+        let outcome = run_source(&plan, &mut source, values, clock, process, listener)?;
+        match source.error {
+            Some(error) => Err(LoadError::Trace(Box::new(error))),
+            None => Ok(outcome),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use guira_workload::Operation;
+    use guira_workload::trace::Trace;
+
+    use super::{TraceSource, id_of};
+    use crate::source::{OnMiss, Source};
+
+    fn source(text: &str) -> TraceSource {
+        TraceSource {
+            trace: Trace::new(Cursor::new(text.to_owned().into_bytes()), None).unwrap(),
+            left: 10,
+            value_len: 1000,
+            value_len_max: 5000,
+            on_miss: OnMiss::Fill,
+            current: None,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn twitters_sizes_and_ttls_are_kept() {
+        let mut source =
+            source("0,ab,5,0,1,get,0\n1,ab,5,9000,1,set,60\n2,ab,2,7,1,set,9999999\n3,ab,2,7,1,delete,0\n");
+        let mut key = Vec::new();
+        assert_eq!(source.next_operation(), Some(Operation::Get));
+        assert_eq!(source.append_key(&mut key).value_len, 1000, "no size told: the default");
+        assert_eq!(key, b"ab...", "the key takes the room of the real one");
+        assert_eq!(source.next_operation(), Some(Operation::Set));
+        let set = source.append_key(&mut Vec::new());
+        assert_eq!((set.value_len, set.exptime), (5000, 60), "cut to the longest that is allowed");
+        assert_eq!(source.next_operation(), Some(Operation::Set));
+        assert_eq!(source.append_key(&mut Vec::new()).exptime, 2_592_000, "longer would be a date");
+        assert_eq!(source.next_operation(), Some(Operation::Delete));
+        assert_eq!(source.next_operation(), None);
+        assert!(source.error.is_none());
+    }
+
+    #[test]
+    fn an_error_in_the_trace_is_kept() {
+        let mut source = source("0,ab,5,0,1,get,0\nbroken\n");
+        assert!(source.next_operation().is_some());
+        assert!(source.next_operation().is_none());
+        assert!(source.error.unwrap().to_string().starts_with("line 2"));
+    }
+
+    #[test]
+    fn text_keys_have_distinct_numbers() {
+        let ids: std::collections::HashSet<u64> =
+            (0..10_000).map(|n| id_of(format!("key:{n}").as_bytes())).collect();
+        assert_eq!(ids.len(), 10_000);
+        assert_ne!(id_of(b"a"), id_of(b"a\0"));
+    }
+}

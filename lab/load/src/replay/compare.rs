@@ -1,0 +1,213 @@
+//! A trace through several caches, at equal resident size.
+
+use std::path::{Path, PathBuf};
+
+use guira_workload::SizeModel;
+use serde::Serialize;
+
+use super::Replay;
+use crate::bench::machine::{self, Machine};
+use crate::bench::memory::{self, Case};
+use crate::bench::table::{header, push};
+use crate::bench::{Options, report};
+use crate::clock::Date;
+use crate::engine::Observer;
+use crate::equal;
+use crate::error::LoadError;
+use crate::floor::Shape;
+use crate::run::{Outcome, Record};
+use crate::server::{Kind, Server, Spec};
+
+const MIB: f64 = 1_048_576.0;
+
+/// One replay on one server.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The memory for which the comparison was made, in bytes.
+    pub size: u64,
+    /// The server.
+    pub server: String,
+    /// What it was allowed so as to have that size, in bytes.
+    pub memory: u64,
+    /// Resident size of the process after the replay, in bytes.
+    pub resident: u64,
+    /// Items it held then.
+    pub items: u64,
+    /// Processor time of the server for each request of the trace, in microseconds.
+    pub cpu_us_per_request: f64,
+    /// What was measured.
+    pub record: Record,
+}
+
+/// Replays the trace on every cache of `options` at every size of `sizes`.
+///
+/// Guira is allowed the size itself, since its `--memory` bounds the process. memcached is allowed what makes it as
+/// large as Guira became (or as the size, when Guira is not in the comparison).
+///
+/// # Errors
+/// When a server cannot be started, the trace not read, or a cache answers wrongly.
+pub fn run(
+    replay: &Replay,
+    sizes: &[u64],
+    options: &Options,
+    listener: &mut dyn Observer,
+    told: &mut dyn FnMut(&str),
+) -> Result<Vec<Row>, LoadError> {
+    let mut kinds: Vec<&Kind> = options.servers.iter().filter(|kind| kind.is_cache()).collect();
+    kinds.sort_by_key(|kind| !matches!(kind, Kind::Guira { .. }));
+    let mut rows = Vec::new();
+    for &size in sizes {
+        let mut target = size;
+        for kind in &kinds {
+            let mut spec = spec(kind, size, options);
+            if !matches!(kind, Kind::Guira { .. }) {
+                told(&format!("{}: finding the memory for {:.1} MiB", kind.name(), target as f64 / MIB));
+                let case = filling(replay, target);
+                spec.memory = equal::fit(&spec, target, &mut |server| memory::fill(&case, server, options))?;
+            }
+            told(&format!("{}: replaying in {:.0} MiB", kind.name(), spec.memory as f64 / MIB));
+            let row = measure(replay, size, &spec, options, listener)?;
+            if matches!(kind, Kind::Guira { .. }) {
+                target = row.resident;
+            }
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+fn spec(kind: &Kind, memory: u64, options: &Options) -> Spec {
+    let shape = Shape { key_len: 16, value_len: 32 };
+    Spec { kind: kind.clone(), workers: 1, memory, cores: options.server_cores.clone(), shape }
+}
+
+/// Items like the trace's, twice as many as fit.
+fn filling(replay: &Replay, target: u64) -> Case {
+    let keys = 2 * target / (u64::from(replay.value_len) + 64);
+    Case { sizes: SizeModel::Constant(replay.value_len), ..memory::small("filling", target, keys) }
+}
+
+fn measure(
+    replay: &Replay,
+    size: u64,
+    spec: &Spec,
+    options: &Options,
+    listener: &mut dyn Observer,
+) -> Result<Row, LoadError> {
+    let server = Server::start(spec)?;
+    let outcome: Outcome =
+        replay.run_on(server.addr(), Some(server.process()), &options.client_cores, listener)?;
+    outcome.require_right()?;
+    let resident = server
+        .process()
+        .resident_bytes()
+        .map_err(LoadError::system("cannot read the server's resident size"))?;
+    let requests = outcome.tally.counts.operations().max(1) as f64;
+    Ok(Row {
+        size,
+        server: server.name().to_owned(),
+        memory: spec.memory,
+        resident,
+        items: server.stat("curr_items")?,
+        cpu_us_per_request: outcome.server_cpu_s.unwrap_or(0.0) * 1e6 / requests,
+        record: outcome.record(),
+    })
+}
+
+/// The rows as a table in Markdown.
+#[must_use]
+pub fn table(rows: &[Row]) -> String {
+    let columns = [
+        "size, MiB",
+        "server",
+        "allowed, MiB",
+        "resident, MiB",
+        "items",
+        "hit ratio",
+        "get p50, µs",
+        "p99",
+        "p99.9",
+        "server CPU per request, µs",
+    ];
+    let mut table = header(&columns.map(str::to_owned));
+    for row in rows {
+        let latency = &row.record.get_latency;
+        push(
+            &mut table,
+            format_args!(
+                "| {:.0} | {} | {:.0} | {:.1} | {} | {:.4} | {:.0} | {:.0} | {:.0} | {:.2} |\n",
+                row.size as f64 / MIB,
+                row.server,
+                row.memory as f64 / MIB,
+                row.resident as f64 / MIB,
+                row.items,
+                row.record.hit_ratio,
+                latency.p50_us,
+                latency.p99_us,
+                latency.p999_us,
+                row.cpu_us_per_request
+            ),
+        );
+    }
+    table
+}
+
+/// Writes the rows into a new folder `<date>-<machine>-replay` below `parent`; returns it.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn file(
+    rows: &[Row],
+    replay: &Replay,
+    options: &Options,
+    this: &Machine,
+    command: &str,
+    parent: &Path,
+) -> Result<PathBuf, LoadError> {
+    let date = Date::today();
+    let dir = report::new_folder(parent, &format!("{date}-{}-replay", this.slug()))?;
+    let versions = machine::versions(&options.servers);
+    let trace = replay.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let readme = format!(
+        "# Replay of {trace}, {date}\n\n{}- Command: `{command}`\n- {} connections, one request in flight on each; \
+         a miss is followed by a set; values of {} bytes where the trace tells no size\n\n{}\n\
+         A server's resident size is that of its process after the replay; processor time is the server's, user and \
+         system, over the whole replay, fills included. Source and licence of the trace: \
+         lab/workload/traces/README.md.\n\nEverything measured is in [results.json](results.json).\n",
+        report::machine_lines(this, &versions),
+        replay.connections,
+        replay.value_len,
+        table(rows)
+    );
+    report::write(&dir.join("README.md"), readme.as_bytes())?;
+    let path = dir.join("results.json");
+    let json = serde_json::to_vec_pretty(rows)
+        .map_err(|error| LoadError::File { path: path.clone(), source: error.into() })?;
+    report::write(&path, &json)?;
+    Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, table};
+    use crate::run::Outcome;
+    use crate::tally::Tally;
+
+    #[test]
+    fn a_row_shows_size_ratio_and_cost() {
+        let mut tally = Tally::default();
+        (tally.counts.gets, tally.counts.hits) = (1000, 900);
+        let record = Outcome { tally, elapsed_s: 1.0, server_cpu_s: Some(0.5) }.record();
+        let (size, resident) = (8 << 20, 17 << 19);
+        let row = Row {
+            size,
+            server: "guira".to_owned(),
+            memory: size,
+            resident,
+            items: 7,
+            cpu_us_per_request: 5.25,
+            record,
+        };
+        assert!(table(&[row]).contains("| 8 | guira | 8 | 8.5 | 7 | 0.9000 | 0 | 0 | 0 | 5.25 |"));
+    }
+}

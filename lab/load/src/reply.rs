@@ -1,0 +1,378 @@
+//! Reading replies and judging them: every value's key, length and flags, and a sample of the contents.
+//!
+//! Sans-io: bytes go in, what they meant goes into a [`Tally`]. The parser is written apart from the server's
+//! (base/protocol) on purpose: a generator that shared its mistakes could not find them.
+
+use guira_workload::ValuePool;
+use memchr::memchr;
+
+use crate::request::{Command, Outbox, append_decimal};
+use crate::tally::Tally;
+
+/// The longest line that a reply can have: `VALUE`, a key of 250 bytes, three numbers, or an error message.
+const LINE_LEN_MAX: usize = 2048;
+
+/// How strictly values are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Key, flags and length of every value, the contents of one in `sample` of them.
+    Contents {
+        /// One value in this many is compared byte by byte; 1 compares all.
+        sample: u32,
+    },
+    /// As `Contents`, but the length may be any for which the contents are right: in a replayed trace the same key
+    /// is set with different lengths.
+    AnyLength {
+        /// One value in this many is compared byte by byte; 1 compares all.
+        sample: u32,
+    },
+    /// Only that the reply is well formed: the floor server stores nothing, so it answers with any key and value.
+    Framing,
+}
+
+/// Why reading cannot go on: what comes next cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// Bytes came although nothing was asked.
+    #[error("{0:?} came although nothing was asked")]
+    Unasked(String),
+    /// A line that does not answer the request.
+    #[error("{line:?} does not answer a {command:?}")]
+    Unexpected {
+        /// The line.
+        line: String,
+        /// What had been asked.
+        command: Command,
+    },
+    /// A line that does not end.
+    #[error("a line of more than {LINE_LEN_MAX} bytes: {0:?}…")]
+    LineTooLong(String),
+    /// A value that is not followed by a line end.
+    #[error("the value of {0:?} is not followed by a line end")]
+    ValueEnd(String),
+}
+
+/// Reads replies and judges them.
+#[derive(Debug)]
+pub struct Judge {
+    values: ValuePool,
+    check: Check,
+    flags: u32,
+    /// Values until the next one whose contents are compared.
+    until_sample: u32,
+    /// ` FLAGS LEN\r\n` for the length seen last, so that equal lengths are not spelled again.
+    tail: Vec<u8>,
+    tail_len: Option<u32>,
+}
+
+/// One parsed `VALUE` line.
+#[derive(Debug, Clone, Copy)]
+struct Header<'a> {
+    key: &'a [u8],
+    flags: u32,
+    value_len: usize,
+    /// Length of the line with its end.
+    line_len: usize,
+}
+
+impl Judge {
+    /// A judge that knows the values of `values` and the flags of every item.
+    #[must_use]
+    pub const fn new(values: ValuePool, check: Check, flags: u32) -> Self {
+        Self { values, check, flags, until_sample: 0, tail: Vec::new(), tail_len: None }
+    }
+
+    /// The values that were set.
+    #[must_use]
+    pub const fn values(&self) -> &ValuePool {
+        &self.values
+    }
+
+    /// Reads as much of `input` as is complete; returns how many bytes were used.
+    ///
+    /// # Errors
+    /// When the bytes are no reply to what was asked, so that the rest cannot be understood.
+    pub fn read(
+        &mut self,
+        input: &[u8],
+        outbox: &mut Outbox,
+        tally: &mut Tally,
+        now_ns: u64,
+    ) -> Result<usize, ReplyError> {
+        let mut used = 0;
+        while used < input.len() {
+            let rest = &input[used..];
+            let Some(front) = outbox.front() else { return Err(ReplyError::Unasked(excerpt(rest))) };
+            let (command, keys_left, intended_ns) = (front.command, front.keys_left, front.intended_ns);
+            let step = if command == Command::Get {
+                self.read_get(rest, keys_left, outbox, tally)?
+            } else {
+                read_line_reply(command, rest, tally)?
+            };
+            match step {
+                Step::NeedMore => break,
+                Step::Value(len) => used += len,
+                Step::Finished(len) => {
+                    used += len;
+                    finish(command, now_ns.saturating_sub(intended_ns), outbox, tally);
+                }
+            }
+        }
+        Ok(used)
+    }
+
+    #[inline]
+    fn read_get(
+        &mut self,
+        rest: &[u8],
+        keys_left: u32,
+        outbox: &mut Outbox,
+        tally: &mut Tally,
+    ) -> Result<Step, ReplyError> {
+        // Without an open key the oldest one belongs to a later request.
+        if keys_left > 0
+            && let Some(len) = self.read_expected(rest, outbox, tally)
+        {
+            return Ok(Step::Value(len));
+        }
+        if rest.starts_with(b"END\r\n") {
+            close_missed(outbox, tally);
+            return Ok(Step::Finished(5));
+        }
+        let Some(line) = line_of(rest)? else { return Ok(Step::NeedMore) };
+        let Some(header) = parse_header(line) else { return refused_get(line, outbox, tally) };
+        let total = header.line_len + header.value_len + 2;
+        if rest.len() < total {
+            return Ok(Step::NeedMore);
+        }
+        let value = &rest[header.line_len..total - 2];
+        if &rest[total - 2..total] != b"\r\n" {
+            return Err(ReplyError::ValueEnd(excerpt(header.key)));
+        }
+        self.judge_value(header, value, outbox, tally);
+        Ok(Step::Value(total))
+    }
+
+    /// The common case in one comparison: the value of the oldest open key with the length it was set with.
+    #[inline]
+    fn read_expected(&mut self, rest: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> Option<usize> {
+        let (awaited, key) = outbox.front_key()?;
+        let value_len = awaited.subject.value_len;
+        if self.tail_len != Some(value_len) {
+            self.spell_tail(value_len);
+        }
+        let after_key = 6 + key.len();
+        let line_len = after_key + self.tail.len();
+        let total = line_len + value_len as usize + 2;
+        let head = rest.get(..total)?;
+        if !head.starts_with(b"VALUE ")
+            || !head.ends_with(b"\r\n")
+            || head[after_key..line_len] != self.tail[..]
+        {
+            return None;
+        }
+        if self.check != Check::Framing {
+            if &head[6..after_key] != key {
+                return None;
+            }
+            if self.is_sampled() {
+                self.compare(awaited.subject.id, &head[line_len..total - 2], key, tally);
+            }
+        }
+        tally.counts.gets += 1;
+        tally.counts.hits += 1;
+        outbox.key_found();
+        Some(total)
+    }
+
+    fn spell_tail(&mut self, value_len: u32) {
+        self.tail.clear();
+        self.tail.push(b' ');
+        append_decimal(self.flags, &mut self.tail);
+        self.tail.push(b' ');
+        append_decimal(value_len, &mut self.tail);
+        self.tail.extend_from_slice(b"\r\n");
+        self.tail_len = Some(value_len);
+    }
+
+    #[inline]
+    fn is_sampled(&mut self) -> bool {
+        if self.until_sample > 0 {
+            self.until_sample -= 1;
+            return false;
+        }
+        self.until_sample = match self.check {
+            Check::Contents { sample } | Check::AnyLength { sample } => sample.saturating_sub(1),
+            Check::Framing => 0,
+        };
+        true
+    }
+
+    fn compare(&self, id: u64, value: &[u8], key: &[u8], tally: &mut Tally) {
+        tally.counts.contents_checked += 1;
+        if self.values.get(id, value.len()) != Some(value) {
+            tally.wrong(|| {
+                format!("the value of {:?} has wrong contents: {:?}", excerpt(key), excerpt(value))
+            });
+        }
+    }
+
+    /// Judges a value that is not simply the next expected one: keys before it were missed, or it is wrong.
+    fn judge_value(&mut self, header: Header<'_>, value: &[u8], outbox: &mut Outbox, tally: &mut Tally) {
+        let is_open = outbox.front().is_some_and(|front| front.keys_left > 0);
+        if self.check == Check::Framing && is_open {
+            tally.counts.gets += 1;
+            tally.counts.hits += 1;
+            outbox.key_found();
+            return;
+        }
+        if !skip_to_key(header.key, outbox, tally) {
+            tally.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(header.key)));
+            return;
+        }
+        let Some((awaited, _)) = outbox.front_key() else { return };
+        tally.counts.gets += 1;
+        tally.counts.hits += 1;
+        let expected = awaited.subject.value_len as usize;
+        if header.flags != self.flags {
+            tally.wrong(|| {
+                format!(
+                    "the value of {:?} has flags {}, not {}",
+                    excerpt(header.key),
+                    header.flags,
+                    self.flags
+                )
+            });
+        } else if matches!(self.check, Check::Contents { .. }) && value.len() != expected {
+            tally.wrong(|| {
+                format!("the value of {:?} has {} bytes, not {expected}", excerpt(header.key), value.len())
+            });
+        } else if self.is_sampled() {
+            self.compare(awaited.subject.id, value, header.key, tally);
+        }
+        outbox.key_found();
+    }
+}
+
+/// What a look at the input showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    NeedMore,
+    /// A value of this many bytes; the request goes on.
+    Value(usize),
+    /// The last bytes of a reply.
+    Finished(usize),
+}
+
+/// Closes open keys as missed up to the one that is called `key`; false when none is.
+fn skip_to_key(key: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> bool {
+    while outbox.front().is_some_and(|front| front.keys_left > 0) {
+        match outbox.front_key() {
+            Some((_, expected)) if expected == key => return true,
+            _ => {
+                tally.counts.gets += 1;
+                outbox.key_missed();
+            }
+        }
+    }
+    false
+}
+
+fn close_missed(outbox: &mut Outbox, tally: &mut Tally) {
+    while outbox.front().is_some_and(|front| front.keys_left > 0) {
+        tally.counts.gets += 1;
+        outbox.key_missed();
+    }
+}
+
+fn refused_get(line: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> Result<Step, ReplyError> {
+    if !line.starts_with(b"SERVER_ERROR") {
+        return Err(ReplyError::Unexpected { line: excerpt(line), command: Command::Get });
+    }
+    tally.refused(|| excerpt(line));
+    close_missed(outbox, tally);
+    Ok(Step::Finished(line.len()))
+}
+
+fn read_line_reply(command: Command, rest: &[u8], tally: &mut Tally) -> Result<Step, ReplyError> {
+    if command != Command::Delete && rest.starts_with(b"STORED\r\n") {
+        return Ok(Step::Finished(8));
+    }
+    let Some(line) = line_of(rest)? else { return Ok(Step::NeedMore) };
+    let is_answer = match command {
+        Command::Delete => matches!(line, b"DELETED\r\n" | b"NOT_FOUND\r\n"),
+        Command::Get | Command::Set | Command::Fill => false,
+    };
+    if !is_answer {
+        if !line.starts_with(b"SERVER_ERROR") && line != b"NOT_STORED\r\n" {
+            return Err(ReplyError::Unexpected { line: excerpt(line), command });
+        }
+        tally.refused(|| excerpt(line));
+    }
+    Ok(Step::Finished(line.len()))
+}
+
+#[inline]
+fn finish(command: Command, latency_ns: u64, outbox: &mut Outbox, tally: &mut Tally) {
+    outbox.close_front();
+    tally.counts.commands += 1;
+    match command {
+        Command::Get => tally.get_ns.saturating_record(latency_ns),
+        Command::Set => {
+            tally.counts.sets += 1;
+            tally.set_ns.saturating_record(latency_ns);
+        }
+        Command::Fill => {
+            tally.counts.fills += 1;
+            tally.set_ns.saturating_record(latency_ns);
+        }
+        Command::Delete => {
+            tally.counts.deletes += 1;
+            tally.set_ns.saturating_record(latency_ns);
+        }
+    }
+}
+
+/// The first line with its end, or none when it has not ended yet.
+fn line_of(input: &[u8]) -> Result<Option<&[u8]>, ReplyError> {
+    match memchr(b'\n', &input[..input.len().min(LINE_LEN_MAX)]) {
+        Some(end) => Ok(Some(&input[..=end])),
+        None if input.len() >= LINE_LEN_MAX => Err(ReplyError::LineTooLong(excerpt(input))),
+        None => Ok(None),
+    }
+}
+
+/// Reads `VALUE <key> <flags> <bytes>[ <cas>]\r\n`.
+fn parse_header(line: &[u8]) -> Option<Header<'_>> {
+    let fields = line.strip_prefix(b"VALUE ")?.strip_suffix(b"\r\n")?;
+    let key_len = memchr(b' ', fields)?;
+    let (key, rest) = (&fields[..key_len], &fields[key_len + 1..]);
+    let flags_len = memchr(b' ', rest)?;
+    let (flags, rest) = (&rest[..flags_len], &rest[flags_len + 1..]);
+    let value_len = &rest[..memchr(b' ', rest).unwrap_or(rest.len())];
+    Some(Header {
+        key,
+        flags: parse_decimal(flags)?,
+        value_len: parse_decimal(value_len)? as usize,
+        line_len: line.len(),
+    })
+}
+
+fn parse_decimal(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u32, |number, &digit| {
+        let digit = digit.checked_sub(b'0').filter(|&digit| digit <= 9)?;
+        number.checked_mul(10)?.checked_add(u32::from(digit))
+    })
+}
+
+/// The beginning of some bytes, for a message.
+fn excerpt(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(60)];
+    String::from_utf8_lossy(shown).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! Requests as bytes, and what is remembered of each until its reply has come.
+
+use std::collections::VecDeque;
+
+use guira_workload::{Operation, ValuePool};
+
+use crate::error::LoadError;
+use crate::source::{OnMiss, Source, Subject};
+
+/// The commands that a reply can belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// A get of one or several keys.
+    Get,
+    /// A set of the load.
+    Set,
+    /// A set that follows a miss.
+    Fill,
+    /// A delete.
+    Delete,
+}
+
+/// A request whose reply has not come, or not wholly.
+#[derive(Debug, Clone, Copy)]
+pub struct Awaited {
+    /// What was asked.
+    pub command: Command,
+    /// Keys of a get that are still open.
+    pub keys_left: u32,
+    /// When it was to be sent; latency counts from here.
+    pub intended_ns: u64,
+}
+
+/// A key of a get whose reply has not come.
+#[derive(Debug, Clone, Copy)]
+pub struct AwaitedKey {
+    /// What the source said of it.
+    pub subject: Subject,
+    /// Where its bytes lie in [`Outbox::bytes`].
+    at: usize,
+    len: usize,
+}
+
+/// What one connection has asked for: the bytes, and the requests and keys still open.
+///
+/// The bytes of a request stay until it is answered, since a reply's key is compared with them and a fill copies
+/// the key from them.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    sent: usize,
+    requests: VecDeque<Awaited>,
+    keys: VecDeque<AwaitedKey>,
+    fills: Vec<AwaitedKey>,
+    fill_keys: Vec<u8>,
+}
+
+/// Bytes of answered requests that an outbox keeps before it gives them up.
+const ANSWERED_MAX: usize = 1 << 20;
+
+/// How items are set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemStyle {
+    /// Client flags of every item.
+    pub flags: u32,
+    /// Keys in a multiget.
+    pub multiget_keys: u32,
+}
+
+impl Outbox {
+    /// Bytes that the socket has not taken yet.
+    #[must_use]
+    pub fn unsent(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    /// Notes that the socket took `count` bytes.
+    pub const fn took(&mut self, count: usize) {
+        self.sent += count;
+    }
+
+    /// Requests that wait for their reply.
+    #[must_use]
+    pub fn open_requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether misses wait to be filled.
+    #[must_use]
+    pub const fn has_fills(&self) -> bool {
+        !self.fills.is_empty()
+    }
+
+    /// The oldest open request.
+    pub fn front(&mut self) -> Option<&mut Awaited> {
+        self.requests.front_mut()
+    }
+
+    /// Closes the oldest open request.
+    pub fn close_front(&mut self) {
+        self.requests.pop_front();
+    }
+
+    /// The oldest open key and its bytes.
+    #[must_use]
+    pub fn front_key(&self) -> Option<(AwaitedKey, &[u8])> {
+        self.keys.front().map(|key| (*key, &self.bytes[key.at..key.at + key.len]))
+    }
+
+    /// Closes the oldest open key as found.
+    pub fn key_found(&mut self) {
+        self.keys.pop_front();
+        if let Some(front) = self.requests.front_mut() {
+            front.keys_left -= 1;
+        }
+    }
+
+    /// Closes the oldest open key as missed; queues the set that is to follow.
+    pub fn key_missed(&mut self) {
+        if let Some(front) = self.requests.front_mut() {
+            front.keys_left -= 1;
+        }
+        let Some(key) = self.keys.pop_front() else { return };
+        if key.subject.on_miss == OnMiss::Fill {
+            let at = self.fill_keys.len();
+            self.fill_keys.extend_from_slice(&self.bytes[key.at..key.at + key.len]);
+            self.fills.push(AwaitedKey { at, ..key });
+        }
+    }
+
+    /// Appends a set for every miss that waits for one; returns how many.
+    ///
+    /// # Errors
+    /// When a value is longer than the pool of values.
+    pub fn push_fills(
+        &mut self,
+        values: &ValuePool,
+        style: ItemStyle,
+        now_ns: u64,
+    ) -> Result<usize, LoadError> {
+        if self.fills.is_empty() {
+            return Ok(0);
+        }
+        self.tidy();
+        let fills = std::mem::take(&mut self.fills);
+        let keys = std::mem::take(&mut self.fill_keys);
+        for fill in &fills {
+            self.bytes.extend_from_slice(b"set ");
+            self.bytes.extend_from_slice(&keys[fill.at..fill.at + fill.len]);
+            self.finish_set(fill.subject, values, style)?;
+            self.requests.push_back(Awaited { command: Command::Fill, keys_left: 0, intended_ns: now_ns });
+        }
+        let count = fills.len();
+        (self.fills, self.fill_keys) = (fills, keys);
+        self.fills.clear();
+        self.fill_keys.clear();
+        Ok(count)
+    }
+
+    /// Appends the source's next request; false when the source is at its end.
+    ///
+    /// # Errors
+    /// When a value is longer than the pool of values.
+    #[inline]
+    pub fn push_next<S: Source>(
+        &mut self,
+        source: &mut S,
+        values: &ValuePool,
+        style: ItemStyle,
+        intended_ns: u64,
+    ) -> Result<bool, LoadError> {
+        let Some(operation) = source.next_operation() else { return Ok(false) };
+        self.tidy();
+        let (command, keys_left) = match operation {
+            Operation::Get | Operation::LoneGet => (Command::Get, 1),
+            Operation::Multiget => (Command::Get, style.multiget_keys),
+            Operation::Set => (Command::Set, 0),
+            Operation::Delete => (Command::Delete, 0),
+        };
+        match command {
+            Command::Get => self.push_get(source, keys_left),
+            Command::Delete => {
+                self.bytes.extend_from_slice(b"delete ");
+                source.append_key(&mut self.bytes);
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+            Command::Set | Command::Fill => {
+                self.bytes.extend_from_slice(b"set ");
+                let subject = source.append_key(&mut self.bytes);
+                self.finish_set(subject, values, style)?;
+            }
+        }
+        self.requests.push_back(Awaited { command, keys_left, intended_ns });
+        Ok(true)
+    }
+
+    #[inline]
+    fn push_get<S: Source>(&mut self, source: &mut S, keys: u32) {
+        self.bytes.extend_from_slice(b"get");
+        for _ in 0..keys {
+            self.bytes.push(b' ');
+            let at = self.bytes.len();
+            let subject = source.append_key(&mut self.bytes);
+            self.keys.push_back(AwaitedKey { subject, at, len: self.bytes.len() - at });
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn finish_set(
+        &mut self,
+        subject: Subject,
+        values: &ValuePool,
+        style: ItemStyle,
+    ) -> Result<(), LoadError> {
+        let len = subject.value_len as usize;
+        let value = values
+            .get(subject.id, len)
+            .ok_or_else(|| LoadError::ValueTooLong { len, max: values.len_max() })?;
+        self.bytes.push(b' ');
+        append_decimal(style.flags, &mut self.bytes);
+        self.bytes.push(b' ');
+        append_decimal(subject.exptime, &mut self.bytes);
+        self.bytes.push(b' ');
+        append_decimal(subject.value_len, &mut self.bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Gives up the bytes of answered requests: all at once when nothing is open, else when they have grown.
+    fn tidy(&mut self) {
+        if self.requests.is_empty() && self.sent == self.bytes.len() {
+            self.bytes.clear();
+            self.sent = 0;
+            return;
+        }
+        let needed = self.keys.front().map_or(self.sent, |key| key.at).min(self.sent);
+        if needed < ANSWERED_MAX {
+            return;
+        }
+        self.bytes.drain(..needed);
+        self.sent -= needed;
+        self.keys.iter_mut().for_each(|key| key.at -= needed);
+    }
+}
+
+/// Appends `number` in decimal.
+pub fn append_decimal(mut number: u32, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 10];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[first..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use guira_workload::{Operation, ValuePool};
+
+    use super::{Command, ItemStyle, Outbox, append_decimal};
+    use crate::source::{OnMiss, Source, Subject};
+
+    /// Gives a fixed list of operations with keys k0, k1, …
+    struct Script {
+        operations: Vec<Operation>,
+        next_id: u64,
+    }
+
+    impl Source for Script {
+        fn next_operation(&mut self) -> Option<Operation> {
+            (!self.operations.is_empty()).then(|| self.operations.remove(0))
+        }
+
+        fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
+            let id = self.next_id;
+            self.next_id += 1;
+            out.extend_from_slice(format!("k{id}").as_bytes());
+            Subject { id, value_len: 3, exptime: 9, on_miss: OnMiss::Fill }
+        }
+    }
+
+    const STYLE: ItemStyle = ItemStyle { flags: 7, multiget_keys: 2 };
+
+    fn outbox(operations: Vec<Operation>) -> (Outbox, ValuePool) {
+        let mut outbox = Outbox::default();
+        let values = ValuePool::new(10);
+        let mut script = Script { operations, next_id: 0 };
+        while outbox.push_next(&mut script, &values, STYLE, 5).unwrap() {}
+        (outbox, values)
+    }
+
+    #[test]
+    fn requests_are_spelled_as_the_protocol_wants() {
+        let (outbox, values) =
+            outbox(vec![Operation::Get, Operation::Multiget, Operation::Set, Operation::Delete]);
+        let mut expected = b"get k0\r\nget k1 k2\r\nset k3 7 9 3\r\n".to_vec();
+        expected.extend_from_slice(values.get(3, 3).unwrap());
+        expected.extend_from_slice(b"\r\ndelete k4\r\n");
+        assert_eq!(outbox.unsent(), expected);
+        assert_eq!(outbox.open_requests(), 4);
+    }
+
+    #[test]
+    fn a_miss_is_followed_by_a_set_of_the_same_key() {
+        let (mut outbox, values) = outbox(vec![Operation::Multiget]);
+        outbox.took(outbox.unsent().len());
+        outbox.key_found();
+        outbox.key_missed();
+        outbox.close_front();
+        assert_eq!(outbox.push_fills(&values, STYLE, 8).unwrap(), 1);
+        assert!(outbox.unsent().starts_with(b"set k1 7 9 3\r\n"));
+        assert_eq!(outbox.front().unwrap().command, Command::Fill);
+        assert!(!outbox.has_fills());
+    }
+
+    #[test]
+    fn decimals() {
+        for number in [0, 7, 10, 4_294_967_295] {
+            let mut out = Vec::new();
+            append_decimal(number, &mut out);
+            assert_eq!(out, number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! A whole load: several threads of the engine, and what the server process spent meanwhile.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use guira_workload::{Rng, ValuePool};
+use serde::Serialize;
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::{self, Measured, Observer, Plan, Quiet, Span};
+use crate::error::LoadError;
+use crate::pace::Pace;
+use crate::process::Process;
+use crate::reply::Check;
+use crate::request::ItemStyle;
+use crate::server::pin_thread;
+use crate::source::{Generator, Limited, Model, Preload, Source};
+use crate::tally::{Counts, Percentiles, Tally};
+
+/// A load as its user describes it.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The server.
+    pub addr: SocketAddr,
+    /// Threads of the client.
+    pub threads: usize,
+    /// Connections over all threads.
+    pub connections: usize,
+    /// Requests in flight on each connection.
+    pub pipeline: usize,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// What is asked for.
+    pub model: Model,
+    /// How items are set.
+    pub style: ItemStyle,
+    /// How replies are judged.
+    pub check: Check,
+    /// Time before the measured part.
+    pub warmup: Duration,
+    /// Length of the measured part.
+    pub duration: Duration,
+    /// Where all random numbers come from.
+    pub seed: u64,
+    /// Processors for the client's threads; empty for all.
+    pub cores: Vec<usize>,
+}
+
+/// What a load measured.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Counts and latencies of all threads.
+    pub tally: Tally,
+    /// Length of the measured part in seconds.
+    pub elapsed_s: f64,
+    /// Processor time of the server in the measured part, in seconds, if it was watched.
+    pub server_cpu_s: Option<f64>,
+}
+
+/// An [`Outcome`] as it is written to a file.
+#[derive(Debug, Clone, Serialize)]
+pub struct Record {
+    /// Length of the measured part in seconds.
+    pub elapsed_s: f64,
+    /// Processor time of the server in it, in seconds.
+    pub server_cpu_s: Option<f64>,
+    /// Operations per second of time.
+    pub operations_per_s: f64,
+    /// Operations per second of the server's processor time.
+    pub operations_per_server_cpu_s: Option<f64>,
+    /// Share of the keys asked for that were found.
+    pub hit_ratio: f64,
+    /// The counts.
+    pub counts: Counts,
+    /// Latencies of get commands.
+    pub get_latency: Percentiles,
+    /// Latencies of sets, fills and deletes.
+    pub set_latency: Percentiles,
+    /// The first wrong or refused replies, in words.
+    pub examples: Vec<String>,
+}
+
+impl Outcome {
+    /// The outcome as it is written to a file.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        Record {
+            elapsed_s: self.elapsed_s,
+            server_cpu_s: self.server_cpu_s,
+            operations_per_s: self.per_second(),
+            operations_per_server_cpu_s: self.per_cpu_second(),
+            hit_ratio: self.tally.counts.hit_ratio(),
+            counts: self.tally.counts.clone(),
+            get_latency: Percentiles::of(&self.tally.get_ns),
+            set_latency: Percentiles::of(&self.tally.set_ns),
+            examples: self.tally.examples.clone(),
+        }
+    }
+
+    /// Operations per second of time.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.tally.counts.operations() as f64 / self.elapsed_s.max(1e-9)
+    }
+
+    /// Operations per second of the server's processor time, if it was watched.
+    #[must_use]
+    pub fn per_cpu_second(&self) -> Option<f64> {
+        self.server_cpu_s.map(|cpu| self.tally.counts.operations() as f64 / cpu.max(1e-9))
+    }
+
+    /// An error when any reply was wrong.
+    ///
+    /// # Errors
+    /// When any reply was wrong.
+    pub fn require_right(&self) -> Result<(), LoadError> {
+        if self.tally.counts.wrong == 0 {
+            return Ok(());
+        }
+        let first = self.tally.examples.first().cloned().unwrap_or_default();
+        Err(LoadError::WrongReplies { count: self.tally.counts.wrong, first })
+    }
+}
+
+/// Reads a server's processor time at both ends of the measured part, and passes everything on.
+struct Meter<'a> {
+    process: Option<Process>,
+    from: Option<io::Result<u64>>,
+    to: Option<io::Result<u64>>,
+    listener: &'a mut dyn Observer,
+}
+
+impl Observer for Meter<'_> {
+    fn started(&mut self) {
+        self.from = self.process.map(|process| process.cpu_ns());
+        self.listener.started();
+    }
+
+    fn ended(&mut self) {
+        self.to = self.process.map(|process| process.cpu_ns());
+        self.listener.ended();
+    }
+
+    fn progress(&mut self, tally: &Tally) {
+        self.listener.progress(tally);
+    }
+}
+
+impl Meter<'_> {
+    fn seconds(self) -> Result<Option<f64>, LoadError> {
+        let system = LoadError::system("cannot read the server's processor time");
+        match (self.from, self.to) {
+            (Some(from), Some(to)) => {
+                let (from, to) = (from.map_err(&system)?, to.map_err(&system)?);
+                Ok(Some(to.saturating_sub(from) as f64 / 1e9))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Runs `source` on this thread; `process` is the server whose processor time is read.
+///
+/// # Errors
+/// As [`engine::run`], and when the processor time cannot be read.
+pub fn run_source<S: Source>(
+    plan: &Plan,
+    source: S,
+    values: ValuePool,
+    clock: MonotonicClock,
+    process: Option<Process>,
+    listener: &mut dyn Observer,
+) -> Result<Outcome, LoadError> {
+    let mut meter = Meter { process, from: None, to: None, listener };
+    let Measured { tally, elapsed_ns } = engine::run(plan, source, values, clock, Rng::new(0), &mut meter)?;
+    Ok(Outcome { tally, elapsed_s: elapsed_ns as f64 / 1e9, server_cpu_s: meter.seconds()? })
+}
+
+impl Load {
+    /// Runs the load; `process` is the server whose processor time is read.
+    ///
+    /// # Errors
+    /// When the options make no sense, or a thread's engine fails.
+    pub fn run(&self, process: Option<Process>, listener: &mut dyn Observer) -> Result<Outcome, LoadError> {
+        self.require_sense()?;
+        let clock = MonotonicClock::start();
+        let from_ns = u64::try_from(self.warmup.as_nanos()).unwrap_or(u64::MAX) + clock.now_ns();
+        let until_ns = from_ns.saturating_add(u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX));
+        let span = Span { from_ns, until_ns: Some(until_ns) };
+        let values = ValuePool::new(self.model.sizes.max() as usize);
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads)
+                .map(|index| {
+                    let values = values.clone();
+                    scope.spawn(move || self.run_part(index, span, values, clock, &mut Quiet))
+                })
+                .collect();
+            let mut meter = Meter { process, from: None, to: None, listener };
+            let first = self.run_part(0, span, values.clone(), clock, &mut meter);
+            let mut results = vec![first];
+            for other in others {
+                results
+                    .push(other.join().map_err(|_| LoadError::Options("a load thread panicked".to_owned()))?);
+            }
+            let mut tally = Tally::default();
+            let mut elapsed_s: f64 = 0.0;
+            for result in results {
+                let measured = result?;
+                tally.merge(&measured.tally);
+                elapsed_s = elapsed_s.max(measured.elapsed_ns as f64 / 1e9);
+            }
+            Ok(Outcome { tally, elapsed_s, server_cpu_s: meter.seconds()? })
+        })
+    }
+
+    /// Sets every key once, so that later gets find it.
+    ///
+    /// # Errors
+    /// As [`engine::run`].
+    pub fn preload(&self, listener: &mut dyn Observer) -> Result<Outcome, LoadError> {
+        let source = Preload::new(self.model.clone(), 0, self.model.popularity.count());
+        self.run_unmeasured(4, 64, source, listener)
+    }
+
+    /// Sends `requests` requests of the load unmeasured, so that a cache comes to hold what it will hold.
+    ///
+    /// # Errors
+    /// As [`engine::run`].
+    pub fn settle(&self, requests: u64, listener: &mut dyn Observer) -> Result<Outcome, LoadError> {
+        let generator = Generator::new(self.model.clone(), Rng::part(self.seed, u64::MAX));
+        self.run_unmeasured(self.connections, self.pipeline, Limited::new(generator, requests), listener)
+    }
+
+    fn run_unmeasured<S: Source>(
+        &self,
+        connections: usize,
+        pipeline: usize,
+        source: S,
+        listener: &mut dyn Observer,
+    ) -> Result<Outcome, LoadError> {
+        let plan = Plan {
+            addr: self.addr,
+            connections,
+            pipeline,
+            pace: Pace::Closed,
+            style: self.style,
+            check: self.check,
+            span: Span { from_ns: 0, until_ns: None },
+        };
+        let values = ValuePool::new(self.model.sizes.max() as usize);
+        run_source(&plan, source, values, MonotonicClock::start(), None, listener)
+    }
+
+    fn require_sense(&self) -> Result<(), LoadError> {
+        let fail = |problem: &str| Err(LoadError::Options(problem.to_owned()));
+        if self.threads == 0 || self.connections == 0 || self.pipeline == 0 || self.style.multiget_keys == 0 {
+            return fail("threads, connections, pipeline and multiget keys must each be at least 1");
+        }
+        if self.connections < self.threads {
+            return fail("every thread needs a connection of its own");
+        }
+        match self.pace {
+            Pace::Open { rate_per_s, .. } if !rate_per_s.is_finite() || rate_per_s <= 0.0 => {
+                fail("the rate must be a positive number")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run_part(
+        &self,
+        index: usize,
+        span: Span,
+        values: ValuePool,
+        clock: MonotonicClock,
+        observer: &mut dyn Observer,
+    ) -> Result<Measured, LoadError> {
+        if let Some(&core) = self.cores.get(index % self.cores.len().max(1)) {
+            pin_thread(&[core]).map_err(LoadError::system("cannot keep a load thread on its processor"))?;
+        }
+        let share = self.connections / self.threads + usize::from(index < self.connections % self.threads);
+        let plan = Plan {
+            addr: self.addr,
+            connections: share,
+            pipeline: self.pipeline,
+            pace: match self.pace {
+                Pace::Closed => Pace::Closed,
+                Pace::Open { rate_per_s, arrivals } => {
+                    Pace::Open { rate_per_s: rate_per_s * share as f64 / self.connections as f64, arrivals }
+                }
+            },
+            style: self.style,
+            check: self.check,
+            span,
+        };
+        let generator = Generator::new(self.model.clone(), Rng::part(self.seed, 2 * index as u64));
+        engine::run(&plan, generator, values, clock, Rng::part(self.seed, 2 * index as u64 + 1), observer)
+    }
+}

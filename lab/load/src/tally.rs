@@ -1,0 +1,200 @@
+//! What a run counts.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Examples of wrong replies that are kept.
+const EXAMPLES_MAX: usize = 5;
+
+/// Counts of one run, or of one thread of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Commands answered, fills included.
+    pub commands: u64,
+    /// Keys asked for by gets, each key of a multiget counted.
+    pub gets: u64,
+    /// Keys found.
+    pub hits: u64,
+    /// Sets of the load itself.
+    pub sets: u64,
+    /// Sets that followed a miss.
+    pub fills: u64,
+    /// Deletes.
+    pub deletes: u64,
+    /// Commands that the server refused (`SERVER_ERROR`, `NOT_STORED`).
+    pub refused: u64,
+    /// Values whose contents were compared, beside the length that is always compared.
+    pub contents_checked: u64,
+    /// Values of wrong length, flags or contents, and keys nobody asked for.
+    pub wrong: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+}
+
+impl Counts {
+    /// The load's own operations: keys asked for, sets and deletes. Fills are the cost of misses and no operation
+    /// of their own, or a cache would look faster for missing more.
+    #[must_use]
+    pub const fn operations(&self) -> u64 {
+        self.gets + self.sets + self.deletes
+    }
+
+    /// The share of keys asked for that were found; 0 without gets.
+    #[must_use]
+    pub fn hit_ratio(&self) -> f64 {
+        if self.gets == 0 { 0.0 } else { self.hits as f64 / self.gets as f64 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.commands += other.commands;
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.sets += other.sets;
+        self.fills += other.fills;
+        self.deletes += other.deletes;
+        self.refused += other.refused;
+        self.contents_checked += other.contents_checked;
+        self.wrong += other.wrong;
+        self.bytes_out += other.bytes_out;
+        self.bytes_in += other.bytes_in;
+    }
+}
+
+/// Counts and latencies of one run, or of one thread of it.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// The counts.
+    pub counts: Counts,
+    /// Latencies of get commands in nanoseconds.
+    pub get_ns: Histogram<u64>,
+    /// Latencies of sets, fills and deletes in nanoseconds.
+    pub set_ns: Histogram<u64>,
+    /// The first wrong or refused replies, in words.
+    pub examples: Vec<String>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { counts: Counts::default(), get_ns: histogram(), set_ns: histogram(), examples: Vec::new() }
+    }
+}
+
+impl Tally {
+    /// Forgets everything but the examples: the warm-up's figures are dropped, its errors are not.
+    pub fn restart(&mut self) {
+        let wrong = self.counts.wrong;
+        self.counts = Counts { wrong, ..Counts::default() };
+        self.get_ns.reset();
+        self.set_ns.reset();
+    }
+
+    /// Counts a wrong reply and keeps it as an example.
+    pub fn wrong(&mut self, describe: impl FnOnce() -> String) {
+        self.counts.wrong += 1;
+        self.example(describe);
+    }
+
+    /// Counts a refusal and keeps it as an example.
+    pub fn refused(&mut self, describe: impl FnOnce() -> String) {
+        self.counts.refused += 1;
+        self.example(describe);
+    }
+
+    fn example(&mut self, describe: impl FnOnce() -> String) {
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push(describe());
+        }
+    }
+
+    /// Adds another thread's figures.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        // Both histograms have the same bounds, so adding cannot fail.
+        let _same_bounds = self.get_ns.add(&other.get_ns);
+        let _same_bounds = self.set_ns.add(&other.set_ns);
+        let room = EXAMPLES_MAX.saturating_sub(self.examples.len());
+        self.examples.extend(other.examples.iter().take(room).cloned());
+    }
+}
+
+/// A histogram of latencies from 1 ns to 1000 s with three significant digits.
+///
+/// # Panics
+/// Never: the bounds are valid for the library.
+#[must_use]
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 1_000_000_000_000, 3).expect("the bounds are valid")
+}
+
+/// The percentiles of a histogram, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Percentiles {
+    /// How many latencies were recorded.
+    pub count: u64,
+    /// The mean.
+    pub mean_us: f64,
+    /// The median.
+    pub p50_us: f64,
+    /// 90 % are no longer.
+    pub p90_us: f64,
+    /// 99 % are no longer.
+    pub p99_us: f64,
+    /// 99.9 % are no longer.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl Percentiles {
+    /// Reads the percentiles of a histogram of nanoseconds.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            count: histogram.len(),
+            mean_us: histogram.mean() / 1e3,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: histogram.max() as f64 / 1e3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Percentiles, Tally, histogram};
+
+    #[test]
+    fn percentiles_of_known_values() {
+        let mut values = histogram();
+        (1..=1000).for_each(|us| values.saturating_record(us * 1000));
+        let percentiles = Percentiles::of(&values);
+        assert!((percentiles.p50_us - 500.0).abs() < 1.0, "{percentiles:?}");
+        assert!((percentiles.p99_us - 990.0).abs() < 2.0, "{percentiles:?}");
+        assert!((percentiles.p999_us - 999.0).abs() < 2.0, "{percentiles:?}");
+        assert_eq!(percentiles.count, 1000);
+    }
+
+    #[test]
+    fn a_restart_keeps_what_was_wrong() {
+        let mut tally = Tally::default();
+        tally.counts.gets = 10;
+        tally.wrong(|| "bad".to_owned());
+        tally.restart();
+        assert_eq!((tally.counts.gets, tally.counts.wrong), (0, 1));
+        assert_eq!(tally.examples, ["bad"]);
+    }
+
+    #[test]
+    fn merging_adds_counts_and_latencies() {
+        let (mut one, mut two) = (Tally::default(), Tally::default());
+        two.counts.hits = 3;
+        two.get_ns.saturating_record(1000);
+        one.merge(&two);
+        assert_eq!((one.counts.hits, one.get_ns.len()), (3, 1));
+    }
+}

@@ -1,0 +1,156 @@
+//! Whole loads over sockets, against a cache that can be told to misbehave.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::fixture::{Fault, serve};
+use guira_load::LoadError;
+use guira_load::engine::Quiet;
+use guira_load::pace::{Gaps, Pace};
+use guira_load::reply::Check;
+use guira_load::request::ItemStyle;
+use guira_load::run::Load;
+use guira_load::source::{Model, OnMiss};
+use guira_load::tally::Percentiles;
+use guira_workload::mix::Weights;
+use guira_workload::{KeyShape, Mix, Popularity, SizeModel};
+
+fn load(addr: SocketAddr, weights: Weights) -> Load {
+    Load {
+        addr,
+        threads: 1,
+        connections: 3,
+        pipeline: 4,
+        pace: Pace::Closed,
+        model: Model {
+            popularity: Popularity::zipf(500, 0.99).unwrap(),
+            keys: KeyShape::new(16, 40, 1000).unwrap(),
+            sizes: SizeModel::range(1, 3000).unwrap(),
+            mix: Mix::new(&weights).unwrap(),
+            exptime: 0,
+            on_miss: OnMiss::Leave,
+        },
+        style: ItemStyle { flags: 0, multiget_keys: 7 },
+        check: Check::Contents { sample: 1 },
+        warmup: Duration::ZERO,
+        duration: Duration::from_millis(200),
+        seed: 1,
+        cores: Vec::new(),
+    }
+}
+
+const GETS: Weights = Weights { get: 1.0, lone_get: 0.0, multiget: 0.0, set: 0.0, delete: 0.0 };
+const EVERYTHING: Weights = Weights { get: 5.0, lone_get: 0.5, multiget: 3.0, set: 1.0, delete: 0.5 };
+
+#[test]
+fn a_right_cache_is_found_right_under_every_operation() {
+    let addr = serve(Fault::None);
+    let mut load = load(addr, EVERYTHING);
+    load.model.on_miss = OnMiss::Fill;
+    load.threads = 2;
+    let preloaded = load.preload(&mut Quiet).unwrap();
+    assert_eq!((preloaded.tally.counts.sets, preloaded.tally.counts.refused), (500, 0));
+    let outcome = load.run(None, &mut Quiet).unwrap();
+    outcome.require_right().unwrap();
+    let counts = &outcome.tally.counts;
+    assert!(counts.hits > 100 && counts.deletes > 0 && counts.sets > 0, "{counts:?}");
+    assert!(counts.fills > 0, "deleted keys were missed and set again: {counts:?}");
+    assert!(counts.hits < counts.gets, "lone gets are never found: {counts:?}");
+    assert_eq!(counts.contents_checked, counts.hits);
+}
+
+#[test]
+fn preloaded_keys_are_all_found() {
+    let addr = serve(Fault::None);
+    let load = load(addr, Weights { multiget: 1.0, get: 1.0, ..Weights::default() });
+    load.preload(&mut Quiet).unwrap();
+    let outcome = load.run(None, &mut Quiet).unwrap();
+    let counts = &outcome.tally.counts;
+    assert!(counts.gets > 100);
+    assert_eq!(counts.gets, counts.hits);
+    assert!((counts.hit_ratio() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn misses_are_filled_until_there_are_none() {
+    let addr = serve(Fault::None);
+    let mut load = load(addr, GETS);
+    load.model.on_miss = OnMiss::Fill;
+    load.warmup = Duration::from_millis(400);
+    load.model.popularity = Popularity::Uniform { count: 20 };
+    let outcome = load.run(None, &mut Quiet).unwrap();
+    assert_eq!(outcome.tally.counts.gets, outcome.tally.counts.hits, "the warm-up set all keys");
+}
+
+#[test]
+fn wrong_values_are_counted_and_shown() {
+    for (fault, told) in [(Fault::Contents, "wrong contents"), (Fault::Length, "bytes, not")] {
+        let addr = serve(fault);
+        let load = load(addr, GETS);
+        load.preload(&mut Quiet).unwrap();
+        let outcome = load.run(None, &mut Quiet).unwrap();
+        assert!(outcome.tally.counts.wrong > 0, "{fault:?}");
+        let error = outcome.require_right().unwrap_err().to_string();
+        assert!(error.contains(told), "{fault:?}: {error}");
+    }
+}
+
+#[test]
+fn refused_sets_are_counted_and_not_wrong() {
+    let addr = serve(Fault::Refuse);
+    let outcome = load(addr, GETS).preload(&mut Quiet).unwrap();
+    assert_eq!((outcome.tally.counts.sets, outcome.tally.counts.refused), (500, 500));
+    outcome.require_right().unwrap();
+}
+
+#[test]
+fn a_closed_connection_is_an_error_that_tells_what_was_open() {
+    let addr = serve(Fault::Close(10));
+    let error = load(addr, GETS).run(None, &mut Quiet).unwrap_err();
+    assert!(
+        matches!(error, LoadError::Closed { unanswered: 1.., .. } | LoadError::Connection { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stall_is_felt_by_every_request_of_an_open_loop() {
+    // 200 ms of 500 ms: two in five requests waited, so the median of the slow half is far above the server's own
+    // time; a closed loop would have recorded one slow batch for each connection.
+    let addr = serve(Fault::Stall(20, Duration::from_millis(200)));
+    let mut load = load(addr, GETS);
+    load.connections = 1;
+    load.pipeline = 1;
+    load.duration = Duration::from_millis(500);
+    load.pace = Pace::Open { rate_per_s: 1000.0, arrivals: Gaps::Even };
+    let open = Percentiles::of(&load.run(None, &mut Quiet).unwrap().tally.get_ns);
+    assert!(open.p90_us > 100_000.0, "{open:?}");
+    load.pace = Pace::Closed;
+    let closed = Percentiles::of(&load.run(None, &mut Quiet).unwrap().tally.get_ns);
+    assert!(closed.p90_us < 50_000.0 && closed.max_us > 190_000.0, "{closed:?}");
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate() {
+    let addr = serve(Fault::None);
+    let mut load = load(addr, GETS);
+    load.pace = Pace::Open { rate_per_s: 2000.0, arrivals: Gaps::Poisson };
+    load.duration = Duration::from_millis(500);
+    let gets = load.run(None, &mut Quiet).unwrap().tally.counts.gets;
+    assert!((800..=1200).contains(&gets), "{gets}");
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_sent() {
+    let addr = serve(Fault::None);
+    for change in [
+        (|load: &mut Load| load.pipeline = 0) as fn(&mut Load),
+        |load| load.connections = 0,
+        |load| load.threads = 9,
+        |load| load.pace = Pace::Open { rate_per_s: 0.0, arrivals: Gaps::Even },
+    ] {
+        let mut load = load(addr, GETS);
+        change(&mut load);
+        assert!(matches!(load.run(None, &mut Quiet), Err(LoadError::Options(_))));
+    }
+}
