@@ -1,0 +1,320 @@
+//! A server process of its own for each test, on a free port, killed on drop.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::client::Client;
+use crate::deadline::{Deadline, PATIENCE};
+use crate::scratch::Scratch;
+pub use crate::socket::Address;
+
+/// A version of memcached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+/// The version whose behaviour the tests describe.
+pub const LAW: Version = Version(1, 6, 45);
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// Which server a test talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Ours.
+    Guira,
+    /// A real memcached.
+    Memcached(Version),
+}
+
+/// How to start a server: the defaults are two workers and 64 MiB on a free port of 127.0.0.1.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    max_item_mib: Option<u32>,
+    unix_socket: Option<PathBuf>,
+    arguments: Vec<OsString>,
+}
+
+impl Setup {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Accepts items up to this size instead of 1 MiB.
+    pub fn max_item_mib(mut self, mib: u32) -> Self {
+        self.max_item_mib = Some(mib);
+        self
+    }
+
+    /// Listens on a socket in the file system instead of a port.
+    pub fn unix_socket(mut self, path: &Path) -> Self {
+        self.unix_socket = Some(path.to_owned());
+        self
+    }
+
+    /// Adds an argument that only guira knows; ignored for memcached.
+    pub fn guira_argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts the server under test: guira, or memcached when `GUIRA_TEST_SERVER=memcached`.
+    #[track_caller]
+    pub fn start(&self) -> Server {
+        match std::env::var("GUIRA_TEST_SERVER").as_deref() {
+            Err(_) | Ok("guira") => self.start_guira(),
+            Ok("memcached") => {
+                let binary = std::env::var_os("GUIRA_MEMCACHED").unwrap_or_else(|| "memcached".into());
+                let Some(server) = self.start_memcached(&binary) else {
+                    panic!(
+                        "GUIRA_TEST_SERVER=memcached, but there is no memcached (set GUIRA_MEMCACHED to its path)"
+                    )
+                };
+                server
+            }
+            Ok(other) => panic!("GUIRA_TEST_SERVER is guira or memcached, not {other}"),
+        }
+    }
+
+    /// Starts guira whatever the environment says.
+    #[track_caller]
+    pub fn start_guira(&self) -> Server {
+        let mut command = Command::new(guira_binary());
+        command.args(["serve", "--workers", "2", "--memory", "64MiB", "--listen"]);
+        match &self.unix_socket {
+            Some(path) => command.arg(format!("unix:{}", path.display())),
+            None => command.arg("127.0.0.1:0"),
+        };
+        if let Some(mib) = self.max_item_mib {
+            command.args(["--max-item-size", &format!("{mib}MiB")]);
+        }
+        command.args(&self.arguments);
+        let mut process = Process::spawn(command);
+        let line = process.wait_for_line("listening on ");
+        let place = line.split("listening on ").nth(1).unwrap_or_default();
+        let address = match &self.unix_socket {
+            Some(path) => Address::Unix(path.clone()),
+            None => {
+                let word = place.split_whitespace().next().unwrap_or_default();
+                Address::Tcp(word.parse().unwrap_or_else(|_| panic!("no address in the line \"{line}\"")))
+            }
+        };
+        Server { process, address, subject: Subject::Guira, _scratch: None }
+    }
+
+    /// Starts the memcached that is compared with, whatever the environment says about the server under test;
+    /// `None` when it is not installed.
+    #[track_caller]
+    pub fn start_peer(&self) -> Option<Server> {
+        self.start_memcached(&std::env::var_os("GUIRA_PEER").unwrap_or_else(|| "memcached".into()))
+    }
+
+    #[track_caller]
+    fn start_memcached(&self, binary: &OsString) -> Option<Server> {
+        let version = memcached_version(binary)?;
+        let scratch = Scratch::new();
+        let port_file = scratch.path().join("port");
+        let mut command = Command::new(binary);
+        command.args(["-t", "2", "-m", "64"]);
+        if owner_of(Path::new("/proc/self")) == Some(0) {
+            command.args(["-u", "root"]);
+        }
+        match &self.unix_socket {
+            Some(path) => command.arg("-s").arg(path),
+            None => {
+                command.env("MEMCACHED_PORT_FILENAME", &port_file);
+                command.args(["-l", "127.0.0.1", "-p", "-1"])
+            }
+        };
+        if let Some(mib) = self.max_item_mib {
+            command.args(["-I", &format!("{mib}m")]);
+        }
+        let process = Process::spawn(command);
+        let address = match &self.unix_socket {
+            Some(path) => {
+                wait_for("memcached's socket", || path.exists().then_some(()));
+                Address::Unix(path.clone())
+            }
+            None => {
+                let port = wait_for("memcached's port", || port_in(&port_file));
+                Address::Tcp(([127, 0, 0, 1], port).into())
+            }
+        };
+        Some(Server { process, address, subject: Subject::Memcached(version), _scratch: Some(scratch) })
+    }
+}
+
+/// A running server, killed on drop.
+///
+/// | variable | meaning |
+/// |---|---|
+/// | `GUIRA_TEST_SERVER` | `guira` (default) or `memcached` |
+/// | `GUIRA_BIN` | path of the guira binary; default: beside the test binary in the target directory |
+/// | `GUIRA_MEMCACHED` | path of the memcached under test; default: the one in `PATH` |
+/// | `GUIRA_PEER` | path of the memcached that the differential test compares with; default: the one in `PATH` |
+#[derive(Debug)]
+pub struct Server {
+    process: Process,
+    address: Address,
+    subject: Subject,
+    _scratch: Option<Scratch>,
+}
+
+impl Server {
+    /// Starts the server under test with the defaults of [`Setup`].
+    #[track_caller]
+    pub fn start() -> Self {
+        Setup::new().start()
+    }
+
+    /// A new connection.
+    #[track_caller]
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.address)
+    }
+
+    /// Where the server listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Which server this is.
+    pub fn subject(&self) -> Subject {
+        self.subject
+    }
+
+    /// The server's version, if it is a memcached older than the one that the tests describe.
+    pub fn older_than_the_law(&self) -> Option<Version> {
+        match self.subject {
+            Subject::Memcached(version) if version < LAW => Some(version),
+            _ => None,
+        }
+    }
+
+    /// The id of the server's process.
+    pub fn process_id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Fails if the server has ended.
+    #[track_caller]
+    pub fn expect_running(&mut self) {
+        if let Ok(Some(status)) = self.process.child.try_wait() {
+            panic!("the server ended with {status}\n{}", self.process.complaints());
+        }
+    }
+}
+
+/// A child process whose standard error is kept for the message of a failing test.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    complaints: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Process {
+    #[track_caller]
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let (errors, kept) = (child.stderr.take(), Arc::clone(&complaints));
+        std::thread::spawn(move || keep(errors, &kept));
+        Self { child, complaints }
+    }
+
+    /// The first line of standard output that contains `text`; what follows is read and forgotten.
+    #[track_caller]
+    fn wait_for_line(&mut self, text: &str) -> String {
+        let output = self.child.stdout.take().expect("standard output is a pipe");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let text = text.to_owned();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if line.contains(&text) {
+                    // The test may have given up by now; the pipe must be drained all the same.
+                    let _ = sender.send(line);
+                }
+            }
+        });
+        receiver
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| panic!("the server does not say where it listens\n{}", self.complaints()))
+    }
+
+    fn complaints(&self) -> String {
+        let kept = self.complaints.lock().map(|kept| kept.clone()).unwrap_or_default();
+        format!("its standard error:\n{}", String::from_utf8_lossy(&kept))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if the process has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{}", self.complaints());
+        }
+    }
+}
+
+/// Reads everything and keeps the first 64 KiB.
+fn keep(source: Option<impl Read>, kept: &Mutex<Vec<u8>>) {
+    let Some(mut source) = source else { return };
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = source.read(&mut buffer) {
+        if let Ok(mut kept) = kept.lock()
+            && kept.len() < 65536
+        {
+            kept.extend_from_slice(&buffer[..length]);
+        }
+    }
+}
+
+/// `GUIRA_BIN`, or the binary in the target directory of this test, its own profile first.
+fn guira_binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("GUIRA_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("a running test has a path");
+    // target/<profile>/deps/protocol-<hash>
+    let profile = test.ancestors().nth(2).expect("a test lies in target/<profile>/deps");
+    let target = profile.parent().expect("a profile lies in target");
+    let candidates = [profile.join("guira"), target.join("debug/guira"), target.join("release/guira")];
+    candidates.iter().find(|path| path.is_file()).cloned().unwrap_or_else(|| {
+        panic!("no guira binary at {candidates:?}: run `cargo build -p guira-cli` first, or set GUIRA_BIN")
+    })
+}
+
+/// What `memcached --version` says; `None` when it cannot be run.
+fn memcached_version(binary: &OsString) -> Option<Version> {
+    let output = Command::new(binary).arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut numbers = text.split_whitespace().nth(1)?.split('.').map(|number| number.parse::<u32>().ok());
+    Some(Version(numbers.next()??, numbers.next()??, numbers.next()??))
+}
+
+/// The port in the file that memcached writes: a line `TCP INET: <port>`.
+fn port_in(file: &Path) -> Option<u16> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("TCP INET: "))?.trim().parse().ok()
+}
+
+fn owner_of(path: &Path) -> Option<u32> {
+    std::fs::metadata(path).ok().map(|metadata| metadata.uid())
+}
+
+#[track_caller]
+fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    Deadline::after(PATIENCE).poll(condition).unwrap_or_else(|| panic!("{what} did not appear"))
+}

@@ -1,0 +1,99 @@
+//! Connections come and go; each is served for itself.
+
+use std::time::Duration;
+
+use guira_tests::deadline::{Deadline, PATIENCE};
+use guira_tests::{Client, Server};
+
+fn open_connections(client: &mut Client) -> u64 {
+    client.stats("")["curr_connections"].parse().expect("a number of connections")
+}
+
+#[test]
+fn quit_closes_without_a_reply() {
+    let server = Server::start();
+    for request in ["quit\r\n", "quit now\r\n", "quit\r\nmn\r\n"] {
+        let mut client = server.connect();
+        client.send(request);
+        client.expect_closed();
+    }
+}
+
+#[test]
+fn replies_before_quit_are_delivered() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let value = "x".repeat(500_000);
+    client.set("key", &value);
+    client.send("get key\r\nget key\r\nquit\r\n");
+    let reply = format!("VALUE key 0 500000\r\n{value}\r\nEND\r\n");
+    client.hear(&reply);
+    client.hear(&reply);
+    client.expect_closed();
+}
+
+#[test]
+fn a_client_that_stops_sending_still_gets_its_replies() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("key", "x");
+    client.send("get key\r\nmn\r\n");
+    client.end_of_sending();
+    client.hear("VALUE key 0 1\r\nx\r\nEND\r\nMN\r\n");
+    client.expect_closed();
+}
+
+#[test]
+fn many_connections_at_once() {
+    let server = Server::start();
+    let mut clients = (0..300).map(|_| server.connect()).collect::<Vec<_>>();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.set(&format!("key{number}"), format!("{number}"));
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let other = (number + 150) % 300;
+        client.expect_value(&format!("key{other}"), format!("{other}"));
+    }
+}
+
+#[test]
+fn closed_connections_are_forgotten() {
+    let server = Server::start();
+    let mut watcher = server.connect();
+    let before = open_connections(&mut watcher);
+    let clients = (0..50)
+        .map(|_| {
+            let mut client = server.connect();
+            client.sync();
+            client
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(open_connections(&mut watcher), before + 50);
+    drop(clients);
+    Deadline::after(PATIENCE)
+        .poll(|| (open_connections(&mut watcher) == before).then_some(()))
+        .expect("closed connections are no longer counted");
+}
+
+#[test]
+fn connecting_again_and_again_works() {
+    let server = Server::start();
+    server.connect().set("key", "x");
+    for _ in 0..1000 {
+        server.connect().expect_value("key", "x");
+    }
+}
+
+#[test]
+fn an_idle_connection_stays_open() {
+    let server = Server::start();
+    let mut idle = server.connect();
+    idle.sync();
+    let mut busy = server.connect();
+    // Time passes here by work, not by sleeping: the point is that others do not disturb the idle one.
+    for number in 0..5000 {
+        busy.set("key", format!("{number}"));
+    }
+    idle.be_patient(Duration::from_secs(5));
+    idle.expect_value("key", "4999");
+}

@@ -1,0 +1,110 @@
+//! `flush_all` forgets every item stored so far, now or at a given time.
+
+use std::time::Duration;
+
+use guira_tests::Server;
+use guira_tests::deadline::Deadline;
+
+#[test]
+fn everything_is_gone_and_new_items_stay() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for number in 0..1000 {
+        client.set(&format!("key{number}"), "x");
+    }
+    client.exchange("flush_all\r\n", "OK\r\n");
+    for number in 0..1000 {
+        client.exchange(format!("mg key{number}\r\n"), "EN\r\n");
+    }
+    client.set("new", "y");
+    client.expect_value("new", "y");
+}
+
+#[test]
+fn a_flushed_item_counts_as_missing_for_every_command() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for (request, reply) in [
+        ("add key 0 0 1\r\nx\r\n", "STORED\r\n"),
+        ("replace key 0 0 1\r\nx\r\n", "NOT_STORED\r\n"),
+        ("append key 0 0 1\r\nx\r\n", "NOT_STORED\r\n"),
+        ("prepend key 0 0 1\r\nx\r\n", "NOT_STORED\r\n"),
+        ("cas key 0 0 1 1\r\nx\r\n", "NOT_FOUND\r\n"),
+        ("incr key 1\r\n", "NOT_FOUND\r\n"),
+        ("decr key 1\r\n", "NOT_FOUND\r\n"),
+        ("touch key 0\r\n", "NOT_FOUND\r\n"),
+        ("gat 0 key\r\n", "END\r\n"),
+        ("delete key\r\n", "NOT_FOUND\r\n"),
+        ("md key\r\n", "NF\r\n"),
+        ("ma key\r\n", "NF\r\n"),
+        ("me key\r\n", "EN\r\n"),
+        ("ms key 1 MR\r\nx\r\n", "NS\r\n"),
+    ] {
+        client.set("key", "1");
+        client.exchange("flush_all\r\n", "OK\r\n");
+        client.exchange(request, reply);
+    }
+}
+
+#[test]
+fn flushing_again_and_again_forgets_each_time() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for round in 0..200 {
+        client.set("key", format!("{round}"));
+        client.expect_value("key", format!("{round}"));
+        client.exchange("flush_all\r\n", "OK\r\n");
+        client.exchange("get key\r\n", "END\r\n");
+    }
+}
+
+#[test]
+fn zero_and_negative_delays_are_now() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for request in ["flush_all 0\r\n", "flush_all -1\r\n"] {
+        client.set("key", "x");
+        client.exchange(request, "OK\r\n");
+        client.exchange("get key\r\n", "END\r\n");
+    }
+}
+
+#[test]
+fn a_delayed_flush_takes_what_is_stored_until_then() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("before", "x");
+    client.exchange("flush_all 2\r\n", "OK\r\n");
+    client.set("between", "y");
+    client.exchange("get before between\r\n", "VALUE before 0 1\r\nx\r\nVALUE between 0 1\r\ny\r\nEND\r\n");
+    Deadline::after(Duration::from_secs(7))
+        .poll(|| (client.ask("mg before\r\n") == "EN").then_some(()))
+        .expect("a flush in two seconds has come after seven");
+    client.exchange("get before between\r\n", "END\r\n");
+    // The server may count in whole seconds: what is stored in the second of the flush may still be lost.
+    Deadline::after(Duration::from_secs(5))
+        .poll(|| {
+            client.set("after", "z");
+            (client.ask("mg after\r\n") == "HD").then_some(())
+        })
+        .expect("items stored after the flush stay");
+}
+
+#[test]
+fn a_flush_in_the_far_future_harms_nothing_yet() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("before", "x");
+    client.exchange("flush_all 100\r\n", "OK\r\n");
+    client.set("after", "y");
+    client.exchange("get before after\r\n", "VALUE before 0 1\r\nx\r\nVALUE after 0 1\r\ny\r\nEND\r\n");
+}
+
+#[test]
+fn a_bad_delay_is_refused() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("key", "x");
+    client.exchange("flush_all x\r\n", "CLIENT_ERROR invalid exptime argument\r\n");
+    client.expect_value("key", "x");
+}

@@ -1,0 +1,37 @@
+//! The protocol as bytes over a socket: one file per behaviour, one binary for all.
+//!
+//! Run against the law itself with `GUIRA_TEST_SERVER=memcached cargo test -p guira-tests`.
+#![forbid(unsafe_code)]
+
+mod add_replace_append_prepend;
+mod bad_input;
+mod cas_unique;
+mod connections;
+mod delete;
+mod differential;
+mod expiry;
+mod flush_all;
+mod get_and_set;
+mod incr_decr;
+mod key_limits;
+mod large_values;
+mod meta_arithmetic;
+mod meta_base64_keys;
+mod meta_cas_override;
+mod meta_debug;
+mod meta_delete;
+mod meta_get;
+mod meta_noop_quiet;
+mod meta_set;
+mod meta_stale_win_recache;
+mod multiget;
+mod noreply;
+mod numbers;
+mod opaque;
+mod pipelining;
+mod slow_reader;
+mod stats;
+mod touch_and_gat;
+mod unix_socket;
+mod value_limits;
+mod version_verbosity;

@@ -1,0 +1,239 @@
+//! `stats`: the names that monitoring reads are there, and the counters count.
+
+use std::collections::BTreeMap;
+
+use guira_tests::{Client, Server, newer_than_peer};
+
+/// What does not depend on how a server works inside; exporters and dashboards read these.
+const NAMES: &[&str] = &[
+    "pid",
+    "uptime",
+    "time",
+    "version",
+    "pointer_size",
+    "rusage_user",
+    "rusage_system",
+    "max_connections",
+    "curr_connections",
+    "total_connections",
+    "rejected_connections",
+    "cmd_get",
+    "cmd_set",
+    "cmd_flush",
+    "cmd_touch",
+    "cmd_meta",
+    "get_hits",
+    "get_misses",
+    "get_expired",
+    "get_flushed",
+    "delete_misses",
+    "delete_hits",
+    "incr_misses",
+    "incr_hits",
+    "decr_misses",
+    "decr_hits",
+    "cas_misses",
+    "cas_hits",
+    "cas_badval",
+    "touch_hits",
+    "touch_misses",
+    "auth_cmds",
+    "auth_errors",
+    "bytes_read",
+    "bytes_written",
+    "limit_maxbytes",
+    "accepting_conns",
+    "listen_disabled_num",
+    "time_in_listen_disabled_us",
+    "threads",
+    "conn_yields",
+    "bytes",
+    "curr_items",
+    "total_items",
+    "expired_unfetched",
+    "evicted_unfetched",
+    "evictions",
+    "reclaimed",
+];
+
+#[test]
+fn the_known_names_are_there() {
+    let server = Server::start();
+    let stats = server.connect().stats("");
+    let missing = NAMES.iter().filter(|name| !stats.contains_key(**name)).collect::<Vec<_>>();
+    assert!(missing.is_empty(), "stats lacks {missing:?}");
+}
+
+#[test]
+fn newer_names_are_there() {
+    let server = Server::start();
+    newer_than_peer!(server, "these counters are hidden until they are used");
+    let stats = server.connect().stats("");
+    for name in ["store_too_large", "store_no_memory"] {
+        assert!(stats.contains_key(name), "stats lacks {name}");
+    }
+}
+
+#[test]
+fn the_process_describes_itself() {
+    let server = Server::start();
+    let stats = server.connect().stats("");
+    assert_eq!(stats["pid"], server.process_id().to_string());
+    assert_eq!(stats["pointer_size"], "64");
+    assert_eq!(stats["accepting_conns"], "1");
+    assert_eq!(stats["limit_maxbytes"], (64_u64 << 20).to_string());
+    assert_eq!(stats["curr_items"], "0");
+    assert!(stats["curr_connections"].parse::<u64>().is_ok_and(|count| count >= 1));
+}
+
+/// By how much each counter grew while `work` was done.
+fn growth(server: &Server, work: impl FnOnce(&mut Client)) -> BTreeMap<String, u64> {
+    let mut client = server.connect();
+    let numbers = |stats: BTreeMap<String, String>| {
+        let numbers = stats.into_iter().filter_map(|(name, value)| Some((name, value.parse::<u64>().ok()?)));
+        numbers.collect::<BTreeMap<_, _>>()
+    };
+    let before = numbers(client.stats(""));
+    work(&mut client);
+    client.sync();
+    let after = numbers(client.stats(""));
+    after.into_iter().map(|(name, count)| (name.clone(), count.saturating_sub(before[&name]))).collect()
+}
+
+#[track_caller]
+fn expect_growth(growth: &BTreeMap<String, u64>, expected: &[(&str, u64)]) {
+    for (name, count) in expected {
+        assert_eq!(growth.get(*name), Some(count), "growth of {name}");
+    }
+}
+
+#[test]
+fn gets_are_counted_by_key() {
+    let server = Server::start();
+    let growth = growth(&server, |client| {
+        client.set("key", "x");
+        client.exchange("get key missing key\r\n", "VALUE key 0 1\r\nx\r\nVALUE key 0 1\r\nx\r\nEND\r\n");
+        client.exchange("mg key\r\n", "HD\r\n");
+        client.exchange("mg missing\r\n", "EN\r\n");
+    });
+    expect_growth(
+        &growth,
+        &[("cmd_get", 5), ("get_hits", 3), ("get_misses", 2), ("cmd_set", 1), ("cmd_touch", 0)],
+    );
+}
+
+#[test]
+fn stores_and_items_are_counted() {
+    let server = Server::start();
+    let growth = growth(&server, |client| {
+        client.set("a", "x");
+        client.set("a", "y");
+        client.set("b", "z");
+        client.exchange("add a 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+        client.exchange("ms c 1\r\nx\r\n", "HD\r\n");
+        client.exchange("delete b\r\n", "DELETED\r\n");
+    });
+    expect_growth(&growth, &[("cmd_set", 5), ("curr_items", 2), ("total_items", 4), ("delete_hits", 1)]);
+    assert!(growth["bytes"] > 0);
+}
+
+#[test]
+fn arithmetic_is_counted() {
+    let server = Server::start();
+    let growth = growth(&server, |client| {
+        client.set("key", "5");
+        client.exchange("incr key 1\r\n", "6\r\n");
+        client.exchange("ma key\r\n", "HD\r\n");
+        client.exchange("incr missing 1\r\n", "NOT_FOUND\r\n");
+        client.exchange("decr key 1\r\n", "6\r\n");
+        client.exchange("decr missing 1\r\n", "NOT_FOUND\r\n");
+        client.exchange("ma missing MD\r\n", "NF\r\n");
+    });
+    expect_growth(&growth, &[("incr_hits", 2), ("incr_misses", 1), ("decr_hits", 1), ("decr_misses", 2)]);
+}
+
+#[test]
+fn deletes_touches_and_flushes_are_counted() {
+    let server = Server::start();
+    let growth = growth(&server, |client| {
+        client.set("key", "5");
+        client.exchange("touch key 0\r\n", "TOUCHED\r\n");
+        client.exchange("touch missing 0\r\n", "NOT_FOUND\r\n");
+        client.exchange("gat 0 key missing\r\n", "VALUE key 0 1\r\n5\r\nEND\r\n");
+        client.exchange("mg key T0\r\n", "HD\r\n");
+        client.exchange("delete missing\r\n", "NOT_FOUND\r\n");
+        client.exchange("md missing\r\n", "NF\r\n");
+        client.exchange("md key\r\n", "HD\r\n");
+        client.exchange("flush_all\r\n", "OK\r\n");
+    });
+    expect_growth(
+        &growth,
+        &[
+            ("cmd_touch", 5),
+            ("touch_hits", 3),
+            ("touch_misses", 2),
+            ("delete_hits", 1),
+            ("delete_misses", 2),
+            ("cmd_flush", 1),
+        ],
+    );
+}
+
+#[test]
+fn cas_is_counted() {
+    let server = Server::start();
+    let growth = growth(&server, |client| {
+        client.set("key", "x");
+        let unique = client.cas("key");
+        client.exchange(format!("cas key 0 0 1 {unique}\r\ny\r\n"), "STORED\r\n");
+        client.exchange(format!("cas key 0 0 1 {unique}\r\ny\r\n"), "EXISTS\r\n");
+        client.exchange("cas missing 0 0 1 1\r\ny\r\n", "NOT_FOUND\r\n");
+    });
+    expect_growth(&growth, &[("cas_hits", 1), ("cas_badval", 1), ("cas_misses", 1)]);
+}
+
+#[test]
+fn bytes_on_the_wire_are_counted() {
+    let server = Server::start();
+    let growth = growth(&server, |client| {
+        client.set("key", "x".repeat(10_000));
+        client.expect_value("key", "x".repeat(10_000));
+    });
+    assert!(growth["bytes_read"] >= 10_000, "bytes_read grew by {}", growth["bytes_read"]);
+    assert!(growth["bytes_written"] >= 10_000, "bytes_written grew by {}", growth["bytes_written"]);
+}
+
+#[test]
+fn reset_sets_the_counters_back() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("key", "x");
+    client.exchange("get missing\r\n", "END\r\n");
+    client.exchange("stats reset\r\n", "RESET\r\n");
+    let stats = client.stats("");
+    assert_eq!(
+        (stats["cmd_get"].as_str(), stats["cmd_set"].as_str(), stats["get_misses"].as_str()),
+        ("0", "0", "0")
+    );
+    assert_eq!(stats["curr_items"], "1");
+}
+
+#[test]
+fn settings_are_told() {
+    let server = Server::start();
+    let settings = server.connect().stats("settings");
+    for name in
+        ["maxbytes", "maxconns", "evictions", "num_threads", "item_size_max", "cas_enabled", "flush_enabled"]
+    {
+        assert!(settings.contains_key(name), "stats settings lacks {name}");
+    }
+    assert_eq!(settings["maxbytes"], (64_u64 << 20).to_string());
+    assert_eq!(settings["item_size_max"], (1_u64 << 20).to_string());
+    assert_eq!(settings["num_threads"], "2");
+}
+
+#[test]
+fn an_unknown_argument_is_an_error() {
+    let server = Server::start();
+    server.connect().talk(&[("stats unknown\r\n", "ERROR\r\n"), ("stats noreply\r\n", "ERROR\r\n")]);
+}

@@ -1,0 +1,139 @@
+//! Steps of continuous integration: each runs one command, or says in one line why it cannot.
+
+pub(crate) mod sanitize;
+pub(crate) mod steps;
+mod tools;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use crate::tidy;
+
+/// What a step does.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Runs these programs in order, as long as they succeed.
+    Commands(Vec<Command>),
+    /// Checks the rules of the house in this process.
+    Tidy,
+    /// Cannot be done here, for this reason.
+    Skip(String),
+}
+
+/// One step.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// Its name, for the command line and the summary.
+    pub(crate) name: &'static str,
+    /// What it does, decided when its turn comes: an earlier step may provide what it needs.
+    pub(crate) work: fn(&Path) -> Work,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Runs the steps, all or those `chosen` by name, and tells how many passed, failed and were skipped.
+pub(crate) fn run(root: &Path, steps: Vec<Step>, chosen: &[String]) -> ExitCode {
+    if let Some(unknown) = chosen.iter().find(|name| !steps.iter().any(|step| step.name == name.as_str())) {
+        let known = steps.iter().map(|step| step.name).collect::<Vec<_>>().join(" ");
+        eprintln!("there is no step {unknown}; the steps are: {known}");
+        return ExitCode::FAILURE;
+    }
+    let mut outcomes = Vec::new();
+    for step in steps.iter().filter(|step| chosen.is_empty() || chosen.iter().any(|name| name == step.name)) {
+        let begin = now();
+        let outcome = execute(root, step);
+        if outcome != Outcome::Skipped {
+            println!(
+                "== {}: {outcome:?} after {:.0?}",
+                step.name,
+                begin.elapsed().max(Duration::from_millis(1))
+            );
+        }
+        outcomes.push((step.name, outcome));
+    }
+    summarise(&outcomes)
+}
+
+fn execute(root: &Path, step: &Step) -> Outcome {
+    match (step.work)(root) {
+        Work::Skip(reason) => {
+            println!("== {}: skipped: {reason}", step.name);
+            Outcome::Skipped
+        }
+        Work::Tidy => {
+            println!("== {}", step.name);
+            let findings =
+                tidy::run(root).unwrap_or_else(|error| vec![tidy::Finding::new(".", 1, error, "repair it")]);
+            if tidy::report(&findings) == ExitCode::SUCCESS { Outcome::Passed } else { Outcome::Failed }
+        }
+        Work::Commands(commands) => {
+            for mut command in commands {
+                println!("== {}: {}", step.name, tools::describe(&command));
+                let status = command.current_dir(root).status();
+                match status {
+                    Ok(status) if status.success() => {}
+                    Ok(status) => {
+                        println!("== {}: ended with {status}", step.name);
+                        return Outcome::Failed;
+                    }
+                    Err(error) => {
+                        println!("== {}: cannot run: {error}", step.name);
+                        return Outcome::Failed;
+                    }
+                }
+            }
+            Outcome::Passed
+        }
+    }
+}
+
+fn summarise(outcomes: &[(&str, Outcome)]) -> ExitCode {
+    let count = |wanted: Outcome| outcomes.iter().filter(|(_, outcome)| *outcome == wanted).count();
+    for (name, _) in outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Failed) {
+        println!("failed: {name}");
+    }
+    let failed = count(Outcome::Failed);
+    println!("{} passed, {failed} failed, {} skipped", count(Outcome::Passed), count(Outcome::Skipped));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person wants to know how long a step took")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &'static str, work: fn(&Path) -> Work) -> Step {
+        Step { name, work }
+    }
+
+    fn program(name: &str) -> Work {
+        Work::Commands(vec![Command::new(name)])
+    }
+
+    #[test]
+    fn a_failing_command_fails_its_step_only() {
+        let root = Path::new("/");
+        assert_eq!(execute(root, &step("good", |_| program("true"))), Outcome::Passed);
+        assert_eq!(execute(root, &step("bad", |_| program("false"))), Outcome::Failed);
+        assert_eq!(execute(root, &step("none", |_| program("no-such-program-anywhere"))), Outcome::Failed);
+        assert_eq!(execute(root, &step("left out", |_| Work::Skip("no reason".into()))), Outcome::Skipped);
+    }
+
+    #[test]
+    fn unknown_steps_are_refused() {
+        let steps = || vec![step("good", |_| program("true"))];
+        assert_eq!(run(Path::new("/"), steps(), &["other".into()]), ExitCode::FAILURE);
+        assert_eq!(run(Path::new("/"), steps(), &["good".into()]), ExitCode::SUCCESS);
+    }
+}

@@ -1,0 +1,58 @@
+//! `make sanitize`: the tests of the crates with `unsafe` under the address and the thread sanitizer.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::tools::{has_nightly, nightly_cargo, packages_with, target_folder, works};
+use super::{Step, Work};
+
+/// Crates with `unsafe`, with their folders.
+const UNSAFE: &[(&str, &str)] = &[
+    ("guira-sync", "base/sync/"),
+    ("guira-memory", "base/memory/"),
+    ("guira-transport", "base/transport/"),
+    ("guira-slab", "engines/slab/"),
+];
+
+const MACHINE: &str = "x86_64-unknown-linux-gnu";
+
+/// Both sanitizers.
+pub(crate) fn steps() -> Vec<Step> {
+    vec![Step { name: "address", work: address }, Step { name: "thread", work: thread }]
+}
+
+fn address(root: &Path) -> Work {
+    sanitized(root, "address", &[])
+}
+
+/// The thread sanitizer must see the standard library as well, or it takes its locks for races.
+fn thread(root: &Path) -> Work {
+    let mut sources = Command::new("rustup");
+    sources.args([
+        "run",
+        "nightly",
+        "sh",
+        "-c",
+        "test -d \"$(rustc --print sysroot)/lib/rustlib/src/rust/library\"",
+    ]);
+    sources.env_remove("RUSTUP_TOOLCHAIN");
+    if !works(sources) {
+        return Work::Skip("rust-src is missing: rustup component add rust-src --toolchain nightly".into());
+    }
+    sanitized(root, "thread", &["-Zbuild-std"])
+}
+
+fn sanitized(root: &Path, sanitizer: &str, further: &[&str]) -> Work {
+    if !has_nightly() {
+        return Work::Skip("there is no nightly toolchain: rustup toolchain install nightly".into());
+    }
+    let packages = packages_with(root, "unsafe", UNSAFE);
+    let names = packages.iter().flat_map(|name| ["-p", name]);
+    let arguments =
+        ["test", "--tests", "--target", MACHINE].into_iter().chain(further.iter().copied()).chain(names);
+    let mut tests = nightly_cargo(&arguments.collect::<Vec<_>>());
+    let thread_cfg = if sanitizer == "thread" { " --cfg guira_tsan" } else { "" };
+    tests.env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}{thread_cfg}"));
+    tests.env("CARGO_TARGET_DIR", target_folder(root).join(format!("sanitize-{sanitizer}")));
+    Work::Commands(vec![tests])
+}

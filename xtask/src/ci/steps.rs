@@ -1,0 +1,106 @@
+//! The steps of `make test`.
+
+use std::path::Path;
+
+use super::tools::{cargo, command, has_nightly, nightly_cargo, packages_with, prints, target_folder, works};
+use super::{Step, Work};
+
+/// Seconds for which each fuzz target runs.
+const FUZZ_SECONDS: u32 = 20;
+
+/// Crates that may have loom tests, with their folders.
+const LOOM: &[(&str, &str)] = &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/")];
+
+/// What every loom test calls.
+const LOOM_CALL: &str = "loom::model";
+
+/// All steps, cheap ones first.
+pub(crate) fn ci() -> Vec<Step> {
+    vec![
+        Step { name: "format", work: |_| Work::Commands(vec![cargo(&["fmt", "--all", "--check"])]) },
+        Step { name: "tidy", work: |_| Work::Tidy },
+        Step { name: "clippy", work: |_| Work::Commands(vec![clippy()]) },
+        Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--workspace"])]) },
+        Step {
+            name: "test",
+            work: |_| Work::Commands(vec![cargo(&["test", "--workspace", "--exclude", "guira-tests"])]),
+        },
+        Step { name: "protocol", work: |_| Work::Commands(vec![cargo(&["test", "-p", "guira-tests"])]) },
+        Step { name: "peer", work: peer },
+        Step { name: "pymemcache", work: pymemcache },
+        Step { name: "loom", work: loom },
+        Step { name: "fuzz", work: fuzz },
+    ]
+}
+
+fn clippy() -> std::process::Command {
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// The protocol tests describe memcached, so they must hold for memcached itself.
+fn peer(_root: &Path) -> Work {
+    if !works(command(&["memcached", "--version"])) {
+        return Work::Skip("memcached is not installed, so the tests are not run against it".into());
+    }
+    let mut tests = cargo(&["test", "-p", "guira-tests", "--test", "protocol"]);
+    tests.env("GUIRA_TEST_SERVER", "memcached");
+    Work::Commands(vec![tests])
+}
+
+fn pymemcache(root: &Path) -> Work {
+    if !works(command(&["python3", "-c", "import venv, ensurepip"])) {
+        return Work::Skip("python3 with venv is not installed".into());
+    }
+    let folder = target_folder(root).join("pymemcache");
+    let python = folder.join("bin/python");
+    let python = python.to_string_lossy();
+    let environment = folder.to_string_lossy();
+    let has_client = |python: &str| works(command(&[python, "-c", "import pymemcache"]));
+    if !has_client(&python) {
+        let made = works(command(&["python3", "-m", "venv", &environment]))
+            && works(command(&[&python, "-m", "pip", "install", "--quiet", "pymemcache==4.0.0"]));
+        if !made || !has_client(&python) {
+            return Work::Skip(
+                "pymemcache cannot be installed: no access to the Python package index".into(),
+            );
+        }
+    }
+    let binary = target_folder(root).join("debug/guira");
+    let script = "tests/clients/pymemcache_smoke.py";
+    Work::Commands(vec![command(&[&python, script, &binary.to_string_lossy()])])
+}
+
+fn loom(root: &Path) -> Work {
+    let packages = packages_with(root, LOOM_CALL, LOOM);
+    if packages.is_empty() {
+        return Work::Skip("no crate has a loom test yet".into());
+    }
+    let names = packages.iter().flat_map(|name| ["-p", name]);
+    let arguments =
+        ["test", "--release", "--lib"].into_iter().chain(names).chain(["loom"]).collect::<Vec<_>>();
+    let mut tests = cargo(&arguments);
+    tests.env("RUSTFLAGS", "--cfg guira_loom");
+    tests.env("LOOM_MAX_PREEMPTIONS", "2");
+    tests.env("CARGO_TARGET_DIR", target_folder(root).join("loom"));
+    Work::Commands(vec![tests])
+}
+
+fn fuzz(root: &Path) -> Work {
+    let folder = root.join("fuzz");
+    if !folder.join("Cargo.toml").is_file() {
+        return Work::Skip("there are no fuzz targets yet".into());
+    }
+    if !has_nightly() {
+        return Work::Skip("there is no nightly toolchain: rustup toolchain install nightly".into());
+    }
+    if !works(nightly_cargo(&["fuzz", "--version"])) {
+        return Work::Skip("cargo-fuzz is not installed: cargo install cargo-fuzz".into());
+    }
+    let Some(targets) = prints(nightly_cargo(&["fuzz", "list"]), root) else {
+        return Work::Skip("cargo fuzz cannot list its targets".into());
+    };
+    let seconds = format!("-max_total_time={FUZZ_SECONDS}");
+    let runs =
+        targets.split_whitespace().map(|target| nightly_cargo(&["fuzz", "run", target, "--", &seconds]));
+    Work::Commands(runs.collect())
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask`: what the repository checks about itself.
+//!
+//! * `cargo xtask tidy` – rules that no compiler knows: see [`tidy`].
+//! * `cargo xtask ci` – every step of continuous integration, `make test` calls it: see [`ci`].
+//! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
+#![forbid(unsafe_code)]
+
+mod ci;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy | ci [STEP…] | sanitize";
+
+fn main() -> ExitCode {
+    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    let root = match workspace::root() {
+        Ok(root) => root,
+        Err(error) => return fail(&error),
+    };
+    let Some((command, rest)) = arguments.split_first() else { return fail(USAGE) };
+    match command.as_str() {
+        "tidy" if rest.is_empty() => match tidy::run(&root) {
+            Ok(findings) => tidy::report(&findings),
+            Err(error) => fail(&error),
+        },
+        "ci" => ci::run(&root, ci::steps::ci(), rest),
+        "sanitize" => ci::run(&root, ci::sanitize::steps(), rest),
+        _ => fail(USAGE),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::FAILURE
+}

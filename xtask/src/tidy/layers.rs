@@ -1,0 +1,103 @@
+//! Who may use whom: the table of the design, as data.
+
+/// What a crate may use of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayUse {
+    /// Nothing but these.
+    Only(&'static [&'static str]),
+    /// Everything but the crates above the lab.
+    AnythingBelowTheLab,
+    /// Everything.
+    Anything,
+}
+
+/// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
+pub(crate) const LAB: &[&str] = &["guira-oracle", "guira-workload", "guira-load"];
+
+/// Crates that nothing uses.
+pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
+
+/// Runtimes that no crate here uses: the server has its own event loop.
+pub(crate) const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio", "futures"];
+
+use MayUse::{Anything, AnythingBelowTheLab, Only};
+
+/// The table: a crate and what it may use.
+pub(crate) const TABLE: &[(&str, MayUse)] = &[
+    ("guira-sync", Only(&[])),
+    ("guira-memory", Only(&["guira-sync"])),
+    ("guira-transport", Only(&["guira-sync"])),
+    ("guira-protocol", Only(&[])),
+    ("guira-contract", Only(&["guira-memory", "guira-sync"])),
+    ("guira-slab", Only(&["guira-contract", "guira-memory", "guira-sync"])),
+    ("guira-commands", Only(&["guira-contract", "guira-protocol", "guira-sync"])),
+    ("guira-roster", Only(&["guira-slab", "guira-contract"])),
+    (
+        "guira-server",
+        Only(&[
+            "guira-roster",
+            "guira-commands",
+            "guira-contract",
+            "guira-protocol",
+            "guira-transport",
+            "guira-memory",
+            "guira-sync",
+        ]),
+    ),
+    ("guira-oracle", Only(&["guira-protocol"])),
+    ("guira-workload", Only(&["guira-protocol"])),
+    ("guira-load", AnythingBelowTheLab),
+    ("guira-cli", Anything),
+    ("guira-tests", Anything),
+    ("xtask", Only(&[])),
+];
+
+/// The row of a crate.
+pub(crate) fn row(name: &str) -> Option<MayUse> {
+    TABLE.iter().find(|(known, _)| *known == name).map(|(_, may_use)| *may_use)
+}
+
+/// Whether `user` may have `used` among its normal dependencies.
+pub(crate) fn allows(may_use: MayUse, used: &str) -> bool {
+    match may_use {
+        Only(list) => list.contains(&used),
+        AnythingBelowTheLab => !TOP.contains(&used),
+        Anything => used != "xtask",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_in_a_row_has_a_row() {
+        for (user, may_use) in TABLE {
+            let Only(used) = may_use else { continue };
+            for name in *used {
+                assert!(row(name).is_some(), "{user} may use {name}, which has no row");
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_has_no_circle() {
+        // A row may name only crates of earlier rows, but for the order of the first few.
+        let depth = |name: &str| TABLE.iter().position(|(known, _)| *known == name);
+        for (user, may_use) in TABLE {
+            let Only(used) = may_use else { continue };
+            for name in *used {
+                assert!(depth(name) < depth(user), "{user} may use {name}, which comes later");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_below_uses_the_lab() {
+        for (user, may_use) in TABLE {
+            if matches!(may_use, Only(_)) {
+                assert!(LAB.iter().all(|name| !allows(*may_use, name)), "{user} may use the lab");
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where the repository is and what is in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+/// A package of the workspace, as far as the checks read it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Package {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where its manifest lies.
+    pub(crate) manifest_path: PathBuf,
+    /// What it depends on.
+    pub(crate) dependencies: Vec<Dependency>,
+    /// What is built from it.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A dependency of a package.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Dependency {
+    /// The package depended upon.
+    pub(crate) name: String,
+    /// `None` for normal, otherwise `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+/// A library, binary, test or bench of a package.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Target {
+    /// Such as `lib`, `bin`, `test`.
+    pub(crate) kind: Vec<String>,
+    /// The file of its root module.
+    pub(crate) src_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+/// The nearest folder upwards from the current one that has this crate in it.
+pub(crate) fn root() -> Result<PathBuf, String> {
+    let here = std::env::current_dir().map_err(|error| format!("no current directory: {error}"))?;
+    let found = here.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());
+    found.map(Path::to_owned).ok_or_else(|| format!("{} is not inside the repository", here.display()))
+}
+
+/// Runs a program in `root` and gives what it prints.
+pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    let what = format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run {what}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{what} failed:\n{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The packages of the workspace, as `cargo metadata` tells them.
+pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, String> {
+    let text = output(root, "cargo", &["metadata", "--no-deps", "--format-version", "1"])?;
+    let metadata =
+        serde_json::from_str::<Metadata>(&text).map_err(|error| format!("cargo metadata: {error}"))?;
+    Ok(metadata.packages)
+}
+
+/// The files that git tracks or would track, relative to `root`.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
+    let listed = output(root, "git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let mut files = listed.lines().map(str::to_owned).collect::<Vec<_>>();
+    files.sort();
+    files.dedup();
+    // A file that is tracked but deleted in the working tree is still listed.
+    files.retain(|file| root.join(file).is_file());
+    Ok(files)
+}
