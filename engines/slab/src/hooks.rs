@@ -9,9 +9,11 @@
 pub enum Window {
     /// An entry has left its bucket and has not yet arrived in the other.
     Displacing,
-    /// An item has been evicted, and its chunk is about to be filled for another key.
+    /// A chunk holds the header and the key of a new item, and still the value of an old one.
     Refilling,
-    /// A reader has found an item and is about to copy it.
+    /// A reader has found a slot with the right tag and is about to look at the item.
+    Visiting,
+    /// A reader has found an item with the right key and is about to copy it.
     Reading,
 }
 

@@ -224,13 +224,15 @@ impl Core {
         });
     }
 
-    /// Begins to grow the table if it is more than 90 % full and there is memory for a larger one. True if it grows now.
-    pub(crate) fn grow_if_crowded(&self) -> bool {
-        let (items, slots) = (self.items_now(), self.index.slots());
-        if items * 10 < slots * 9 || !self.index.can_grow() {
-            return false;
-        }
-        let Some(buckets) = self.next_size(items) else {
+    /// Whether the table is more than 90 % full. If it is not and an insert fails all the same, keys of equal hash
+    /// have come in a crowd, and a larger table would not help.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.items_now() * 10 >= self.index.slots() * 9
+    }
+
+    /// Begins to grow the table if there is memory for a larger one. True if it grows now.
+    pub(crate) fn grow(&self) -> bool {
+        let Some(buckets) = self.next_size(self.items_now()) else {
             return false;
         };
         let bytes = (buckets as usize * 64).next_multiple_of(4096);
@@ -278,15 +280,8 @@ impl SlabSession {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         let core = self.core.clone();
         let mut done = 0;
-        while done < budget {
-            match core.index.grow_step(&core.quiescence, &mut Migration { session: self, now }) {
-                GrowthStep::Idle | GrowthStep::Waiting => break,
-                GrowthStep::Moved => done += 1,
-                GrowthStep::Discarded(bytes) => {
-                    core.budget.give(bytes);
-                    done += 1;
-                }
-            }
+        while done < budget && self.grow_step(now) {
+            done += 1;
         }
         if core.upkeep.is_draining() {
             core.release_drained();
@@ -309,6 +304,19 @@ impl SlabSession {
             done += 1;
         }
         done
+    }
+
+    /// Does one step of growth. False if there is nothing to do for now.
+    pub(crate) fn grow_step(&mut self, now: Seconds) -> bool {
+        let core = self.core.clone();
+        match core.index.grow_step(&core.quiescence, &mut Migration { session: self, now }) {
+            GrowthStep::Idle | GrowthStep::Waiting => false,
+            GrowthStep::Moved => true,
+            GrowthStep::Discarded(bytes) => {
+                core.budget.give(bytes);
+                true
+            }
+        }
     }
 
     /// Looks at one page. False if there is nothing to do for now.

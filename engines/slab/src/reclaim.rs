@@ -23,6 +23,9 @@ const BATCH_BYTES: usize = 16 << 10;
 /// batches, which takes microseconds unless they were descheduled.
 const PATIENCE: u32 = 100_000;
 
+/// How long a session waits for an earlier growth of the table to end, in the same rounds, before it evicts instead.
+const GROWTH_PATIENCE: u32 = 5_000;
+
 fn batch_of(chunk: u32) -> usize {
     (BATCH_BYTES / chunk as usize).clamp(1, BATCH_CHUNKS)
 }
@@ -390,14 +393,35 @@ impl SlabSession {
         if self.refill_free(class, batch) { Ok(()) } else { Err(Refusal::NoMemory) }
     }
 
+    /// Begins to grow the table if it is crowded and there is memory. If an earlier growth is not quite finished, helps
+    /// it along for a moment: it may be waiting for this very session, which holds nothing that it found without a lock.
+    fn begin_growth(&mut self, now: Seconds) -> bool {
+        let core = self.core.clone();
+        let mut backoff = Backoff::default();
+        while core.is_crowded() && backoff.wait() < GROWTH_PATIENCE {
+            if core.grow() || core.index.is_growing() {
+                return true;
+            }
+            if core.index.can_grow() {
+                // Nothing stands in the way but memory.
+                return false;
+            }
+            guira_contract::Session::quiesce(self);
+            self.grow_step(now);
+        }
+        false
+    }
+
     /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one.
     pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) {
         let core = self.core.clone();
+        let was_growing = core.index.is_growing();
         if let Some(moved) = core.index.make_room(key.hash) {
             self.counters.add(Count::Displacements, moved);
             return;
         }
-        if !core.index.is_growing() && core.grow_if_crowded() {
+        // Another session may have begun meanwhile: then there is room in the new table.
+        if !was_growing && (core.index.is_growing() || self.begin_growth(now)) {
             return;
         }
         let held = core.index.lock(key.hash);

@@ -74,6 +74,7 @@ impl<'a, S: Sink<Pin = SlabPin>> Visitor for Reader<'a, '_, S> {
     #[inline(always)]
     fn visit(&mut self, at: Offset) -> Option<Taken<'a>> {
         let core: &'a Core = self.core;
+        hooks::pause(Window::Visiting);
         let item = core.item(at, self.now)?;
         if !item.key_is(self.key.bytes) {
             return None;
@@ -124,6 +125,7 @@ impl Session for SlabSession {
         if let Some(at) = self.core.index.guess(hash) {
             self.core.region.prefetch(at.bytes());
             self.core.region.prefetch(at.bytes() + 56);
+            self.core.memory.prefetch_recency(at);
         }
     }
 

@@ -216,8 +216,8 @@ impl<'s> Writer<'s> {
         // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
         // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
         fence(Ordering::Release);
-        hooks::pause(Window::Refilling);
         let item = blueprint.write(&self.core.region, at, shape, None, blueprint.accessed);
+        hooks::pause(Window::Refilling);
         let (words, start) = item.value_words();
         words::copy_in(words, start, value);
         Ok(at)

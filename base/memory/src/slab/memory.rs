@@ -167,6 +167,14 @@ impl SlabMemory {
         }
     }
 
+    /// Asks for the word that [`SlabMemory::touch`] will look at.
+    #[inline(always)]
+    pub fn prefetch_recency(&self, at: Offset) {
+        if let Some((page, _, chunk)) = self.locate(at) {
+            self.region.prefetch(self.start_of(page).bytes() + (chunk / 64) as usize * WORD);
+        }
+    }
+
     /// Whether the recency bit of the chunk at `at` is set.
     pub fn is_recent(&self, at: Offset) -> bool {
         self.locate(at).is_some_and(|(page, _, chunk)| {

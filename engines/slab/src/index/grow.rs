@@ -76,9 +76,7 @@ impl Cuckoo {
     /// Begins to grow to `buckets` buckets. False if that is no more than there are, more than fit, or if the table is
     /// growing already.
     pub(crate) fn begin_growth(&self, buckets: u32, quiescence: &Quiescence) -> bool {
-        let Ok(mut growth) = self.growth.try_lock() else {
-            return false;
-        };
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = self.layout();
         if !matches!(growth.phase, Phase::Idle) || buckets <= layout.buckets() || buckets > self.buckets_max {
             return false;
@@ -93,7 +91,7 @@ impl Cuckoo {
 
     /// Whether growth could begin now.
     pub(crate) fn can_grow(&self) -> bool {
-        self.growth.try_lock().is_ok_and(|growth| matches!(growth.phase, Phase::Idle))
+        matches!(self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase, Phase::Idle)
     }
 
     /// Buckets of the current table, and the most there can be.

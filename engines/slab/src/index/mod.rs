@@ -48,7 +48,8 @@ pub struct Cuckoo {
     /// Buckets of the next table while the layout says that there is one.
     next_buckets: AtomicU32,
     limits: SearchLimits,
-    /// LOCK: growth. Held by one thread at a time while it does a step; never waited for.
+    /// LOCK: growth. Held by one thread while it does a step, during which it takes version stripes; never taken
+    /// while one is held.
     growth: Mutex<Growth>,
 }
 

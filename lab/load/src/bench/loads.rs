@@ -130,7 +130,7 @@ fn mixed() -> Result<LoadSpec, LoadError> {
         mix,
         popularity: Popularity::zipf(keys, 0.99).map_err(|error| options(&error))?,
         on_miss: OnMiss::Fill,
-        settle: 2_000_000,
+        settle: 6_000_000,
         ..uniform(
             "mixed",
             "16 connections, 95 % gets and 5 % sets, misses followed by sets, Zipf 0.99, kvcache_reg sizes",

@@ -152,13 +152,15 @@ pub fn measure(case: &Case, kind: &Kind, options: &Options) -> Result<Held, Load
     })
 }
 
-/// Measures every cache of the bench with `case`: the first as it is, the others at the resident size of the first.
+/// Measures every cache of the bench with `case`: Guira (or the first) as it is, the others at its resident size.
 ///
 /// # Errors
 /// As [`measure`].
 pub fn measure_at_equal_size(case: &Case, options: &Options) -> Result<Vec<Held>, LoadError> {
     let mut held: Vec<Held> = Vec::new();
-    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
+    let mut kinds: Vec<&Kind> = options.servers.iter().filter(|kind| kind.is_cache()).collect();
+    kinds.sort_by_key(|kind| !matches!(kind, Kind::Guira { .. }));
+    for kind in kinds {
         let memory = match held.first() {
             None => case.memory,
             Some(first) => equal::fit(&spec(case, kind, options), first.resident, &mut |server| {

@@ -41,7 +41,7 @@ pub fn all(results: &Results) -> String {
         text.push_str("\nItems held at equal resident size.\n\n");
         text.push_str(&held(&results.equal));
     }
-    text
+    text.trim_start().to_owned()
 }
 
 fn has_misses(rounds: &[crate::run::Outcome]) -> bool {

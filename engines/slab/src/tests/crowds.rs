@@ -1,0 +1,43 @@
+//! Keys that crowd into the same two buckets.
+
+use super::open_hashed;
+use guira_contract::suite::{store, value_of};
+use guira_contract::{Engine, Expiry, Session};
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+
+/// Keys that begin with `crowd` have one hash; all others are hashed well.
+fn hash(key: &[u8]) -> u64 {
+    if key.starts_with(b"crowd") {
+        return 0x0123_4567_89ab_cdef;
+    }
+    let folded = key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let mixed = (folded ^ (folded >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed ^ (mixed >> 29)
+}
+
+#[test]
+fn a_thousand_keys_of_equal_hash_hurt_nobody_else() {
+    let engine = open_hashed(16 << 20, hash);
+    let mut session = engine.session();
+    let others = 20_000;
+    let slots = engine.stats().index_slots;
+    for i in 0..others {
+        store(&mut session, format!("other-{i}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
+    }
+    assert_eq!(engine.stats().evictions, 0);
+    for i in 0..1000 {
+        store(&mut session, format!("crowd-{i}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
+        assert!(value_of(&mut session, format!("crowd-{i}").as_bytes(), NOW).is_some(), "the newest is there");
+        session.maintain(NOW, guira_contract::Pace::Busy, 32);
+        session.quiesce();
+    }
+    let stats = engine.stats();
+    assert_eq!(stats.index_slots, slots, "a crowd does not make the table grow");
+    assert!(stats.index_evictions >= 980, "{stats:?}");
+    let lost = (0..others).filter(|i| value_of(&mut session, format!("other-{i}").as_bytes(), NOW).is_none());
+    assert_eq!(lost.count(), 0, "others were lost");
+}

@@ -1,0 +1,140 @@
+//! The three hazards of reading without locks, each provoked by holding its window open.
+
+use super::{open, open_hashed};
+use crate::hooks::{self, Window};
+use guira_contract::suite::{CopySink, store, value_of};
+use guira_contract::{Decision, Engine, Expiry, Key, Read, Session};
+use guira_sync::clock::Seconds;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::mpsc;
+
+const NOW: Seconds = Seconds(1000);
+
+fn remove(session: &mut crate::SlabSession, key: &[u8]) {
+    let key = Key { bytes: key, hash: session.hash(key) };
+    session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+}
+
+/// Hazard 1: while an entry is on its way from one bucket to the other it is in neither. A reader that looks then must
+/// not say that the key is absent.
+#[test]
+fn a_key_that_is_being_displaced_is_not_missed() {
+    let engine = open(8 << 20);
+    let mut session = engine.session();
+    let name = |i: usize| format!("key-{i}").into_bytes();
+    // Nearly full, so that inserts displace; the table of 2,048 buckets has 20,480 slots and does not grow below 90 %.
+    let kept = 17_500;
+    for i in 0..kept {
+        store(&mut session, &name(i), b"v", 0, Expiry::Never, NOW).unwrap();
+    }
+    let (ask, asked) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel::<usize>();
+    let reader = engine.clone();
+    let reading = std::thread::spawn(move || {
+        let mut session = reader.session();
+        let mut missed = 0;
+        while asked.recv().is_ok() {
+            for i in 0..kept {
+                missed += usize::from(value_of(&mut session, &name(i), NOW).is_none());
+                if i % 1000 == 0 && tell.send(missed).is_err() {
+                    return missed;
+                }
+            }
+        }
+        missed
+    });
+    let windows = Rc::new(Cell::new(0));
+    let counted = windows.clone();
+    let guard = hooks::set(move |window| {
+        if window == Window::Displacing && counted.get() < 20 {
+            counted.set(counted.get() + 1);
+            ask.send(()).unwrap();
+            // The reader gets through, or it waits for the writer at the key that is on its way: either way it has been
+            // in the window when nothing is heard of it for a while.
+            while told.recv_timeout(std::time::Duration::from_millis(5)).is_ok() {}
+        }
+    });
+    let mut extra = kept;
+    while windows.get() < 20 {
+        store(&mut session, &name(extra), b"v", 0, Expiry::Never, NOW).unwrap();
+        extra += 1;
+    }
+    drop(guard);
+    assert_eq!(reading.join().unwrap(), 0, "keys missed");
+    assert_eq!(engine.stats().evictions, 0);
+}
+
+/// Hazard 2: the item that a reader has found is removed, and its chunk is filled for another key, before the reader has
+/// copied the value.
+#[test]
+fn an_item_that_is_replaced_while_it_is_read_is_not_mixed_with_its_successor() {
+    let engine = open(8 << 20);
+    let (mut reader, mut writer) = (engine.session(), engine.session());
+    store(&mut writer, b"wanted", b"right", 0, Expiry::Never, NOW).unwrap();
+    let done = Cell::new(false);
+    let guard = hooks::set(move |window| {
+        if window == Window::Reading && !done.replace(true) {
+            remove(&mut writer, b"wanted");
+            store(&mut writer, b"other!", b"wrong", 0, Expiry::Never, NOW).unwrap();
+        }
+    });
+    let key = Key { bytes: b"wanted", hash: reader.hash(b"wanted") };
+    let mut sink = CopySink::default();
+    let read = reader.read(key, NOW, &mut sink);
+    drop(guard);
+    assert!(matches!(read, Read::Miss(_)), "it was removed before the read ended");
+    assert_eq!((sink.item, sink.undone), (None, 1), "what was copied was taken back");
+}
+
+/// Hazard 3: a reader of x holds y's slot through an equal tag. y is removed, and its chunk is being filled for x: the
+/// key is there already, the value is still y's. The paper's Algorithm 1, which counts versions per key, lets this through:
+/// the counter of x does not move when y is removed.
+#[test]
+fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
+    let engine = open_hashed(8 << 20, |_| 0x1234_5678_9abc_def0);
+    let mut reader = engine.session();
+    let mut writer = engine.session();
+    store(&mut writer, b"y", b"old", 0, Expiry::Never, NOW).unwrap();
+    let (half, half_filled) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel();
+    let mut writer = Some(writer);
+    let mut thread = None;
+    let (visited, read) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (visits, reads) = (visited.clone(), read.clone());
+    let mut resumed = Some(resumed);
+    let guard = hooks::set(move |window| match window {
+        Window::Visiting => {
+            visits.set(visits.get() + 1);
+            // First visit: the reader of x has loaded the slot of y. Now the writer removes y and begins to store x in its chunk.
+            if let (Some(mut writer), Some(resumed)) = (writer.take(), resumed.take()) {
+                let half = half.clone();
+                thread = Some(std::thread::spawn(move || {
+                    remove(&mut writer, b"y");
+                    let _guard = hooks::set(move |window| {
+                        if window == Window::Refilling {
+                            half.send(()).unwrap();
+                            resumed.recv().unwrap();
+                        }
+                    });
+                    store(&mut writer, b"x", b"new", 0, Expiry::Never, NOW).unwrap();
+                }));
+                half_filled.recv().unwrap();
+            }
+        }
+        Window::Reading => {
+            reads.set(reads.get() + 1);
+            // The reader has found the key x in the half-filled chunk. The writer may go on.
+            let _ = resume.send(());
+        }
+        _ => {}
+    });
+    let key = Key { bytes: b"x", hash: reader.hash(b"x") };
+    let mut sink = CopySink::default();
+    let result = reader.read(key, NOW, &mut sink);
+    drop(guard);
+    assert!(read.get() >= 2 && visited.get() >= 2, "the window was open: {read:?} {visited:?}");
+    assert!(sink.undone >= 1, "what was read in it was taken back");
+    assert_eq!(result, Read::Hit);
+    assert_eq!(sink.item.unwrap().value, b"new");
+}

@@ -1,0 +1,52 @@
+//! Tests of the engine as a whole.
+
+mod crowds;
+mod growth;
+mod hazards;
+
+use crate::{Hashing, SlabEngine, SlabOptions};
+use guira_contract::suite;
+
+fn open(memory: usize) -> SlabEngine {
+    SlabEngine::open(SlabOptions { memory, ..SlabOptions::default() }).unwrap()
+}
+
+fn open_hashed(memory: usize, hash: fn(&[u8]) -> u64) -> SlabEngine {
+    let hashing = Hashing::Fixed(hash);
+    SlabEngine::open(SlabOptions { memory, hashing, ..SlabOptions::default() }).unwrap()
+}
+
+#[test]
+fn behaviour() {
+    suite::behaviour(&open);
+}
+
+#[test]
+fn differential() {
+    for seed in 1..=8 {
+        suite::differential(&open(64 << 20), seed, 20_000);
+    }
+}
+
+#[test]
+fn history() {
+    let hits = suite::history(&open(8 << 20), suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
+    assert!(hits > 10_000, "{hits}");
+}
+
+/// One version counter for all buckets, so that every writer disturbs every reader.
+#[test]
+fn history_with_a_single_version_counter() {
+    let engine = SlabEngine::open(SlabOptions { memory: 8 << 20, stripes: 1, ..SlabOptions::default() }).unwrap();
+    let hits = suite::history(&engine, suite::History { seed: 2, threads: 3, keys: 16, operations: 30_000 });
+    assert!(hits > 5_000, "{hits}");
+}
+
+/// A cache so small that items are evicted, and their chunks filled again, while they are read.
+#[test]
+fn history_under_eviction() {
+    let engine = open(2 << 20);
+    let plan = suite::History { seed: 3, threads: 4, keys: 40_000, operations: 60_000 };
+    suite::history(&engine, plan);
+    assert!(guira_contract::Engine::stats(&engine).evictions > 0);
+}
