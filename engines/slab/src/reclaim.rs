@@ -148,20 +148,22 @@ impl SlabSession {
 
     /// Takes free chunks, from the class's pages or from a new one.
     fn refill_free(&mut self, class: ClassId, batch: usize) -> bool {
+        let core = &self.core;
         let cache = &mut self.caches[usize::from(class.0)];
-        let mut guard = self.core.memory.lock(class);
-        if guard.take(batch, cache) > 0 {
+        if core.memory.lock(class).take(batch, cache) > 0 {
             return true;
         }
-        if !guard.grow(self.core.balance.tick()) {
-            return false;
+        let mut hand = core.lock_hand(class);
+        let mut guard = core.memory.lock(class);
+        let per_page = guard.geometry().bitmap_words as usize;
+        // Just behind the hand, which then comes by it last.
+        let index = (hand.hand.word() / per_page).min(guard.pages().len());
+        if guard.grow(index, core.balance.tick()) {
+            let has_others = guard.pages().len() > 1;
+            hand.hand.words_inserted(if has_others { per_page } else { 0 });
+            core.note_age(class, &hand, &guard);
         }
-        let taken = guard.take(batch, cache) > 0;
-        drop(guard);
-        let hand = self.core.lock_hand(class);
-        let guard = self.core.memory.lock(class);
-        self.core.note_age(class, &hand, &guard);
-        taken
+        guard.take(batch, cache) > 0
     }
 
     /// Evicts up to `batch` items of `class` into the session's cache. Returns how many chunks that gave.

@@ -160,9 +160,12 @@ impl SlabMemory {
         if let Some((page, _, chunk)) = self.locate(at) {
             let word = self.recent(page, chunk / 64);
             let bit = 1u64 << (chunk % 64);
-            // Relaxed: a hint, lost or late without harm.
-            if word.load(Ordering::Relaxed) & bit == 0 {
-                word.fetch_or(bit, Ordering::Relaxed);
+            // Relaxed, and no read-modify-write: a locked instruction would keep the processor from working on the
+            // next lookup. What another reader or the hand does to a neighbour's bit at the same moment may be
+            // undone; these bits are hints, and a neighbour's recency is then misjudged once.
+            let bits = word.load(Ordering::Relaxed);
+            if bits & bit == 0 {
+                word.store(bits | bit, Ordering::Relaxed);
             }
         }
     }
@@ -254,8 +257,8 @@ impl ClassGuard<'_> {
         ClassUse { pages, chunks: pages * u64::from(self.geometry.chunks), free: self.state.free }
     }
 
-    /// Adds a page to the class. False if there is none left.
-    pub fn grow(&mut self, stamp: u32) -> bool {
+    /// Adds a page to the class, at place `index` of [`ClassGuard::pages`]. False if there is none left.
+    pub fn grow(&mut self, index: usize, stamp: u32) -> bool {
         let Some(page) = self.memory.acquire() else {
             return false;
         };
@@ -264,7 +267,7 @@ impl ClassGuard<'_> {
             words::store(self.memory.occupied(page, &self.geometry, word), 0);
         }
         self.memory.set_descriptor(page, Descriptor::serving(self.class, self.geometry.chunks, stamp));
-        self.state.pages.push(page);
+        self.state.pages.insert(index, page);
         self.state.partial.push(page);
         self.state.free += u64::from(self.geometry.chunks);
         true
@@ -399,7 +402,7 @@ mod tests {
         let memory = memory(2);
         let class = memory.classes().class_for(56).unwrap();
         let mut guard = memory.lock(class);
-        assert!(guard.grow(0));
+        assert!(guard.grow(0, 0));
         let total = guard.geometry().chunks as usize;
         let mut out = Vec::new();
         assert_eq!(guard.take(total + 5, &mut out), total);
@@ -422,16 +425,16 @@ mod tests {
         let large = memory.classes().class_for(100_000).unwrap();
         let mut out = Vec::new();
         let mut guard = memory.lock(small);
-        assert!(guard.grow(0));
+        assert!(guard.grow(0, 0));
         guard.take(2, &mut out);
-        assert!(!memory.lock(large).grow(0), "the budget is spent");
+        assert!(!memory.lock(large).grow(0, 0), "the budget is spent");
         let (page, given) = guard.drain(0);
         assert_eq!(given, Given::Drained);
         assert_eq!(guard.take(1, &mut out), 0);
         assert_eq!(guard.give(out[0]), Given::Drained);
         assert_eq!(guard.give(out[1]), Given::LastOf(page));
         memory.release(page);
-        assert!(memory.lock(large).grow(0));
+        assert!(memory.lock(large).grow(0, 0));
         assert_eq!(memory.state_of(page), PageState::Serving(large));
     }
 
@@ -441,7 +444,7 @@ mod tests {
         let class = memory.classes().class_for(1000).unwrap();
         let mut out = Vec::new();
         let mut guard = memory.lock(class);
-        guard.grow(0);
+        guard.grow(0, 0);
         guard.take(1, &mut out);
         memory.touch(out[0]);
         assert!(memory.is_recent(out[0]));

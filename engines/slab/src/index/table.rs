@@ -1,6 +1,6 @@
 //! Where keys belong in a table of a given size.
 
-use super::bucket::{BUCKET_BYTES, Bucket};
+use super::bucket::{BUCKET_BYTES, Bucket, TAG_BITS};
 use guira_contract::KeyHash;
 use guira_memory::Region;
 
@@ -19,7 +19,7 @@ pub(crate) struct Table {
 pub(crate) struct Place {
     pub(crate) first: u32,
     pub(crate) second: u32,
-    pub(crate) tag: u8,
+    pub(crate) tag: u16,
 }
 
 impl Table {
@@ -37,15 +37,16 @@ impl Table {
     #[inline(always)]
     pub(crate) fn place(self, hash: KeyHash) -> Place {
         let first = self.reduce((hash.0 >> 32) as u32);
-        // Tag 0 marks an empty slot.
-        let tag = (hash.0 as u8).max(1);
+        let tag = hash.0 as u16 & ((1 << TAG_BITS) - 1);
+        // A low byte of 0 marks an empty slot.
+        let tag = if tag & 0xff == 0 { tag | 1 } else { tag };
         Place { first, second: self.other(first, tag), tag }
     }
 
     /// The other bucket of an entry with `tag` that lies in `bucket`: `h(tag) - bucket`, modulo the size of the
     /// table. It is its own inverse, like MemC3's exclusive or (section 3.1), but for a table of any size.
     #[inline(always)]
-    pub(crate) fn other(self, bucket: u32, tag: u8) -> u32 {
+    pub(crate) fn other(self, bucket: u32, tag: u16) -> u32 {
         let spread = (u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
         let sum = self.reduce(spread);
         if sum >= bucket { sum - bucket } else { sum + (self.buckets - bucket) }
@@ -72,7 +73,7 @@ mod tests {
     fn the_other_bucket_of_the_other_bucket_is_the_first_for_any_size() {
         for buckets in [1, 2, 3, 7, 64, 1000, 32_769, u32::MAX] {
             let table = Table { base: 0, buckets };
-            for tag in 1..=255 {
+            for tag in 1..2048 {
                 for bucket in [0, buckets / 3, buckets / 2, buckets - 1] {
                     let other = table.other(bucket, tag);
                     assert!(other < buckets);

@@ -51,6 +51,11 @@ impl Hand {
         self.word
     }
 
+    /// The hand stays where it is when words are put into the ring just before it: it comes by them last.
+    pub fn words_inserted(&mut self, inserted: usize) {
+        self.word += inserted;
+    }
+
     /// The hand stays where it is when words before it are taken out of the ring: `removed` of them, from `from` on.
     pub fn words_removed(&mut self, from: usize, removed: usize) {
         if self.word >= from + removed {

@@ -31,7 +31,10 @@ fn a_thousand_keys_of_equal_hash_hurt_nobody_else() {
     assert_eq!(engine.stats().evictions, 0);
     for i in 0..1000 {
         store(&mut session, format!("crowd-{i}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
-        assert!(value_of(&mut session, format!("crowd-{i}").as_bytes(), NOW).is_some(), "the newest is there");
+        assert!(
+            value_of(&mut session, format!("crowd-{i}").as_bytes(), NOW).is_some(),
+            "the newest is there"
+        );
         session.maintain(NOW, guira_contract::Pace::Busy, 32);
         session.quiesce();
     }

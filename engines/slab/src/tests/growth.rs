@@ -98,7 +98,8 @@ fn a_full_cache_uses_its_index_well_at_every_size() {
         let engine = open(memory);
         let mut session = engine.session();
         for i in 0..(memory as u64 / 40) {
-            store(&mut session, format!("key-of-16-by{i:08}").as_bytes(), &[7; 28], 0, Expiry::Never, NOW).unwrap();
+            store(&mut session, format!("key-of-16-by{i:08}").as_bytes(), &[7; 28], 0, Expiry::Never, NOW)
+                .unwrap();
             if i % 32 == 0 {
                 session.maintain(NOW, Pace::Busy, 32);
                 session.quiesce();

@@ -99,7 +99,6 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
     let (half, half_filled) = mpsc::channel();
     let (resume, resumed) = mpsc::channel();
     let mut writer = Some(writer);
-    let mut thread = None;
     let (visited, read) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let (visits, reads) = (visited.clone(), read.clone());
     let mut resumed = Some(resumed);
@@ -109,7 +108,7 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
             // First visit: the reader of x has loaded the slot of y. Now the writer removes y and begins to store x in its chunk.
             if let (Some(mut writer), Some(resumed)) = (writer.take(), resumed.take()) {
                 let half = half.clone();
-                thread = Some(std::thread::spawn(move || {
+                std::thread::spawn(move || {
                     remove(&mut writer, b"y");
                     let _guard = hooks::set(move |window| {
                         if window == Window::Refilling {
@@ -118,7 +117,7 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
                         }
                     });
                     store(&mut writer, b"x", b"new", 0, Expiry::Never, NOW).unwrap();
-                }));
+                });
                 half_filled.recv().unwrap();
             }
         }

@@ -30,14 +30,16 @@ fn differential() {
 
 #[test]
 fn history() {
-    let hits = suite::history(&open(8 << 20), suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
+    let hits =
+        suite::history(&open(8 << 20), suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
     assert!(hits > 10_000, "{hits}");
 }
 
 /// One version counter for all buckets, so that every writer disturbs every reader.
 #[test]
 fn history_with_a_single_version_counter() {
-    let engine = SlabEngine::open(SlabOptions { memory: 8 << 20, stripes: 1, ..SlabOptions::default() }).unwrap();
+    let engine =
+        SlabEngine::open(SlabOptions { memory: 8 << 20, stripes: 1, ..SlabOptions::default() }).unwrap();
     let hits = suite::history(&engine, suite::History { seed: 2, threads: 3, keys: 16, operations: 30_000 });
     assert!(hits > 5_000, "{hits}");
 }

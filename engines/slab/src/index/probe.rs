@@ -1,0 +1,96 @@
+//! The bare index, for benchmarks: MemC3's section 5.2 measures it without items behind it.
+
+use super::{Cuckoo, SearchLimits, Table, Visitor};
+use guira_contract::KeyHash;
+use guira_memory::{HugePages, Offset, Region};
+use std::sync::Arc;
+
+/// An index of fixed size whose "items" are numbers.
+#[derive(Debug)]
+pub struct IndexProbe {
+    index: Cuckoo,
+    region: Arc<Region>,
+}
+
+/// What a lookup touched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Items looked at.
+    pub items: u64,
+    /// Whether the wanted one was among them.
+    pub found: bool,
+}
+
+struct Wanted {
+    item: Offset,
+    touched: Touched,
+}
+
+impl Visitor for Wanted {
+    type Result = ();
+
+    #[inline(always)]
+    fn visit(&mut self, at: Offset) -> Option<()> {
+        self.touched.items += 1;
+        (at == self.item).then_some(())
+    }
+
+    fn undo(&mut self) {}
+}
+
+impl IndexProbe {
+    /// An empty index of `buckets` buckets of ten slots.
+    ///
+    /// # Panics
+    /// If the system refuses the memory.
+    pub fn new(buckets: u32, stripes: usize, limits: SearchLimits) -> Self {
+        let bytes = Table::bytes(buckets).next_multiple_of(2 << 20);
+        let region = Arc::new(Region::anonymous(bytes + (2 << 20), HugePages::Ask).expect("address space"));
+        let arenas = [2 << 20, 2 << 20];
+        let index = Cuckoo::new(region.clone(), arenas, buckets, buckets, stripes, limits);
+        IndexProbe { index, region }
+    }
+
+    /// Bytes of the table.
+    pub fn bytes(&self) -> usize {
+        self.index.bytes()
+    }
+
+    /// Bytes of address space, for the curious.
+    pub fn reserved(&self) -> usize {
+        self.region.reserved()
+    }
+
+    /// Slots of the table.
+    pub fn slots(&self) -> u64 {
+        self.index.slots()
+    }
+
+    /// Asks for the buckets of a hash.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.index.prefetch_buckets(KeyHash(hash));
+    }
+
+    /// Inserts item `number`, counted from 1. Returns how many entries were displaced, or `None` if no path was found.
+    #[inline]
+    pub fn insert(&self, hash: u64, number: u64) -> Option<u64> {
+        let mut displaced = 0;
+        loop {
+            let held = self.index.lock(KeyHash(hash));
+            if held.insert(Offset::from_units(number)) {
+                return Some(displaced);
+            }
+            held.release_unchanged();
+            displaced += self.index.make_room(KeyHash(hash))?;
+        }
+    }
+
+    /// Looks item `number` up.
+    #[inline]
+    pub fn lookup(&self, hash: u64, number: u64) -> Touched {
+        let mut wanted = Wanted { item: Offset::from_units(number), touched: Touched::default() };
+        let found = self.index.search(KeyHash(hash), &mut wanted);
+        Touched { found: found.result.is_some(), ..wanted.touched }
+    }
+}
