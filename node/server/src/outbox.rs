@@ -41,14 +41,15 @@ enum Inserted<P> {
 }
 
 impl<P: ValuePin> Insert<P> {
-    /// What of it can be sent next; `None` if it is a slot that is still empty.
-    fn piece(&self) -> Option<&[u8]> {
+    /// Bytes of it from `from` on, as many as lie next to each other.
+    fn piece(&self, from: usize) -> &[u8] {
         match &self.what {
-            Inserted::Value(pin) => Some(pin.piece(self.sent)),
-            Inserted::Slot(_, filled) => filled.as_ref().map(|reply| &reply[self.sent..]),
+            Inserted::Value(pin) => pin.piece(from),
+            Inserted::Slot(_, filled) => filled.as_ref().map_or(&[], |reply| &reply[from..]),
         }
     }
 
+    /// How long it is; `None` if it is a slot that is still empty.
     fn length(&self) -> Option<usize> {
         match &self.what {
             Inserted::Value(pin) => Some(pin.value_len()),
@@ -118,22 +119,28 @@ impl<P: ValuePin> Outbox<P> {
         let bytes = self.buffer.as_slice();
         let mut from = self.sent;
         for insert in &self.inserts {
-            if parts.remaining_capacity() < 2 {
+            if parts.is_full() {
                 return parts;
             }
             if from < insert.at {
                 parts.push(IoSlice::new(&bytes[from..insert.at]));
                 from = insert.at;
             }
-            let Some(piece) = insert.piece() else {
+            let Some(length) = insert.length() else {
                 return parts;
             };
-            if !piece.is_empty() {
+            let mut position = insert.sent;
+            while position < length && !parts.is_full() {
+                let piece = insert.piece(position);
                 parts.push(IoSlice::new(piece));
+                position += piece.len();
             }
-            if insert.length().is_some_and(|length| insert.sent + piece.len() < length) {
+            if position < length {
                 return parts;
             }
+        }
+        if parts.is_full() {
+            return parts;
         }
         if from < bytes.len() {
             parts.push(IoSlice::new(&bytes[from..]));
