@@ -7,18 +7,40 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 pub struct Budget {
     limit: AtomicU64,
     used: AtomicU64,
+    /// Kept for whoever asked for it: pages do not take the last of these bytes.
+    kept: AtomicU64,
 }
 
 impl Budget {
     /// A budget of `limit` bytes, none of them used.
     pub fn new(limit: usize) -> Self {
-        Budget { limit: AtomicU64::new(limit as u64), used: AtomicU64::new(0) }
+        Budget { limit: AtomicU64::new(limit as u64), used: AtomicU64::new(0), kept: AtomicU64::new(0) }
     }
 
     /// Takes `bytes`, if they are left.
     #[must_use]
     pub fn take(&self, bytes: usize) -> bool {
+        self.take_below(bytes, self.limit.load(Ordering::Relaxed))
+    }
+
+    /// Takes `bytes`, if they are left beside those that are kept.
+    #[must_use]
+    pub fn take_unkept(&self, bytes: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
+        self.take_below(bytes, limit.saturating_sub(self.kept.load(Ordering::Relaxed)))
+    }
+
+    /// Keeps `bytes` for a single taker, until it says otherwise.
+    pub fn keep(&self, bytes: usize) {
+        self.kept.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How many bytes are kept.
+    pub fn kept(&self) -> usize {
+        self.kept.load(Ordering::Relaxed) as usize
+    }
+
+    fn take_below(&self, bytes: usize, limit: u64) -> bool {
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 let after = used + bytes as u64;
@@ -60,5 +82,9 @@ mod tests {
         assert!(budget.take(3));
         budget.give(5);
         assert_eq!((budget.used(), budget.left()), (5, 5));
+        budget.keep(3);
+        assert!(!budget.take_unkept(3));
+        assert!(budget.take_unkept(2));
+        assert!(budget.take(3));
     }
 }

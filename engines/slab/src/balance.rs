@@ -1,9 +1,10 @@
 //! Which class gives memory to which.
 //!
-//! Time is counted in bytes stored (*ticks* of 4 KiB), so that what happens does not depend on how fast it happens.
-//! The *age* of a class is how much has been stored anywhere since its hand came by the page that it points at now. A class whose hand is slow has
-//! memory to spare. If the oldest class is more than twice as old as one that needs memory, it gives a page: the
-//! one under its hand. The effect is that of one hand over all of memory, which memcached's users ask for
+//! Time is counted in bytes stored (*ticks* of 4 KiB), so that what happens does not depend on how fast it happens. A
+//! page's *stamp* says when the hand last came to it, and the *age* of a class is how long ago that was for the page
+//! that its hand points at now: the time of one round. A class whose hand is slow has memory to spare. If the oldest
+//! class is more than twice as old as one that needs memory, it gives the next page before its hand; its only page, if it is eight
+//! times as old. The effect is that of one hand over all of memory, which memcached's users ask for
 //! and Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 
 use guira_memory::slab::ClassId;
@@ -15,6 +16,9 @@ const TICK_BYTES: u64 = 4096;
 /// Ages are compared with this many ticks of slack, so that young caches do not swap pages to and fro: 1 MiB.
 const SLACK: u32 = 256;
 
+/// A class that would give its only page counts for so many times younger.
+const ONLY_PAGE: u32 = 4;
+
 /// The ages of all classes.
 #[derive(Debug)]
 pub(crate) struct Balance {
@@ -25,7 +29,7 @@ pub(crate) struct Balance {
 #[derive(Debug, Default)]
 struct ClassAge {
     pages: AtomicU32,
-    /// When the hand last left the page that it points at now.
+    /// When the hand came to the page that it points at, the last time round.
     stamp: AtomicU32,
 }
 
@@ -55,6 +59,11 @@ impl Balance {
         tick.wrapping_sub(class.stamp.load(Ordering::Relaxed))
     }
 
+    /// The class whose hand is slowest, if any has pages.
+    pub(crate) fn oldest(&self) -> Option<ClassId> {
+        self.oldest_from(0, None)
+    }
+
     /// The class that should give a page to `needy`, if any should. A class without pages takes from the oldest whatever its age.
     pub(crate) fn donor(&self, needy: ClassId) -> Option<ClassId> {
         let tick = self.tick();
@@ -62,13 +71,19 @@ impl Balance {
         let has_pages = own.pages.load(Ordering::Relaxed) > 0;
         let threshold =
             if has_pages { self.age(own, tick).saturating_mul(2).saturating_add(SLACK) } else { 0 };
+        self.oldest_from(threshold, Some(needy))
+    }
+
+    fn oldest_from(&self, threshold: u32, except: Option<ClassId>) -> Option<ClassId> {
+        let tick = self.tick();
         let mut oldest: Option<(u32, ClassId)> = None;
         for (index, class) in self.classes.iter().enumerate() {
             let id = ClassId(index as u8);
-            if id == needy || class.pages.load(Ordering::Relaxed) == 0 {
+            if Some(id) == except || class.pages.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let age = self.age(class, tick);
+            let only = class.pages.load(Ordering::Relaxed) == 1;
+            let age = self.age(class, tick) / if only { ONLY_PAGE } else { 1 };
             if age >= threshold && oldest.is_none_or(|(most, _)| age > most) {
                 oldest = Some((age, id));
             }

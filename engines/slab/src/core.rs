@@ -89,6 +89,8 @@ const MINIMUM: usize = 8 * PAGE_BYTES;
 #[derive(Debug, Default)]
 pub(crate) struct ClassHand {
     pub(crate) hand: Hand,
+    /// When the hand came to the page that it points at.
+    pub(crate) entered: u32,
     pub(crate) evicted: u64,
 }
 

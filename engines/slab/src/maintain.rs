@@ -217,7 +217,9 @@ impl Core {
         let mut pages = self.upkeep.pages();
         pages.retired.retain(|(page, ticket)| {
             let passed = self.quiescence.passed(*ticket);
-            if passed {
+            if passed && self.budget.left() < self.budget.kept() {
+                self.memory.surrender(*page);
+            } else if passed {
                 self.memory.release(*page);
             }
             !passed
@@ -237,13 +239,29 @@ impl Core {
         };
         let bytes = (buckets as usize * 64).next_multiple_of(4096);
         if !self.budget.take(bytes) {
+            // Upkeep finds it, page by page.
+            self.budget.keep(bytes);
             return false;
         }
         let begun = self.index.begin_growth(buckets, &self.quiescence);
         if !begun {
             self.budget.give(bytes);
         }
+        self.budget.keep(0);
         begun
+    }
+
+    /// Begins to grow the table while there is memory to do so, if memory will hold more items than the table has slots: called
+    /// whenever a class takes a new page.
+    pub(crate) fn grow_ahead(&self) {
+        let (used, limit) = (self.budget.used() as u64, self.budget.limit() as u64);
+        if used * 2 < limit || self.index.is_growing() {
+            return;
+        }
+        let expected = self.items_now() * limit / used.max(1);
+        if expected * 95 > self.index.slots() * 100 && self.index.can_grow() {
+            self.grow();
+        }
     }
 
     /// How many buckets the next table should have: as many as all of memory will need if items stay as large as they are, but
@@ -281,6 +299,14 @@ impl SlabSession {
         let core = self.core.clone();
         let mut done = 0;
         while done < budget && self.grow_step(now) {
+            done += 1;
+        }
+        // The table waits for memory: one page after another gives its own.
+        if core.budget.left() < core.budget.kept() && !core.upkeep.is_draining() && done < budget {
+            match core.balance.oldest().filter(|_| !core.index.is_growing()) {
+                Some(donor) => self.begin_drain(donor),
+                None => core.budget.keep(0),
+            }
             done += 1;
         }
         if core.upkeep.is_draining() {

@@ -35,6 +35,8 @@ struct PageRing<'a, 'g> {
     core: &'a Core,
     guard: &'a mut ClassGuard<'g>,
     tick: u32,
+    /// When the hand came to the page that it points at.
+    entered: u32,
 }
 
 impl PageRing<'_, '_> {
@@ -67,7 +69,8 @@ impl Ring for PageRing<'_, '_> {
     fn passed(&mut self, word: usize) {
         let (page, in_page) = self.locate(word);
         if in_page + 1 == self.guard.geometry().bitmap_words {
-            self.guard.set_stamp(page, self.tick);
+            self.guard.set_stamp(page, self.entered);
+            self.entered = self.tick;
         }
     }
 }
@@ -163,7 +166,11 @@ impl SlabSession {
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
             core.note_age(class, &hand, &guard);
         }
-        guard.take(batch, cache) > 0
+        let taken = guard.take(batch, cache) > 0;
+        drop(guard);
+        drop(hand);
+        core.grow_ahead();
+        taken
     }
 
     /// Evicts up to `batch` items of `class` into the session's cache. Returns how many chunks that gave.
@@ -188,8 +195,10 @@ impl SlabSession {
         let mut hand = core.lock_hand(class);
         let mut guard = core.memory.lock(class);
         let mut places = Vec::with_capacity(batch);
-        let mut ring = PageRing { core, guard: &mut guard, tick: core.balance.tick() };
+        let (tick, entered) = (core.balance.tick(), hand.entered);
+        let mut ring = PageRing { core, guard: &mut guard, tick, entered };
         let sweep = hand.hand.sweep(&mut ring, batch, |place| places.push(place));
+        hand.entered = ring.entered;
         let victims = places.iter().map(|place: &RingPlace| {
             let (page, word) = ring.locate(place.word);
             core.memory.start_of(page).plus(ring.guard.geometry().start_of(word * 64 + place.bit))
@@ -333,7 +342,7 @@ impl SlabSession {
         }
     }
 
-    /// Takes the page under the hand of `donor` out of service and evicts what is in it.
+    /// Takes the page before the hand of `donor` out of service and evicts what is in it.
     pub(crate) fn begin_drain(&mut self, donor: ClassId) {
         let core = self.core.clone();
         let (page, given) = {
@@ -343,7 +352,10 @@ impl SlabSession {
                 return;
             }
             let per_page = guard.geometry().bitmap_words as usize;
-            let index = (hand.hand.word() / per_page).min(guard.pages().len() - 1);
+            let pages = guard.pages().len();
+            // The next page that the hand has not begun with: the first part of the one it is in holds the newest items.
+            let ahead = hand.hand.word().div_ceil(per_page);
+            let index = if pages == 1 { 0 } else { ahead % pages };
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
             core.note_age(donor, &hand, &guard);

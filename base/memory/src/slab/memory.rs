@@ -39,6 +39,8 @@ struct Pool {
     free: Vec<PageId>,
     /// Pages that were never used.
     fresh: std::ops::Range<u32>,
+    /// Pages that were used, and whose memory was given back to the system.
+    surrendered: Vec<PageId>,
 }
 
 /// What became of a chunk that was given back.
@@ -75,7 +77,7 @@ impl SlabMemory {
         page_count: u32,
     ) -> Self {
         let states = classes.ids().map(|_| Mutex::new(ClassState::default())).collect();
-        let pool = Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count });
+        let pool = Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count, surrendered: Vec::new() });
         SlabMemory { region, budget, classes, descriptors, pages, page_count, states, pool }
     }
 
@@ -201,10 +203,10 @@ impl SlabMemory {
         if let Some(page) = pool.free.pop() {
             return Some(page);
         }
-        if pool.fresh.is_empty() || !self.budget.take(PAGE_BYTES) {
+        if (pool.fresh.is_empty() && pool.surrendered.is_empty()) || !self.budget.take_unkept(PAGE_BYTES) {
             return None;
         }
-        pool.fresh.next().map(PageId)
+        pool.surrendered.pop().or_else(|| pool.fresh.next().map(PageId))
     }
 
     /// Puts a drained page back into the pool. Every reader has passed a quiescent point since it was drained.
@@ -212,6 +214,18 @@ impl SlabMemory {
         debug_assert!(matches!(self.state_of(page), PageState::Draining(_)));
         self.set_descriptor(page, Descriptor::FREE);
         self.lock_pool().free.push(page);
+    }
+
+    /// Gives the memory of a drained page back to the system and to the budget. Every reader has passed a quiescent
+    /// point since it was drained.
+    pub fn surrender(&self, page: PageId) {
+        debug_assert!(matches!(self.state_of(page), PageState::Draining(_)));
+        self.set_descriptor(page, Descriptor::FREE);
+        if self.region.discard(self.start_of(page).bytes(), PAGE_BYTES).is_err() {
+            return self.lock_pool().free.push(page);
+        }
+        self.budget.give(PAGE_BYTES);
+        self.lock_pool().surrendered.push(page);
     }
 
     /// Pages in the pool that were in use before, and whether the budget has room for more.

@@ -3,6 +3,7 @@
 mod crowds;
 mod growth;
 mod hazards;
+mod mixture;
 
 use crate::{Hashing, SlabEngine, SlabOptions};
 use guira_contract::suite;

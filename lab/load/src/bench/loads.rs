@@ -100,7 +100,15 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
             pipeline: 32,
             ..uniform("set32", "16 connections, 32 sets pipelined", small(), Operation::Set)
         },
-        uniform("get4k", "16 connections, gets of 4 KiB values", large(50_000, 4096), Operation::Get),
+        LoadSpec {
+            pipeline: 8,
+            ..uniform(
+                "get4k",
+                "16 connections, 8 gets of 4 KiB values pipelined",
+                large(50_000, 4096),
+                Operation::Get,
+            )
+        },
         uniform(
             "get1m",
             "16 connections, gets of values of 1,048,000 bytes",
@@ -131,9 +139,10 @@ fn mixed() -> Result<LoadSpec, LoadError> {
         popularity: Popularity::zipf(keys, 0.99).map_err(|error| options(&error))?,
         on_miss: OnMiss::Fill,
         settle: 6_000_000,
+        pipeline: 32,
         ..uniform(
             "mixed",
-            "16 connections, 95 % gets and 5 % sets, misses followed by sets, Zipf 0.99, kvcache_reg sizes",
+            "16 connections, 32 pipelined, 95 % gets and 5 % sets, misses followed by sets, Zipf 0.99, kvcache_reg sizes",
             data,
             Operation::Get,
         )
