@@ -146,13 +146,15 @@ impl Core {
         let region = Arc::new(region);
         let budget = Arc::new(Budget::new(options.memory));
         let buckets = (options.memory / 4096).clamp(64, 32_768).min(buckets_max as usize) as u32;
-        let fixed = Table::bytes(buckets) + (pages * 8).next_multiple_of(4096);
+        // A page that was touched anywhere is committed as a whole.
+        let commit_step = if huge == HugePages::Ask { 2 * MIB } else { 4096 };
+        let arenas = [arenas_at, arenas_at + arena];
+        let (sizes, stripes) = ((buckets, buckets_max), options.stripes);
+        let index = Cuckoo::new(region.clone(), arenas, sizes, commit_step, stripes, options.search);
+        let fixed = index.committed(buckets) + (descriptors + pages * 8).next_multiple_of(commit_step);
         if !budget.take(fixed) {
             return Err(OpenError::TooSmall(options.memory));
         }
-        let arenas = [arenas_at, arenas_at + arena];
-        let index =
-            Cuckoo::new(region.clone(), arenas, buckets_max, buckets, options.stripes, options.search);
         let classes = ClassTable::new(options.factor);
         let class_count = classes.len();
         let memory = SlabMemory::new(

@@ -66,6 +66,9 @@ struct Dirty {
 /// The crawler sets out this often, in seconds, and whenever there was a flush.
 const CRAWL_INTERVAL: u32 = 30;
 
+/// How full the table is to be when memory is: it takes a little more before inserts fail.
+const LOAD_PERCENT: u64 = 97;
+
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
@@ -237,7 +240,7 @@ impl Core {
         let Some(buckets) = self.next_size(self.items_now()) else {
             return false;
         };
-        let bytes = (buckets as usize * 64).next_multiple_of(4096);
+        let bytes = self.index.committed(buckets);
         if !self.budget.take(bytes) {
             // Upkeep finds it, page by page.
             self.budget.keep(bytes);
@@ -259,7 +262,7 @@ impl Core {
             return;
         }
         let expected = self.items_now() * limit / used.max(1);
-        if expected * 95 > self.index.slots() * 100 && self.index.can_grow() {
+        if expected * 100 > self.index.slots() * LOAD_PERCENT && self.index.can_grow() {
             self.grow();
         }
     }
@@ -270,7 +273,7 @@ impl Core {
         let (buckets, most) = self.index.buckets();
         let in_items = self.budget.used().saturating_sub(self.index.bytes()) as u64;
         let each = in_items / items.max(1) + 7;
-        let expected = (self.budget.limit() as u64 / each.max(1)) * 103 / 95 / SLOTS as u64;
+        let expected = (self.budget.limit() as u64 / each.max(1)) * 101 / LOAD_PERCENT / SLOTS as u64;
         let least = buckets + buckets / 8 + 1;
         let wanted = (expected as u32).clamp(least, buckets.saturating_mul(2).max(least)).min(most);
         (wanted >= least).then_some(wanted)

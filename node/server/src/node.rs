@@ -40,8 +40,11 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps …
-const PROCESS_BYTES: usize = 3 * MIB;
+/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
+/// caches, whose memory is committed in larger steps …
+const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
+const PROCESS_SHARE: usize = 512;
+const PROCESS_SHARE_MAX: usize = 2 * MIB;
 /// … and each worker's buffers and stack.
 const WORKER_BYTES: usize = 512 * KIB;
 /// Less than this is no cache.
@@ -66,7 +69,7 @@ pub struct Running {
 /// # Errors
 /// If an address is taken, or there is too little memory.
 pub fn start(options: &Options) -> Result<Running, StartError> {
-    let reserve = PROCESS_BYTES + options.workers * WORKER_BYTES;
+    let reserve = process_bytes(options) + options.workers * WORKER_BYTES;
     let memory = options.memory.0.saturating_sub(reserve);
     if memory < ENGINE_LEAST {
         let least = crate::Size(reserve + ENGINE_LEAST);
@@ -142,11 +145,15 @@ fn settings(options: &Options, addresses: &[Address]) -> Settings {
     }
 }
 
+fn process_bytes(options: &Options) -> usize {
+    PROCESS_BYTES + (options.memory.0 / PROCESS_SHARE).min(PROCESS_SHARE_MAX)
+}
+
 fn division(options: &Options, stats: &EngineStats) -> Vec<(&'static str, usize)> {
     vec![
         ("items and index", stats.memory_limit as usize),
         ("workers' buffers and stacks", options.workers * WORKER_BYTES),
-        ("code and system", PROCESS_BYTES),
+        ("code and system", process_bytes(options)),
     ]
 }
 

@@ -133,7 +133,7 @@ impl Cuckoo {
             }
             Phase::Forgetting { ticket, .. } if !quiescence.passed(ticket) => GrowthStep::Waiting,
             Phase::Forgetting { ticket, old, discarded } => {
-                let total = Table::bytes(old.buckets).next_multiple_of(4096);
+                let total = self.committed(old.buckets);
                 let step = DISCARD_STEP.min(total - discarded);
                 // On failure the memory is not given back, but it must read as zero when the arena is used again.
                 if self.region.discard(old.base + discarded, step).is_err() {

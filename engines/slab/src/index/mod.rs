@@ -48,6 +48,8 @@ pub struct Cuckoo {
     arenas: [usize; 2],
     /// The most buckets that fit in an arena.
     buckets_max: u32,
+    /// The system commits memory in steps of so many bytes.
+    commit_step: usize,
     /// See [`Layout`].
     layout: AtomicU64,
     /// Buckets of the next table while the layout says that there is one.
@@ -138,8 +140,8 @@ impl Cuckoo {
     pub(crate) fn new(
         region: Arc<Region>,
         arenas: [usize; 2],
-        buckets_max: u32,
-        buckets: u32,
+        (buckets, buckets_max): (u32, u32),
+        commit_step: usize,
         stripes: usize,
         limits: SearchLimits,
     ) -> Self {
@@ -148,6 +150,7 @@ impl Cuckoo {
             versions: Versions::new(stripes),
             arenas,
             buckets_max,
+            commit_step,
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
             next_buckets: AtomicU32::new(0),
             limits,
@@ -185,6 +188,11 @@ impl Cuckoo {
         let layout = self.layout();
         let next = self.next(layout).map_or(0, |table| Table::bytes(table.buckets));
         Table::bytes(layout.buckets()) + next
+    }
+
+    /// Bytes that the system commits for a table of `buckets` buckets.
+    pub(crate) fn committed(&self, buckets: u32) -> usize {
+        Table::bytes(buckets).next_multiple_of(self.commit_step)
     }
 
     /// Whether there are two tables.

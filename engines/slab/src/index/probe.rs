@@ -47,7 +47,7 @@ impl IndexProbe {
         let bytes = Table::bytes(buckets).next_multiple_of(2 << 20);
         let region = Arc::new(Region::anonymous(bytes + (2 << 20), HugePages::Ask).expect("address space"));
         let arenas = [2 << 20, 2 << 20];
-        let index = Cuckoo::new(region.clone(), arenas, buckets, buckets, stripes, limits);
+        let index = Cuckoo::new(region.clone(), arenas, (buckets, buckets), 4096, stripes, limits);
         IndexProbe { index, region }
     }
 
