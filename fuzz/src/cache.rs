@@ -1,14 +1,9 @@
-//! A cache beside a map that says what it may hold.
+//! What is done to a cache: plans made of a fuzzer's bytes.
 
+use crate::world::{FACTS, Modelled, World};
 use arbitrary::Arbitrary;
-use guira_contract::suite::value_of;
-use guira_contract::{
-    Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Read, Recency, Refusal,
-    Room, Session, Sink, Value, ValueDraft, ValuePin, Want,
-};
-use guira_slab::{Hashing, SlabDraft, SlabEngine, SlabOptions, SlabPin, SlabSession};
-use guira_sync::clock::Seconds;
-use std::collections::HashMap;
+use guira_contract::{Amendment, Digits, Expiry, ItemState, Pace, Recency};
+use guira_slab::{Hashing, SlabEngine, SlabOptions};
 
 /// The engine's options, and what is done to it.
 #[derive(Arbitrary, Debug)]
@@ -45,32 +40,7 @@ enum Length {
 
 /// What a fuzz input may ask for without taking seconds.
 const OPS_MAX: usize = 400;
-const FILLED_MAX: u32 = 16_000;
-
-const FACTS: u8 = ItemState::STALE.0 | ItemState::TOKEN_SENT.0 | ItemState::BINARY_KEY.0;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Modelled {
-    value: Vec<u8>,
-    flags: u32,
-    expiry: Expiry,
-    cas: Option<u64>,
-    facts: u8,
-}
-
-#[derive(Debug)]
-struct World {
-    engine: SlabEngine,
-    sessions: [SlabSession; 2],
-    active: usize,
-    model: HashMap<u32, Modelled>,
-    pins: Vec<(SlabPin, Vec<u8>)>,
-    now: Seconds,
-    flush_due: Option<Seconds>,
-    /// Items that were there no more, and had neither been removed nor flushed nor expired.
-    lost: u64,
-    filled: u32,
-}
+const FILLED_MAX: u64 = 16_000;
 
 /// Does what `plan` says.
 pub fn run(plan: Plan) {
@@ -80,23 +50,9 @@ pub fn run(plan: Plan) {
         hashing: if plan.crowded { Hashing::Fixed(crowded) } else { Hashing::Seeded(1) },
         ..SlabOptions::default()
     };
-    let engine = SlabEngine::open(options).expect("the options are good");
-    let sessions = [engine.session(), engine.session()];
-    sessions.iter().skip(1).for_each(|_| ());
-    let mut world = World {
-        engine,
-        sessions,
-        active: 0,
-        model: HashMap::new(),
-        pins: Vec::new(),
-        now: Seconds(1000),
-        flush_due: None,
-        lost: 0,
-        filled: 0,
-    };
-    world.sessions[1].offline();
+    let mut world = World::new(SlabEngine::open(options).expect("the options are good"));
     for op in plan.ops.into_iter().take(OPS_MAX) {
-        world.step(op);
+        step(&mut world, op);
     }
     world.finish();
 }
@@ -105,15 +61,6 @@ pub fn run(plan: Plan) {
 fn crowded(key: &[u8]) -> u64 {
     let folded = key.iter().fold(7u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     (folded % 61 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// The key of a number: short ones, and ones of 250 bytes.
-fn name(key: u32) -> Vec<u8> {
-    let mut name = format!("key-{key}").into_bytes();
-    if key % 8 == 7 {
-        name.resize(250, b'.');
-    }
-    name
 }
 
 impl Length {
@@ -127,72 +74,45 @@ impl Length {
     }
 }
 
-impl World {
-    fn step(&mut self, op: Op) {
-        match op {
-            Op::Store { key, length, fill, flags, lives, cas, told } => {
-                let expiry = self.expiry(lives);
-                let value = length.bytes(fill);
-                let item = Modelled { value, flags: u32::from(flags) << 20, expiry, cas, facts: flags & FACTS };
-                self.store(u32::from(key), item, told);
-            }
-            Op::Fill { first, count, length } => {
-                for i in 0..u32::from(count) * 16 {
-                    if self.filled < FILLED_MAX {
-                        self.filled += 1;
-                        let value = vec![i as u8; usize::from(length % 64)];
-                        let item = Modelled { value, flags: 0, expiry: Expiry::Never, cas: None, facts: 0 };
-                        self.store(256 + u32::from(first) * 64 + i, item, true);
-                    }
-                }
-            }
-            Op::Read { key } => self.read(u32::from(key)),
-            Op::Remove { key } => {
-                self.update(u32::from(key), None, None, |_| Decision::Remove).expect("nothing is needed");
-                self.model.remove(&u32::from(key));
-            }
-            Op::Amend { key, lives, cas, set, clear, number } => {
-                let expiry = lives.map(|lives| self.expiry(lives));
-                let (set, clear) = (ItemState(set & FACTS), ItemState(clear & FACTS));
-                let change = Amendment { expiry, cas, set, clear, overwrite: None, recency: Recency::Bump };
-                self.amend(u32::from(key), change, number.map(|number| Digits::of(u64::from(number))));
-            }
-            Op::Join { key, before, after, fill } => {
-                self.join(u32::from(key), &before.bytes(fill), &after.bytes(!fill));
-            }
-            Op::Abandon { key, length } => self.abandon(u32::from(key), &length.bytes(0)),
-            Op::Pin { key } => self.pin(u32::from(key)),
-            Op::Unpin { index } if !self.pins.is_empty() => {
-                let index = usize::from(index) % self.pins.len();
-                let (pin, value) = self.pins.swap_remove(index);
-                check_pin(pin, &value);
-            }
-            Op::Unpin { .. } => {}
-            Op::Flush { delay } => {
-                let at = Seconds(self.now.0 + u32::from(delay));
-                self.engine.flush(self.now, at);
-                self.flush_due = (at > self.now).then_some(at);
-                if delay == 0 {
-                    self.model.clear();
-                }
-            }
-            Op::Advance { seconds } => {
-                self.now.0 += u32::from(seconds);
-                if self.flush_due.is_some_and(|due| due <= self.now) {
-                    self.flush_due = None;
-                    self.model.clear();
-                }
-            }
-            Op::Maintain { busy, budget } => {
-                let pace = if busy { Pace::Busy } else { Pace::Idle };
-                self.session().maintain(self.now, pace, usize::from(budget));
-                self.session().quiesce();
-            }
-            Op::Switch => {
-                self.sessions[self.active].offline();
-                self.active ^= 1;
-                self.sessions[self.active].online();
-            }
+fn step(world: &mut World, op: Op) {
+    match op {
+        Op::Store { key, length, fill, flags, lives, cas, told } => {
+            let (value, expiry) = (length.bytes(fill), world.expiry(lives));
+            let item = Modelled { value, flags: u32::from(flags) << 20, expiry, cas, facts: flags & FACTS };
+            world.store(u32::from(key), item, told);
+        }
+        Op::Fill { first, count, length } => fill(world, first, count, length),
+        Op::Read { key } => world.read(u32::from(key)),
+        Op::Remove { key } => world.remove(u32::from(key)),
+        Op::Amend { key, lives, cas, set, clear, number } => {
+            let expiry = lives.map(|lives| world.expiry(lives));
+            let (set, clear) = (ItemState(set & FACTS), ItemState(clear & FACTS));
+            let change = Amendment { expiry, cas, set, clear, overwrite: None, recency: Recency::Bump };
+            world.amend(u32::from(key), change, number.map(|number| Digits::of(u64::from(number))));
+        }
+        Op::Join { key, before, after, fill } => {
+            world.join(u32::from(key), &before.bytes(fill), &after.bytes(!fill));
+        }
+        Op::Abandon { key, length } => world.abandon(u32::from(key), &length.bytes(0)),
+        Op::Pin { key } => world.pin(u32::from(key)),
+        Op::Unpin { index } => world.unpin(usize::from(index)),
+        Op::Flush { delay } => world.flush(u32::from(delay)),
+        Op::Advance { seconds } => world.advance(u32::from(seconds)),
+        Op::Maintain { busy, budget } => {
+            let pace = if busy { Pace::Busy } else { Pace::Idle };
+            world.maintain(pace, usize::from(budget));
+        }
+        Op::Switch => world.switch(),
+    }
+}
+
+fn fill(world: &mut World, first: u8, count: u8, length: u8) {
+    for i in 0..u32::from(count) * 16 {
+        if world.stored() < FILLED_MAX {
+            let value = vec![i as u8; usize::from(length % 64)];
+            let item = Modelled { value, flags: 0, expiry: Expiry::Never, cas: None, facts: 0 };
+            world.store(256 + u32::from(first) * 64 + i, item, true);
         }
     }
+    world.maintain(Pace::Busy, 16);
 }

@@ -5,3 +5,4 @@
 pub mod cache;
 pub mod laws;
 pub mod meta;
+mod world;

@@ -12,8 +12,13 @@ const LETTERS: &[u8] = b"TNRFCEJDMOPLIbcfhklqstuvx";
 const WORDS: [&str; 4] = ["mg", "ms", "md", "ma"];
 
 /// The modes of ms and ma.
-const MODES: [(u8, Verb); 5] =
-    [(b'S', Verb::Set), (b'E', Verb::Add), (b'R', Verb::Replace), (b'A', Verb::Append), (b'P', Verb::Prepend)];
+const MODES: [(u8, Verb); 5] = [
+    (b'S', Verb::Set),
+    (b'E', Verb::Add),
+    (b'R', Verb::Replace),
+    (b'A', Verb::Append),
+    (b'P', Verb::Prepend),
+];
 const DIRECTIONS: [(u8, Direction); 4] =
     [(b'I', Direction::Up), (b'+', Direction::Up), (b'D', Direction::Down), (b'-', Direction::Down)];
 
@@ -38,11 +43,14 @@ impl Request {
         if word == "ms" {
             self.append(&mut line, length.to_string().as_bytes());
         }
-        let tokens: Vec<Vec<u8>> = self.flags.iter().map(|(letter, number)| token(word, *letter, *number)).collect();
+        let tokens: Vec<Vec<u8>> =
+            self.flags.iter().map(|(letter, number)| token(word, *letter, *number)).collect();
         tokens.iter().for_each(|token| self.append(&mut line, token));
         line.extend_from_slice(b"\r\n");
         let Cut::Line(cut) = cut(&line) else { panic!("a line of {} bytes is not cut", line.len()) };
-        let Ok(Command::Meta(meta)) = parse(cut) else { panic!("{:?}: {:?}", line.escape_ascii(), parse(cut)) };
+        let Ok(Command::Meta(meta)) = parse(cut) else {
+            panic!("{:?}: {:?}", line.escape_ascii(), parse(cut))
+        };
         let (found, flags) = match (&meta, word) {
             (Meta::Get(get), "mg") | (Meta::Delete(get), "md") => (get.key, get.flags),
             (Meta::Arithmetic(get, direction), "ma") => {

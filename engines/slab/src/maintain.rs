@@ -72,6 +72,16 @@ const LOAD_PERCENT: u64 = 97;
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
+/// Whether the table grows.
+enum Grow {
+    /// It does, from now on.
+    Begun,
+    /// It is as large as it can be, or growing already.
+    NotNow,
+    /// So many bytes would be needed.
+    NoMemory(usize),
+}
+
 /// The flush word: the generation of new items, and the second at which the next flush is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flush(pub(crate) u64);
@@ -235,23 +245,43 @@ impl Core {
         self.items_now() * 10 >= self.index.slots() * 9
     }
 
-    /// Begins to grow the table if there is memory for a larger one. True if it grows now.
-    pub(crate) fn grow(&self) -> bool {
+    /// Begins to grow the table if there is memory for a larger one.
+    fn grow(&self) -> Grow {
         let Some(buckets) = self.next_size(self.items_now()) else {
-            return false;
+            return Grow::NotNow;
         };
         let bytes = self.index.committed(buckets);
         if !self.budget.take(bytes) {
-            // Upkeep finds it, page by page.
-            self.budget.keep(bytes);
-            return false;
+            return Grow::NoMemory(bytes);
         }
-        let begun = self.index.begin_growth(buckets, &self.quiescence);
-        if !begun {
-            self.budget.give(bytes);
+        if self.index.begin_growth(buckets, &self.quiescence) {
+            self.budget.keep(0);
+            return Grow::Begun;
         }
-        self.budget.keep(0);
-        begun
+        self.budget.give(bytes);
+        Grow::NotNow
+    }
+
+    /// Begins to grow the table, which is crowded. If there is no memory it is kept from now on as it comes free, and
+    /// upkeep frees it, page by page. True if the table grows now.
+    pub(crate) fn grow_crowded(&self) -> bool {
+        match self.grow() {
+            Grow::Begun => true,
+            Grow::NotNow => false,
+            Grow::NoMemory(bytes) => {
+                self.budget.keep(bytes);
+                false
+            }
+        }
+    }
+
+    /// The memory that is kept for a larger table: is it still wanted, and is it enough by now?
+    fn review_kept(&self) {
+        if self.index.is_growing() || !self.is_crowded() {
+            self.budget.keep(0);
+        } else if self.budget.left() >= self.budget.kept() {
+            self.grow_crowded();
+        }
     }
 
     /// Begins to grow the table while there is memory to do so, if memory will hold more items than the table has slots: called
@@ -304,11 +334,14 @@ impl SlabSession {
         while done < budget && self.grow_step(now) {
             done += 1;
         }
-        // The table waits for memory: one page after another gives its own.
-        if core.budget.left() < core.budget.kept() && !core.upkeep.is_draining() && done < budget {
-            match core.balance.oldest().filter(|_| !core.index.is_growing()) {
-                Some(donor) => self.begin_drain(donor),
-                None => core.budget.keep(0),
+        if core.budget.kept() > 0 && done < budget {
+            core.review_kept();
+            // The table waits for memory: one page after another gives its own.
+            if core.budget.left() < core.budget.kept() && !core.upkeep.is_draining() {
+                match core.balance.oldest() {
+                    Some(donor) => self.begin_drain(donor),
+                    None => core.budget.keep(0),
+                }
             }
             done += 1;
         }

@@ -236,7 +236,7 @@ impl SlabSession {
     /// Removes the item at `at` from the table, if it is there under this hash, and frees it. For an eviction, unless
     /// it is pinned: that would cost an item and give no memory.
     pub(crate) fn unlink(&mut self, at: Offset, hash: KeyHash, why: Unlinked, now: Seconds) -> bool {
-        let core = self.core.clone();
+        let core = &self.core;
         if why == Unlinked::Evicted && core.pins.is_pinned(at) {
             return false;
         }
@@ -257,8 +257,8 @@ impl SlabSession {
     }
 
     /// Counts an item that was unlinked and is not freed yet.
-    pub(crate) fn account_unlinked(&mut self, at: Offset, why: Unlinked, now: Seconds) {
-        let core = self.core.clone();
+    pub(crate) fn account_unlinked(&self, at: Offset, why: Unlinked, now: Seconds) {
+        let core = &self.core;
         let Some(item) = core.item(at, now) else {
             return;
         };
@@ -286,7 +286,7 @@ impl SlabSession {
 
     /// Frees the chunks of an unlinked item, or leaves that to the last unpin.
     pub(crate) fn free_item(&mut self, at: Offset, now: Seconds) {
-        let core = self.core.clone();
+        let SlabSession { core, caches, .. } = self;
         let Some(item) = core.item(at, now) else {
             return;
         };
@@ -295,30 +295,10 @@ impl SlabSession {
                 return;
             }
             for chunk in Pieces::chunks(&core.region, &item) {
-                self.free_chunk(chunk);
+                free_chunk(core, caches, chunk);
             }
         }
-        self.free_chunk(at);
-    }
-
-    /// Puts a free chunk into the session's cache, or back if there are enough or its page is draining.
-    fn free_chunk(&mut self, at: Offset) {
-        let memory = &self.core.memory;
-        let Some((page, geometry, _)) = memory.locate(at) else {
-            return;
-        };
-        let PageState::Serving(class) = memory.state_of(page) else {
-            return self.core.give_chunk(at);
-        };
-        let batch = batch_of(geometry.chunk);
-        let cache = &mut self.caches[usize::from(class.0)];
-        cache.push(at);
-        if cache.len() > 2 * batch {
-            let surplus: Vec<Offset> = cache.drain(..batch).collect();
-            for at in surplus {
-                self.core.give_chunk(at);
-            }
-        }
+        free_chunk(core, caches, at);
     }
 
     /// Gives chunks of draining pages back. Called at the end of each batch; does something only after a drain began.
@@ -413,7 +393,7 @@ impl SlabSession {
         let core = self.core.clone();
         let mut backoff = Backoff::default();
         while core.is_crowded() && backoff.wait() < GROWTH_PATIENCE {
-            if core.grow() || core.index.is_growing() {
+            if core.grow_crowded() || core.index.is_growing() {
                 return true;
             }
             if core.index.can_grow() {
@@ -447,6 +427,28 @@ impl SlabSession {
         drop(held);
         self.account_unlinked(at, Unlinked::Crowded, now);
         self.free_item(at, now);
+    }
+}
+
+/// Puts a free chunk into a session's caches, or back if there are enough or its page is draining.
+fn free_chunk(core: &Core, caches: &mut [Vec<Offset>], at: Offset) {
+    let Some((page, geometry, _)) = core.memory.locate(at) else {
+        return;
+    };
+    let PageState::Serving(class) = core.memory.state_of(page) else {
+        return core.give_chunk(at);
+    };
+    let cache = &mut caches[usize::from(class.0)];
+    cache.push(at);
+    if cache.len() > 2 * BATCH_CHUNKS {
+        let batch = batch_of(geometry.chunk);
+        let surplus = cache.len().saturating_sub(batch);
+        for at in cache.drain(..surplus) {
+            core.give_chunk(at);
+        }
+    } else if cache.len() > 2 && cache.len() * geometry.chunk as usize > 2 * BATCH_BYTES {
+        let oldest = cache.remove(0);
+        core.give_chunk(oldest);
     }
 }
 

@@ -128,6 +128,7 @@ struct Writer<'s> {
 }
 
 impl<'s> Writer<'s> {
+    #[inline]
     fn attempt<'d, F>(
         &mut self,
         key: Key<'_>,
@@ -318,6 +319,7 @@ impl<'s> Writer<'s> {
 }
 
 /// The item under the key, dead or alive.
+#[inline]
 fn present<'a>(core: &'a Core, held: &Held<'_>, key: Key<'_>, now: Seconds) -> Option<Present<'a>> {
     let slot = held.find(|at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes)))?;
     let item = core.item(held.item(slot), now)?;
