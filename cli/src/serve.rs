@@ -16,7 +16,7 @@ use crate::failure::Failure;
 ///   guira serve --listen 0.0.0.0:11211 --listen unix:/run/guira.sock --memory 8GiB --workers 4
 ///   guira serve --config /etc/guira.toml --print-config
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, args_override_self = true)]
 pub(crate) struct Args {
     /// Where to listen: IP:PORT, [v6]:PORT (port 0 takes a free one) or unix:PATH; may be repeated [default: 127.0.0.1:11211]
     #[arg(long, value_name = "ADDR")]

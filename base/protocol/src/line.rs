@@ -5,7 +5,7 @@ use memchr::memchr;
 /// A line longer than this that has not ended is not waited for …
 const UNFINISHED_MAX: usize = 2048;
 /// … unless it asks for many keys; and that one only up to here. memcached has no limit, and buffers what comes.
-const UNFINISHED_GET_MAX: usize = 4 << 20;
+const UNFINISHED_GET_MAX: usize = 1 << 20;
 /// Blanks that may come before such a get.
 const BLANKS_MAX: usize = 100;
 

@@ -189,6 +189,9 @@ pub trait Session {
     /// The thread is going to wait for input.
     fn offline(&mut self);
 
+    /// The thread has had nothing to do for a while and may sleep for long: it keeps no memory to itself.
+    fn rest(&mut self);
+
     /// The thread goes back to work.
     fn online(&mut self);
 

@@ -7,7 +7,7 @@ use crate::maintain::Upkeep;
 use crate::pins::Pins;
 use crate::policy::clock::Hand;
 use crate::session::SlabSession;
-use crate::stats::Registry;
+use crate::stats::{Registry, SessionCounters};
 use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind};
 use guira_memory::slab::{ClassTable, PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region};
@@ -65,7 +65,7 @@ pub enum OpenError {
     #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
     TooSmall(usize),
     /// The largest item does not leave room for others.
-    #[error("items of {item} bytes do not fit into half of {memory} bytes of memory")]
+    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
     ItemTooLarge {
         /// The largest item.
         item: usize,
@@ -111,6 +111,8 @@ pub(crate) struct Core {
     pub(crate) hands: Vec<Mutex<ClassHand>>,
     /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
     pub(crate) flush: AtomicU64,
+    /// Counts what a flush removes without a session, under the flush lock.
+    pub(crate) flush_counters: Arc<SessionCounters>,
     cas: AtomicU64,
     secrets: RapidSecrets,
 }
@@ -165,6 +167,8 @@ impl Core {
             Offset::from_bytes(pages_at as u64),
             pages as u32,
         );
+        let registry = Registry::default();
+        let flush_counters = registry.register();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         Ok(Core {
             region,
@@ -176,7 +180,8 @@ impl Core {
             options,
             balance: Balance::new(class_count),
             upkeep: Upkeep::default(),
-            registry: Registry::default(),
+            registry,
+            flush_counters,
             hands: (0..class_count).map(|_| Mutex::default()).collect(),
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
             cas: AtomicU64::new(CAS_START),
@@ -202,7 +207,7 @@ impl Core {
     /// Whether `item` is no longer there, and why.
     #[inline(always)]
     pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        if item.header.generation() != self.generation(now) {
+        if item.header.generation() != self.generation() {
             return Some(MissKind::Flushed);
         }
         item.expiry().passed(now).then_some(MissKind::Expired)

@@ -203,6 +203,8 @@ pub(crate) struct Item<'a> {
     pub(crate) header: Header,
     pub(crate) shape: Shape,
     words: &'a [AtomicU64],
+    /// Length of the whole value: loaded once, so that all who look at a torn item see the same nonsense.
+    total: usize,
     now: Seconds,
     class: u8,
 }
@@ -218,7 +220,12 @@ impl<'a> Item<'a> {
             return None;
         }
         let words = region.words(at, shape.size().div_ceil(WORD))?;
-        Some(Item { at, header, shape, words, now, class: 0 })
+        let total = if shape.fields.has(Fields::CHAIN) {
+            words::load(&words[shape.chain_at() / WORD]) as usize
+        } else {
+            shape.value_len as usize
+        };
+        Some(Item { at, header, shape, words, total, now, class: 0 })
     }
 
     /// The same, told its class.
@@ -259,8 +266,7 @@ impl<'a> Item<'a> {
             return None;
         }
         let at = self.shape.chain_at() / WORD;
-        let total = words::load(&self.words[at]) as usize;
-        Some(Chain { total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
+        Some(Chain { total: self.total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
     }
 
     /// Notes a read at `now`, unless it is the first and the header says that one was noted a moment ago.
@@ -309,10 +315,7 @@ fn expiry_field(expiry: Expiry) -> u32 {
 impl ItemView for Item<'_> {
     #[inline(always)]
     fn value_len(&self) -> usize {
-        match self.chain() {
-            None => self.shape.value_len as usize,
-            Some(chain) => chain.total,
-        }
+        self.total
     }
 
     #[inline(always)]
@@ -405,7 +408,8 @@ impl Blueprint<'_> {
             words::copy_in(words, shape.flags_at(), &self.flags.to_le_bytes());
         }
         words::copy_in(words, shape.key_at(), self.key);
-        Item { at, header, shape, words, now, class: 0 }
+        let total = chain.map_or(shape.value_len as usize, |chain| chain.total);
+        Item { at, header, shape, words, total, now, class: 0 }
     }
 }
 

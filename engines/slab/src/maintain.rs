@@ -119,6 +119,16 @@ impl Upkeep {
         self.drains.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The pages that are draining.
+    pub(crate) fn draining(&self) -> Vec<PageId> {
+        self.pages().draining.clone()
+    }
+
+    /// Whether an empty page is waiting for quiescent points, and for nothing else.
+    pub(crate) fn is_retiring(&self) -> bool {
+        !self.pages().retired.is_empty()
+    }
+
     /// Whether a page is on its way from one class to another.
     pub(crate) fn is_draining(&self) -> bool {
         let pages = self.pages();
@@ -129,20 +139,26 @@ impl Upkeep {
 impl Core {
     /// The flush generation of items stored now, and of items that are alive.
     #[inline(always)]
-    pub(crate) fn generation(&self, now: Seconds) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
-        let flush = Flush(self.flush.load(Ordering::Relaxed));
-        if now >= flush.due() { self.fall_due(now) } else { flush.generation() }
+        Flush(self.flush.load(Ordering::Relaxed)).generation()
+    }
+
+    /// Lets a flush take effect that has fallen due. Every operation begins with this; no lock may be held.
+    #[inline(always)]
+    pub(crate) fn settle_flush(&self, now: Seconds) {
+        if now >= Flush(self.flush.load(Ordering::Relaxed)).due() {
+            self.fall_due(now);
+        }
     }
 
     #[cold]
-    fn fall_due(&self, now: Seconds) -> u32 {
+    fn fall_due(&self, now: Seconds) {
         let mut dirty = self.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
         let flush = Flush(self.flush.load(Ordering::Relaxed));
         if now >= flush.due() {
             self.begin_generation(&mut dirty);
         }
-        Flush(self.flush.load(Ordering::Relaxed)).generation()
     }
 
     /// Items that are stored now are dead from `at` on.
@@ -162,7 +178,9 @@ impl Core {
         let fresh = (1..GENERATIONS).map(|step| (old + step) % GENERATIONS);
         let next = fresh.clone().find(|generation| dirty.generations & (1 << generation) == 0);
         let next = next.unwrap_or_else(|| {
-            self.unlink_flushed(old);
+            if self.items_now() > 0 {
+                self.unlink_flushed(old);
+            }
             dirty.generations = 1 << old;
             dirty.sweep += 1;
             (old + 1) % GENERATIONS
@@ -173,9 +191,13 @@ impl Core {
 
     /// Removes every item that is not of generation `kept`: the crawler's work at one go.
     fn unlink_flushed(&self, kept: u32) {
-        let counters = self.registry.register();
+        // Whoever asked for the flush may have no session: no page changes its class under this sweep.
+        let _participant = self.quiescence.register();
+        let counters = &self.flush_counters;
         for page in 0..self.memory.pages_touched() {
-            let PageState::Serving(class) = self.memory.state_of(PageId(page)) else {
+            // A page that is draining may still hold an item that could not be evicted because it is pinned.
+            let (PageState::Serving(class) | PageState::Draining(class)) = self.memory.state_of(PageId(page))
+            else {
                 continue;
             };
             let chunks = self.memory.lock(class).occupied_chunks(PageId(page));
@@ -197,7 +219,7 @@ impl Core {
                     }
                 }
                 drop(held);
-                self.forget(at, &counters);
+                self.forget(at, counters);
             }
         }
     }
@@ -347,11 +369,8 @@ impl SlabSession {
         }
         if core.upkeep.is_draining() {
             core.release_drained();
-            let draining = core.upkeep.pages().draining.first().copied();
-            if let Some(page) = draining.filter(|_| done < budget) {
-                self.evict_page(page);
-                done += 1;
-            }
+            // What cannot be evicted now is waited for: it is no work that would be worth staying awake for.
+            done += usize::from(self.evict_draining() > 0);
         }
         self.busy_rounds = self.busy_rounds.wrapping_add(1);
         let pages = match pace {
@@ -384,7 +403,7 @@ impl SlabSession {
     /// Looks at one page. False if there is nothing to do for now.
     fn crawl(&mut self, now: Seconds) -> bool {
         let core = self.core.clone();
-        core.generation(now);
+        core.settle_flush(now);
         let Ok(mut crawl) = core.upkeep.crawl.try_lock() else {
             return false;
         };
@@ -406,7 +425,7 @@ impl SlabSession {
 
     fn crawl_page(&mut self, page: PageId, now: Seconds) {
         let core = self.core.clone();
-        let PageState::Serving(class) = core.memory.state_of(page) else {
+        let (PageState::Serving(class) | PageState::Draining(class)) = core.memory.state_of(page) else {
             return;
         };
         let chunks = core.memory.lock(class).occupied_chunks(page);

@@ -11,19 +11,22 @@ use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassGuard, ClassId, Given, PageId, PageState};
 use guira_sync::atomic::{Backoff, Ordering};
-use guira_sync::clock::Seconds;
+use guira_sync::clock::{Seconds, Stopwatch};
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A session takes chunks by the batch, of up to this many …
 const BATCH_CHUNKS: usize = 32;
 /// … and up to this many bytes.
 const BATCH_BYTES: usize = 16 << 10;
 
-/// How long a session waits for a page of another class, in rounds of yielding: other sessions have to end their
-/// batches, which takes microseconds unless they were descheduled.
-const PATIENCE: u32 = 100_000;
+/// How long a session waits for a page of another class at the most: other sessions have to end their batches, which takes
+/// microseconds unless they were descheduled …
+const PATIENCE: Duration = Duration::from_millis(100);
+/// … and how many pages it tries: those of a class may all hold long values that are being sent.
+const DRAINS_MAX: u32 = 32;
 
-/// How long a session waits for an earlier growth of the table to end, in the same rounds, before it evicts instead.
+/// How long a session waits for an earlier growth of the table to end, in rounds of yielding, before it evicts instead.
 const GROWTH_PATIENCE: u32 = 5_000;
 
 fn batch_of(chunk: u32) -> usize {
@@ -143,7 +146,7 @@ impl SlabSession {
                 return Ok(());
             }
         }
-        if self.evict(class, batch, now) > 0 || self.refill_free(class, batch) {
+        if self.evict(class, batch, now) || self.refill_free(class, batch) {
             return Ok(());
         }
         self.steal(class, batch)
@@ -173,21 +176,22 @@ impl SlabSession {
         taken
     }
 
-    /// Evicts up to `batch` items of `class` into the session's cache. Returns how many chunks that gave.
-    fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> usize {
-        let mut gained = 0;
-        // A victim may turn out to be no item: a chunk in some session's cache, or one that is being filled. Then
-        // the hand goes on, around the class and a little further at most.
-        let mut tries = 0;
-        while gained == 0 {
+    /// Evicts up to `batch` items of `class` into the session's cache. False if it is as empty as before.
+    fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+        // A victim may turn out to be no item: a chunk in some session's cache, one that is being filled, or one whose
+        // item is pinned. Then the hand goes on, once around the class.
+        let chunks = self.core.memory.lock(class).usage().chunks as usize;
+        for _ in 0..=chunks / batch {
             let victims = self.sweep(class, batch);
-            if victims.is_empty() || tries > 64 {
+            if victims.is_empty() {
                 break;
             }
-            gained = self.unlink_all(&victims, now);
-            tries += 1;
+            self.unlink_all(&victims, now);
+            if !self.caches[usize::from(class.0)].is_empty() {
+                return true;
+            }
         }
-        gained
+        false
     }
 
     fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
@@ -339,48 +343,76 @@ impl SlabSession {
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
             core.note_age(donor, &hand, &guard);
+            // Under the lock of the class: whoever gives the page's last chunk back finds it in the list.
+            core.upkeep.drain_began(drained.0);
             drained
         };
         self.counters.add(Count::PagesMoved, 1);
-        core.upkeep.drain_began(page);
         match given {
             Given::LastOf(page) => core.retire(page),
-            _ => self.evict_page(page),
+            _ => {
+                self.evict_page(page);
+            }
         }
         self.return_draining_chunks();
     }
 
     /// Evicts everything in a draining page. What cannot be evicted now, because it is not an item yet, comes back
     /// later.
-    pub(crate) fn evict_page(&mut self, page: PageId) {
+    /// Returns how many items were evicted.
+    pub(crate) fn evict_page(&mut self, page: PageId) -> usize {
         let core = self.core.clone();
         let PageState::Draining(class) = core.memory.state_of(page) else {
-            return;
+            return 0;
         };
+        let mut evicted = 0;
         let chunks = core.memory.lock(class).occupied_chunks(page);
         for victims in chunks.chunks(BATCH_CHUNKS) {
             for at in victims {
                 core.region.prefetch(at.bytes());
             }
-            self.unlink_all(victims, Seconds(0));
+            evicted += self.unlink_all(victims, Seconds(0));
         }
+        evicted
+    }
+
+    /// Evicts what has come into draining pages since they began to drain. Returns how many items.
+    pub(crate) fn evict_draining(&mut self) -> usize {
+        let draining = self.core.upkeep.draining();
+        draining.into_iter().map(|page| self.evict_page(page)).sum()
     }
 
     /// Waits for a page of another class: the last resort of a class that has no item to evict. This session holds
     /// nothing that it found without a lock, since memory is found before anything else, and so it may pass
-    /// quiescent points of its own while it waits for those of others.
+    /// quiescent points of its own while it waits for those of others. It does not wait long: others wait for it.
     fn steal(&mut self, class: ClassId, batch: usize) -> Result<(), Refusal> {
+        let watch = Stopwatch::start();
         let mut backoff = Backoff::default();
-        while backoff.wait() < PATIENCE {
+        let mut drains = 0;
+        let mut ticket = self.core.quiescence.ticket();
+        while watch.elapsed() < PATIENCE {
             guira_contract::Session::quiesce(self);
             self.core.release_drained();
             if self.refill_free(class, batch) {
                 return Ok(());
             }
-            if !self.core.upkeep.is_draining() {
-                match self.core.balance.donor(class) {
-                    Some(donor) => self.begin_drain(donor),
-                    None => break,
+            // A page that drains may hold something that cannot be evicted: then another is tried. When all have
+            // given back what they kept, and none has become empty, there is nothing to wait for.
+            let waits = self.core.upkeep.is_retiring() || !self.core.quiescence.passed(ticket);
+            if !waits && self.evict_draining() > 0 {
+                // Chunks that others had kept have become items meanwhile.
+                ticket = self.core.quiescence.ticket();
+                continue;
+            }
+            match self.core.balance.donor(class) {
+                Some(donor) if !waits && drains < DRAINS_MAX => {
+                    self.begin_drain(donor);
+                    drains += 1;
+                    ticket = self.core.quiescence.ticket();
+                }
+                _ if !waits => break,
+                _ => {
+                    backoff.wait();
                 }
             }
         }

@@ -132,6 +132,7 @@ impl Session for SlabSession {
     #[inline(always)]
     fn read<S: Sink<Pin = SlabPin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {
         let core = &self.core;
+        core.settle_flush(now);
         let mut reader = Reader { core, key, now, sink, left: Left::Nothing };
         let found = core.index.search(key.hash, &mut reader);
         if found.retries > 0 {
@@ -207,6 +208,14 @@ impl Session for SlabSession {
         self.participant.offline();
     }
 
+    fn rest(&mut self) {
+        for class in 0..self.caches.len() {
+            for at in std::mem::take(&mut self.caches[class]) {
+                self.core.give_chunk(at);
+            }
+        }
+    }
+
     fn online(&mut self) {
         self.participant.online();
     }
@@ -218,10 +227,6 @@ impl Session for SlabSession {
 
 impl Drop for SlabSession {
     fn drop(&mut self) {
-        for class in 0..self.caches.len() {
-            for at in std::mem::take(&mut self.caches[class]) {
-                self.core.give_chunk(at);
-            }
-        }
+        self.rest();
     }
 }

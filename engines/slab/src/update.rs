@@ -75,6 +75,7 @@ impl SlabSession {
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
+        self.core.settle_flush(now);
         if let Some(room) = room.filter(|_| draft.is_none()) {
             self.prepare(key.bytes.len(), &room)?;
         }
@@ -181,7 +182,7 @@ impl<'s> Writer<'s> {
             expiry: new.expiry,
             cas: new.cas,
             state: new.state,
-            generation: self.core.generation(now),
+            generation: self.core.generation(),
             accessed: now,
         };
         let at = match new.value {

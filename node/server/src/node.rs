@@ -26,7 +26,7 @@ pub enum StartError {
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
     /// There is too little memory.
-    #[error("--memory {memory} is too little: at least {least} bytes are needed with {workers} workers")]
+    #[error("--memory {memory} is too little: at least {least} are needed with {workers} workers")]
     Memory {
         /// What was given.
         memory: crate::Size,

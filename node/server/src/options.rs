@@ -83,7 +83,7 @@ pub enum ConfigError {
         message: String,
     },
     /// An address is none.
-    #[error("listen: {0}")]
+    #[error(transparent)]
     Address(#[from] guira_transport::AddressError),
     /// The engine is not to be had.
     #[error(transparent)]

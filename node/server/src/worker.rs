@@ -41,6 +41,8 @@ pub(crate) struct Worker<S: Session> {
     vacant: Vec<usize>,
     /// Connections that have more to do.
     again: VecDeque<usize>,
+    /// Nothing has happened since the session was told to rest.
+    rested: bool,
     acceptor: Option<Acceptor>,
 }
 
@@ -106,6 +108,7 @@ impl<S: Session> Worker<S> {
             connections: Vec::new(),
             vacant: Vec::new(),
             again: VecDeque::new(),
+            rested: true,
             acceptor,
         })
     }
@@ -143,11 +146,17 @@ impl<S: Session> Worker<S> {
             return self.poll.wait(Some(Duration::ZERO), events);
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
-        let keeps_time = self.acceptor.is_some() || self.shared.is_stopping();
+        // Each of them wakes up once more to give back what its session keeps.
+        let wakes = self.acceptor.is_some() || self.shared.is_stopping() || !self.rested;
         let session = self.bench.interpreter.executor.session();
         session.offline();
-        let result = self.poll.wait(keeps_time.then_some(HEARTBEAT), events);
-        self.bench.interpreter.executor.session().online();
+        let result = self.poll.wait(wakes.then_some(HEARTBEAT), events);
+        let session = self.bench.interpreter.executor.session();
+        session.online();
+        if events.is_empty() && !self.rested {
+            session.rest();
+        }
+        self.rested = events.is_empty();
         result
     }
 

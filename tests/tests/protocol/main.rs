@@ -12,6 +12,7 @@ mod differential;
 mod expiry;
 mod flush_all;
 mod get_and_set;
+mod huge_values;
 mod incr_decr;
 mod key_limits;
 mod large_values;

@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole.
 
 mod crowds;
+mod flushes;
 mod growth;
 mod hazards;
 mod mixture;
