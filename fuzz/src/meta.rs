@@ -124,7 +124,7 @@ impl Request {
 /// A flag with its token.
 fn token(word: &str, letter: u8, number: i64) -> Vec<u8> {
     let rest = match letter {
-        b'T' | b'N' | b'R' => number.to_string().into_bytes(),
+        b'T' | b'N' | b'R' => (number as i32).to_string().into_bytes(),
         b'F' => (number as u32).to_string().into_bytes(),
         b'C' | b'E' | b'J' | b'D' => (number as u64).to_string().into_bytes(),
         b'M' if word == "ma" => vec![pick(&DIRECTIONS, number).0],

@@ -350,3 +350,6 @@ fn verbosity(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let level = number::wrapping_u32(level).ok_or(answer(BAD_FORMAT, noreply))?;
     Ok(Command::Verbosity { level, noreply })
 }
+
+#[cfg(test)]
+mod tests;

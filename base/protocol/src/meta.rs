@@ -173,10 +173,24 @@ pub(crate) fn parse(verb: MetaVerb, rest: &[u8]) -> Result<Command<'_>, Fault> {
         let number = number::digits(token).filter(|length| *length <= u64::from(VALUE_MAX));
         length = number.ok_or(Fault::Answer(BAD_FORMAT))? as u32;
     }
-    understand(verb, key, length, tokens).map_err(|text| match verb {
+    understand(verb, key, length, tokens).map_err(|text| fault(verb, length, tokens, text))
+}
+
+/// What is not even a letter where a flag should be is told before anything else, and then no data follows.
+#[cold]
+fn fault(verb: MetaVerb, length: u32, mut tokens: Tokens<'_>, text: &'static str) -> Fault {
+    if tokens.any(|token| !is_letter(token[0])) {
+        return Fault::Answer(BAD_FORMAT);
+    }
+    match verb {
         MetaVerb::Set => Fault::Swallow { answer: text, noreply: Noreply::No, bytes: u64::from(length) + 2 },
         _ => Fault::Answer(text),
-    })
+    }
+}
+
+/// Whether a flag may begin with it: letters, and what lies between the two alphabets.
+fn is_letter(byte: u8) -> bool {
+    (b'A'..=b'z').contains(&byte)
 }
 
 /// What ma says of any fault in its flags.
@@ -194,20 +208,21 @@ fn understand<'a>(
     }
     let before_flags = if verb == MetaVerb::Set { 3 } else { 2 };
     if before_flags + tokens.count() > TOKENS_MAX {
-        return Err("CLIENT_ERROR options flags are too long");
+        return Err(if is_arithmetic { BAD_FLAG } else { "CLIENT_ERROR options flags are too long" });
     }
     let flags = flags(tokens).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
     let key = meta_key(key, &flags).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
-    if flags.in_order().any(|(letter, token)| letter == b'O' && token.len() > OPAQUE_MAX) {
-        return Err("CLIENT_ERROR opaque token too long");
-    }
     let both = MetaGet { key, flags };
-    Ok(Command::Meta(match verb {
+    let meta = match verb {
         MetaVerb::Get => Meta::Get(both),
         MetaVerb::Delete => Meta::Delete(both),
         MetaVerb::Arithmetic => Meta::Arithmetic(both, direction(&flags)?),
         MetaVerb::Set => Meta::Set(MetaSet { key, flags, mode: mode(&flags)?, length }),
-    }))
+    };
+    if flags.in_order().any(|(letter, token)| letter == b'O' && token.len() > OPAQUE_MAX) {
+        return Err("CLIENT_ERROR opaque token too long");
+    }
+    Ok(Command::Meta(meta))
 }
 
 fn meta_key<'a>(text: &'a [u8], flags: &MetaFlags<'_>) -> Result<MetaKey<'a>, &'static str> {
@@ -258,7 +273,7 @@ fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
     let mut fault = None;
     for token in tokens {
         let letter = token[0];
-        if !(b'A'..=b'z').contains(&letter) {
+        if !is_letter(letter) {
             return Err(BAD_FORMAT);
         }
         if flags.has(letter) {
@@ -280,9 +295,9 @@ const INVALID: &str = "CLIENT_ERROR invalid flag";
 impl MetaFlags<'_> {
     fn take(&mut self, letter: u8, token: &[u8]) -> Result<(), &'static str> {
         match letter {
-            b'T' => self.exptime = Some(number::exptime(token).ok_or(BAD_TOKEN)?),
-            b'N' => self.vivify = Some(number::exptime(token).ok_or(BAD_TOKEN)?),
-            b'R' => self.recache = Some(number::exptime(token).ok_or(BAD_TOKEN)?),
+            b'T' => self.exptime = Some(number::exact_exptime(token).ok_or(BAD_TOKEN)?),
+            b'N' => self.vivify = Some(number::exact_exptime(token).ok_or(BAD_TOKEN)?),
+            b'R' => self.recache = Some(number::exact_exptime(token).ok_or(BAD_TOKEN)?),
             b'F' => self.client_flags = number::exact_u32(token).ok_or(BAD_FORMAT)?,
             b'C' => self.cas = Some(number::digits(token).ok_or(BAD_TOKEN)?),
             b'E' => self.cas_new = Some(number::digits(token).ok_or(BAD_TOKEN)?),
@@ -306,3 +321,6 @@ pub(crate) fn debug(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let form = if tokens.next() == Some(b"b") { KeyForm::Base64 } else { KeyForm::Plain };
     MetaKey::new(text, form).map(Command::MetaDebug).ok_or(Fault::Answer(BAD_FORMAT))
 }
+
+#[cfg(test)]
+mod tests;

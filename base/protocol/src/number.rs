@@ -36,6 +36,14 @@ pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
     signed(token).map(|number| Exptime(number as i32))
 }
 
+/// An expiration time of a meta command, which must fit and has no plus sign.
+pub(crate) fn exact_exptime(token: &[u8]) -> Option<Exptime> {
+    if token.first() == Some(&b'+') {
+        return None;
+    }
+    i32::try_from(signed(token)?).ok().map(Exptime)
+}
+
 /// Client flags of a classic command: what does not fit into 32 bits is cut off.
 pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
     let token = token.strip_prefix(b"+").unwrap_or(token);

@@ -163,6 +163,8 @@ impl Core {
 
     /// Items that are stored now are dead from `at` on.
     pub(crate) fn schedule_flush(&self, now: Seconds, at: Seconds) {
+        // One that has fallen due and that nobody has met yet goes first: it would be forgotten.
+        self.settle_flush(now);
         let mut dirty = self.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
         if at <= now {
             self.begin_generation(&mut dirty);

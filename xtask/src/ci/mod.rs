@@ -1,5 +1,6 @@
 //! Steps of continuous integration: each runs one command, or says in one line why it cannot.
 
+mod fuzz;
 pub(crate) mod sanitize;
 pub(crate) mod steps;
 mod tools;

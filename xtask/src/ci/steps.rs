@@ -2,11 +2,8 @@
 
 use std::path::Path;
 
-use super::tools::{cargo, command, has_nightly, nightly_cargo, packages_with, prints, target_folder, works};
-use super::{Step, Work};
-
-/// Seconds for which each fuzz target runs.
-const FUZZ_SECONDS: u32 = 20;
+use super::tools::{cargo, command, packages_with, target_folder, works};
+use super::{Step, Work, fuzz};
 
 /// Crates that may have loom tests, with their folders.
 const LOOM: &[(&str, &str)] = &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/")];
@@ -29,7 +26,7 @@ pub(crate) fn ci() -> Vec<Step> {
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: pymemcache },
         Step { name: "loom", work: loom },
-        Step { name: "fuzz", work: fuzz },
+        Step { name: "fuzz", work: fuzz::step },
     ]
 }
 
@@ -83,24 +80,4 @@ fn loom(root: &Path) -> Work {
     tests.env("LOOM_MAX_PREEMPTIONS", "2");
     tests.env("CARGO_TARGET_DIR", target_folder(root).join("loom"));
     Work::Commands(vec![tests])
-}
-
-fn fuzz(root: &Path) -> Work {
-    let folder = root.join("fuzz");
-    if !folder.join("Cargo.toml").is_file() {
-        return Work::Skip("there are no fuzz targets yet".into());
-    }
-    if !has_nightly() {
-        return Work::Skip("there is no nightly toolchain: rustup toolchain install nightly".into());
-    }
-    if !works(nightly_cargo(&["fuzz", "--version"])) {
-        return Work::Skip("cargo-fuzz is not installed: cargo install cargo-fuzz".into());
-    }
-    let Some(targets) = prints(nightly_cargo(&["fuzz", "list"]), root) else {
-        return Work::Skip("cargo fuzz cannot list its targets".into());
-    };
-    let seconds = format!("-max_total_time={FUZZ_SECONDS}");
-    let runs =
-        targets.split_whitespace().map(|target| nightly_cargo(&["fuzz", "run", target, "--", &seconds]));
-    Work::Commands(runs.collect())
 }

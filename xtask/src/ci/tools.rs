@@ -15,12 +15,17 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(&[&["cargo"], arguments].concat())
 }
 
-/// A cargo of the nightly toolchain. The variables that rustup sets for the toolchain of this process would
+/// A program with the nightly toolchain. The variables that rustup sets for the toolchain of this process would
 /// win over the name, so they are taken away.
-pub(crate) fn nightly_cargo(arguments: &[&str]) -> Command {
-    let mut command = command(&[&["rustup", "run", "nightly", "cargo"], arguments].concat());
+pub(crate) fn nightly(words: &[&str]) -> Command {
+    let mut command = command(&[&["rustup", "run", "nightly"], words].concat());
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
     command
+}
+
+/// A cargo of the nightly toolchain.
+pub(crate) fn nightly_cargo(arguments: &[&str]) -> Command {
+    nightly(&[&["cargo"], arguments].concat())
 }
 
 /// Whether a program runs and succeeds.

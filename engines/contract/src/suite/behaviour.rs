@@ -103,6 +103,12 @@ fn a_delayed_flush_takes_effect_on_the_second<E: Engine>(engine: E) {
     assert!(value_of(&mut session, b"k", Seconds(1010)).is_none());
     store(&mut session, b"k", b"v", 0, Expiry::Never, Seconds(1010)).unwrap();
     assert!(value_of(&mut session, b"k", Seconds(2000)).is_some());
+    engine.flush(Seconds(2000), Seconds(2010));
+    engine.flush(Seconds(2020), Seconds(2030));
+    assert!(
+        value_of(&mut session, b"k", Seconds(2020)).is_none(),
+        "the first has taken effect before the second"
+    );
 }
 
 fn many_flushes_never_bring_anything_back<E: Engine>(engine: E) {
