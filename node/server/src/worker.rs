@@ -18,8 +18,9 @@ use std::time::Duration;
 const INPUT_BYTES: usize = 128 << 10;
 /// Small pieces of upkeep done after each round of connections, under load …
 const BUSY_UPKEEP: usize = 32;
-/// … and at a time when nothing else is to be done.
-const IDLE_UPKEEP: usize = 256;
+/// … and at a time when nothing else is to be done: few, since the crawler takes tens of microseconds for a page, and a
+/// request may come at any moment.
+const IDLE_UPKEEP: usize = 4;
 /// The longest wait of the worker that keeps the time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
