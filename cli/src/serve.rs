@@ -102,8 +102,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for address in running.addresses() {
         println!("listening on {address}");
     }
+    let mebibytes = |bytes: usize| format!("{:.1}MiB", bytes as f64 / (1u64 << 20) as f64);
     let parts: Vec<String> =
-        running.memory().iter().map(|(what, bytes)| format!("{what} {}", Size(*bytes))).collect();
+        running.memory().iter().map(|(what, bytes)| format!("{what} {}", mebibytes(*bytes))).collect();
     println!("memory {}: {}; {} workers", options.memory, parts.join(", "), options.workers);
     // Whoever started us may be waiting for these lines, or may have closed the pipe.
     let _ = std::io::stdout().flush();

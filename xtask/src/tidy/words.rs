@@ -91,7 +91,7 @@ fn test_modules(source: &Source) -> Vec<(usize, usize)> {
     modules.collect()
 }
 
-/// A path of a machine begins where it stands: `x/work/` is something else.
+/// A path of a machine begins where it stands: the same letters after another folder are something else.
 fn names_machine(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
