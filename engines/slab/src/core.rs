@@ -243,7 +243,7 @@ impl Core {
         (item.shape.size() - item.shape.value_len as usize + item.value_len()) as u64
     }
 
-    /// A header for tests and for chunks that continue a chain.
+    /// What the first word of a chunk holds that was never used.
     pub(crate) const NO_ITEM: Header = Header(0);
 }
 

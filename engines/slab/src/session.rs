@@ -15,8 +15,8 @@ use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;
 use std::sync::Arc;
 
-/// The longest value that is copied under the version counters; longer ones are pinned. Measured: up to here
-/// copying costs less than the bookkeeping of a pin and of a second buffer in the send.
+/// The longest value that is copied under the version counters; longer ones are pinned. The plan's figure; the point
+/// where copying begins to cost more than a pin and a second part in the send has not been measured yet.
 pub(crate) const INLINE_MAX: usize = 16 << 10;
 
 /// A session of a slab engine.

@@ -228,15 +228,9 @@ impl SlabMemory {
         self.lock_pool().surrendered.push(page);
     }
 
-    /// Pages in the pool that were in use before, and whether the budget has room for more.
+    /// Pages in the pool: they were in use before, and are still committed.
     pub fn pool_size(&self) -> usize {
         self.lock_pool().free.len()
-    }
-
-    /// Pages that could still be put to use: those in the pool, and those the budget has room for.
-    pub fn pages_left(&self) -> usize {
-        let pool = self.lock_pool();
-        pool.free.len() + pool.fresh.len().min(self.budget.left() / PAGE_BYTES)
     }
 
     /// Pages that were ever put to use; those from 0 up to here may hold items.
