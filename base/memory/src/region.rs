@@ -1,21 +1,24 @@
 //! One range of address space in which an engine keeps everything that lasts.
 
 use guira_sync::atomic::AtomicU64;
-use guira_sync::words::WORD;
+use guira_sync::words::{Line, WORD};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 
-/// A place in a [`Region`], in bytes from its start; always a multiple of 8. Place 0 belongs to nobody.
+/// A place in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Place 0 belongs to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offset(u64);
 
+/// The bits that an offset has: whatever number one is made from, a length can be added to it without overflow.
+const OFFSET_BITS: u64 = (1 << 43) - WORD as u64;
+
 impl Offset {
-    /// The offset of the byte `bytes` from the start; rounded down to a multiple of 8.
+    /// The offset of the byte `bytes` from the start; rounded down to a multiple of 8, and modulo 2^43.
     #[inline(always)]
     pub const fn from_bytes(bytes: u64) -> Self {
-        Offset(bytes & !7)
+        Offset(bytes & OFFSET_BITS)
     }
 
     /// Distance from the start, in bytes.
@@ -33,14 +36,14 @@ impl Offset {
     /// The offset of unit `units`.
     #[inline(always)]
     pub const fn from_units(units: u64) -> Self {
-        Offset(units << 3)
+        Self::from_bytes(units << 3)
     }
 
     /// The place `bytes` further on.
     #[inline(always)]
     #[must_use]
     pub const fn plus(self, bytes: usize) -> Self {
-        Offset((self.0 + bytes as u64) & !7)
+        Self::from_bytes(self.0.wrapping_add(bytes as u64))
     }
 }
 
@@ -137,17 +140,29 @@ impl Region {
         Some(unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), count) })
     }
 
-    /// The eight words of the cache line at `at`, which must be a multiple of 64.
+    /// The cache line with the number `line`, counted from the start.
     ///
     /// # Panics
-    /// If the line does not lie in the Region.
+    /// If it does not lie in the Region.
     #[inline(always)]
-    pub fn line(&self, at: usize) -> &[AtomicU64; 8] {
-        assert!(at + 64 <= self.reserved && at.is_multiple_of(8));
-        // SAFETY: `at` lies in the mapping, as checked.
-        let first = unsafe { self.base.add(at) };
+    pub fn line(&self, line: usize) -> &Line {
+        assert!(line < self.reserved / size_of::<Line>());
+        // SAFETY: the line lies in the mapping, as checked.
+        let first = unsafe { self.base.add(line * size_of::<Line>()) };
         // SAFETY: as for `word`, for 8 words, all inside the mapping.
         unsafe { first.cast().as_ref() }
+    }
+
+    /// `N` words from `at` on, or `None` if they do not all lie in the Region: `at` may come from a racy read.
+    #[inline(always)]
+    pub fn window<const N: usize>(&self, at: Offset) -> Option<&[AtomicU64; N]> {
+        if at.bytes() + N * WORD > self.reserved {
+            return None;
+        }
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at.bytes()) };
+        // SAFETY: as for `word`, for `N` words, all inside the mapping.
+        Some(unsafe { first.cast().as_ref() })
     }
 
     /// Asks the processor to fetch the cache line that holds byte `at`. Any `at` is allowed.

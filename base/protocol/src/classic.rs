@@ -70,25 +70,31 @@ pub struct Get<'a> {
 
 /// Keys separated by blanks.
 #[derive(Clone, Copy, Debug)]
-pub struct Keys<'a>(Tokens<'a>);
+pub struct Keys<'a> {
+    /// The next key.
+    next: Option<&'a [u8]>,
+    /// Those after it.
+    others: Tokens<'a>,
+}
 
 impl<'a> Keys<'a> {
     /// The keys in `text`.
+    #[inline]
     pub fn of(text: &'a [u8]) -> Self {
-        Keys(Tokens::of(text))
+        let mut others = Tokens::of(text);
+        Keys { next: others.next(), others }
     }
 
-    /// The keys that were not taken yet, as text.
-    pub fn rest(&self) -> &'a [u8] {
-        self.0.rest()
+    /// Bytes of text from the next key on.
+    #[inline]
+    pub fn rest(&self) -> usize {
+        self.next.map_or(0, |key| self.others.bytes_from(key))
     }
 
     /// The key, if there is exactly one.
     #[inline]
     pub fn single(&self) -> Option<&'a [u8]> {
-        let mut tokens = self.0;
-        let key = tokens.next()?;
-        tokens.next().is_none().then_some(key)
+        self.next.filter(|_| self.others.rest().iter().all(|byte| *byte == b' '))
     }
 }
 
@@ -97,7 +103,7 @@ impl<'a> Iterator for Keys<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        self.0.next()
+        std::mem::replace(&mut self.next, self.others.next())
     }
 }
 
@@ -260,14 +266,22 @@ fn get_and_touch(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
 #[inline]
 fn keys(text: &[u8]) -> Result<Keys<'_>, Fault> {
     let keys = Keys::of(text);
-    let mut any = false;
-    for key in keys {
-        any = true;
-        if key.len() > KEY_MAX {
-            return Err(Fault::Answer(BAD_FORMAT));
+    if keys.next.is_none() || (text.len() > KEY_MAX && has_long_key(text)) {
+        return Err(Fault::Answer(BAD_FORMAT));
+    }
+    Ok(keys)
+}
+
+/// Whether more than [`KEY_MAX`] bytes of `text` follow each other without a blank. Looks for the last blank of as many
+/// bytes as a key and a blank may have, and goes on behind it: much shorter than looking at each key.
+fn has_long_key(mut text: &[u8]) -> bool {
+    while let Some(window) = text.get(..=KEY_MAX) {
+        match memchr::memrchr(b' ', window) {
+            Some(blank) => text = &text[blank + 1..],
+            None => return true,
         }
     }
-    if any { Ok(keys) } else { Err(Fault::Answer(BAD_FORMAT)) }
+    false
 }
 
 /// `<key> <flags> <exptime> <bytes> [<cas unique>] [noreply]`. Once the length is known, whatever else is wrong leaves a data

@@ -2,6 +2,31 @@
 
 use memchr::memchr;
 
+/// So many words of eight bytes are searched in place before `memchr` is called: most keys and most lines end there,
+/// and the call alone costs as much.
+const NEAR_WORDS: usize = 6;
+
+/// Where the first `byte` is: after all of `bytes` if there is none.
+#[inline(always)]
+fn find(byte: u8, bytes: &[u8]) -> usize {
+    let mut at = 0;
+    for word in bytes.as_chunks::<8>().0.iter().take(NEAR_WORDS) {
+        let difference = u64::from_le_bytes(*word) ^ (LOW * u64::from(byte));
+        // Bits above the first match may be wrong, the first one never is.
+        let matches = difference.wrapping_sub(LOW) & !difference & HIGH;
+        if matches != 0 {
+            return (at + matches.trailing_zeros() as usize / 8).min(bytes.len());
+        }
+        at += 8;
+    }
+    find_far(byte, bytes, at)
+}
+
+/// The same from byte `from` on.
+#[inline(never)]
+fn find_far(byte: u8, bytes: &[u8], from: usize) -> usize {
+    memchr(byte, &bytes[from..]).map_or(bytes.len(), |at| from + at)
+}
 /// A line longer than this that has not ended is not waited for …
 const UNFINISHED_MAX: usize = 2048;
 /// … unless it asks for many keys; and that one only up to here. memcached has no limit, and buffers what comes.
@@ -32,9 +57,10 @@ pub enum Cut<'a> {
 /// Cuts the first line off `input`.
 #[inline]
 pub fn cut(input: &[u8]) -> Cut<'_> {
-    let Some(end) = memchr(b'\n', input) else {
+    let end = find(b'\n', input);
+    if end == input.len() {
         return if input.len() > UNFINISHED_MAX { long(input) } else { Cut::Unfinished };
-    };
+    }
     let text = match input[..end] {
         [ref text @ .., b'\r'] => text,
         ref text => text,
@@ -90,35 +116,88 @@ pub(crate) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 /// The tokens of a line: runs of bytes other than blanks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tokens<'a> {
-    rest: &'a [u8],
+    text: &'a [u8],
+    /// Where the rest begins.
+    from: usize,
+    /// The blanks of the eight bytes at `at` that were not passed yet: the top bit of each byte.
+    blanks: u64,
+    at: usize,
 }
 
+/// The top bit of every byte of `word` that is `byte`.
+#[inline(always)]
+fn matches(word: [u8; 8], byte: u8) -> u64 {
+    let difference = u64::from_le_bytes(word) ^ (LOW * u64::from(byte));
+    // Exact, unlike the shorter trick: no byte is reported because of its neighbour.
+    !(((difference & !HIGH) + !HIGH) | difference) & HIGH
+}
+
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
 impl<'a> Tokens<'a> {
+    #[inline]
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        Tokens { rest: text }
+        Tokens { text, from: 0, blanks: Self::blanks_at(text, 0), at: 0 }
     }
 
     /// What has not been taken yet.
+    #[inline]
     pub(crate) fn rest(self) -> &'a [u8] {
-        self.rest
+        self.text.get(self.from..).unwrap_or_default()
+    }
+
+    /// Bytes from the start of `last`, which is the token taken last, to the end of the text.
+    #[inline]
+    pub(crate) fn bytes_from(&self, last: &[u8]) -> usize {
+        // A blank, or the end, was passed as well.
+        self.text.len() + 1 + last.len() - self.from
+    }
+
+    /// The blanks among the eight bytes at `at`. There is one after the end of the text.
+    #[inline(always)]
+    fn blanks_at(text: &[u8], at: usize) -> u64 {
+        match text.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => matches(*word, b' '),
+            None => Self::blanks_at_end(text, at),
+        }
+    }
+
+    #[inline(never)]
+    fn blanks_at_end(text: &[u8], at: usize) -> u64 {
+        let mut word = [b' '; 8];
+        for (padded, byte) in word.iter_mut().zip(text.get(at..).unwrap_or_default()) {
+            *padded = *byte;
+        }
+        matches(word, b' ')
+    }
+
+    /// Where the next blank is.
+    #[inline(always)]
+    fn next_blank(&mut self) -> usize {
+        while self.blanks == 0 {
+            self.at += 8;
+            self.blanks = Self::blanks_at(self.text, self.at);
+        }
+        let blank = self.at + self.blanks.trailing_zeros() as usize / 8;
+        self.blanks &= self.blanks - 1;
+        blank.min(self.text.len())
     }
 }
 
 impl<'a> Iterator for Tokens<'a> {
     type Item = &'a [u8];
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<&'a [u8]> {
-        while let [b' ', rest @ ..] = self.rest {
-            self.rest = rest;
+        while self.from < self.text.len() {
+            let (start, end) = (self.from, self.next_blank());
+            self.from = end + 1;
+            if end > start {
+                return self.text.get(start..end);
+            }
         }
-        if self.rest.is_empty() {
-            return None;
-        }
-        let end = memchr(b' ', self.rest).unwrap_or(self.rest.len());
-        let (token, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        Some(token)
+        None
     }
 }
 
@@ -148,6 +227,18 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_several_is_found_wherever_it_is() {
+        for length in 0..80 {
+            for at in 0..length {
+                let mut bytes = vec![b'!'; length];
+                bytes[at..].fill(b' ');
+                assert_eq!(find(b' ', &bytes), at, "{length}");
+                assert_eq!(find(b'x', &bytes), length);
+            }
+        }
+    }
+
+    #[test]
     fn only_a_get_may_be_long() {
         let long = |start: &[u8], length: usize| [start, &vec![b'x'; length]].concat();
         assert_eq!(cut(&long(b"set ", 2044)), Cut::Unfinished);
@@ -163,5 +254,24 @@ mod tests {
         assert_eq!(last_token(b"a bc  "), b"bc");
         assert_eq!(last_token(b""), b"");
         assert_eq!(noreply(b"set a noreply"), Noreply::Yes);
+        for text in [
+            "",
+            " ",
+            "a",
+            "12345678",
+            "1234567 ",
+            "12345678 ",
+            " 2345678",
+            "1234567 9",
+            "a  b        c   d",
+            "        x",
+        ] {
+            let expected: Vec<_> = text.split(' ').filter(|token| !token.is_empty()).collect();
+            let tokens: Vec<_> = Tokens::of(text.as_bytes()).collect();
+            assert!(tokens.iter().copied().eq(expected.iter().map(|token| token.as_bytes())), "{text:?}");
+            let mut rest = Tokens::of(text.as_bytes());
+            rest.next();
+            assert!(rest.eq(expected.iter().skip(1).map(|token| token.as_bytes())), "{text:?}");
+        }
     }
 }

@@ -25,11 +25,11 @@ pub struct Versions {
 }
 
 /// A version that a reader started from; always even.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version(u32);
 
 /// Which counter covers a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stripe(u32);
 
 impl Versions {
@@ -53,7 +53,8 @@ impl Versions {
 
     #[inline(always)]
     fn counter(&self, stripe: Stripe) -> &AtomicU32 {
-        &self.counters[(stripe.0 & self.mask) as usize]
+        // SAFETY: there are `mask + 1` counters.
+        unsafe { self.counters.get_unchecked((stripe.0 & self.mask) as usize) }
     }
 
     /// The version to start a read from, or `None` while a writer is at work.
@@ -74,6 +75,14 @@ impl Versions {
             }
             backoff.wait();
         }
+    }
+
+    /// The versions to start a read from that two counters cover, or `None` while a writer is at work under either.
+    #[inline(always)]
+    pub fn try_begin_both(&self, stripes: [Stripe; 2]) -> Option<[Version; 2]> {
+        // Acquire: pairs with the Release of `unlock`.
+        let versions = stripes.map(|stripe| self.counter(stripe).load(Ordering::Acquire));
+        ((versions[0] | versions[1]) & 1 == 0).then_some(versions.map(Version))
     }
 
     /// Orders all racy loads before it with the [`Versions::same`] calls after it: once for each validation.

@@ -6,6 +6,15 @@
 
 use crate::atomic::{AtomicU64, DATA_LOAD, DATA_STORE};
 
+#[cfg(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan)))]
+#[path = "words/x86_64.rs"]
+mod wide;
+#[cfg(not(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan))))]
+use portable as wide;
+
+#[cfg(any(test, not(target_arch = "x86_64"), guira_loom, guira_tsan))]
+mod portable;
+
 /// Bytes in a word.
 pub const WORD: usize = 8;
 
@@ -21,81 +30,14 @@ pub fn store(word: &AtomicU64, value: u64) {
     word.store(value, DATA_STORE);
 }
 
-/// The eight bytes that start at byte `start`, which may straddle two words. Bytes past the end read as 0.
-#[inline(always)]
-fn load_at(words: &[AtomicU64], start: usize) -> u64 {
-    let (index, shift) = (start / WORD, (start % WORD) * 8);
-    let low = words.get(index).map_or(0, load);
-    if shift == 0 {
-        return low;
-    }
-    let high = words.get(index + 1).map_or(0, load);
-    (low >> shift) | (high << (64 - shift))
-}
-
 /// Copies `out.len()` bytes that start at byte `start`.
 ///
 /// # Panics
 /// If the bytes do not all lie in `words`.
-#[inline]
+#[inline(always)]
 pub fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
     assert!(start + out.len() <= words.len() * WORD);
-    #[cfg(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan)))]
-    if out.len() >= BLOCK_MIN {
-        // SAFETY: the bytes all lie in `words`, as asserted.
-        let from = unsafe { words.as_ptr().cast::<u8>().add(start) };
-        // SAFETY: `out.len()` bytes can be read from there, and written to `out`, which is ours alone.
-        return unsafe { copy_block(from, out.as_mut_ptr(), out.len()) };
-    }
-    let shift = (start % WORD) * 8;
-    let words = &words[start / WORD..];
-    let mut chunks = out.chunks_exact_mut(WORD);
-    let mut index = 0;
-    if shift == 0 {
-        for (chunk, word) in (&mut chunks).zip(words) {
-            chunk.copy_from_slice(&load(word).to_le_bytes());
-            index += 1;
-        }
-    } else {
-        let mut low = words.first().map_or(0, load);
-        for (chunk, word) in (&mut chunks).zip(words.get(1..).unwrap_or(&[])) {
-            let high = load(word);
-            chunk.copy_from_slice(&((low >> shift) | (high << (64 - shift))).to_le_bytes());
-            low = high;
-            index += 1;
-        }
-    }
-    let rest = chunks.into_remainder();
-    if !rest.is_empty() {
-        let tail = load_at(words, index * WORD + shift / 8).to_le_bytes();
-        let length = rest.len();
-        rest.copy_from_slice(&tail[..length]);
-    }
-}
-
-/// From so many bytes on one string instruction is faster than a loop over words, which the compiler may not
-/// vectorise because they are atomics.
-#[cfg(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan)))]
-const BLOCK_MIN: usize = 512;
-
-/// Copies a block that other threads may be storing to. Unlike `memcpy` it is no data race: what the instruction does is
-/// defined by the processor, for which these are loads like any others, each of them relaxed.
-///
-/// # Safety
-/// `length` bytes can be read from `from` and written to `to`, and nobody else reads or writes the latter.
-#[cfg(all(target_arch = "x86_64", not(guira_loom), not(guira_tsan)))]
-#[inline]
-unsafe fn copy_block(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: reads and writes what the caller vouches for; the direction flag is clear by the calling convention.
-    unsafe {
-        std::arch::asm!(
-            "rep movsb",
-            inout("rcx") length => _,
-            inout("rsi") from => _,
-            inout("rdi") to => _,
-            options(nostack, preserves_flags)
-        );
-    }
+    wide::copy_out(words, start, out);
 }
 
 /// Copies `bytes` to the bytes that start at byte `start`. The caller is the only writer of every word that
@@ -140,35 +82,37 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
 }
 
 /// Whether the bytes that start at byte `start` equal `bytes`. Bytes past the end never do.
-#[inline]
+#[inline(always)]
 pub fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
-    if start + bytes.len() > words.len() * WORD {
-        return false;
-    }
-    let mut chunks = bytes.chunks_exact(WORD);
-    let mut at = start;
-    for chunk in &mut chunks {
-        let wanted = u64::from_le_bytes([
-            chunk[0], chunk[1], chunk[2], chunk[3], chunk[4], chunk[5], chunk[6], chunk[7],
-        ]);
-        if load_at(words, at) != wanted {
-            return false;
-        }
-        at += WORD;
-    }
-    let rest = chunks.remainder();
-    if rest.is_empty() {
-        return true;
-    }
-    let mut wanted = [0; WORD];
-    wanted[..rest.len()].copy_from_slice(rest);
-    let mask = (1u64 << (rest.len() * 8)) - 1;
-    load_at(words, at) & mask == u64::from_le_bytes(wanted)
+    start + bytes.len() <= words.len() * WORD && wide::equal(words, start, bytes)
+}
+
+/// A cache line.
+pub type Line = [AtomicU64; 8];
+
+/// Which of the first sixteen bytes of two lines are `byte`: bit `i` for byte `i` of the first, bit `16 + i` for that of
+/// the second.
+#[inline(always)]
+pub fn which_equal(lines: [&Line; 2], byte: u8) -> u32 {
+    wide::which_equal(lines, byte)
+}
+
+/// Byte `at % 64` of `line`.
+#[inline(always)]
+pub fn byte_of(line: &Line, at: usize) -> u8 {
+    wide::byte_of(line, at % 64)
+}
+
+/// The four bytes of `line` from byte `at % 64` on, which is rounded down to a multiple of four.
+#[inline(always)]
+pub fn four_of(line: &Line, at: usize) -> u32 {
+    wide::four_of(line, (at % 64) & !3)
 }
 
 #[cfg(all(test, not(guira_loom)))]
 mod tests {
     use super::*;
+
 
     fn words(n: usize) -> Vec<AtomicU64> {
         (0..n).map(|i| AtomicU64::new(0x0101_0101_0101_0101 * (i as u64 + 1))).collect()
@@ -184,11 +128,14 @@ mod tests {
                 let mut out = vec![0; length];
                 copy_out(&area, start, &mut out);
                 assert_eq!(out, bytes, "start {start}, length {length}");
-                assert!(equal(&area, start, &bytes));
+                out.fill(0);
+                portable::copy_out(&area, start, &mut out);
+                assert_eq!(out, bytes, "start {start}, length {length}");
+                assert!(equal(&area, start, &bytes) && portable::equal(&area, start, &bytes));
                 if length > 0 {
                     let mut other = bytes.clone();
                     other[length - 1] ^= 1;
-                    assert!(!equal(&area, start, &other));
+                    assert!(!equal(&area, start, &other) && !portable::equal(&area, start, &other));
                 }
             }
         }
@@ -201,6 +148,34 @@ mod tests {
         let mut all = [0; 24];
         copy_out(&area, 0, &mut all);
         assert_eq!(all, [1, 1, 1, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn a_line_is_read_by_bytes_and_fours_and_its_tags_are_compared_exactly() {
+        let line: Line = std::array::from_fn(|i| AtomicU64::new(0x0807_0605_0403_0201 + 0x1010 * i as u64));
+        let bytes: Vec<u8> = line.iter().flat_map(|word| load(word).to_le_bytes()).collect();
+        for at in 0..64 {
+            assert_eq!(byte_of(&line, at), bytes[at]);
+            assert_eq!(byte_of(&line, at + 64), bytes[at]);
+            let from = at & !3;
+            assert_eq!(four_of(&line, at).to_le_bytes(), bytes[from..from + 4]);
+            assert_eq!(portable::byte_of(&line, at), bytes[at]);
+            assert_eq!(portable::four_of(&line, from).to_le_bytes(), bytes[from..from + 4]);
+        }
+        for byte in 0..=255u8 {
+            for word in [0, u64::MAX, 0x0001_0203_0405_0607, 0x8081_7f00_ff01_0080, 0x0101_0101_0101_0101] {
+                store(&line[0], word);
+                store(&line[1], word.rotate_left(8) ^ 1);
+                let first_16 = [word.to_le_bytes(), (word.rotate_left(8) ^ 1).to_le_bytes()].concat();
+                let expected =
+                    first_16.iter().enumerate().map(|(i, other)| u32::from(*other == byte) << i).sum::<u32>();
+                let other: Line = std::array::from_fn(|i| AtomicU64::new(load(&line[(i + 1) % 8])));
+                let both = expected | which_equal([&other, &other], byte) << 16;
+                assert_eq!(which_equal([&line, &other], byte), both, "{word:x} {byte}");
+                assert_eq!(portable::which_equal([&line, &other], byte), both);
+                assert_eq!(both >> 16 & 0xff, expected >> 8, "{word:x} {byte}");
+            }
+        }
     }
 
     #[test]

@@ -32,7 +32,10 @@ impl<R: Replies> ValueSink<'_, '_, R> {
     ) -> guira_protocol::Writer<'_> {
         let mut writer = self.replies.buffer().writer(most);
         writer.put(b"VALUE ");
-        writer.put(self.key);
+        writer.key(self.key);
+        if cas.is_none() && writer.short_numbers(flags, length) {
+            return writer;
+        }
         writer.put(b" ");
         writer.number(u64::from(flags));
         writer.put(b" ");
@@ -103,30 +106,36 @@ impl<S: Session> Executor<S> {
 
     /// The second stage of prefetching, some time after the first.
     #[inline(always)]
-    pub fn prefetch_item(&self, hash: KeyHash) {
-        self.session.prefetch_item(hash);
+    pub fn prefetch_item(&self, hash: KeyHash) -> S::Guess {
+        self.session.prefetch_item(hash)
     }
 
     /// Answers one key of a get or gets. The caller writes END.
-    #[inline(always)]
-    pub fn get<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, unique: Unique, replies: &mut R) {
-        loop {
-            let mark = replies.buffer().len();
-            let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
-            let read = self.session.read(key, self.now, &mut sink);
-            let lacks_unique = sink.lacks_unique;
-            match read {
-                Read::Hit if lacks_unique => self.give_unique(key),
-                Read::Hit => {
-                    self.count(CommandCount::CmdGet);
-                    self.count(CommandCount::GetHits);
-                    return;
-                }
-                Read::Miss(kind) => return self.count_miss(kind),
+    ///
+    /// Not part of its callers: here, and not there, the processor's registers are what is short.
+    #[inline(never)]
+    pub fn get<R>(&mut self, key: Key<'_>, guess: S::Guess, unique: Unique, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let mark = replies.buffer().len();
+        let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
+        let read = self.session.read_with(key, guess, self.now, &mut sink);
+        let lacks_unique = sink.lacks_unique;
+        match read {
+            Read::Hit if lacks_unique => {
+                self.give_unique(key);
+                self.get(key, S::Guess::default(), unique, replies);
             }
+            Read::Hit => {
+                self.count(CommandCount::CmdGet);
+                self.count(CommandCount::GetHits);
+            }
+            Read::Miss(kind) => self.count_miss(kind),
         }
     }
 
+    #[inline(never)]
     pub(crate) fn count_miss(&self, kind: MissKind) {
         self.count(CommandCount::CmdGet);
         self.count(CommandCount::GetMisses);

@@ -138,6 +138,9 @@ pub trait Session {
     type Pin: ValuePin + 'static;
     /// Room for a value that arrives in pieces.
     type Draft: ValueDraft + 'static;
+    /// What [`Session::prefetch_item`] has learnt of a key. To read with one that is out of date, or with that of another
+    /// key, or with [`Default`], is slower and never wrong.
+    type Guess: Copy + Debug + Default;
 
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> KeyHash;
@@ -146,10 +149,23 @@ pub trait Session {
     fn prefetch_buckets(&self, hash: KeyHash);
 
     /// Second stage, some time after the first: asks for the item itself.
-    fn prefetch_item(&self, hash: KeyHash);
+    fn prefetch_item(&self, hash: KeyHash) -> Self::Guess;
 
     /// Reads a key.
-    fn read<S: Sink<Pin = Self::Pin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read;
+    #[inline(always)]
+    fn read<S: Sink<Pin = Self::Pin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {
+        let guess = self.prefetch_item(key.hash);
+        self.read_with(key, guess, now, sink)
+    }
+
+    /// Reads a key that [`Session::prefetch_item`] was called for, a while ago.
+    fn read_with<S: Sink<Pin = Self::Pin>>(
+        &mut self,
+        key: Key<'_>,
+        guess: Self::Guess,
+        now: Seconds,
+        sink: &mut S,
+    ) -> Read;
 
     /// One atomic read-modify-write of a key. `decide` sees the item, or none, and says what to do; it may be called
     /// several times, the last call counts, and it must not call the engine. `room` tells what it will

@@ -108,6 +108,7 @@ fn name(number: u64) -> [u8; 16] {
 fn lookups(session: &mut SlabSession, seed: u64, batch: usize, count: u64) -> f64 {
     let mut sink = Take([0; 32]);
     let mut names = vec![([0; 16], KeyHash(0)); batch];
+    let mut guesses = vec![<SlabSession as Session>::Guess::default(); batch];
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < count {
@@ -120,10 +121,17 @@ fn lookups(session: &mut SlabSession, seed: u64, batch: usize, count: u64) -> f6
             *slot = (bytes, hash);
         }
         if batch > 1 {
-            names.iter().for_each(|(_, hash)| session.prefetch_item(*hash));
+            for (name, guess) in names.iter().zip(&mut guesses) {
+                *guess = session.prefetch_item(name.1);
+            }
         }
-        for (bytes, hash) in &names {
-            session.read(Key { bytes, hash: *hash }, NOW, &mut sink);
+        for ((bytes, hash), guess) in names.iter().zip(&guesses) {
+            let key = Key { bytes, hash: *hash };
+            if batch > 1 {
+                session.read_with(key, *guess, NOW, &mut sink);
+            } else {
+                session.read(key, NOW, &mut sink);
+            }
         }
         session.quiesce();
         done += batch as u64;

@@ -2,7 +2,7 @@
 
 use crate::balance::Balance;
 use crate::index::{Cuckoo, SearchLimits, Table};
-use crate::item::{Header, Item};
+use crate::item::{BEHIND_CHUNKS, Header, Item};
 use crate::maintain::Upkeep;
 use crate::pins::Pins;
 use crate::policy::clock::Hand;
@@ -138,10 +138,10 @@ impl Core {
         let buckets_max = (options.memory / 5 / 64).clamp(64, u32::MAX as usize) as u32;
         let arena = Table::bytes(buckets_max).next_multiple_of(2 * MIB);
         let pages = options.memory / PAGE_BYTES;
-        let descriptors = HEAD;
-        let arenas_at = (descriptors + pages * 8).next_multiple_of(2 * MIB);
+        let metadata = HEAD;
+        let arenas_at = (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(2 * MIB);
         let pages_at = arenas_at + 2 * arena;
-        let reserve = pages_at + pages * PAGE_BYTES;
+        let reserve = pages_at + pages * PAGE_BYTES + BEHIND_CHUNKS;
         let huge = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
         let region = Region::anonymous(reserve, huge)
             .map_err(|source| OpenError::Reserve { bytes: reserve, source })?;
@@ -153,7 +153,8 @@ impl Core {
         let arenas = [arenas_at, arenas_at + arena];
         let (sizes, stripes) = ((buckets, buckets_max), options.stripes);
         let index = Cuckoo::new(region.clone(), arenas, sizes, commit_step, stripes, options.search);
-        let fixed = index.committed(buckets) + (descriptors + pages * 8).next_multiple_of(commit_step);
+        let fixed = index.committed(buckets)
+            + (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(commit_step);
         if !budget.take(fixed) {
             return Err(OpenError::TooSmall(options.memory));
         }
@@ -163,7 +164,7 @@ impl Core {
             region.clone(),
             budget.clone(),
             classes,
-            Offset::from_bytes(descriptors as u64),
+            Offset::from_bytes(metadata as u64),
             Offset::from_bytes(pages_at as u64),
             pages as u32,
         );
@@ -240,7 +241,7 @@ impl Core {
 
     /// What an item counts for in `bytes`.
     pub(crate) fn bytes_of(item: &Item<'_>) -> u64 {
-        (item.shape.size() - item.shape.value_len as usize + item.value_len()) as u64
+        (item.size_before_value() + item.value_len()) as u64
     }
 
     /// What the first word of a chunk holds that was never used.

@@ -1,6 +1,6 @@
 //! Values that lie in several chunks, and values that arrive in pieces.
 //!
-//! An item that does not fit the largest chunk (half a page) begins in one of these and goes on in others:
+//! An item that does not fit the largest chunk begins in one of these and goes on in others:
 //!
 //! ```text
 //! head:          | header | … | total length, next chunk | … | key | value … |
@@ -170,9 +170,9 @@ pub(crate) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     pub(crate) fn of(region: &'a Region, item: &Item<'_>) -> Self {
-        let start = item.shape.value_at();
+        let start = item.shape().value_at();
         // Only a value that begins at a multiple of 8 is ever chained or pinned.
-        let first = Some((item.at.plus(start), item.shape.value_len as usize));
+        let first = Some((item.at.plus(start), item.shape().value_len as usize));
         Pieces { region, first, next: item.chain().map_or(Offset::from_bytes(0), |chain| chain.next) }
     }
 

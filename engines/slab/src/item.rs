@@ -44,7 +44,7 @@ impl Fields {
     pub(crate) const CHAIN: Fields = Fields(8);
 
     #[inline(always)]
-    pub(crate) fn has(self, field: Fields) -> bool {
+    pub(crate) const fn has(self, field: Fields) -> bool {
         self.0 & field.0 != 0
     }
 
@@ -147,33 +147,42 @@ pub(crate) struct Shape {
 /// Values from here on begin at a multiple of 8.
 const ALIGNED_FROM: u32 = 256;
 
+/// Where the key begins, for each set of fields.
+const KEY_AT: [u8; 16] = {
+    let mut all = [0; 16];
+    let mut fields = 0;
+    while fields < 16 {
+        let shape = Shape { key_len: 0, value_len: 0, fields: Fields(fields) };
+        all[fields as usize] = (shape.flags_at() + if fields & Fields::FLAGS.0 != 0 { 4 } else { 0 }) as u8;
+        fields += 1;
+    }
+    all
+};
+
 impl Shape {
     #[inline(always)]
-    fn cas_at(self) -> usize {
+    const fn cas_at(self) -> usize {
         WORD
     }
 
     #[inline(always)]
-    fn chain_at(self) -> usize {
+    const fn chain_at(self) -> usize {
         WORD + if self.fields.has(Fields::CAS) { 8 } else { 0 }
     }
 
     #[inline(always)]
-    fn expiry_at(self) -> usize {
+    const fn expiry_at(self) -> usize {
         self.chain_at() + if self.fields.has(Fields::CHAIN) { 16 } else { 0 }
     }
 
     #[inline(always)]
-    fn flags_at(self) -> usize {
+    const fn flags_at(self) -> usize {
         self.expiry_at() + if self.fields.has(Fields::EXPIRY) { 4 } else { 0 }
     }
 
     #[inline(always)]
     pub(crate) fn key_at(self) -> usize {
-        if self.fields.0 == 0 {
-            return WORD;
-        }
-        self.flags_at() + if self.fields.has(Fields::FLAGS) { 4 } else { 0 }
+        usize::from(KEY_AT[usize::from(self.fields.0 & 15)])
     }
 
     #[inline(always)]
@@ -196,13 +205,19 @@ pub(crate) struct Chain {
     pub(crate) next: Offset,
 }
 
+/// Words of the largest item that a header can tell of.
+const WINDOW: usize = (2 * WORD + 16 + 8 + (1 << 8) + (1 << VALUE_BITS)) / WORD;
+
+/// Bytes that a Region must have behind its last chunk, so that whatever a racy header tells of lies in the Region.
+pub(crate) const BEHIND_CHUNKS: usize = WINDOW * WORD;
+
 /// An item in a chunk, found by a reader or held by a writer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a> {
     pub(crate) at: Offset,
     pub(crate) header: Header,
-    pub(crate) shape: Shape,
-    words: &'a [AtomicU64],
+    /// The item, and what lies behind it.
+    words: &'a [AtomicU64; WINDOW],
     /// Length of the whole value: loaded once, so that all who look at a torn item see the same nonsense.
     total: usize,
     now: Seconds,
@@ -214,18 +229,24 @@ impl<'a> Item<'a> {
     /// chain, or nonsense from a racy read.
     #[inline(always)]
     pub(crate) fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
-        let header = Header(words::load(region.words(at, 1)?.first()?));
+        let words = region.window::<WINDOW>(at)?;
+        let header = Header(words::load(&words[0]));
         let shape = header.shape();
         if shape.key_len == 0 {
             return None;
         }
-        let words = region.words(at, shape.size().div_ceil(WORD))?;
         let total = if shape.fields.has(Fields::CHAIN) {
             words::load(&words[shape.chain_at() / WORD]) as usize
         } else {
             shape.value_len as usize
         };
-        Some(Item { at, header, shape, words, total, now, class: 0 })
+        Some(Item { at, header, words, total, now, class: 0 })
+    }
+
+    /// Lengths and fields, as the header tells of them.
+    #[inline(always)]
+    pub(crate) fn shape(&self) -> Shape {
+        self.header.shape()
     }
 
     /// The same, told its class.
@@ -236,14 +257,20 @@ impl<'a> Item<'a> {
     /// Whether the item's key is `key`.
     #[inline(always)]
     pub(crate) fn key_is(&self, key: &[u8]) -> bool {
-        usize::from(self.shape.key_len) == key.len() && words::equal(self.words, self.shape.key_at(), key)
+        let shape = self.shape();
+        usize::from(shape.key_len) == key.len() && words::equal(self.words, shape.key_at(), key)
     }
 
     /// Copies the key and returns it.
     pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
-        let key = &mut buffer[..usize::from(self.shape.key_len)];
-        words::copy_out(self.words, self.shape.key_at(), key);
+        let key = &mut buffer[..usize::from(self.shape().key_len)];
+        words::copy_out(self.words, self.shape().key_at(), key);
         key
+    }
+
+    /// Bytes before the value.
+    pub(crate) fn size_before_value(&self) -> usize {
+        self.shape().value_at()
     }
 
     fn four_bytes(&self, at: usize) -> u32 {
@@ -252,20 +279,20 @@ impl<'a> Item<'a> {
 
     #[inline(always)]
     pub(crate) fn expiry(&self) -> Expiry {
-        if !self.shape.fields.has(Fields::EXPIRY) {
+        if !self.shape().fields.has(Fields::EXPIRY) {
             return Expiry::Never;
         }
-        match self.four_bytes(self.shape.expiry_at()) {
+        match self.four_bytes(self.shape().expiry_at()) {
             NEVER => Expiry::Never,
             at => Expiry::At(Seconds(at)),
         }
     }
 
     pub(crate) fn chain(&self) -> Option<Chain> {
-        if !self.shape.fields.has(Fields::CHAIN) {
+        if !self.shape().fields.has(Fields::CHAIN) {
             return None;
         }
-        let at = self.shape.chain_at() / WORD;
+        let at = self.shape().chain_at() / WORD;
         Some(Chain { total: self.total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
     }
 
@@ -284,7 +311,8 @@ impl<'a> Item<'a> {
 
     /// The words of the value in this chunk and where in them it begins, for writers.
     pub(crate) fn value_words(&self) -> (&'a [AtomicU64], usize) {
-        (self.words, self.shape.value_at())
+        let shape = self.shape();
+        (&self.words[..shape.size().div_ceil(WORD)], shape.value_at())
     }
 
     pub(crate) fn store_header(&self, header: Header) {
@@ -293,12 +321,12 @@ impl<'a> Item<'a> {
 
     /// Overwrites the expiry. The item has the field, and its counters are held.
     pub(crate) fn store_expiry(&self, expiry: Expiry) {
-        words::copy_in(self.words, self.shape.expiry_at(), &expiry_field(expiry).to_le_bytes());
+        words::copy_in(self.words, self.shape().expiry_at(), &expiry_field(expiry).to_le_bytes());
     }
 
     /// Overwrites the cas unique. The item has the field, and its counters are held.
     pub(crate) fn store_cas(&self, cas: u64) {
-        words::store(&self.words[self.shape.cas_at() / WORD], cas);
+        words::store(&self.words[self.shape().cas_at() / WORD], cas);
     }
 }
 
@@ -320,12 +348,12 @@ impl ItemView for Item<'_> {
 
     #[inline(always)]
     fn flags(&self) -> u32 {
-        if self.shape.fields.has(Fields::FLAGS) { self.four_bytes(self.shape.flags_at()) } else { 0 }
+        if self.shape().fields.has(Fields::FLAGS) { self.four_bytes(self.shape().flags_at()) } else { 0 }
     }
 
     #[inline(always)]
     fn cas(&self) -> Option<u64> {
-        self.shape.fields.has(Fields::CAS).then(|| words::load(&self.words[self.shape.cas_at() / WORD]))
+        self.shape().fields.has(Fields::CAS).then(|| words::load(&self.words[self.shape().cas_at() / WORD]))
     }
 
     fn meta(&self) -> Meta {
@@ -336,7 +364,7 @@ impl ItemView for Item<'_> {
             cas: self.cas(),
             last_access: self.header.last_access(self.now),
             state: self.header.state(),
-            size: self.shape.size() - self.shape.value_len as usize + self.value_len(),
+            size: self.size_before_value() + self.value_len(),
             class: self.class,
         }
     }
@@ -344,8 +372,9 @@ impl ItemView for Item<'_> {
     /// Of a chained item only what lies in its first chunk: the rest is read through a pin.
     #[inline(always)]
     fn copy_value(&self, from: usize, out: &mut [u8]) {
-        let length = (self.shape.value_len as usize).saturating_sub(from).min(out.len());
-        words::copy_out(self.words, self.shape.value_at() + from, &mut out[..length]);
+        let shape = self.shape();
+        let length = (shape.value_len as usize).saturating_sub(from).min(out.len());
+        words::copy_out(self.words, shape.value_at() + from, &mut out[..length]);
     }
 }
 
@@ -391,7 +420,7 @@ impl Blueprint<'_> {
         chain: Option<Chain>,
         now: Seconds,
     ) -> Item<'a> {
-        let words = region.words(at, shape.size().div_ceil(WORD)).expect("a chunk lies in the Region");
+        let words = region.window::<WINDOW>(at).expect("a chunk lies in the Region");
         let header = Header::new(shape, self.state, self.generation, self.accessed);
         words::store(&words[0], header.0);
         if let Some(cas) = self.cas.filter(|_| shape.fields.has(Fields::CAS)) {
@@ -409,7 +438,7 @@ impl Blueprint<'_> {
         }
         words::copy_in(words, shape.key_at(), self.key);
         let total = chain.map_or(shape.value_len as usize, |chain| chain.total);
-        Item { at, header, shape, words, total, now, class: 0 }
+        Item { at, header, words, total, now, class: 0 }
     }
 }
 
@@ -420,7 +449,7 @@ mod tests {
 
     #[test]
     fn every_field_comes_back_for_every_choice_of_fields_and_length() {
-        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let region = Region::anonymous(BEHIND_CHUNKS + (1 << 20), HugePages::No).unwrap();
         let at = Offset::from_bytes(4096);
         for fields in 0..8u8 {
             for (key_len, value_len) in [(1, 0), (16, 32), (250, 7), (3, 300), (8, 4096)] {
@@ -466,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_read_is_noted_once_and_not_in_an_item_that_has_changed() {
-        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let region = Region::anonymous(BEHIND_CHUNKS + (1 << 20), HugePages::No).unwrap();
         let at = Offset::from_bytes(64);
         let blueprint = |accessed| Blueprint {
             key: b"k",

@@ -9,8 +9,8 @@ use crate::stats::Count;
 use crate::update::Unlinked;
 use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
 use guira_memory::Offset;
-use guira_memory::slab::{ClassGuard, ClassId, Given, PageId, PageState};
-use guira_sync::atomic::{Backoff, Ordering};
+use guira_memory::slab::{ClassGuard, ClassId, Given, PageId, PageState, Source};
+use guira_sync::atomic::Backoff;
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -56,17 +56,18 @@ impl Ring for PageRing<'_, '_> {
 
     fn occupied(&self, word: usize) -> u64 {
         let (page, word) = self.locate(word);
-        guira_sync::words::load(self.core.memory.occupied(page, self.guard.geometry(), word))
+        guira_sync::words::load(self.core.memory.occupied(page, word))
     }
 
     fn recent(&self, word: usize) -> u64 {
+        let occupied = self.occupied(word);
         let (page, word) = self.locate(word);
-        self.core.memory.recent(page, word).load(Ordering::Relaxed)
+        self.guard.recent(page, word, occupied)
     }
 
     fn clear_recent(&self, word: usize, bits: u64) {
         let (page, word) = self.locate(word);
-        self.core.memory.recent(page, word).fetch_and(!bits, Ordering::Relaxed);
+        self.guard.clear_recent(page, word, bits);
     }
 
     fn passed(&mut self, word: usize) {
@@ -136,24 +137,27 @@ impl SlabSession {
         let chunk = self.core.memory.classes().geometry(class).chunk;
         let batch = batch_of(chunk);
         self.core.balance.stored(batch * chunk as usize);
-        if self.refill_free(class, batch) {
+        let donor = self.core.balance.donor(class);
+        // A page that another class gave was meant for a class in need, and the busy ones would be the first to ask.
+        let source = if donor.is_some() { Source::Any } else { Source::Fresh };
+        if self.refill_free(class, batch, source) {
             return Ok(());
         }
-        if let Some(donor) = self.core.balance.donor(class) {
+        if let Some(donor) = donor {
             self.begin_drain(donor);
             self.core.release_drained();
-            if self.refill_free(class, batch) {
+            if self.refill_free(class, batch, Source::Any) {
                 return Ok(());
             }
         }
-        if self.evict(class, batch, now) || self.refill_free(class, batch) {
+        if self.evict(class, batch, now) || self.refill_free(class, batch, Source::Any) {
             return Ok(());
         }
         self.steal(class, batch)
     }
 
     /// Takes free chunks, from the class's pages or from a new one.
-    fn refill_free(&mut self, class: ClassId, batch: usize) -> bool {
+    fn refill_free(&mut self, class: ClassId, batch: usize, source: Source) -> bool {
         let core = &self.core;
         let cache = &mut self.caches[usize::from(class.0)];
         if core.memory.lock(class).take(batch, cache) > 0 {
@@ -164,7 +168,7 @@ impl SlabSession {
         let per_page = guard.geometry().bitmap_words as usize;
         // Just behind the hand, which then comes by it last.
         let index = (hand.hand.word() / per_page).min(guard.pages().len());
-        if guard.grow(index, core.balance.tick()) {
+        if guard.grow(index, core.balance.tick(), source) {
             let has_others = guard.pages().len() > 1;
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
             core.note_age(class, &hand, &guard);
@@ -393,7 +397,7 @@ impl SlabSession {
         while watch.elapsed() < PATIENCE {
             guira_contract::Session::quiesce(self);
             self.core.release_drained();
-            if self.refill_free(class, batch) {
+            if self.refill_free(class, batch, Source::Any) {
                 return Ok(());
             }
             // A page that drains may hold something that cannot be evicted: then another is tried. When all have
@@ -416,7 +420,7 @@ impl SlabSession {
                 }
             }
         }
-        if self.refill_free(class, batch) { Ok(()) } else { Err(Refusal::NoMemory) }
+        if self.refill_free(class, batch, Source::Any) { Ok(()) } else { Err(Refusal::NoMemory) }
     }
 
     /// Begins to grow the table if it is crowded and there is memory. If an earlier growth is not quite finished, helps

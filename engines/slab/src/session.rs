@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::draft::SlabDraft;
 use crate::hooks::{self, Window};
-use crate::index::Visitor;
+use crate::index::{Guess, Visitor};
 use crate::item::Item;
 use crate::pin::SlabPin;
 use crate::stats::{Count, SessionCounters};
@@ -44,34 +44,25 @@ impl SlabSession {
 
 /// What a reader took from an item.
 enum Taken<'a> {
-    /// The sink has it.
+    /// The sink has a copy.
     Copied(Item<'a>),
     /// It is pinned.
-    Pinned(Meta, Item<'a>),
+    Pinned(Item<'a>, Box<Meta>),
     /// It is there no more.
     Dead(MissKind),
 }
 
-/// What would have to be taken back.
-#[derive(Clone, Copy)]
-enum Left {
-    Nothing,
-    Copy,
-    Pin(Offset),
-}
-
-struct Reader<'a, 'k, S> {
+struct Reader<'a, 'k, 's, S> {
     core: &'a Arc<Core>,
+    counters: &'a SessionCounters,
     key: Key<'k>,
     now: Seconds,
-    sink: &'a mut S,
-    left: Left,
+    sink: &'s mut S,
 }
 
-impl<'a, S: Sink<Pin = SlabPin>> Visitor for Reader<'a, '_, S> {
+impl<'a, S: Sink<Pin = SlabPin>> Visitor for Reader<'a, '_, '_, S> {
     type Result = Taken<'a>;
 
-    #[inline(always)]
     fn visit(&mut self, at: Offset) -> Option<Taken<'a>> {
         let core: &'a Core = self.core;
         hooks::pause(Window::Visiting);
@@ -81,34 +72,38 @@ impl<'a, S: Sink<Pin = SlabPin>> Visitor for Reader<'a, '_, S> {
         }
         hooks::pause(Window::Reading);
         if let Some(kind) = core.dead(&item, self.now) {
-            self.left = Left::Nothing;
             return Some(Taken::Dead(kind));
         }
-        if item.value_len() > INLINE_MAX && self.sink.wants() == Want::Value {
-            core.pins.pin(at);
-            self.left = Left::Pin(at);
-            return Some(Taken::Pinned(item.of_class(core.class_number(at)).meta(), item));
-        }
-        self.left = Left::Copy;
         match self.sink.wants() {
+            Want::Value if item.value_len() > INLINE_MAX => return Some(pinned(core, item)),
             Want::Value => self.sink.found(&item),
             Want::Meta => self.sink.found(&item.of_class(core.class_number(at))),
         }
         Some(Taken::Copied(item))
     }
 
-    fn undo(&mut self) {
-        match self.left {
-            Left::Nothing => {}
-            Left::Copy => self.sink.undo(),
-            Left::Pin(at) => self.core.unpin(at),
+    fn undo(&mut self, result: Taken<'a>) {
+        match result {
+            Taken::Dead(_) => {}
+            Taken::Copied(_) => self.sink.undo(),
+            Taken::Pinned(item, _) => self.core.unpin(item.at),
         }
     }
+
+    fn repeats(&mut self) {
+        self.counters.add(Count::ReadRetries, 1);
+    }
+}
+
+fn pinned<'a>(core: &'a Core, item: Item<'a>) -> Taken<'a> {
+    core.pins.pin(item.at);
+    Taken::Pinned(item, Box::new(item.of_class(core.class_number(item.at)).meta()))
 }
 
 impl Session for SlabSession {
     type Pin = SlabPin;
     type Draft = SlabDraft;
+    type Guess = Guess;
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
@@ -121,47 +116,50 @@ impl Session for SlabSession {
     }
 
     #[inline(always)]
-    fn prefetch_item(&self, hash: KeyHash) {
-        if let Some(at) = self.core.index.guess(hash) {
+    fn prefetch_item(&self, hash: KeyHash) -> Guess {
+        let guess = self.core.index.guess(hash);
+        if let Some(at) = guess.item() {
             self.core.region.prefetch(at.bytes());
             self.core.region.prefetch(at.bytes() + 56);
             self.core.memory.prefetch_recency(at);
         }
+        guess
     }
 
+    /// The usual case and nothing else: the guess is right, the value is short, and nothing interferes.
     #[inline(always)]
-    fn read<S: Sink<Pin = SlabPin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {
-        let core = &self.core;
+    fn read_with<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
+    where
+        S: Sink<Pin = SlabPin>,
+    {
+        let core = &*self.core;
         core.settle_flush(now);
-        let mut reader = Reader { core, key, now, sink, left: Left::Nothing };
-        let found = core.index.search(key.hash, &mut reader);
-        if found.retries > 0 {
-            self.counters.add(Count::ReadRetries, found.retries);
-        }
-        match found.result {
-            None => Read::Miss(MissKind::Absent),
-            Some(Taken::Copied(item)) => {
-                if reader.sink.recency() == Recency::Bump {
+        let Some(at) = guess.item() else {
+            if core.index.confirms(&guess) {
+                return Read::Miss(MissKind::Absent);
+            }
+            return self.search(key, now, sink);
+        };
+        hooks::pause(Window::Visiting);
+        if sink.wants() == Want::Value
+            && let Some(item) = core.item(at, now)
+            && item.key_is(key.bytes)
+            && core.dead(&item, now).is_none()
+            && item.value_len() <= INLINE_MAX
+        {
+            hooks::pause(Window::Reading);
+            sink.found(&item);
+            if core.index.confirms(&guess) {
+                if sink.recency() == Recency::Bump {
                     item.note_read(now);
-                    core.memory.touch(item.at);
+                    core.memory.touch(at);
                 }
-                Read::Hit
+                return Read::Hit;
             }
-            Some(Taken::Pinned(meta, item)) => {
-                let pin = SlabPin::of(core, &item);
-                let chunks = pin.chunks();
-                reader.sink.pinned(&meta, pin);
-                if reader.sink.recency() == Recency::Bump {
-                    item.note_read(now);
-                    chunks.into_iter().for_each(|chunk| core.memory.touch(chunk));
-                }
-                Read::Hit
-            }
-            Some(Taken::Dead(kind)) => {
-                self.remove_dead(key, now);
-                Read::Miss(kind)
-            }
+            sink.undo();
+            self.counters.add(Count::ReadRetries, guess.retries());
         }
+        self.search(key, now, sink)
     }
 
     fn update<'d, F>(
@@ -222,6 +220,51 @@ impl Session for SlabSession {
 
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         self.do_maintain(now, pace, budget)
+    }
+}
+
+impl SlabSession {
+    /// Reads a key, whatever is in the way.
+    #[cold]
+    #[inline(never)]
+    fn search<S: Sink<Pin = SlabPin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {
+        let core = &self.core;
+        let mut reader = Reader { core, counters: &self.counters, key, now, sink };
+        match core.index.search(key.hash, &mut reader) {
+            None => Read::Miss(MissKind::Absent),
+            Some(Taken::Copied(item)) => {
+                if sink.recency() == Recency::Bump {
+                    item.note_read(now);
+                    core.memory.touch(item.at);
+                }
+                Read::Hit
+            }
+            Some(Taken::Pinned(item, meta)) => {
+                hand_over(core, &item, &meta, now, sink);
+                Read::Hit
+            }
+            Some(Taken::Dead(kind)) => {
+                self.remove_dead(key, now);
+                Read::Miss(kind)
+            }
+        }
+    }
+}
+
+/// Gives the sink a value that is pinned.
+fn hand_over<S: Sink<Pin = SlabPin>>(
+    core: &Arc<Core>,
+    item: &Item<'_>,
+    meta: &Meta,
+    now: Seconds,
+    sink: &mut S,
+) {
+    let pin = SlabPin::of(core, item);
+    let chunks = pin.chunks();
+    sink.pinned(meta, pin);
+    if sink.recency() == Recency::Bump {
+        item.note_read(now);
+        chunks.into_iter().for_each(|chunk| core.memory.touch(chunk));
     }
 }
 

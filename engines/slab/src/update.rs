@@ -115,6 +115,8 @@ impl SlabSession {
     }
 
     /// Removes the item under `key` if it is dead.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
         // Nothing is stored, so nothing can be refused.
         let _ = self.read_modify_write(key, now, None, None, |_| Decision::Keep);
@@ -287,7 +289,7 @@ impl<'s> Writer<'s> {
         if !lacks_field(&item, change) {
             let header = item.header.with_state(state);
             item.store_header(if bumped { header.accessed(now) } else { header });
-            if let Some(expiry) = change.expiry.filter(|_| item.shape.fields.has(Fields::EXPIRY)) {
+            if let Some(expiry) = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY)) {
                 item.store_expiry(expiry);
             }
             if let Some(cas) = change.cas {
@@ -335,7 +337,7 @@ fn remove(held: &Held<'_>, present: Present<'_>) -> After {
 
 /// Whether a change needs a field that the item does not have.
 fn lacks_field(item: &Item<'_>, change: &Amendment) -> bool {
-    let fields = item.shape.fields;
+    let fields = item.shape().fields;
     let needs_expiry = matches!(change.expiry, Some(Expiry::At(_))) && !fields.has(Fields::EXPIRY);
     needs_expiry || (change.cas.is_some() && !fields.has(Fields::CAS))
 }
@@ -343,7 +345,7 @@ fn lacks_field(item: &Item<'_>, change: &Amendment) -> bool {
 /// Writes a number over the value of `item`, padded with blanks. Values in several chunks are no numbers.
 fn write_number(item: &Item<'_>, digits: &Digits, value_len: usize) {
     let (words, start) = item.value_words();
-    let in_chunk = value_len.min(item.shape.value_len as usize);
+    let in_chunk = value_len.min(item.shape().value_len as usize);
     let number = &digits.as_bytes()[..digits.as_bytes().len().min(in_chunk)];
     words::copy_in(words, start, number);
     for at in number.len()..in_chunk {

@@ -72,9 +72,10 @@ pub(crate) enum Stopped {
 
 /// A request of a batch.
 #[derive(Debug)]
-struct Entry<'a> {
+struct Entry<'a, G> {
     command: Command<'a>,
     hash: KeyHash,
+    guess: G,
     /// Its data block, with its line end.
     data: &'a [u8],
     /// Where the next request begins.
@@ -132,7 +133,7 @@ impl<S: Session> Interpreter<S> {
 
     /// Parses and executes a batch. Returns how many bytes were taken: none if more have to come.
     fn commands(&mut self, dialogue: &mut Dialogue<S>, input: &[u8], outbox: &mut Outbox<S::Pin>) -> usize {
-        let mut batch = ArrayVec::<Entry<'_>, BATCH>::new();
+        let mut batch = ArrayVec::<Entry<'_, S::Guess>, BATCH>::new();
         let mut at = 0;
         let mut special = None;
         while !batch.is_full() {
@@ -150,9 +151,9 @@ impl<S: Session> Interpreter<S> {
         if batch.is_empty() {
             return special.map_or(0, |special| self.special(dialogue, special, outbox));
         }
-        for entry in &batch {
+        for entry in &mut batch {
             if entry.hash != KeyHash::default() {
-                self.executor.prefetch_item(entry.hash);
+                entry.guess = self.executor.prefetch_item(entry.hash);
             }
         }
         for entry in &batch {
@@ -166,7 +167,7 @@ impl<S: Session> Interpreter<S> {
 
     /// Parses the request at `at`, if it can be executed in a batch.
     #[inline(always)]
-    fn parse_one<'a>(&self, input: &'a [u8], at: usize) -> Result<Entry<'a>, Special<'a>> {
+    fn parse_one<'a>(&self, input: &'a [u8], at: usize) -> Result<Entry<'a, S::Guess>, Special<'a>> {
         let line = match cut(&input[at..]) {
             Cut::Line(line) => line,
             Cut::Unfinished => return Err(Special::Unfinished),
@@ -201,7 +202,7 @@ impl<S: Session> Interpreter<S> {
             _ => KeyHash::default(),
         };
         end += data.len();
-        Ok(Entry { command, hash, data, end })
+        Ok(Entry { command, hash, guess: S::Guess::default(), data, end })
     }
 
     fn prefetch_meta(&self, key: &MetaKey<'_>) -> KeyHash {
@@ -340,23 +341,23 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> Option<usize> {
         loop {
-            let mut batch = ArrayVec::<(Key<'_>, usize), BATCH>::new();
+            let mut batch = ArrayVec::<(Key<'_>, usize, S::Guess), BATCH>::new();
             while !batch.is_full()
                 && let Some(bytes) = keys.next()
             {
                 let hash = self.executor.prefetch(bytes);
-                batch.push((Key { bytes, hash }, keys.rest().len()));
+                batch.push((Key { bytes, hash }, keys.rest(), S::Guess::default()));
             }
             if batch.is_empty() {
                 outbox.buffer().put(b"END\r\n");
                 return None;
             }
-            for (key, _) in &batch {
-                self.executor.prefetch_item(key.hash);
+            for (key, _, guess) in &mut batch {
+                *guess = self.executor.prefetch_item(key.hash);
             }
-            for (key, rest) in &batch {
+            for (key, rest, guess) in &batch {
                 match touch {
-                    None => self.executor.get(*key, unique, outbox),
+                    None => self.executor.get(*key, *guess, unique, outbox),
                     Some(time) => self.executor.get_and_touch(*key, time, unique, outbox),
                 }
                 if outbox.weight() >= OUTBOX_FULL && *rest > 0 {
@@ -368,7 +369,12 @@ impl<S: Session> Interpreter<S> {
     }
 
     #[inline(always)]
-    fn execute(&mut self, dialogue: &mut Dialogue<S>, entry: &Entry<'_>, outbox: &mut Outbox<S::Pin>) {
+    fn execute(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        entry: &Entry<'_, S::Guess>,
+        outbox: &mut Outbox<S::Pin>,
+    ) {
         match &entry.command {
             Command::Get(Get { keys, unique, touch }) => {
                 let Some(bytes) = keys.single() else {
@@ -376,7 +382,7 @@ impl<S: Session> Interpreter<S> {
                 };
                 let key = Key { bytes, hash: entry.hash };
                 match touch {
-                    None => self.executor.get(key, *unique, outbox),
+                    None => self.executor.get(key, entry.guess, *unique, outbox),
                     Some(time) => self.executor.get_and_touch(key, *time, *unique, outbox),
                 }
                 outbox.buffer().put(b"END\r\n");
@@ -422,7 +428,7 @@ impl<S: Session> Interpreter<S> {
         self.executor.store(key, store, data, outbox);
     }
 
-    fn meta(&mut self, meta: &Meta<'_>, entry: &Entry<'_>, outbox: &mut Outbox<S::Pin>) {
+    fn meta(&mut self, meta: &Meta<'_>, entry: &Entry<'_, S::Guess>, outbox: &mut Outbox<S::Pin>) {
         let asked = match meta {
             Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => get.key,
             Meta::Set(set) => set.key,

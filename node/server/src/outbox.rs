@@ -86,9 +86,14 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// Bytes in the buffer, and long values, that are waiting: a measure of when to stop.
+    #[inline(always)]
     pub(crate) fn weight(&self) -> usize {
-        let long: usize = self.inserts.iter().map(|insert| insert.length().unwrap_or(0) - insert.sent).sum();
+        let long = if self.inserts.is_empty() { 0 } else { self.long_weight() };
         self.buffer.len() - self.sent + long
+    }
+
+    fn long_weight(&self) -> usize {
+        self.inserts.iter().map(|insert| insert.length().unwrap_or(0) - insert.sent).sum()
     }
 
     /// Leaves a place for a reply that comes later.

@@ -10,30 +10,32 @@ pub const MAX_CLASSES: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
-/// How a page of one class is laid out.
+/// How a page of one class is laid out: chunks from the start on, and the bitmap of those that are
+/// occupied at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes in a chunk; a multiple of 8.
     pub chunk: u32,
     /// Chunks in a page.
     pub chunks: u32,
-    /// Words in each of the two bitmaps.
+    /// Words in the bitmap.
     pub bitmap_words: u32,
-    /// Where chunk 0 begins, in bytes from the start of the page.
-    pub first: u32,
-    /// `ceil(2^40 / chunk)`: division by multiplication.
+    /// `ceil(2^30 / words in a chunk)`: division by multiplication.
     reciprocal: u64,
 }
 
-const RECIPROCAL_SHIFT: u32 = 40;
+const RECIPROCAL_SHIFT: u32 = 30;
 
-// The quotient is exact while the error of the reciprocal, less than 1, times the largest dividend stays below
-// 2^40 / chunk, for every chunk up to half a page.
-const _: () = assert!((PAGE_BYTES as u64) < (1 << RECIPROCAL_SHIFT) / (PAGE_BYTES as u64 / 2));
+// The quotient is exact while the error of the reciprocal, less than the divisor, times the largest dividend stays
+// below 2^30, for every chunk there can be.
+const _: () = {
+    let words = (PAGE_BYTES / WORD) as u64;
+    assert!(words * (words / 2) <= 1 << RECIPROCAL_SHIFT);
+};
 
 impl Geometry {
     fn new(chunk: usize) -> Self {
-        let fits = |chunks: usize| chunks.div_ceil(64) * 2 * WORD + chunks * chunk <= PAGE_BYTES;
+        let fits = |chunks: usize| chunks.div_ceil(64) * WORD + chunks * chunk <= PAGE_BYTES;
         let mut chunks = PAGE_BYTES / chunk;
         while !fits(chunks) {
             chunks -= 1;
@@ -43,24 +45,21 @@ impl Geometry {
             chunk: chunk as u32,
             chunks: chunks as u32,
             bitmap_words: bitmap_words as u32,
-            first: (bitmap_words * 2 * WORD) as u32,
-            reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil(chunk as u64),
+            reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil((chunk / WORD) as u64),
         }
     }
 
-    /// The chunk that byte `in_page` of a page lies in. Bytes before chunk 0 or past the last chunk belong to no
-    /// chunk; for them the answer is some number, to be checked against `chunks`.
+    /// The chunk that byte `in_page` of a page lies in. Bytes past the last chunk belong to none; for them the answer is
+    /// some number, to be checked against `chunks`.
     #[inline(always)]
     pub fn chunk_at(&self, in_page: usize) -> u32 {
-        ((in_page.wrapping_sub(self.first as usize) as u64 & (PAGE_BYTES as u64 * 2 - 1))
-            .wrapping_mul(self.reciprocal)
-            >> RECIPROCAL_SHIFT) as u32
+        (((in_page / WORD) as u64).wrapping_mul(self.reciprocal) >> RECIPROCAL_SHIFT) as u32
     }
 
     /// Where chunk `index` begins, in bytes from the start of the page.
     #[inline(always)]
     pub fn start_of(&self, index: u32) -> usize {
-        self.first as usize + index as usize * self.chunk as usize
+        index as usize * self.chunk as usize
     }
 }
 
@@ -78,7 +77,7 @@ const SMALLEST_CHUNK: usize = 24;
 const FINE_UP_TO: usize = 256;
 
 impl ClassTable {
-    /// Chunks from 24 bytes to half a page: 8 bytes apart at first, then growing by `factor` (1.01 or more),
+    /// Chunks from 24 bytes to an eighth of a page: 8 bytes apart at first, then growing by `factor` (1.01 or more),
     /// each as large as it can be with the same number of them in a page.
     pub fn new(factor: f64) -> Self {
         let factor = factor.max(1.01);
@@ -113,9 +112,10 @@ impl ClassTable {
         stretched
     }
 
-    /// Bytes in the largest chunk: two of them fill a page.
+    /// Bytes in the largest chunk: eight of them fill a page. A longer item takes several, the last of them only as large as need
+    /// be; with chunks of half a page, values of 64 to 128 KiB left a fifth of their memory unused (decision 5).
     pub const fn largest_chunk() -> usize {
-        ((PAGE_BYTES - 2 * WORD) / 2) & !(WORD - 1)
+        ((PAGE_BYTES - WORD) / 8) & !(WORD - 1)
     }
 
     /// The class whose chunks hold `size` bytes, or `None` if that is more than the largest chunk.
@@ -180,7 +180,7 @@ mod tests {
         }
         for class in table.ids() {
             let geometry = table.geometry(class);
-            let used = geometry.start_of(geometry.chunks);
+            let used = geometry.start_of(geometry.chunks) + geometry.bitmap_words as usize * WORD;
             assert!(used <= PAGE_BYTES && PAGE_BYTES - used <= PAGE_BYTES / 100, "{geometry:?}");
         }
         assert!(table.len() < 128, "{}", table.len());

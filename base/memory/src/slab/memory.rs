@@ -15,6 +15,8 @@ pub struct SlabMemory {
     budget: Arc<Budget>,
     classes: ClassTable,
     descriptors: Offset,
+    /// One bit for every [`GRANULE`] bytes of pages.
+    recency: Offset,
     pages: Offset,
     page_count: u32,
     /// LOCK: slab class. May be held while the pool's lock is taken; never while a version stripe is held.
@@ -43,6 +45,25 @@ struct Pool {
     surrendered: Vec<PageId>,
 }
 
+/// Bytes of a page that share a recency bit: one chunk has several, and its first one counts. In chunks of 24 bytes every third
+/// bit belongs to two; their recency is then the same.
+///
+/// A bitmap with a bit for each chunk would be half as large, but to find a chunk's bit in it takes the page's class and
+/// a division, for every read; and at the same place in every page, all bitmaps would compete for the same few sets of the caches.
+const GRANULE: usize = 32;
+
+/// Bytes of recency bits for a page.
+const RECENCY_BYTES: usize = PAGE_BYTES / GRANULE / 8;
+
+/// Where a new page may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Memory that was never used.
+    Fresh,
+    /// That, or the pool of pages that other classes have given.
+    Any,
+}
+
 /// What became of a chunk that was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
@@ -66,19 +87,25 @@ pub struct ClassUse {
 }
 
 impl SlabMemory {
-    /// An allocator for the `page_count` pages that begin at `pages`, with descriptors (8 bytes a page) at
-    /// `descriptors`. Every page that is put to use is taken from `budget`.
+    /// Bytes that the descriptors and recency bits of `page_count` pages take.
+    pub const fn metadata_bytes(page_count: usize) -> usize {
+        page_count * (WORD + RECENCY_BYTES)
+    }
+
+    /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at
+    /// `metadata`. Every page that is put to use is taken from `budget`.
     pub fn new(
         region: Arc<Region>,
         budget: Arc<Budget>,
         classes: ClassTable,
-        descriptors: Offset,
+        metadata: Offset,
         pages: Offset,
         page_count: u32,
     ) -> Self {
+        let (descriptors, recency) = (metadata, metadata.plus(page_count as usize * WORD));
         let states = classes.ids().map(|_| Mutex::new(ClassState::default())).collect();
         let pool = Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count, surrendered: Vec::new() });
-        SlabMemory { region, budget, classes, descriptors, pages, page_count, states, pool }
+        SlabMemory { region, budget, classes, descriptors, recency, pages, page_count, states, pool }
     }
 
     /// The Region that the pages lie in.
@@ -123,13 +150,14 @@ impl SlabMemory {
     /// from a racy read.
     #[inline(always)]
     pub fn locate(&self, at: Offset) -> Option<(PageId, &Geometry, u32)> {
-        let from_pages = at.bytes().checked_sub(self.pages.bytes())?;
-        let page = PageId(u32::try_from(from_pages / PAGE_BYTES).ok()?);
-        if page.0 >= self.page_count {
+        let in_pages = at.bytes().wrapping_sub(self.pages.bytes());
+        let page = in_pages / PAGE_BYTES;
+        if page >= self.page_count as usize {
             return None;
         }
+        let page = PageId(page as u32);
         let geometry = self.classes.get(self.descriptor(page).class()?)?;
-        let chunk = geometry.chunk_at(from_pages % PAGE_BYTES);
+        let chunk = geometry.chunk_at(in_pages % PAGE_BYTES);
         (chunk < geometry.chunks).then_some((page, geometry, chunk))
     }
 
@@ -143,25 +171,43 @@ impl SlabMemory {
         self.descriptor(PageId(page as u32)).class()
     }
 
-    /// The word of the recency bitmap of `page` with bits `word * 64 ..`.
+    /// The word of the occupied bitmap of `page` with bits `word * 64 ..`. The bitmap lies at the end of the page. Stored under
+    /// the lock of the class.
     #[inline(always)]
-    pub fn recent(&self, page: PageId, word: u32) -> &AtomicU64 {
-        self.region.word(self.start_of(page).plus(word as usize * WORD))
+    pub fn occupied(&self, page: PageId, word: u32) -> &AtomicU64 {
+        self.region.word(self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD))
     }
 
-    /// The word of the occupied bitmap of `page` with bits `word * 64 ..`. Stored under the lock of the class.
+    /// The word with the recency bit of the chunk at `at`, in bytes from the start of the Region, and the bit. `at` may come from
+    /// a racy read.
     #[inline(always)]
-    pub fn occupied(&self, page: PageId, geometry: &Geometry, word: u32) -> &AtomicU64 {
-        let index = (geometry.bitmap_words + word) as usize;
-        self.region.word(self.start_of(page).plus(index * WORD))
+    fn recency(&self, at: Offset) -> Option<(usize, u64)> {
+        let in_pages = at.bytes().wrapping_sub(self.pages.bytes());
+        if in_pages >= self.page_count as usize * PAGE_BYTES {
+            return None;
+        }
+        let granule = in_pages / GRANULE;
+        Some((self.recency.bytes() + granule / 64 * WORD, 1 << (granule % 64)))
+    }
+
+    #[inline(always)]
+    fn recency_word(&self, at: usize) -> &AtomicU64 {
+        self.region.word(Offset::from_bytes(at as u64))
+    }
+
+    /// Asks for the word that [`SlabMemory::touch`] will look at.
+    #[inline(always)]
+    pub fn prefetch_recency(&self, at: Offset) {
+        if let Some((word, _)) = self.recency(at) {
+            self.region.prefetch(word);
+        }
     }
 
     /// Sets the recency bit of the chunk at `at`, and writes only if it was not set.
     #[inline(always)]
     pub fn touch(&self, at: Offset) {
-        if let Some((page, _, chunk)) = self.locate(at) {
-            let word = self.recent(page, chunk / 64);
-            let bit = 1u64 << (chunk % 64);
+        if let Some((word, bit)) = self.recency(at) {
+            let word = self.recency_word(word);
             // Relaxed, and no read-modify-write: a locked instruction would keep the processor from working on the
             // next lookup. What another reader or the hand does to a neighbour's bit at the same moment may be
             // undone; these bits are hints, and a neighbour's recency is then misjudged once.
@@ -172,19 +218,16 @@ impl SlabMemory {
         }
     }
 
-    /// Asks for the word that [`SlabMemory::touch`] will look at.
-    #[inline(always)]
-    pub fn prefetch_recency(&self, at: Offset) {
-        if let Some((page, _, chunk)) = self.locate(at) {
-            self.region.prefetch(self.start_of(page).bytes() + (chunk / 64) as usize * WORD);
+    /// Clears the recency bit of the chunk at `at`.
+    fn forget(&self, at: Offset) {
+        if let Some((word, bit)) = self.recency(at) {
+            self.recency_word(word).fetch_and(!bit, Ordering::Relaxed);
         }
     }
 
     /// Whether the recency bit of the chunk at `at` is set.
     pub fn is_recent(&self, at: Offset) -> bool {
-        self.locate(at).is_some_and(|(page, _, chunk)| {
-            self.recent(page, chunk / 64).load(Ordering::Relaxed) & (1u64 << (chunk % 64)) != 0
-        })
+        self.recency(at).is_some_and(|(word, bit)| self.recency_word(word).load(Ordering::Relaxed) & bit != 0)
     }
 
     /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
@@ -198,9 +241,11 @@ impl SlabMemory {
     }
 
     /// A page that belongs to no class, from the pool or from the budget.
-    fn acquire(&self) -> Option<PageId> {
+    fn acquire(&self, source: Source) -> Option<PageId> {
         let mut pool = self.lock_pool();
-        if let Some(page) = pool.free.pop() {
+        if source == Source::Any
+            && let Some(page) = pool.free.pop()
+        {
             return Some(page);
         }
         if (pool.fresh.is_empty() && pool.surrendered.is_empty()) || !self.budget.take_unkept(PAGE_BYTES) {
@@ -266,13 +311,12 @@ impl ClassGuard<'_> {
     }
 
     /// Adds a page to the class, at place `index` of [`ClassGuard::pages`]. False if there is none left.
-    pub fn grow(&mut self, index: usize, stamp: u32) -> bool {
-        let Some(page) = self.memory.acquire() else {
+    pub fn grow(&mut self, index: usize, stamp: u32, source: Source) -> bool {
+        let Some(page) = self.memory.acquire(source) else {
             return false;
         };
         for word in 0..self.geometry.bitmap_words {
-            self.memory.recent(page, word).store(0, Ordering::Relaxed);
-            words::store(self.memory.occupied(page, &self.geometry, word), 0);
+            words::store(self.memory.occupied(page, word), 0);
         }
         self.memory.set_descriptor(page, Descriptor::serving(self.class, self.geometry.chunks, stamp));
         self.state.pages.insert(index, page);
@@ -300,7 +344,7 @@ impl ClassGuard<'_> {
         let start = self.memory.start_of(page);
         let mut taken = 0;
         for word in 0..self.geometry.bitmap_words {
-            let cell = self.memory.occupied(page, &self.geometry, word);
+            let cell = self.memory.occupied(page, word);
             let mut bits = words::load(cell);
             while taken < want {
                 let bit = (!bits).trailing_zeros();
@@ -309,8 +353,9 @@ impl ClassGuard<'_> {
                     break;
                 }
                 bits |= 1 << bit;
-                self.memory.recent(page, word).fetch_and(!(1 << bit), Ordering::Relaxed);
-                out.push(start.plus(self.geometry.start_of(chunk)));
+                let at = start.plus(self.geometry.start_of(chunk));
+                self.memory.forget(at);
+                out.push(at);
                 taken += 1;
             }
             words::store(cell, bits);
@@ -334,7 +379,7 @@ impl ClassGuard<'_> {
     pub fn give(&mut self, at: Offset) -> Given {
         let (page, geometry, chunk) = self.memory.locate(at).expect("a chunk that was handed out");
         debug_assert_eq!(*geometry, self.geometry);
-        let cell = self.memory.occupied(page, &self.geometry, chunk / 64);
+        let cell = self.memory.occupied(page, chunk / 64);
         let bit = 1u64 << (chunk % 64);
         let bits = words::load(cell);
         debug_assert!(bits & bit != 0, "a chunk is given back once");
@@ -376,12 +421,32 @@ impl ClassGuard<'_> {
         (page, given)
     }
 
+    /// Those of the chunks `chunks` (bits of word `word` of the page's bitmap) that were read lately.
+    pub fn recent(&self, page: PageId, word: u32, chunks: u64) -> u64 {
+        self.each(page, word, chunks).filter(|(_, at)| self.memory.is_recent(*at)).map(|(bit, _)| bit).sum()
+    }
+
+    /// Forgets that the chunks `chunks` were read.
+    pub fn clear_recent(&self, page: PageId, word: u32, chunks: u64) {
+        self.each(page, word, chunks).for_each(|(_, at)| self.memory.forget(at));
+    }
+
+    /// The bits that are set in `chunks`, and the chunks that they stand for.
+    fn each(&self, page: PageId, word: u32, mut chunks: u64) -> impl Iterator<Item = (u64, Offset)> {
+        let (start, geometry) = (self.memory.start_of(page), self.geometry);
+        std::iter::from_fn(move || {
+            let bit = (chunks != 0).then(|| chunks.trailing_zeros())?;
+            chunks &= chunks - 1;
+            Some((1 << bit, start.plus(geometry.start_of(word * 64 + bit))))
+        })
+    }
+
     /// The occupied chunks of `page`.
     pub fn occupied_chunks(&self, page: PageId) -> Vec<Offset> {
         let mut chunks = Vec::new();
         let start = self.memory.start_of(page);
         for word in 0..self.geometry.bitmap_words {
-            let mut bits = words::load(self.memory.occupied(page, &self.geometry, word));
+            let mut bits = words::load(self.memory.occupied(page, word));
             while bits != 0 {
                 let chunk = word * 64 + bits.trailing_zeros();
                 chunks.push(start.plus(self.geometry.start_of(chunk)));
@@ -410,7 +475,7 @@ mod tests {
         let memory = memory(2);
         let class = memory.classes().class_for(56).unwrap();
         let mut guard = memory.lock(class);
-        assert!(guard.grow(0, 0));
+        assert!(guard.grow(0, 0, Source::Any));
         let total = guard.geometry().chunks as usize;
         let mut out = Vec::new();
         assert_eq!(guard.take(total + 5, &mut out), total);
@@ -430,19 +495,19 @@ mod tests {
     fn a_drained_page_goes_to_another_class() {
         let memory = memory(1);
         let small = memory.classes().class_for(24).unwrap();
-        let large = memory.classes().class_for(100_000).unwrap();
+        let large = memory.classes().class_for(30_000).unwrap();
         let mut out = Vec::new();
         let mut guard = memory.lock(small);
-        assert!(guard.grow(0, 0));
+        assert!(guard.grow(0, 0, Source::Any));
         guard.take(2, &mut out);
-        assert!(!memory.lock(large).grow(0, 0), "the budget is spent");
+        assert!(!memory.lock(large).grow(0, 0, Source::Any), "the budget is spent");
         let (page, given) = guard.drain(0);
         assert_eq!(given, Given::Drained);
         assert_eq!(guard.take(1, &mut out), 0);
         assert_eq!(guard.give(out[0]), Given::Drained);
         assert_eq!(guard.give(out[1]), Given::LastOf(page));
         memory.release(page);
-        assert!(memory.lock(large).grow(0, 0));
+        assert!(memory.lock(large).grow(0, 0, Source::Any));
         assert_eq!(memory.state_of(page), PageState::Serving(large));
     }
 
@@ -452,7 +517,7 @@ mod tests {
         let class = memory.classes().class_for(1000).unwrap();
         let mut out = Vec::new();
         let mut guard = memory.lock(class);
-        guard.grow(0, 0);
+        guard.grow(0, 0, Source::Any);
         guard.take(1, &mut out);
         memory.touch(out[0]);
         assert!(memory.is_recent(out[0]));

@@ -18,5 +18,5 @@ mod memory;
 mod page;
 
 pub use classes::{ClassId, ClassTable, Geometry, MAX_CLASSES};
-pub use memory::{ClassGuard, ClassUse, Given, SlabMemory};
+pub use memory::{ClassGuard, ClassUse, Given, SlabMemory, Source};
 pub use page::{PAGE_BYTES, PageId, PageState};

@@ -1,12 +1,10 @@
 //! One bucket: ten slots in a cache line.
 //!
 //! ```text
-//! word 0   tag0 tag1 tag2 tag3 tag4 tag5 tag6 tag7
-//! word 1   tag8 tag9 high8 high9, then 3 more bits of the tag of each slot
-//! word 2   high0 high1 high2 high3 high4 high5 high6 high7
-//! word 3   low0            low1
-//!  …
-//! word 7   low8            low9
+//! bytes  0..10   the low byte of the tag of each slot
+//! bytes 10..14   3 more bits of each tag
+//! bytes 14..24   the high byte of the place of each item
+//! bytes 24..64   the low four bytes of the place of each item
 //! ```
 //!
 //! A slot is a tag and the 40-bit place of an item in units of 8 bytes: 6 bytes, against 9 in MemC3 (a tag and a
@@ -18,8 +16,7 @@
 //! slot half written, and learns so from the counter.
 
 use guira_memory::Offset;
-use guira_sync::atomic::AtomicU64;
-use guira_sync::words::{load, store};
+use guira_sync::words::{Line, byte_of, four_of, load, store, which_equal};
 
 /// Slots in a bucket.
 pub const SLOTS: usize = 10;
@@ -30,26 +27,28 @@ pub(super) const BUCKET_BYTES: usize = 64;
 // Ten slots of 6 bytes fit in a bucket.
 const _: () = assert!(SLOTS * 6 <= BUCKET_BYTES);
 
-const LOW_BYTES: u64 = 0x0101_0101_0101_0101;
-const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
-
-/// The bytes of words 0 and 1 that are tags of slots.
-const TAGS_IN_WORD_1: u32 = 2;
+/// The low bytes of all tags.
+const TAGS: u32 = (1 << SLOTS) - 1;
 
 /// Where in word 1 the further bits of the tags begin, and how many each slot has.
-const MORE_SHIFT: usize = 32;
+const MORE_SHIFT: usize = 16;
 const MORE_BITS: usize = 3;
 const MORE_MASK: u64 = (1 << MORE_BITS) - 1;
+
+/// The bytes at which the parts of the places begin.
+const HIGH_AT: usize = 14;
+const LOW_AT: usize = 24;
 
 /// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 8 + MORE_BITS as u32;
 
-// The further bits fit in what is left of word 1.
-const _: () = assert!(MORE_SHIFT + SLOTS * MORE_BITS <= 64);
+// The further bits end where the places begin.
+const _: () = assert!((64 + MORE_SHIFT + SLOTS * MORE_BITS).div_ceil(8) <= HIGH_AT);
+const _: () = assert!(HIGH_AT + SLOTS == LOW_AT && LOW_AT + 4 * SLOTS == BUCKET_BYTES);
 
 /// A bucket's words.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket<'a>(pub(crate) &'a [AtomicU64; 8]);
+pub(crate) struct Bucket<'a>(pub(crate) &'a Line);
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +59,10 @@ pub(crate) struct Entry {
     pub(crate) item: Offset,
 }
 
-/// A set of slots of one bucket, one bit each.
+/// Where the slots of the second bucket begin in a set of the slots of both.
+pub(crate) const SECOND_AT: usize = 16;
+
+/// A set of slots of one bucket, or of two, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slots(pub(crate) u32);
 
@@ -87,23 +89,17 @@ impl Iterator for Slots {
     }
 }
 
-/// The bytes of `word` that equal `tag`: bit `i` for byte `i`.
-#[inline(always)]
-fn equal_bytes(word: u64, tag: u8) -> u32 {
-    let difference = word ^ (LOW_BYTES * u64::from(tag));
-    // Exact, unlike the shorter trick: no byte is reported because of its neighbour.
-    let nonzero = ((difference & !HIGH_BITS) + !HIGH_BITS) | difference;
-    let zero = (!nonzero & HIGH_BITS) >> 7;
-    (zero.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
-}
-
 impl Bucket<'_> {
     /// The slots whose tag has this low byte.
     #[inline(always)]
     pub(crate) fn with_low(self, low: u8) -> Slots {
-        let first = equal_bytes(load(&self.0[0]), low);
-        let second = equal_bytes(load(&self.0[1]), low) & ((1 << TAGS_IN_WORD_1) - 1);
-        Slots(first | (second << 8))
+        Slots(which_equal([self.0, self.0], low) & TAGS)
+    }
+
+    /// The slots of this bucket and of `other` whose tag has this low byte; those of `other` begin at [`SECOND_AT`].
+    #[inline(always)]
+    pub(crate) fn with_low_in_both(self, other: Self, low: u8) -> Slots {
+        Slots(which_equal([self.0, other.0], low) & (TAGS | TAGS << SECOND_AT))
     }
 
     /// The slots whose tag is `tag`.
@@ -127,7 +123,7 @@ impl Bucket<'_> {
     /// What slot `slot` holds, if anything.
     #[inline(always)]
     pub(crate) fn entry(self, slot: usize) -> Option<Entry> {
-        let low = (load(&self.0[slot / 8]) >> (slot % 8 * 8)) as u8;
+        let low = byte_of(self.0, slot);
         let more = (load(&self.0[1]) >> (MORE_SHIFT + slot * MORE_BITS)) & MORE_MASK;
         (low != 0).then(|| Entry { tag: u16::from(low) | ((more as u16) << 8), item: self.item(slot) })
     }
@@ -135,42 +131,39 @@ impl Bucket<'_> {
     /// The place that slot `slot` holds.
     #[inline(always)]
     pub(crate) fn item(self, slot: usize) -> Offset {
-        let low = load(&self.0[3 + slot / 2]) >> (slot % 2 * 32) & 0xffff_ffff;
-        let (word, shift) = Self::high_at(slot);
-        let high = load(&self.0[word]) >> shift & 0xff;
-        Offset::from_units(high << 32 | low)
-    }
-
-    #[inline(always)]
-    fn high_at(slot: usize) -> (usize, usize) {
-        if slot < 8 { (2, slot * 8) } else { (1, (slot - 6) * 8) }
+        let low = four_of(self.0, LOW_AT + slot * 4);
+        let high = byte_of(self.0, HIGH_AT + slot);
+        Offset::from_units(u64::from(high) << 32 | u64::from(low))
     }
 
     /// Fills slot `slot`. The caller holds the bucket's counter.
     pub(crate) fn put(self, slot: usize, entry: Entry) {
         let units = entry.item.units();
-        self.set_bits(3 + slot / 2, slot % 2 * 32, 0xffff_ffff, units & 0xffff_ffff);
-        let (word, shift) = Self::high_at(slot);
-        self.set_bits(word, shift, 0xff, units >> 32);
-        self.set_bits(1, MORE_SHIFT + slot * MORE_BITS, MORE_MASK, u64::from(entry.tag >> 8));
-        self.set_bits(slot / 8, slot % 8 * 8, 0xff, u64::from(entry.tag & 0xff));
+        self.set_bits(LOW_AT + slot * 4, 0xffff_ffff, units & 0xffff_ffff);
+        self.set_bits(HIGH_AT + slot, 0xff, units >> 32);
+        let (word, shift) = (1, MORE_SHIFT + slot * MORE_BITS);
+        let more = u64::from(entry.tag >> 8);
+        store(&self.0[word], load(&self.0[word]) & !(MORE_MASK << shift) | more << shift);
+        self.set_bits(slot, 0xff, u64::from(entry.tag & 0xff));
     }
 
     /// Empties slot `slot`. The caller holds the bucket's counter.
     pub(crate) fn clear(self, slot: usize) {
-        self.set_bits(slot / 8, slot % 8 * 8, 0xff, 0);
+        self.set_bits(slot, 0xff, 0);
     }
 
+    /// Stores `value` where `mask` is, counted from byte `at`, inside one word.
     #[inline(always)]
-    fn set_bits(self, word: usize, shift: usize, mask: u64, value: u64) {
-        let cell = &self.0[word];
-        store(cell, load(cell) & !(mask << shift) | (value & mask) << shift);
+    fn set_bits(self, at: usize, mask: u64, value: u64) {
+        let (cell, shift) = (&self.0[at / 8], at % 8 * 8);
+        store(cell, load(cell) & !(mask << shift) | value << shift);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_sync::atomic::AtomicU64;
 
     fn empty() -> [AtomicU64; 8] {
         std::array::from_fn(|_| AtomicU64::new(0))
@@ -202,18 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_compared_exactly_and_the_unused_bytes_are_none() {
-        for tag in 0..=255u8 {
-            for word in [0, u64::MAX, 0x0001_0203_0405_0607, 0x8081_7f00_ff01_0080, LOW_BYTES] {
-                let expected = word
-                    .to_le_bytes()
-                    .iter()
-                    .enumerate()
-                    .map(|(i, byte)| u32::from(*byte == tag) << i)
-                    .sum::<u32>();
-                assert_eq!(equal_bytes(word, tag), expected, "{word:x} {tag}");
-            }
-        }
+    fn the_bytes_after_the_tags_are_no_slots() {
         let words = empty();
         Bucket(&words).put(0, Entry { tag: 5, item: Offset::from_units(1) });
         assert_eq!(Bucket(&words).free().count(), 9);

@@ -136,7 +136,7 @@ impl Cuckoo {
                 let total = self.committed(old.buckets);
                 let step = DISCARD_STEP.min(total - discarded);
                 // On failure the memory is not given back, but it must read as zero when the arena is used again.
-                if self.region.discard(old.base + discarded, step).is_err() {
+                if self.region.discard(old.address(0) + discarded, step).is_err() {
                     self.erase(old, discarded, step);
                 }
                 let discarded = discarded + step;
@@ -151,7 +151,7 @@ impl Cuckoo {
     }
 
     fn erase(&self, old: Table, from: usize, bytes: usize) {
-        for at in (old.base + from..old.base + from + bytes).step_by(8) {
+        for at in (old.address(0) + from..old.address(0) + from + bytes).step_by(8) {
             guira_sync::words::store(self.region.word(Offset::from_bytes(at as u64)), 0);
         }
     }

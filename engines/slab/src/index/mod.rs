@@ -24,7 +24,7 @@ mod probe;
 mod table;
 
 pub use bucket::SLOTS;
-use bucket::Slots;
+use bucket::{BUCKET_BYTES, SECOND_AT, Slots};
 pub(crate) use bucket::{Bucket, Entry};
 pub(crate) use grow::{Growth, GrowthStep, Items};
 pub use path::SearchLimits;
@@ -34,7 +34,7 @@ pub(crate) use table::Table;
 
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
-use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicU32, AtomicU64, Backoff, Ordering};
 use guira_sync::version::{Locked, Stripe, Version, Versions};
 use std::sync::{Arc, Mutex};
 use table::Place;
@@ -44,7 +44,7 @@ use table::Place;
 pub struct Cuckoo {
     region: Arc<Region>,
     versions: Versions,
-    /// Two ranges of the Region that tables lie in, turn by turn.
+    /// Where the two ranges of the Region begin that tables lie in, turn by turn; in cache lines.
     arenas: [usize; 2],
     /// The most buckets that fit in an arena.
     buckets_max: u32,
@@ -59,9 +59,6 @@ pub struct Cuckoo {
     /// while one is held.
     growth: Mutex<Growth>,
 }
-
-/// Where the slots of the second bucket begin in a set of the slots of both.
-const SECOND_AT: usize = 16;
 
 /// Which tables there are, in one word:
 ///
@@ -105,23 +102,47 @@ pub(crate) struct SlotAt {
     pub(crate) slot: usize,
 }
 
+/// What the first look at a key's buckets came to. It is worth something once [`Cuckoo::confirms`] says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Guess {
+    /// The first item that has the key's tag; place 0 if none has.
+    item: Offset,
+    seen: [(Stripe, Version); 2],
+    layout: u64,
+}
+
+impl Guess {
+    /// No layout is this one.
+    const NO_LAYOUT: u64 = u64::MAX;
+
+    #[inline(always)]
+    pub(crate) fn item(self) -> Option<Offset> {
+        (self.item.bytes() != 0).then_some(self.item)
+    }
+
+    /// How many searches were in vain if this was not confirmed: none while the table grows, since that was known.
+    pub(crate) fn retries(self) -> u64 {
+        u64::from(self.layout != Self::NO_LAYOUT)
+    }
+}
+
+impl Default for Guess {
+    /// One that is never confirmed.
+    fn default() -> Self {
+        Guess { item: Offset::from_bytes(0), seen: Default::default(), layout: Self::NO_LAYOUT }
+    }
+}
+
 /// Who looks at the items that a search comes by.
 pub(crate) trait Visitor {
     /// What it takes from the item that it looks for.
     type Result;
     /// Looks at the item at `at`, which may be any item with the tag, or no item any more.
     fn visit(&mut self, at: Offset) -> Option<Self::Result>;
-    /// What was taken last is worth nothing.
-    fn undo(&mut self);
-}
-
-/// What an optimistic search came to.
-#[derive(Debug)]
-pub(crate) struct Found<R> {
-    /// What the visitor made of the item.
-    pub(crate) result: Option<R>,
-    /// How often it had to search again.
-    pub(crate) retries: u64,
+    /// What was taken is worth nothing.
+    fn undo(&mut self, result: Self::Result);
+    /// The search has to be repeated.
+    fn repeats(&mut self);
 }
 
 /// The buckets of one key, locked.
@@ -135,7 +156,7 @@ pub(crate) struct Held<'a> {
 }
 
 impl Cuckoo {
-    /// An index in the two arenas at `arenas`, each with room for `buckets_max` buckets, that starts with `buckets`. The
+    /// An index in the two arenas at bytes `arenas`, each with room for `buckets_max` buckets, that starts with `buckets`. The
     /// first arena is zero, or holds a table of that size.
     pub(crate) fn new(
         region: Arc<Region>,
@@ -148,7 +169,7 @@ impl Cuckoo {
         Cuckoo {
             region,
             versions: Versions::new(stripes),
-            arenas,
+            arenas: arenas.map(|bytes| bytes / BUCKET_BYTES),
             buckets_max,
             commit_step,
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
@@ -209,47 +230,81 @@ impl Cuckoo {
         self.region.prefetch(table.address(place.second));
     }
 
-    /// The item that the first slot with the key's tag leads to: worth prefetching, and no more than that.
+    /// The buckets of a place, and the slots in them whose tags have the right low byte. Both buckets are looked at before
+    /// anything depends on which of them it is: that is a coin's toss, and a branch on it would be mispredicted half the
+    /// time, just when the processor could go on to the next lookup.
     #[inline(always)]
-    pub(crate) fn guess(&self, hash: KeyHash) -> Option<Offset> {
-        let table = self.current(self.layout());
-        let place = table.place(hash);
+    fn likely(&self, table: Table, place: Place) -> ([Bucket<'_>; 2], Slots) {
         let buckets = [table.bucket(&self.region, place.first), table.bucket(&self.region, place.second)];
-        let low = place.tag as u8;
-        let slots = Slots(buckets[0].with_low(low).0 | (buckets[1].with_low(low).0 << SECOND_AT));
-        slots.first().map(|slot| buckets[slot / SECOND_AT].item(slot % SECOND_AT))
+        (buckets, buckets[0].with_low_in_both(buckets[1], place.tag as u8))
+    }
+
+    /// Finds the first item that has the key's tag: the right one, nearly always.
+    #[inline(always)]
+    pub(crate) fn guess(&self, hash: KeyHash) -> Guess {
+        let layout = self.layout();
+        let table = self.current(layout);
+        let place = table.place(hash);
+        let Some(seen) = self.begin(place) else {
+            return Guess::default();
+        };
+        let (buckets, mut slots) = self.likely(table, place);
+        let found = next_with_tag(&buckets, &mut slots, place.tag);
+        Guess {
+            item: found.map_or(Offset::from_bytes(0), |(bucket, slot)| bucket.item(slot)),
+            seen,
+            layout: if layout.growing() { Guess::NO_LAYOUT } else { layout.0 },
+        }
+    }
+
+    /// Whether what was read since `guess` was made, of its item or of the absence of one, is what was there all that time.
+    #[inline(always)]
+    pub(crate) fn confirms(&self, guess: &Guess) -> bool {
+        Versions::validate();
+        self.same(guess.seen) && self.layout.load(Ordering::Relaxed) == guess.layout
+    }
+
+    /// One search of the only table. `None` if it is worth nothing.
+    fn attempt<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Option<Option<V::Result>> {
+        let layout = self.layout();
+        let table = self.current(layout);
+        let place = table.place(hash);
+        let seen = self.begin(place)?;
+        let result = self.scan(table, place, visitor);
+        Versions::validate();
+        let valid = self.same(seen) && self.layout.load(Ordering::Relaxed) == layout.0;
+        if valid && (result.is_some() || !layout.growing()) {
+            return Some(result);
+        }
+        if let Some(result) = result {
+            visitor.undo(result);
+        }
+        None
     }
 
     /// Shows the visitor the items that a key may be, until it takes one. What it is shown may change under its eyes:
     /// if it did, what it took is taken back and the search begins anew.
-    #[inline(always)]
-    pub(crate) fn search<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Found<V::Result> {
-        let mut retries = 0;
+    pub(crate) fn search<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Option<V::Result> {
+        let mut backoff = Backoff::default();
         loop {
             let layout = self.layout();
-            let table = self.current(layout);
-            let place = table.place(hash);
-            let seen = self.begin(place);
-            let result = self.scan(table, place, visitor);
-            Versions::validate();
-            let valid = self.same(seen) && self.layout.load(Ordering::Relaxed) == layout.0;
-            if valid && (result.is_some() || !layout.growing()) {
-                return Found { result, retries };
+            let searched = match self.next(layout) {
+                Some(next) => self.attempt_both(layout, next, hash, visitor),
+                None => self.attempt(hash, visitor),
+            };
+            if let Some(result) = searched {
+                return result;
             }
-            if valid && let Some(found) = self.search_both(layout, hash, visitor) {
-                return Found { result: found, retries };
-            }
-            if result.is_some() {
-                visitor.undo();
-            }
-            retries += 1;
+            visitor.repeats();
+            backoff.wait();
         }
     }
 
     #[inline(always)]
-    fn begin(&self, place: Place) -> [(Stripe, Version); 2] {
-        let (a, b) = (self.versions.stripe(place.first), self.versions.stripe(place.second));
-        [(a, self.versions.begin(a)), (b, self.versions.begin(b))]
+    fn begin(&self, place: Place) -> Option<[(Stripe, Version); 2]> {
+        let stripes = [self.versions.stripe(place.first), self.versions.stripe(place.second)];
+        let versions = self.versions.try_begin_both(stripes)?;
+        Some([(stripes[0], versions[0]), (stripes[1], versions[1])])
     }
 
     #[inline(always)]
@@ -257,37 +312,28 @@ impl Cuckoo {
         self.versions.same(seen[0].0, seen[0].1) && self.versions.same(seen[1].0, seen[1].1)
     }
 
-    /// Shows the visitor the items behind all slots with the right tag. Both buckets are looked at before anything
-    /// depends on which of them it is: that is a coin's toss, and a branch on it would be mispredicted half the
-    /// time, just when the processor could go on to the next lookup.
-    #[inline(always)]
+    /// Shows the visitor the items behind all slots with the right tag.
     fn scan<V: Visitor>(&self, table: Table, place: Place, visitor: &mut V) -> Option<V::Result> {
-        let buckets = [table.bucket(&self.region, place.first), table.bucket(&self.region, place.second)];
-        let low = place.tag as u8;
-        let slots = Slots(buckets[0].with_low(low).0 | (buckets[1].with_low(low).0 << SECOND_AT));
-        for slot in slots {
-            let bucket = buckets[slot / SECOND_AT];
-            let slot = slot % SECOND_AT;
-            if bucket.has_more(slot, place.tag)
-                && let Some(result) = visitor.visit(bucket.item(slot))
-            {
+        let (buckets, mut slots) = self.likely(table, place);
+        loop {
+            let (bucket, slot) = next_with_tag(&buckets, &mut slots, place.tag)?;
+            if let Some(result) = visitor.visit(bucket.item(slot)) {
                 return Some(result);
             }
         }
-        None
     }
 
-    /// A search of both tables at once, under the versions of all four buckets. `None` if it has to be repeated.
-    #[cold]
-    fn search_both<V: Visitor>(
+    /// A search of both tables, under the versions of all four buckets. `None` if it is worth nothing.
+    fn attempt_both<V: Visitor>(
         &self,
         layout: Layout,
+        new: Table,
         hash: KeyHash,
         visitor: &mut V,
     ) -> Option<Option<V::Result>> {
-        let (old, new) = (self.current(layout), self.next(layout)?);
+        let old = self.current(layout);
         let (old_place, new_place) = (old.place(hash), new.place(hash));
-        let seen = [self.begin(old_place), self.begin(new_place)];
+        let seen = [self.begin(old_place)?, self.begin(new_place)?];
         let mut result = self.scan(old, old_place, visitor);
         if result.is_none() {
             result = self.scan(new, new_place, visitor);
@@ -296,8 +342,8 @@ impl Cuckoo {
         if self.same(seen[0]) && self.same(seen[1]) && self.layout.load(Ordering::Relaxed) == layout.0 {
             return Some(result);
         }
-        if result.is_some() {
-            visitor.undo();
+        if let Some(result) = result {
+            visitor.undo(result);
         }
         None
     }
@@ -329,6 +375,18 @@ impl Cuckoo {
         let place = table.place(hash);
         let path = path::search(&self.region, table, place, self.limits)?;
         Some(path::execute(self, table, &path))
+    }
+}
+
+/// Takes from `slots` up to the next that has the whole tag.
+#[inline(always)]
+fn next_with_tag<'a>(buckets: &[Bucket<'a>; 2], slots: &mut Slots, tag: u16) -> Option<(Bucket<'a>, usize)> {
+    loop {
+        let slot = slots.next()?;
+        let (bucket, slot) = (buckets[slot / SECOND_AT], slot % SECOND_AT);
+        if bucket.has_more(slot, tag) {
+            return Some((bucket, slot));
+        }
     }
 }
 

@@ -35,7 +35,9 @@ impl Visitor for Wanted {
         (at == self.item).then_some(())
     }
 
-    fn undo(&mut self) {}
+    fn undo(&mut self, (): ()) {}
+
+    fn repeats(&mut self) {}
 }
 
 impl IndexProbe {
@@ -91,6 +93,6 @@ impl IndexProbe {
     pub fn lookup(&self, hash: u64, number: u64) -> Touched {
         let mut wanted = Wanted { item: Offset::from_units(number), touched: Touched::default() };
         let found = self.index.search(KeyHash(hash), &mut wanted);
-        Touched { found: found.result.is_some(), ..wanted.touched }
+        Touched { found: found.is_some(), ..wanted.touched }
     }
 }

@@ -8,7 +8,7 @@ use guira_memory::Region;
 /// up to half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Where bucket 0 begins, in bytes from the start of the Region.
+    /// Where bucket 0 is, in cache lines from the start of the Region.
     pub(crate) base: usize,
     /// How many there are.
     pub(crate) buckets: u32,
@@ -52,16 +52,22 @@ impl Table {
         if sum >= bucket { sum - bucket } else { sum + (self.buckets - bucket) }
     }
 
+    /// Where bucket `bucket` is, in cache lines from the start of the Region.
+    #[inline(always)]
+    fn line(self, bucket: u32) -> usize {
+        self.base + bucket as usize
+    }
+
     /// Where bucket `bucket` begins, in bytes from the start of the Region.
     #[inline(always)]
     pub(crate) fn address(self, bucket: u32) -> usize {
-        self.base + bucket as usize * BUCKET_BYTES
+        self.line(bucket) * BUCKET_BYTES
     }
 
     /// The words of a bucket.
     #[inline(always)]
     pub(crate) fn bucket(self, region: &Region, bucket: u32) -> Bucket<'_> {
-        Bucket(region.line(self.address(bucket)))
+        Bucket(region.line(self.line(bucket)))
     }
 }
 

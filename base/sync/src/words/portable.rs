@@ -1,0 +1,58 @@
+//! Racy bytes by aligned atomic words: everywhere but on x86-64, and there under loom and ThreadSanitizer.
+
+use super::{Line, WORD, load};
+use crate::atomic::AtomicU64;
+
+/// The eight bytes that start at byte `start`, which may straddle two words. Bytes past the end read as 0.
+#[inline(always)]
+fn eight_at(words: &[AtomicU64], start: usize) -> u64 {
+    let (index, shift) = (start / WORD, (start % WORD) * 8);
+    let low = words.get(index).map_or(0, load);
+    if shift == 0 {
+        return low;
+    }
+    let high = words.get(index + 1).map_or(0, load);
+    (low >> shift) | (high << (64 - shift))
+}
+
+#[inline]
+pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
+    for (index, chunk) in out.chunks_mut(WORD).enumerate() {
+        let length = chunk.len();
+        chunk.copy_from_slice(&eight_at(words, start + index * WORD).to_le_bytes()[..length]);
+    }
+}
+
+#[inline]
+pub(super) fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
+    bytes
+        .chunks(WORD)
+        .enumerate()
+        .all(|(index, chunk)| eight_at(words, start + index * WORD).to_le_bytes()[..chunk.len()] == *chunk)
+}
+
+const LOW_BYTES: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+#[inline(always)]
+pub(super) fn which_equal(lines: [&Line; 2], byte: u8) -> u32 {
+    let of_word = |word: u64| {
+        let difference = word ^ (LOW_BYTES * u64::from(byte));
+        // Exact, unlike the shorter trick: no byte is reported because of its neighbour.
+        let nonzero = ((difference & !HIGH_BITS) + !HIGH_BITS) | difference;
+        let zero = (!nonzero & HIGH_BITS) >> 7;
+        (zero.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+    };
+    let of_line = |line: &Line| of_word(load(&line[0])) | of_word(load(&line[1])) << 8;
+    of_line(lines[0]) | of_line(lines[1]) << 16
+}
+
+#[inline(always)]
+pub(super) fn byte_of(line: &Line, at: usize) -> u8 {
+    (load(&line[at / WORD]) >> (at % WORD * 8)) as u8
+}
+
+#[inline(always)]
+pub(super) fn four_of(line: &Line, at: usize) -> u32 {
+    (load(&line[at / WORD]) >> (at % WORD * 8)) as u32
+}

@@ -1,0 +1,229 @@
+//! Racy bytes on x86-64, by the loads that the processor has and Rust's atomics have not: unaligned ones, and ones of
+//! sixteen bytes.
+//!
+//! They are written as single instructions in assembly. To the compiler that is no data race: what an instruction
+//! does is defined by the processor, for which these are loads like any others. Each of them is
+//! relaxed at the least; a fence orders them as it orders relaxed atomic loads, since the compiler moves no assembly
+//! that reads memory across one.
+
+use super::Line;
+use crate::atomic::AtomicU64;
+use std::arch::asm;
+
+/// From so many bytes on one string instruction is faster than a loop.
+const STRING_FROM: usize = 512;
+
+/// # Safety
+/// Eight bytes can be read from `from + at`.
+#[inline(always)]
+unsafe fn eight_at(from: *const u8, at: usize) -> u64 {
+    let bytes;
+    // SAFETY: reads what the caller vouches for.
+    unsafe {
+        asm!(
+            "mov {bytes}, qword ptr [{from} + {at}]",
+            bytes = out(reg) bytes, from = in(reg) from, at = in(reg) at,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    bytes
+}
+
+/// Copies eight bytes.
+///
+/// # Safety
+/// They can be read from `from + from_at`, and written to `to + to_at`, where nobody else reads or writes.
+#[inline(always)]
+unsafe fn copy_eight(from: *const u8, from_at: usize, to: *mut u8, to_at: usize) {
+    // SAFETY: reads and writes what the caller vouches for.
+    unsafe {
+        asm!(
+            "mov {bytes}, qword ptr [{from} + {from_at}]",
+            "mov qword ptr [{to} + {to_at}], {bytes}",
+            bytes = out(reg) _, from = in(reg) from, from_at = in(reg) from_at, to = in(reg) to, to_at = in(reg) to_at,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Copies sixteen bytes.
+///
+/// # Safety
+/// As for [`copy_eight`].
+#[inline(always)]
+unsafe fn copy_sixteen(from: *const u8, from_at: usize, to: *mut u8, to_at: usize) {
+    // SAFETY: reads and writes what the caller vouches for.
+    unsafe {
+        asm!(
+            "movdqu {bytes}, xmmword ptr [{from} + {from_at}]",
+            "movdqu xmmword ptr [{to} + {to_at}], {bytes}",
+            bytes = out(xmm_reg) _, from = in(reg) from, from_at = in(reg) from_at, to = in(reg) to, to_at = in(reg) to_at,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The caller has checked that the bytes lie in `words`.
+#[inline(always)]
+pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
+    debug_assert!(start + out.len() <= size_of_val(words));
+    let (to, length) = (out.as_mut_ptr(), out.len());
+    let from = words.as_ptr().cast::<u8>();
+    if length >= STRING_FROM {
+        let from = from.wrapping_add(start);
+        // SAFETY: `length` bytes from `start` on lie in `words`, and `out` is ours alone.
+        unsafe { copy_string(from, to, length) };
+    } else if length >= 16 {
+        let last = length - 16;
+        let mut at = 0;
+        while at < last {
+            // SAFETY: `at + 16` is at most `length`, on both sides.
+            unsafe { copy_sixteen(from, start + at, to, at) };
+            at += 16;
+        }
+        // SAFETY: as above. These sixteen may overlap the ones before: the same bytes, unless there is a race, and then
+        // nobody believes them.
+        unsafe { copy_sixteen(from, start + last, to, last) };
+    } else if length >= 8 {
+        // SAFETY: as above, for eight bytes.
+        unsafe { copy_eight(from, start, to, 0) };
+        // SAFETY: as above.
+        unsafe { copy_eight(from, start + length - 8, to, length - 8) };
+    } else {
+        copy_short(words, start, out);
+    }
+}
+
+/// The same for fewer than eight bytes.
+#[inline(never)]
+fn copy_short(words: &[AtomicU64], start: usize, out: &mut [u8]) {
+    let bytes = up_to_eight(words, start, out.len()).to_le_bytes();
+    for (out, byte) in out.iter_mut().zip(bytes) {
+        *out = byte;
+    }
+}
+
+/// The `length` bytes from byte `start` on, at most eight of them and all in `words`; the bytes above are any.
+#[inline(always)]
+fn up_to_eight(words: &[AtomicU64], start: usize, length: usize) -> u64 {
+    let from = words.as_ptr().cast::<u8>();
+    if start + 8 <= size_of_val(words) {
+        // SAFETY: eight bytes from `start` on lie in `words`, as checked.
+        unsafe { eight_at(from, start) }
+    } else if length > 0 {
+        // The last eight bytes: there is a whole word, since `length` bytes lie in `words`.
+        let last = size_of_val(words) - 8;
+        // SAFETY: as above.
+        unsafe { eight_at(from, last) >> ((start - last) * 8) }
+    } else {
+        0
+    }
+}
+
+/// Copies a block by a string instruction.
+///
+/// # Safety
+/// `length` bytes can be read from `from` and written to `to`, and nobody else reads or writes the latter.
+#[inline]
+unsafe fn copy_string(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: reads and writes what the caller vouches for; the direction flag is clear by the calling convention.
+    unsafe {
+        asm!(
+            "rep movsb",
+            inout("rcx") length => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// The caller has checked that the bytes lie in `words`.
+#[inline(always)]
+pub(super) fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
+    debug_assert!(start + bytes.len() <= size_of_val(words));
+    let from = words.as_ptr().cast::<u8>();
+    let length = bytes.len();
+    let Some((_, last)) = bytes.split_last_chunk::<8>() else {
+        return equal_short(words, start, bytes);
+    };
+    // No early end: items that differ from the key have a different tag, nearly always.
+    let mut difference = 0;
+    let mut at = start;
+    for chunk in bytes[..length - 1].as_chunks::<8>().0 {
+        // SAFETY: these eight bytes lie in `words`.
+        difference |= unsafe { eight_at(from, at) } ^ u64::from_le_bytes(*chunk);
+        at += 8;
+    }
+    // SAFETY: as above.
+    difference |= unsafe { eight_at(from, start + length - 8) } ^ u64::from_le_bytes(*last);
+    difference == 0
+}
+
+/// The same for fewer than eight bytes.
+#[inline(never)]
+fn equal_short(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
+    let (mut wanted, mut shift) = (0, 0);
+    for byte in bytes {
+        wanted |= u64::from(*byte) << shift;
+        shift += 8;
+    }
+    let mask = (1u64 << shift) - 1;
+    (up_to_eight(words, start, bytes.len()) ^ wanted) & mask == 0
+}
+
+#[inline(always)]
+pub(super) fn which_equal(lines: [&Line; 2], byte: u8) -> u32 {
+    const EVERY: u64 = 0x0101_0101_0101_0101;
+    let (first, second): (u32, u32);
+    // SAFETY: reads the first sixteen of the 64 bytes of each line.
+    unsafe {
+        asm!(
+            "movq {wanted}, {bytes}",
+            "punpcklqdq {wanted}, {wanted}",
+            "movdqu {tags}, xmmword ptr [{a}]",
+            "pcmpeqb {tags}, {wanted}",
+            "pmovmskb {first:e}, {tags}",
+            "movdqu {tags}, xmmword ptr [{b}]",
+            "pcmpeqb {tags}, {wanted}",
+            "pmovmskb {second:e}, {tags}",
+            wanted = out(xmm_reg) _, tags = out(xmm_reg) _,
+            bytes = in(reg) EVERY * u64::from(byte), a = in(reg) lines[0].as_ptr(), b = in(reg) lines[1].as_ptr(),
+            first = out(reg) first, second = lateout(reg) second,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    first | second << 16
+}
+
+/// The caller sees to it that `at` is below 64.
+#[inline(always)]
+pub(super) fn byte_of(line: &Line, at: usize) -> u8 {
+    let at = at % 64;
+    let byte: u32;
+    // SAFETY: byte `at` lies in the line.
+    unsafe {
+        asm!(
+            "movzx {byte:e}, byte ptr [{from} + {at}]",
+            byte = out(reg) byte, from = in(reg) line.as_ptr(), at = in(reg) at,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    byte as u8
+}
+
+/// The caller sees to it that `at` is a multiple of 4 below 64.
+#[inline(always)]
+pub(super) fn four_of(line: &Line, at: usize) -> u32 {
+    let at = (at % 64) & !3;
+    let bytes: u32;
+    // SAFETY: these four bytes lie in the line.
+    unsafe {
+        asm!(
+            "mov {bytes:e}, dword ptr [{from} + {at}]",
+            bytes = out(reg) bytes, from = in(reg) line.as_ptr(), at = in(reg) at,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    bytes
+}
