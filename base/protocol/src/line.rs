@@ -209,8 +209,9 @@ pub(crate) fn last_token(text: &[u8]) -> &[u8] {
 }
 
 /// Whether the last token of a line is `noreply`.
+#[inline]
 pub(crate) fn noreply(text: &[u8]) -> Noreply {
-    if last_token(text) == b"noreply" { Noreply::Yes } else { Noreply::No }
+    if !text.is_empty() && last_token(text) == b"noreply" { Noreply::Yes } else { Noreply::No }
 }
 
 #[cfg(test)]

@@ -4,8 +4,27 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exptime(pub i32);
 
+/// So many digits never overflow.
+const SAFE_DIGITS: usize = 19;
+
 /// Digits only.
+#[inline]
 pub(crate) fn digits(token: &[u8]) -> Option<u64> {
+    if token.is_empty() || token.len() > SAFE_DIGITS {
+        return many_digits(token);
+    }
+    let mut number = 0;
+    for byte in token {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    Some(number)
+}
+
+fn many_digits(token: &[u8]) -> Option<u64> {
     if token.is_empty() {
         return None;
     }

@@ -126,12 +126,13 @@ impl Versions {
         version
     }
 
-    /// Locks the counters of `stripes`, each once, in ascending order.
+    /// Locks the counters of `stripes`, at most four and each once, in ascending order.
     ///
     /// LOCK: version stripes. Leaf locks: no other lock is taken while one is held, and whoever needs several
     /// takes them all here at once.
-    #[inline]
-    pub fn lock<const N: usize>(&self, mut stripes: [Stripe; N]) -> Locked<'_, N> {
+    #[inline(always)]
+    pub fn lock<const N: usize>(&self, mut stripes: [Stripe; N]) -> Locked<'_> {
+        const { assert!(N <= LOCKED_MAX) };
         if N == 2 {
             if stripes[0] > stripes[1] {
                 stripes.swap(0, 1);
@@ -139,30 +140,38 @@ impl Versions {
         } else {
             stripes.sort_unstable();
         }
-        let mut held = [None; N];
+        let mut locked = Locked { versions: self, held: Default::default(), count: 0 };
         for index in 0..N {
             if index == 0 || stripes[index] != stripes[index - 1] {
-                held[index] = Some((stripes[index], self.acquire(stripes[index])));
+                locked.held[locked.count] = (stripes[index], self.acquire(stripes[index]));
+                locked.count += 1;
             }
         }
-        Locked { versions: self, held }
+        locked
     }
 }
+
+/// The most counters that are locked together: those of a key's two buckets in each of two tables.
+const LOCKED_MAX: usize = 4;
 
 /// Locked counters. Dropping it makes them even again, two higher than they were.
 #[derive(Debug)]
 #[must_use = "the counters are unlocked when this is dropped"]
-pub struct Locked<'a, const N: usize> {
+pub struct Locked<'a> {
     versions: &'a Versions,
-    held: [Option<(Stripe, u32)>; N],
+    /// The first `count` of these: which, and what they said before.
+    held: [(Stripe, u32); LOCKED_MAX],
+    count: usize,
 }
 
-impl<const N: usize> Locked<'_, N> {
+impl Locked<'_> {
+    #[inline(always)]
     fn release(&mut self, step: u32) {
-        for (stripe, version) in self.held.iter_mut().filter_map(Option::take) {
+        for (stripe, version) in &self.held[..self.count] {
             // Release: pairs with the Acquire of `begin` and of `acquire`.
-            self.versions.counter(stripe).store(version.wrapping_add(step), Ordering::Release);
+            self.versions.counter(*stripe).store(version.wrapping_add(step), Ordering::Release);
         }
+        self.count = 0;
     }
 
     /// Unlocks without a new version: nothing was changed, so nobody need read again.
@@ -171,7 +180,8 @@ impl<const N: usize> Locked<'_, N> {
     }
 }
 
-impl<const N: usize> Drop for Locked<'_, N> {
+impl Drop for Locked<'_> {
+    #[inline(always)]
     fn drop(&mut self) {
         self.release(2);
     }

@@ -48,37 +48,7 @@ pub fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
 #[inline]
 pub fn copy_in(words: &[AtomicU64], start: usize, bytes: &[u8]) {
     assert!(start + bytes.len() <= words.len() * WORD);
-    let mut index = start / WORD;
-    let skip = start % WORD;
-    let mut bytes = bytes;
-    if skip != 0 {
-        let head = bytes.len().min(WORD - skip);
-        merge(&words[index], skip, &bytes[..head]);
-        bytes = &bytes[head..];
-        index += 1;
-    }
-    let mut chunks = bytes.chunks_exact(WORD);
-    for (chunk, word) in (&mut chunks).zip(words.get(index..).unwrap_or(&[])) {
-        store(
-            word,
-            u64::from_le_bytes([
-                chunk[0], chunk[1], chunk[2], chunk[3], chunk[4], chunk[5], chunk[6], chunk[7],
-            ]),
-        );
-        index += 1;
-    }
-    let rest = chunks.remainder();
-    if !rest.is_empty() {
-        merge(&words[index], 0, rest);
-    }
-}
-
-/// Replaces the bytes of one word from byte `skip` on.
-#[inline]
-fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
-    let mut merged = load(word).to_le_bytes();
-    merged[skip..skip + bytes.len()].copy_from_slice(bytes);
-    store(word, u64::from_le_bytes(merged));
+    wide::copy_in(words, start, bytes);
 }
 
 /// Whether the bytes that start at byte `start` equal `bytes`. Bytes past the end never do.
@@ -113,7 +83,6 @@ pub fn four_of(line: &Line, at: usize) -> u32 {
 mod tests {
     use super::*;
 
-
     fn words(n: usize) -> Vec<AtomicU64> {
         (0..n).map(|i| AtomicU64::new(0x0101_0101_0101_0101 * (i as u64 + 1))).collect()
     }
@@ -125,6 +94,9 @@ mod tests {
                 let area = words(128);
                 let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + start) as u8).collect();
                 copy_in(&area, start, &bytes);
+                let other = words(128);
+                portable::copy_in(&other, start, &bytes);
+                assert!(area.iter().zip(&other).all(|(one, other)| load(one) == load(other)));
                 let mut out = vec![0; length];
                 copy_out(&area, start, &mut out);
                 assert_eq!(out, bytes, "start {start}, length {length}");

@@ -211,7 +211,7 @@ impl Core {
                     continue;
                 }
                 let held = self.index.lock(hash);
-                let slot = held.find(|other| other == at);
+                let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
                 let flushed = self.item(at, Seconds(0)).is_some_and(|item| item.header.generation() != kept);
                 match slot {
                     Some(slot) if flushed => held.remove(slot),

@@ -249,7 +249,7 @@ impl SlabSession {
             return false;
         }
         let held = core.index.lock(hash);
-        let slot = held.find(|other| other == at);
+        let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
         let dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
         match slot {
             Some(slot) if why != Unlinked::Dead || dead => held.remove(slot),

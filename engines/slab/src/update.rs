@@ -8,8 +8,8 @@ use crate::item::{Blueprint, Fields, Item, Shape};
 use crate::session::SlabSession;
 use crate::stats::{Count, SessionCounters};
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, MissKind, NewItem, Recency, Refusal, Room,
-    Value, ValueDraft,
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, MissKind, NewItem, Recency, Refusal,
+    Room, Value, ValueDraft,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -146,8 +146,9 @@ impl<'s> Writer<'s> {
         let held = core.index.lock(key.hash);
         let present = present(core, &held, key, now);
         let live = present.filter(|present| present.dead.is_none());
-        let view = live.as_ref().map(|present| &present.item as &dyn ItemView);
-        let step = match (decide(view), present, live) {
+        let view = live.map(|present| View { core, item: present.item });
+        let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));
+        let step = match (decision, present, live) {
             (Decision::Remove, Some(present), _) => Ok(remove(&held, present)),
             (Decision::Amend(change), _, Some(live)) => self.amend(&held, key, now, live, &change, supplies),
             (Decision::Put(new), _, _) => self.put(&held, key, now, present, &new, supplies)?,
@@ -324,10 +325,37 @@ impl<'s> Writer<'s> {
 /// The item under the key, dead or alive.
 #[inline]
 fn present<'a>(core: &'a Core, held: &Held<'_>, key: Key<'_>, now: Seconds) -> Option<Present<'a>> {
-    let slot = held.find(|at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes)))?;
-    let item = core.item(held.item(slot), now)?;
+    let (slot, item) = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)))?;
     let dead = core.dead(&item, now);
-    Some(Present { slot, item: item.of_class(core.class_number(item.at)), dead })
+    Some(Present { slot, item, dead })
+}
+
+/// An item as a decision sees it. Its class is looked up when it is asked for.
+struct View<'a> {
+    core: &'a Core,
+    item: Item<'a>,
+}
+
+impl ItemView for View<'_> {
+    fn value_len(&self) -> usize {
+        self.item.value_len()
+    }
+
+    fn flags(&self) -> u32 {
+        self.item.flags()
+    }
+
+    fn cas(&self) -> Option<u64> {
+        self.item.cas()
+    }
+
+    fn meta(&self) -> Meta {
+        self.item.of_class(self.core.class_number(self.item.at)).meta()
+    }
+
+    fn copy_value(&self, from: usize, out: &mut [u8]) {
+        self.item.copy_value(from, out);
+    }
 }
 
 fn remove(held: &Held<'_>, present: Present<'_>) -> After {

@@ -1,6 +1,6 @@
 //! Racy bytes by aligned atomic words: everywhere but on x86-64, and there under loom and ThreadSanitizer.
 
-use super::{Line, WORD, load};
+use super::{Line, WORD, load, store};
 use crate::atomic::AtomicU64;
 
 /// The eight bytes that start at byte `start`, which may straddle two words. Bytes past the end read as 0.
@@ -21,6 +21,31 @@ pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
         let length = chunk.len();
         chunk.copy_from_slice(&eight_at(words, start + index * WORD).to_le_bytes()[..length]);
     }
+}
+
+#[inline]
+pub(super) fn copy_in(words: &[AtomicU64], start: usize, bytes: &[u8]) {
+    let skip = start % WORD;
+    let (head, bytes) = bytes.split_at(bytes.len().min((WORD - skip) % WORD));
+    let mut words = &words[start / WORD..];
+    if !head.is_empty() {
+        merge(&words[0], skip, head);
+        words = &words[1..];
+    }
+    for (chunk, word) in bytes.chunks(WORD).zip(words) {
+        match chunk.first_chunk() {
+            Some(whole) => store(word, u64::from_le_bytes(*whole)),
+            None => merge(word, 0, chunk),
+        }
+    }
+}
+
+/// Replaces the bytes of one word from byte `skip` on.
+#[inline]
+fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
+    let mut merged = load(word).to_le_bytes();
+    merged[skip..skip + bytes.len()].copy_from_slice(bytes);
+    store(word, u64::from_le_bytes(merged));
 }
 
 #[inline]

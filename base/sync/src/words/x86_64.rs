@@ -138,6 +138,54 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, length: usize) {
     }
 }
 
+/// The caller has checked that the bytes fit in `words`.
+#[inline(always)]
+pub(super) fn copy_in(words: &[AtomicU64], start: usize, bytes: &[u8]) {
+    debug_assert!(start + bytes.len() <= size_of_val(words));
+    let (from, length) = (bytes.as_ptr(), bytes.len());
+    // What is stored to are atomics, and stored to by instructions that are none of the compiler's business.
+    let to = words.as_ptr().cast_mut().cast::<u8>();
+    if length >= STRING_FROM {
+        let to = to.wrapping_add(start);
+        // SAFETY: `length` bytes from `start` on lie in `words`, whose only writer is the caller.
+        unsafe { copy_string(from, to, length) };
+    } else if length >= 16 {
+        let last = length - 16;
+        let mut at = 0;
+        while at < last {
+            // SAFETY: `at + 16` is at most `length`, on both sides.
+            unsafe { copy_sixteen(from, at, to, start + at) };
+            at += 16;
+        }
+        // SAFETY: as above. These sixteen may overlap the ones before: the same bytes.
+        unsafe { copy_sixteen(from, last, to, start + last) };
+    } else if length >= 8 {
+        // SAFETY: as above, for eight bytes.
+        unsafe { copy_eight(from, 0, to, start) };
+        // SAFETY: as above.
+        unsafe { copy_eight(from, length - 8, to, start + length - 8) };
+    } else {
+        for (at, byte) in bytes.iter().enumerate() {
+            // SAFETY: byte `start + at` lies in `words`, whose only writer is the caller.
+            unsafe { store_byte(to, start + at, *byte) };
+        }
+    }
+}
+
+/// # Safety
+/// A byte can be written to `to + at`, where nobody else writes.
+#[inline(always)]
+unsafe fn store_byte(to: *mut u8, at: usize, byte: u8) {
+    // SAFETY: writes what the caller vouches for.
+    unsafe {
+        asm!(
+            "mov byte ptr [{to} + {at}], {byte}",
+            byte = in(reg_byte) byte, to = in(reg) to, at = in(reg) at,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
 /// The caller has checked that the bytes lie in `words`.
 #[inline(always)]
 pub(super) fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {

@@ -102,12 +102,6 @@ impl Bucket<'_> {
         Slots(which_equal([self.0, other.0], low) & (TAGS | TAGS << SECOND_AT))
     }
 
-    /// The slots whose tag is `tag`.
-    #[inline(always)]
-    pub(crate) fn with_tag(self, tag: u16) -> impl Iterator<Item = usize> {
-        self.with_low(tag as u8).filter(move |slot| self.has_more(*slot, tag))
-    }
-
     /// Whether the rest of the tag in slot `slot` is that of `tag`.
     #[inline(always)]
     pub(crate) fn has_more(self, slot: usize, tag: u16) -> bool {
@@ -137,6 +131,7 @@ impl Bucket<'_> {
     }
 
     /// Fills slot `slot`. The caller holds the bucket's counter.
+    #[inline]
     pub(crate) fn put(self, slot: usize, entry: Entry) {
         let units = entry.item.units();
         self.set_bits(LOW_AT + slot * 4, 0xffff_ffff, units & 0xffff_ffff);
@@ -145,6 +140,13 @@ impl Bucket<'_> {
         let more = u64::from(entry.tag >> 8);
         store(&self.0[word], load(&self.0[word]) & !(MORE_MASK << shift) | more << shift);
         self.set_bits(slot, 0xff, u64::from(entry.tag & 0xff));
+    }
+
+    /// Lets slot `slot`, which is filled, lead to `item`. The caller holds the bucket's counter.
+    #[inline]
+    pub(crate) fn lead_to(self, slot: usize, item: Offset) {
+        self.set_bits(LOW_AT + slot * 4, 0xffff_ffff, item.units() & 0xffff_ffff);
+        self.set_bits(HIGH_AT + slot, 0xff, item.units() >> 32);
     }
 
     /// Empties slot `slot`. The caller holds the bucket's counter.
@@ -184,9 +186,13 @@ mod tests {
         assert_eq!(bucket.free().count(), 0);
         for slot in 0..SLOTS {
             assert_eq!(bucket.entry(slot), Some(entry(slot)));
-            assert_eq!(bucket.with_tag(entry(slot).tag).collect::<Vec<_>>(), [slot]);
-            assert_eq!(bucket.with_tag(entry(slot).tag ^ 0x100).count(), 0);
+            let tag = entry(slot).tag;
+            assert_eq!(bucket.with_low(tag as u8).collect::<Vec<_>>(), [slot]);
+            assert!(bucket.has_more(slot, tag) && !bucket.has_more(slot, tag ^ 0x100));
         }
+        bucket.lead_to(5, entry(1).item);
+        assert_eq!(bucket.entry(5), Some(Entry { item: entry(1).item, ..entry(5) }));
+        assert_eq!(bucket.entry(4), Some(entry(4)));
         bucket.clear(9);
         bucket.clear(3);
         assert_eq!(bucket.free().collect::<Vec<_>>(), [3, 9]);

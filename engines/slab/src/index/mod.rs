@@ -149,7 +149,7 @@ pub(crate) trait Visitor {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     index: &'a Cuckoo,
-    locked: Locked<'a, 4>,
+    locked: Locked<'a>,
     table: Table,
     place: Place,
     next: Option<(Table, Place)>,
@@ -355,11 +355,14 @@ impl Cuckoo {
             let table = self.current(layout);
             let place = table.place(hash);
             let next = self.next(layout).map(|next| (next, next.place(hash)));
-            let (first, second) = (self.versions.stripe(place.first), self.versions.stripe(place.second));
-            let (third, fourth) = next.map_or((first, second), |(_, place)| {
-                (self.versions.stripe(place.first), self.versions.stripe(place.second))
-            });
-            let locked = self.versions.lock([first, second, third, fourth]);
+            let both = |place: Place| [self.versions.stripe(place.first), self.versions.stripe(place.second)];
+            let locked = match next {
+                None => self.versions.lock(both(place)),
+                Some((_, next)) => {
+                    let ([first, second], [third, fourth]) = (both(place), both(next));
+                    self.versions.lock([first, second, third, fourth])
+                }
+            };
             if self.layout() == layout {
                 return Held { index: self, locked, table, place, next };
             }
@@ -391,19 +394,28 @@ fn next_with_tag<'a>(buckets: &[Bucket<'a>; 2], slots: &mut Slots, tag: u16) -> 
 }
 
 impl<'a> Held<'a> {
-    /// The slot whose item `is_it` recognises.
-    pub(crate) fn find(&self, mut is_it: impl FnMut(Offset) -> bool) -> Option<SlotAt> {
-        self.find_in(self.table, self.place, &mut is_it)
-            .or_else(|| self.next.and_then(|(table, place)| self.find_in(table, place, &mut is_it)))
+    /// The slot whose item `look` recognises, and what it makes of it.
+    #[inline(always)]
+    pub(crate) fn find<R>(&self, mut look: impl FnMut(Offset) -> Option<R>) -> Option<(SlotAt, R)> {
+        self.find_in(self.table, self.place, &mut look)
+            .or_else(|| self.next.and_then(|(table, place)| self.find_in(table, place, &mut look)))
     }
 
-    fn find_in(&self, table: Table, place: Place, is_it: &mut impl FnMut(Offset) -> bool) -> Option<SlotAt> {
-        for bucket in [place.first, place.second] {
-            let words = table.bucket(&self.index.region, bucket);
-            for slot in words.with_tag(place.tag) {
-                if is_it(words.item(slot)) {
-                    return Some(SlotAt { table, bucket, slot });
-                }
+    #[inline(always)]
+    fn find_in<R>(
+        &self,
+        table: Table,
+        place: Place,
+        look: &mut impl FnMut(Offset) -> Option<R>,
+    ) -> Option<(SlotAt, R)> {
+        let (buckets, slots) = self.index.likely(table, place);
+        for slot in slots {
+            let (which, slot) = (slot / SECOND_AT, slot % SECOND_AT);
+            if buckets[which].has_more(slot, place.tag)
+                && let Some(result) = look(buckets[which].item(slot))
+            {
+                let bucket = if which == 0 { place.first } else { place.second };
+                return Some((SlotAt { table, bucket, slot }, result));
             }
         }
         None
@@ -420,7 +432,7 @@ impl<'a> Held<'a> {
 
     /// Replaces what `at` holds.
     pub(crate) fn replace(&self, at: SlotAt, item: Offset) {
-        self.bucket(at).put(at.slot, Entry { tag: self.place.tag, item });
+        self.bucket(at).lead_to(at.slot, item);
     }
 
     /// Empties `at`.
@@ -449,14 +461,8 @@ impl<'a> Held<'a> {
     /// Whether one of the buckets that new entries go to has a free slot.
     pub(crate) fn has_room(&self) -> bool {
         let (table, place) = self.target();
-        [place.first, place.second]
-            .into_iter()
-            .any(|bucket| table.bucket(&self.index.region, bucket).free().count() > 0)
-    }
-
-    /// What `at` holds.
-    pub(crate) fn item(&self, at: SlotAt) -> Offset {
-        self.bucket(at).item(at.slot)
+        let first = table.bucket(&self.index.region, place.first);
+        first.with_low_in_both(table.bucket(&self.index.region, place.second), 0).count() > 0
     }
 
     /// All entries of the two buckets that new entries go to.
