@@ -9,14 +9,14 @@
 //!
 //! What an optimistic reader may still hold when a writer is done with it falls into three kinds. A *chunk* may be filled
 //! again at once: the reader's validation fails. A *page* that changes its class, and the memory of an *old table*,
-//! wait for a quiescent point of all sessions, since a reader's late store to a recency bit would land in
+//! wait for a quiescent point of all sessions, since a reader's late note of its access could land in
 //! somebody's data. A *long value* that is being sent is pinned ([`pins`]).
 //!
 //! # Eviction
 //! Each class has a CLOCK hand ([`policy::clock`]). A session that needs chunks turns it and takes several victims at
 //! once, so that their cache misses overlap ([`reclaim`]). Which class gives memory to which is decided by the age of the page under each hand, counted in
 //! bytes stored since the hand came by: pages go from the class whose hand is slowest to one whose hand turns
-//! more than twice as fast, which approximates one hand over all of memory ([`balance`]).
+//! a ninth faster or more, which approximates one hand over all of memory ([`balance`]).
 //!
 //! # Expiration
 //! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
