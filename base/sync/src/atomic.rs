@@ -3,6 +3,7 @@
 #[cfg(not(guira_loom))]
 mod door {
     pub use std::hint::spin_loop;
+    pub(crate) use std::sync::Mutex;
     pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub use std::thread::yield_now;
 }
@@ -10,10 +11,12 @@ mod door {
 #[cfg(guira_loom)]
 mod door {
     pub use loom::hint::spin_loop;
+    pub(crate) use loom::sync::Mutex;
     pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub use loom::thread::yield_now;
 }
 
+pub(crate) use door::Mutex;
 pub use door::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yield_now,
 };

@@ -6,8 +6,8 @@
 //!
 //! This is the scheme known as QSBR (quiescent-state-based reclamation): readers pay one load for each batch.
 
-use crate::atomic::{AtomicU64, Ordering, Padded, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::atomic::{AtomicU64, Mutex, Ordering, Padded, fence};
+use std::sync::{Arc, PoisonError};
 
 /// What an offline participant's slot holds.
 const OFFLINE: u64 = 0;
@@ -137,5 +137,73 @@ mod tests {
         a.online();
         assert!(quiescence.passed(ticket), "it came back after the ticket was drawn");
         assert!(!quiescence.passed(quiescence.ticket()));
+    }
+}
+
+#[cfg(all(test, guira_loom))]
+mod loom_tests {
+    use super::*;
+    use crate::atomic::AtomicU32;
+
+    /// A reader finds memory through a link and stores into it a little later. Whoever unlinks it and waits for the ticket
+    /// must find that store behind him, and never one after him.
+    #[test]
+    fn loom_nobody_holds_what_was_taken_out_of_use_once_the_ticket_has_passed() {
+        loom::model(|| {
+            let quiescence = Arc::new(Quiescence::default());
+            let shared = Arc::new((AtomicU32::new(1), AtomicU32::new(0)));
+            let reader = quiescence.register();
+            let theirs = shared.clone();
+            let thread = loom::thread::spawn(move || {
+                for _ in 0..2 {
+                    let (link, memory) = &*theirs;
+                    if link.load(Ordering::Relaxed) == 1 {
+                        memory.store(7, Ordering::Relaxed);
+                    }
+                    reader.quiesce();
+                }
+                reader.offline();
+            });
+            let (link, memory) = &*shared;
+            link.store(0, Ordering::Relaxed);
+            let ticket = quiescence.ticket();
+            if quiescence.passed(ticket) {
+                memory.store(9, Ordering::Relaxed);
+                thread.join().unwrap();
+                assert_eq!(memory.load(Ordering::Relaxed), 9);
+            } else {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    /// The same with a reader that comes online meanwhile.
+    #[test]
+    fn loom_who_comes_online_sees_what_was_taken_out_of_use_or_is_waited_for() {
+        loom::model(|| {
+            let quiescence = Arc::new(Quiescence::default());
+            let shared = Arc::new((AtomicU32::new(1), AtomicU32::new(0)));
+            let reader = quiescence.register();
+            reader.offline();
+            let theirs = shared.clone();
+            let thread = loom::thread::spawn(move || {
+                let (link, memory) = &*theirs;
+                reader.online();
+                if link.load(Ordering::Relaxed) == 1 {
+                    memory.store(7, Ordering::Relaxed);
+                }
+                reader.offline();
+            });
+            let (link, memory) = &*shared;
+            link.store(0, Ordering::Relaxed);
+            let ticket = quiescence.ticket();
+            if quiescence.passed(ticket) {
+                memory.store(9, Ordering::Relaxed);
+                thread.join().unwrap();
+                assert_eq!(memory.load(Ordering::Relaxed), 9);
+            } else {
+                thread.join().unwrap();
+            }
+        });
     }
 }

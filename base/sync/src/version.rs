@@ -293,4 +293,54 @@ mod loom_tests {
             thread.join().unwrap();
         });
     }
+
+    /// Hazard 1: an entry moves from one bucket to the other; a reader that looks into both must find it or start again.
+    #[test]
+    fn loom_an_entry_on_its_way_between_two_buckets_is_not_missed() {
+        loom::model(|| {
+            let state = Arc::new((Versions::new(2), [AtomicU64::new(7), AtomicU64::new(0)]));
+            let writer = state.clone();
+            let thread = loom::thread::spawn(move || {
+                let (versions, buckets) = &*writer;
+                let _locked = versions.lock([versions.stripe(0), versions.stripe(1)]);
+                words::store(&buckets[0], 0);
+                words::store(&buckets[1], 7);
+            });
+            let (versions, buckets) = &*state;
+            let stripes = [versions.stripe(0), versions.stripe(1)];
+            if let Some(seen) = versions.try_begin_both(stripes) {
+                let found = buckets.each_ref().map(words::load).contains(&7);
+                Versions::validate();
+                if versions.same(stripes[0], seen[0]) && versions.same(stripes[1], seen[1]) {
+                    assert!(found);
+                }
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    /// The writer protocol: two threads have chosen the same item to unlink, one to replace it and one to evict it. Each
+    /// looks again once it holds the counter, so that its chunk is freed once.
+    #[test]
+    fn loom_a_victim_that_is_looked_at_again_under_the_lock_is_freed_once() {
+        loom::model(|| {
+            let state = Arc::new((Versions::new(1), AtomicU64::new(7), AtomicU64::new(0)));
+            let other = state.clone();
+            let unlink = |state: &(Versions, AtomicU64, AtomicU64), replacement: u64| {
+                let (versions, slot, freed) = state;
+                let victim = words::load(slot);
+                let locked = versions.lock([versions.stripe(0)]);
+                if victim != 7 || words::load(slot) != victim {
+                    return locked.release_unchanged();
+                }
+                words::store(slot, replacement);
+                drop(locked);
+                freed.fetch_add(1, Ordering::Relaxed);
+            };
+            let thread = loom::thread::spawn(move || unlink(&other, 8));
+            unlink(&state, 0);
+            thread.join().unwrap();
+            assert_eq!(state.2.load(Ordering::Relaxed), 1);
+        });
+    }
 }
