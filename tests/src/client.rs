@@ -25,6 +25,8 @@ pub struct Value {
 enum Farewell {
     /// It must answer one more command, and nothing else before that.
     Checked,
+    /// The same in the binary protocol.
+    CheckedInBinary,
     /// Nothing is asked: it is closed, or in the middle of a request.
     Silent,
 }
@@ -261,6 +263,13 @@ impl Client {
         self.farewell = Farewell::Silent;
     }
 
+    /// From now on the binary protocol is spoken.
+    pub(crate) fn speak_binary(&mut self) {
+        if self.farewell == Farewell::Checked {
+            self.farewell = Farewell::CheckedInBinary;
+        }
+    }
+
     /// Waits at most `patience` for a reply from now on.
     pub fn be_patient(&mut self, patience: Duration) {
         self.patience = patience;
@@ -327,8 +336,16 @@ enum Filled {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        if self.farewell == Farewell::Checked && !std::thread::panicking() {
-            self.sync();
+        if std::thread::panicking() {
+            return;
+        }
+        match self.farewell {
+            Farewell::Checked => self.sync(),
+            Farewell::CheckedInBinary => {
+                let unexpected = self.ask_quietly(&[]);
+                assert!(unexpected.is_empty(), "nothing more was to come: {unexpected:?}");
+            }
+            Farewell::Silent => {}
         }
     }
 }

@@ -11,6 +11,7 @@
 //! * [`upstream_flaw!`]: memcached breaks its own protocol there, and guira does what the protocol says.
 #![forbid(unsafe_code)]
 
+pub mod binary;
 pub mod client;
 pub mod deadline;
 pub mod differential;

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod binary;
 mod classic;
 mod line;
 mod meta;

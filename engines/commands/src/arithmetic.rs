@@ -54,7 +54,9 @@ impl Step {
             let new = NewItem { flags: 0, expiry, cas: self.cas_new, state: ItemState::NONE, value };
             return (Decision::Put(new), Counted::Created);
         };
-        if self.cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
+        // As in memcached, an empty value is no number even to who has the wrong cas unique.
+        let empty = item.value_len() == 0;
+        if !empty && self.cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
             return (Decision::Keep, Counted::Exists);
         }
         let Some(number) = number_in(item) else {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arithmetic;
+pub mod binary;
 mod change;
 mod counters;
 mod debug;

@@ -6,31 +6,35 @@
 //! of many keys, a long value, a fault. It is cut short when its replies fill the outbox.
 
 use crate::admin::Admin;
+use crate::binary::PacketValue;
 use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
 use guira_commands::{Data, Executor, Incoming, Replies};
 use guira_contract::{Key, KeyHash, Session, ValueDraft};
+use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     Command, Cut, Exptime, Fault, Get, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique, cut, parse,
 };
 use std::sync::Arc;
 
 /// Requests in a batch, and keys of a get that are looked up together.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
 /// An outbox is full when it holds this many bytes: what follows waits until they were sent.
 pub(crate) const OUTBOX_FULL: usize = 64 << 10;
 
 /// What a conversation is in the middle of.
 #[derive(Debug, Default)]
-enum Phase<D> {
-    /// A command line comes next.
+pub(crate) enum Phase<D> {
+    /// A command comes next.
     #[default]
     Command,
     /// So many bytes of data nobody wants come next.
     Swallow(u64),
     /// The data block of this command comes next, in pieces.
     Value(Box<LongValue<D>>),
+    /// The value of a packet comes next, in pieces.
+    PacketValue(Box<PacketValue<D>>),
     /// More keys of a get come next, in a line whose end has arrived.
     Keys(Unique, Option<Exptime>),
     /// Nothing: it is over.
@@ -39,7 +43,7 @@ enum Phase<D> {
 
 /// A value that arrives in pieces.
 #[derive(Debug)]
-struct LongValue<D> {
+pub(crate) struct LongValue<D> {
     /// The command line, without its end.
     line: Box<[u8]>,
     draft: D,
@@ -50,12 +54,32 @@ struct LongValue<D> {
 /// The state of one conversation.
 #[derive(Debug)]
 pub(crate) struct Dialogue<S: Session> {
-    phase: Phase<S::Draft>,
+    pub(crate) phase: Phase<S::Draft>,
+    protocol: Protocol,
 }
 
 impl<S: Session> Default for Dialogue<S> {
     fn default() -> Self {
-        Dialogue { phase: Phase::Command }
+        Dialogue { phase: Phase::Command, protocol: Protocol::Undecided }
+    }
+}
+
+/// What a client speaks: the first byte of its first command says it, for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Undecided,
+    /// Classic and meta.
+    Text,
+    Binary,
+}
+
+impl Protocol {
+    fn of(input: &[u8]) -> Self {
+        match input.first() {
+            None => Protocol::Undecided,
+            Some(&REQUEST_MAGIC) => Protocol::Binary,
+            Some(_) => Protocol::Text,
+        }
     }
 }
 
@@ -86,7 +110,7 @@ struct Entry<'a, G> {
 #[derive(Debug)]
 pub(crate) struct Interpreter<S: Session> {
     pub(crate) executor: Executor<S>,
-    admin: Arc<dyn Admin>,
+    pub(crate) admin: Arc<dyn Admin>,
 }
 
 impl<S: Session> Interpreter<S> {
@@ -102,12 +126,18 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
         let mut at = 0;
+        if dialogue.protocol == Protocol::Undecided {
+            dialogue.protocol = Protocol::of(input);
+        }
         loop {
             if outbox.weight() >= OUTBOX_FULL {
                 return (at, Stopped::OutboxFull);
             }
             let rest = &input[at..];
             let taken = match &mut dialogue.phase {
+                Phase::Command if dialogue.protocol == Protocol::Binary => {
+                    self.packets(dialogue, rest, outbox)
+                }
                 Phase::Command => self.commands(dialogue, rest, outbox),
                 Phase::Swallow(left) => {
                     let taken = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -118,6 +148,7 @@ impl<S: Session> Interpreter<S> {
                     taken
                 }
                 Phase::Value(_) => self.value(dialogue, rest, outbox),
+                Phase::PacketValue(_) => self.packet_value(dialogue, rest, outbox),
                 Phase::Keys(unique, touch) => {
                     let (unique, touch) = (*unique, *touch);
                     self.more_keys(dialogue, rest, unique, touch, outbox)
@@ -506,7 +537,7 @@ fn value_of(block: &[u8]) -> Option<&[u8]> {
     block.strip_suffix(b"\r\n")
 }
 
-fn filled<'d, D: ValueDraft>(mut draft: D, value: &[u8]) -> Data<'d, D> {
+pub(crate) fn filled<'d, D: ValueDraft>(mut draft: D, value: &[u8]) -> Data<'d, D> {
     draft.append(value);
     Data::Draft(draft)
 }

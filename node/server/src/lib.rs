@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod binary;
 mod connection;
 mod dialogue;
 mod node;

@@ -5,6 +5,7 @@
 
 mod add_replace_append_prepend;
 mod bad_input;
+mod binary;
 mod cas_unique;
 mod connections;
 mod delete;

@@ -1,0 +1,339 @@
+//! The binary protocol: packets with a header of 24 bytes. memcached deprecates it and still serves it.
+
+use crate::KEY_MAX;
+use crate::classic::{Direction, Verb};
+use crate::number::Exptime;
+
+/// The first byte of a request.
+pub const REQUEST_MAGIC: u8 = 0x80;
+/// The first byte of a response.
+const RESPONSE_MAGIC: u8 = 0x81;
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 24;
+
+/// What a response says of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Status {
+    /// It was done.
+    Success = 0x00,
+    /// There is nothing under the key.
+    KeyNotFound = 0x01,
+    /// There is something under the key, or with another cas unique.
+    KeyExists = 0x02,
+    /// The item is too large.
+    TooLarge = 0x03,
+    /// The packet makes no sense.
+    InvalidArguments = 0x04,
+    /// The condition of the store was not met.
+    NotStored = 0x05,
+    /// The value is no number.
+    NotANumber = 0x06,
+    /// There is no such command.
+    UnknownCommand = 0x81,
+    /// There is no memory.
+    OutOfMemory = 0x82,
+}
+
+impl Status {
+    /// What is told in the body beside the number.
+    pub fn text(self) -> &'static str {
+        match self {
+            Status::Success => "",
+            Status::KeyNotFound => "Not found",
+            Status::KeyExists => "Data exists for key.",
+            Status::TooLarge => "Too large.",
+            Status::InvalidArguments => "Invalid arguments",
+            Status::NotStored => "Not stored.",
+            Status::NotANumber => "Non-numeric server-side value for incr or decr",
+            Status::UnknownCommand => "Unknown command",
+            Status::OutOfMemory => "Out of memory",
+        }
+    }
+}
+
+/// The header of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The command, as the client named it; it comes back.
+    pub opcode: u8,
+    /// What comes back as it is.
+    pub opaque: [u8; 4],
+    /// A cas unique to compare with; 0 for none.
+    pub cas: u64,
+    extras_len: u8,
+    key_len: u16,
+    body_len: u32,
+}
+
+impl Packet {
+    /// Reads a header. `None` if it has not arrived altogether.
+    pub fn read(input: &[u8]) -> Option<Self> {
+        let [_, opcode, k1, k0, extras_len, _, _, _, b3, b2, b1, b0, o3, o2, o1, o0, cas @ ..] =
+            input.first_chunk::<HEADER_BYTES>()?;
+        Some(Packet {
+            opcode: *opcode,
+            opaque: [*o3, *o2, *o1, *o0],
+            cas: u64::from_be_bytes(*cas),
+            extras_len: *extras_len,
+            key_len: u16::from_be_bytes([*k1, *k0]),
+            body_len: u32::from_be_bytes([*b3, *b2, *b1, *b0]),
+        })
+    }
+
+    /// Bytes of extras and key.
+    pub fn head_len(&self) -> usize {
+        usize::from(self.extras_len) + usize::from(self.key_len)
+    }
+
+    /// Bytes of everything after the header.
+    pub fn body_len(&self) -> u32 {
+        self.body_len
+    }
+
+    /// Bytes of the value.
+    pub fn value_len(&self) -> u32 {
+        self.body_len - self.head_len() as u32
+    }
+
+    /// What its lengths say, before anything of the body has arrived.
+    ///
+    /// # Errors
+    /// What to answer and do instead.
+    pub fn check(&self) -> Result<Kind, BinaryFault> {
+        let (extras, key) = (usize::from(self.extras_len), usize::from(self.key_len));
+        if self.head_len() as u64 > u64::from(self.body_len) {
+            return Err(BinaryFault::Close(Status::UnknownCommand));
+        }
+        if key > KEY_MAX || self.body_len > BODY_MAX {
+            return Err(BinaryFault::Close(Status::InvalidArguments));
+        }
+        let Some(kind) = Kind::of(self.opcode) else {
+            return Err(BinaryFault::Swallow(Status::UnknownCommand));
+        };
+        let (body, head) = (self.body_len as usize, self.head_len());
+        let good = match kind {
+            Kind::Version | Kind::Noop | Kind::Quit => body == 0,
+            Kind::Flush => key == 0 && body == extras && (extras == 0 || extras == 4),
+            Kind::Store(_) => extras == 8 && key > 0,
+            Kind::Join(_) => extras == 0 && key > 0,
+            Kind::Get(_) | Kind::Delete => extras == 0 && key > 0 && body == key,
+            Kind::Arithmetic(_) => extras == 20 && key > 0 && body == head,
+            Kind::Stat => extras == 0 && body == key,
+            Kind::Verbosity => extras == 4 && body == 4,
+            Kind::Touch(_) => extras == 4 && key > 0 && body == head,
+        };
+        if good { Ok(kind) } else { Err(BinaryFault::Close(Status::InvalidArguments)) }
+    }
+
+    /// The command, once extras and key have arrived: `head` holds them, and [`Packet::check`] has said `kind`.
+    pub fn command<'a>(&self, kind: Kind, head: &'a [u8]) -> Binary<'a> {
+        let (extras, key) = head.split_at(usize::from(self.extras_len).min(head.len()));
+        let word = |at: usize| -> u32 {
+            let bytes = extras.get(at..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+        };
+        // Here no time is negative, and the largest are as good as never.
+        let time = |at: usize| Exptime(word(at).min(i32::MAX as u32) as i32);
+        let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+        match kind {
+            Kind::Version => Binary::Version,
+            Kind::Noop => Binary::Noop,
+            Kind::Quit => Binary::Quit,
+            Kind::Flush => Binary::Flush(time(0)),
+            Kind::Stat => Binary::Stat(key),
+            Kind::Verbosity => Binary::Verbosity(word(0)),
+            Kind::Delete => Binary::Delete(key),
+            Kind::Get(told) => Binary::Get { key, told, touch: None },
+            Kind::Touch(told) => Binary::Get { key, told, touch: Some(time(0)) },
+            Kind::Store(verb) => Binary::Store { verb, key, flags: word(0), exptime: time(4) },
+            Kind::Join(verb) => Binary::Store { verb, key, flags: 0, exptime: Exptime(0) },
+            Kind::Arithmetic(direction) => Binary::Arithmetic {
+                direction,
+                key,
+                delta: long(0),
+                initial: (word(16) != NO_INITIAL).then(|| (long(8), time(16))),
+            },
+        }
+    }
+
+    /// Whether only the unexpected is told.
+    pub fn quiet(&self) -> Quiet {
+        match self.opcode {
+            0x09 | 0x0d | 0x11..=0x1a | 0x1e | 0x24 => Quiet::Yes,
+            _ => Quiet::No,
+        }
+    }
+}
+
+/// A body may be as long as the largest item there can be: 1 GiB.
+const BODY_MAX: u32 = 1 << 30;
+
+/// This expiration time says that nothing is to be stored by incr and decr.
+const NO_INITIAL: u32 = u32::MAX;
+
+/// Whether only the unexpected is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// Everything is.
+    No,
+    /// Not what was to be expected: success, and for a get that nothing was found.
+    Yes,
+}
+
+/// What a get tells of an item beside its flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Its value.
+    Value,
+    /// Its key and its value.
+    KeyAndValue,
+    /// Nothing: it was touched.
+    Nothing,
+}
+
+/// Commands, by what their packets consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Get(Told),
+    Touch(Told),
+    Store(Verb),
+    Join(Verb),
+    Delete,
+    Arithmetic(Direction),
+    Flush,
+    Noop,
+    Version,
+    Stat,
+    Verbosity,
+    Quit,
+}
+
+impl Kind {
+    fn of(opcode: u8) -> Option<Kind> {
+        Some(match opcode {
+            0x00 | 0x09 => Kind::Get(Told::Value),
+            0x0c | 0x0d => Kind::Get(Told::KeyAndValue),
+            0x01 | 0x11 => Kind::Store(Verb::Set),
+            0x02 | 0x12 => Kind::Store(Verb::Add),
+            0x03 | 0x13 => Kind::Store(Verb::Replace),
+            0x04 | 0x14 => Kind::Delete,
+            0x05 | 0x15 => Kind::Arithmetic(Direction::Up),
+            0x06 | 0x16 => Kind::Arithmetic(Direction::Down),
+            0x07 | 0x17 => Kind::Quit,
+            0x08 | 0x18 => Kind::Flush,
+            0x0a => Kind::Noop,
+            0x0b => Kind::Version,
+            0x0e | 0x19 => Kind::Join(Verb::Append),
+            0x0f | 0x1a => Kind::Join(Verb::Prepend),
+            0x10 => Kind::Stat,
+            0x1b => Kind::Verbosity,
+            0x1c => Kind::Touch(Told::Nothing),
+            0x1d | 0x1e => Kind::Touch(Told::Value),
+            0x23 | 0x24 => Kind::Touch(Told::KeyAndValue),
+            _ => return None,
+        })
+    }
+}
+
+/// A command, as a client gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binary<'a> {
+    /// get, getk, gat, gatk, touch
+    Get {
+        /// The key.
+        key: &'a [u8],
+        /// What to tell of it.
+        told: Told,
+        /// A new expiration time.
+        touch: Option<Exptime>,
+    },
+    /// set, add, replace, append, prepend; the value follows
+    Store {
+        /// How.
+        verb: Verb,
+        /// The key.
+        key: &'a [u8],
+        /// The client's flags.
+        flags: u32,
+        /// When it expires.
+        exptime: Exptime,
+    },
+    /// delete
+    Delete(&'a [u8]),
+    /// increment, decrement
+    Arithmetic {
+        /// Which way.
+        direction: Direction,
+        /// The key.
+        key: &'a [u8],
+        /// By how much.
+        delta: u64,
+        /// What to store if there is nothing, and when that expires.
+        initial: Option<(u64, Exptime)>,
+    },
+    /// flush, when
+    Flush(Exptime),
+    /// no-op
+    Noop,
+    /// version
+    Version,
+    /// stat, and of what
+    Stat(&'a [u8]),
+    /// verbosity, and which
+    Verbosity(u32),
+    /// quit
+    Quit,
+}
+
+/// What is wrong with a packet, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryFault {
+    /// Answer with this, and pass over the body.
+    Swallow(Status),
+    /// Answer with this, and close the connection.
+    Close(Status),
+}
+
+/// The header of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// What it answers.
+    pub packet: Packet,
+    /// What it says of it.
+    pub status: Status,
+    /// The cas unique of the item.
+    pub cas: u64,
+    /// Bytes of extras,
+    pub extras_len: u8,
+    /// of the key
+    pub key_len: u8,
+    /// and of the value.
+    pub value_len: u32,
+}
+
+impl Response {
+    /// One without a body.
+    pub fn plain(packet: Packet, status: Status) -> Self {
+        Response { packet, status, cas: 0, extras_len: 0, key_len: 0, value_len: 0 }
+    }
+
+    /// Its bytes.
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        let body = self.value_len + u32::from(self.extras_len) + u32::from(self.key_len);
+        header[0] = RESPONSE_MAGIC;
+        header[1] = self.packet.opcode;
+        header[3] = self.key_len;
+        header[4] = self.extras_len;
+        header[6..8].copy_from_slice(&(self.status as u16).to_be_bytes());
+        header[8..12].copy_from_slice(&body.to_be_bytes());
+        header[12..16].copy_from_slice(&self.packet.opaque);
+        header[16..24].copy_from_slice(&self.cas.to_be_bytes());
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests;

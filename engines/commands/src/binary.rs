@@ -1,0 +1,357 @@
+//! The commands of the binary protocol. Every reply about an item tells its cas unique, so that an item gets one as soon
+//! as it is stored or read here.
+
+use crate::arithmetic::{Counted, Step};
+use crate::counters::CommandCount;
+use crate::store::{Data, Incoming, Older, Request, Stored};
+use crate::{Executor, Replies};
+use guira_contract::{
+    Amendment, Decision, ItemState, ItemView, Key, Meta, Read, Recency, Refusal, Session, Sink, Want,
+};
+use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Status, Told};
+use guira_protocol::{Exptime, Verb};
+
+/// Bytes of the extras of a get's reply: the flags.
+const FLAGS_BYTES: usize = 4;
+
+/// Writes one item.
+struct PacketSink<'a, 'k, R> {
+    replies: &'a mut R,
+    packet: Packet,
+    told: Told,
+    key: &'k [u8],
+    /// Bytes in the buffer before the item.
+    mark: usize,
+    /// The item has no cas unique yet.
+    lacks_unique: bool,
+}
+
+impl<R: Replies> PacketSink<'_, '_, R> {
+    fn head(&mut self, cas: u64, flags: u32, value_len: usize) {
+        let key = if self.told == Told::KeyAndValue { self.key } else { &[] };
+        let response = Response {
+            cas,
+            extras_len: FLAGS_BYTES as u8,
+            key_len: key.len() as u8,
+            value_len: value_len as u32,
+            ..Response::plain(self.packet, Status::Success)
+        };
+        let buffer = self.replies.buffer();
+        buffer.put(&response.header());
+        buffer.put(&flags.to_be_bytes());
+        buffer.put(key);
+    }
+}
+
+impl<R: Replies> Sink for PacketSink<'_, '_, R> {
+    type Pin = R::Pin;
+
+    fn wants(&self) -> Want {
+        if self.told == Told::Nothing { Want::Meta } else { Want::Value }
+    }
+
+    fn found<I: ItemView>(&mut self, item: &I) {
+        self.lacks_unique = item.cas().is_none();
+        let Some(cas) = item.cas() else {
+            return;
+        };
+        if self.told == Told::Nothing {
+            return self.head(cas, item.flags(), 0);
+        }
+        let length = item.value_len();
+        self.head(cas, item.flags(), length);
+        let mut writer = self.replies.buffer().writer(length);
+        item.copy_value(0, writer.room(length));
+        let written = writer.written();
+        self.replies.buffer().keep(written);
+    }
+
+    fn undo(&mut self) {
+        self.replies.buffer().truncate(self.mark);
+    }
+
+    fn recency(&self) -> Recency {
+        if self.lacks_unique { Recency::Leave } else { Recency::Bump }
+    }
+
+    fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
+        self.lacks_unique = meta.cas.is_none();
+        if let Some(cas) = meta.cas {
+            self.head(cas, meta.flags, meta.value_len);
+            self.replies.pin(pin);
+        }
+    }
+}
+
+/// Writes a reply without an item: nothing but the header if it went well, else a text as well.
+pub fn reply_status<R: Replies>(packet: Packet, status: Status, cas: u64, replies: &mut R) {
+    reply_body(packet, status, cas, status.text().as_bytes(), replies);
+}
+
+fn reply_body<R: Replies>(packet: Packet, status: Status, cas: u64, body: &[u8], replies: &mut R) {
+    let value_len = body.len() as u32;
+    let response = Response { cas, value_len, ..Response::plain(packet, status) };
+    replies.buffer().writer(HEADER_BYTES + body.len());
+    replies.buffer().put(&response.header());
+    replies.buffer().put(body);
+}
+
+/// Writes one pair of a stat's reply; two empty ones are its end.
+pub fn reply_stat<R: Replies>(packet: Packet, name: &[u8], value: &[u8], replies: &mut R) {
+    let (key_len, value_len) = (name.len() as u8, value.len() as u32);
+    let response = Response { key_len, value_len, ..Response::plain(packet, Status::Success) };
+    replies.buffer().put(&response.header());
+    replies.buffer().put(name);
+    replies.buffer().put(value);
+}
+
+/// Writes a body after the header of a success.
+pub fn reply_text<R: Replies>(packet: Packet, text: &str, replies: &mut R) {
+    reply_body(packet, Status::Success, 0, text.as_bytes(), replies);
+}
+
+fn refused(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::TooLarge => Status::TooLarge,
+        Refusal::NoMemory => Status::OutOfMemory,
+    }
+}
+
+fn tell<R: Replies>(packet: Packet, status: Status, cas: u64, replies: &mut R) {
+    if status != Status::Success || packet.quiet() == Quiet::No {
+        reply_status(packet, status, cas, replies);
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// Executes a command on an item, but for one that stores.
+    pub fn binary<R>(
+        &mut self,
+        packet: Packet,
+        command: &Binary<'_>,
+        key: Key<'_>,
+        guess: S::Guess,
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
+        match command {
+            Binary::Get { told, touch: None, .. } => self.binary_get(packet, key, guess, *told, replies),
+            Binary::Get { told, touch: Some(time), .. } => {
+                self.binary_touch(packet, key, *told, *time, replies);
+            }
+            Binary::Delete(_) => self.binary_delete(packet, key, replies),
+            Binary::Arithmetic { direction, delta, initial, .. } => {
+                let step = Step {
+                    direction: *direction,
+                    delta: *delta,
+                    cas: Some(packet.cas),
+                    cas_new: Some(self.session.next_cas()),
+                    expiry: None,
+                    initial: initial.map(|(number, time)| (number, self.expiry(time))),
+                };
+                self.binary_count(packet, key, &step, replies);
+            }
+            _ => {}
+        }
+    }
+
+    fn binary_read<R>(
+        &mut self,
+        packet: Packet,
+        key: Key<'_>,
+        guess: S::Guess,
+        told: Told,
+        replies: &mut R,
+    ) -> Read
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let mut guess = guess;
+        loop {
+            let mark = replies.buffer().len();
+            let mut sink = PacketSink { replies, packet, told, key: key.bytes, mark, lacks_unique: false };
+            let read = self.session.read_with(key, guess, self.now, &mut sink);
+            if read != Read::Hit || !sink.lacks_unique {
+                return read;
+            }
+            self.give_unique(key);
+            guess = S::Guess::default();
+        }
+    }
+
+    fn binary_get<R>(&mut self, packet: Packet, key: Key<'_>, guess: S::Guess, told: Told, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        match self.binary_read(packet, key, guess, told, replies) {
+            Read::Hit => {
+                self.count(CommandCount::CmdGet);
+                self.count(CommandCount::GetHits);
+            }
+            Read::Miss(kind) => {
+                self.count_miss(kind);
+                binary_miss(packet, key, told, replies);
+            }
+        }
+    }
+
+    fn binary_touch<R>(&mut self, packet: Packet, key: Key<'_>, told: Told, time: Exptime, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        self.count(CommandCount::CmdTouch);
+        let expiry = Some(self.expiry(time));
+        // Read before the time is changed: it may be one that has passed.
+        if self.binary_read(packet, key, S::Guess::default(), told, replies) != Read::Hit {
+            self.count(CommandCount::TouchMisses);
+            return binary_miss(packet, key, told, replies);
+        }
+        self.count(CommandCount::TouchHits);
+        let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
+        if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
+            self.remove(key);
+        }
+    }
+
+    fn binary_delete<R>(&mut self, packet: Packet, key: Key<'_>, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let mut status = Status::KeyNotFound;
+        let decide = |item: Option<&dyn ItemView>| {
+            status = match item {
+                None => Status::KeyNotFound,
+                Some(item) if packet.cas != 0 && item.cas() != Some(packet.cas) => Status::KeyExists,
+                Some(_) => Status::Success,
+            };
+            if status == Status::Success { Decision::Remove } else { Decision::Keep }
+        };
+        // Nothing is stored, so nothing can be refused.
+        let _ = self.session.update(key, self.now, None, None, decide);
+        match status {
+            Status::Success => self.count(CommandCount::DeleteHits),
+            Status::KeyNotFound => self.count(CommandCount::DeleteMisses),
+            _ => {}
+        }
+        tell(packet, status, 0, replies);
+    }
+
+    fn binary_count<R>(&mut self, packet: Packet, key: Key<'_>, step: &Step, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let cas = step.cas_new.unwrap_or(0);
+        let status = match self.count_step(key, step) {
+            Ok(Counted::Now(number, _)) => return tell_number(packet, number, cas, replies),
+            Ok(Counted::Created) => {
+                let number = step.initial.map_or(0, |(number, _)| number);
+                return tell_number(packet, number, cas, replies);
+            }
+            Ok(Counted::NotFound) => Status::KeyNotFound,
+            Ok(Counted::Exists) => Status::KeyExists,
+            Ok(Counted::NotANumber) => Status::NotANumber,
+            Err(refusal) => refused(refusal),
+        };
+        tell(packet, status, 0, replies);
+    }
+
+    fn binary_request(&mut self, packet: Packet, verb: Verb, flags: u32, exptime: Exptime) -> Request {
+        let is_join = matches!(verb, Verb::Append | Verb::Prepend);
+        Request {
+            verb: if packet.cas != 0 && !is_join { Verb::Cas(packet.cas) } else { verb },
+            join_cas: is_join.then_some(packet.cas),
+            older: Older::Exists,
+            flags,
+            expiry: self.expiry(exptime),
+            cas: Some(self.session.next_cas()),
+            state: ItemState::NONE,
+            vivify: None,
+        }
+    }
+
+    /// A value was announced: how is it to be received?
+    pub fn binary_receive<R>(
+        &mut self,
+        packet: Packet,
+        command: &Binary<'_>,
+        replies: &mut R,
+    ) -> Incoming<S::Draft>
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let Binary::Store { verb, key, flags, exptime } = *command else {
+            return Incoming::Whole;
+        };
+        let request = self.binary_request(packet, verb, flags, exptime);
+        match self.incoming(key, &request, packet.value_len() as usize) {
+            Ok(incoming) => incoming,
+            Err(refusal) => {
+                if verb == Verb::Set {
+                    let key = self.key(key);
+                    self.remove(key);
+                }
+                tell(packet, refused(refusal), 0, replies);
+                Incoming::Refused
+            }
+        }
+    }
+
+    /// Stores the value of a command.
+    pub fn binary_store<R>(
+        &mut self,
+        packet: Packet,
+        command: &Binary<'_>,
+        key: Key<'_>,
+        data: Data<'_, S::Draft>,
+        replies: &mut R,
+    ) where
+        R: Replies<Pin = S::Pin>,
+    {
+        let Binary::Store { verb, flags, exptime, .. } = *command else {
+            return;
+        };
+        let request = self.binary_request(packet, verb, flags, exptime);
+        let status = match self.do_store(key, &request, data) {
+            Ok(Stored::Yes(_)) => {
+                return tell(packet, Status::Success, request.cas.unwrap_or(0), replies);
+            }
+            Ok(Stored::Exists) => Status::KeyExists,
+            Ok(Stored::NotFound) => Status::KeyNotFound,
+            Ok(Stored::Unmet) => match verb {
+                Verb::Add => Status::KeyExists,
+                Verb::Replace => Status::KeyNotFound,
+                _ => Status::NotStored,
+            },
+            // The sum is too large: memcached says so in these words.
+            Err(Refusal::TooLarge) if request.is_join() => Status::NotStored,
+            Err(refusal) => {
+                if verb == Verb::Set {
+                    self.remove(key);
+                }
+                refused(refusal)
+            }
+        };
+        tell(packet, status, 0, replies);
+    }
+}
+
+/// Nothing was found. Who has asked for the key is told it instead of a text.
+fn binary_miss<R: Replies>(packet: Packet, key: Key<'_>, told: Told, replies: &mut R) {
+    if packet.quiet() == Quiet::Yes {
+        return;
+    }
+    if told != Told::KeyAndValue {
+        return reply_status(packet, Status::KeyNotFound, 0, replies);
+    }
+    let key_len = key.bytes.len() as u8;
+    let response = Response { key_len, ..Response::plain(packet, Status::KeyNotFound) };
+    replies.buffer().put(&response.header());
+    replies.buffer().put(key.bytes);
+}
+
+fn tell_number<R: Replies>(packet: Packet, number: u64, cas: u64, replies: &mut R) {
+    if packet.quiet() == Quiet::No {
+        reply_body(packet, Status::Success, cas, &number.to_be_bytes(), replies);
+    }
+}

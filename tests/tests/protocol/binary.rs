@@ -1,0 +1,319 @@
+//! The binary protocol.
+
+use guira_tests::binary::{Request, get, noop, set};
+use guira_tests::{Server, newer_than_peer, upstream_flaw};
+
+const NOT_FOUND: (u16, &str) = (1, "Not found");
+const EXISTS: (u16, &str) = (2, "Data exists for key.");
+const TOO_LARGE: (u16, &str) = (3, "Too large.");
+const INVALID: (u16, &str) = (4, "Invalid arguments");
+const NOT_STORED: (u16, &str) = (5, "Not stored.");
+const NO_NUMBER: (u16, &str) = (6, "Non-numeric server-side value for incr or decr");
+const UNKNOWN: (u16, &str) = (0x81, "Unknown command");
+const NEVER_CREATE: u32 = u32::MAX;
+
+#[test]
+fn what_is_set_is_got_with_flags_key_and_cas_unique() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let stored = client.ask_binary(&set("key", 0xdead_beef, "value").opaque(7));
+    assert_eq!((stored.told(), stored.opaque, stored.extras.len()), ((0, ""), 7, 0));
+    assert_ne!(stored.cas, 0);
+    let got = client.ask_binary(&get("key").opaque(8));
+    assert_eq!((got.told(), got.opaque, got.cas), ((0, "value"), 8, stored.cas));
+    assert_eq!((got.extras.as_slice(), got.key.len()), (&[0xde, 0xad, 0xbe, 0xef][..], 0));
+    let got = client.ask_binary(&Request::new(0x0c).key("key"));
+    assert_eq!((got.key.as_slice(), got.told()), (b"key".as_slice(), (0, "value")));
+    server.connect().expect_value("key", "value");
+    assert_eq!(server.connect().cas("key"), stored.cas);
+}
+
+#[test]
+fn an_item_of_a_text_client_gets_a_cas_unique_when_it_is_read() {
+    let server = Server::start();
+    server.connect().exchange("set key 5 0 5\r\nvalue\r\n", "STORED\r\n");
+    let mut client = server.connect();
+    let got = client.ask_binary(&get("key"));
+    assert_eq!((got.told(), got.extras.as_slice()), ((0, "value"), &[0, 0, 0, 5][..]));
+    assert_ne!(got.cas, 0);
+    assert_eq!(client.ask_binary(&get("key")).cas, got.cas);
+    assert_eq!(client.ask_binary(&set("key", 0, "x").cas(got.cas)).status, 0);
+}
+
+#[test]
+fn a_miss_is_told_in_words_or_with_the_key() {
+    let server = Server::start();
+    let mut client = server.connect();
+    assert_eq!(client.ask_binary(&get("none")).told(), NOT_FOUND);
+    let missed = client.ask_binary(&Request::new(0x0c).key("none"));
+    assert_eq!((missed.status, missed.key.as_slice(), missed.value.len()), (1, b"none".as_slice(), 0));
+    let missed = client.ask_binary(&Request::new(0x23).word(0).key("none"));
+    assert_eq!((missed.status, missed.key.as_slice()), (1, b"none".as_slice()));
+}
+
+#[test]
+fn quiet_commands_tell_the_unexpected_only() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let quiet_set = |key: &str| Request::new(0x11).word(0).word(0).key(key).value("5").opaque(1);
+    let numbers = |opcode, key: &str| Request::new(opcode).long(1).long(1).word(NEVER_CREATE).key(key);
+    let told = client.ask_quietly(&[
+        quiet_set("a"),
+        Request::new(0x09).key("none"),
+        Request::new(0x0d).key("none"),
+        Request::new(0x1e).word(0).key("none"),
+        Request::new(0x24).word(0).key("none"),
+        Request::new(0x19).key("a").value("5"),
+        Request::new(0x1a).key("a").value("5"),
+        numbers(0x15, "a"),
+        numbers(0x16, "a"),
+        Request::new(0x09).key("a").opaque(2),
+        Request::new(0x0d).key("a").opaque(3),
+        Request::new(0x14).key("a"),
+        Request::new(0x18),
+    ]);
+    let told: Vec<_> = told.iter().map(|response| (response.opaque, response.told())).collect();
+    assert_eq!(told, [(2, (0, "555")), (3, (0, "555"))]);
+    let told = client.ask_quietly(&[
+        Request::new(0x13).word(0).word(0).key("none").value("x"),
+        Request::new(0x19).key("none").value("x"),
+        Request::new(0x14).key("none"),
+        numbers(0x15, "none"),
+        Request::new(0x11).word(0).word(0).key("none").value("x").cas(9),
+        set("x", 0, "x"),
+        Request::new(0x12).word(0).word(0).key("x").value("x"),
+        numbers(0x15, "x"),
+    ]);
+    let told: Vec<_> = told.iter().map(|response| response.told()).collect();
+    assert_eq!(told, [NOT_FOUND, NOT_STORED, NOT_FOUND, NOT_FOUND, NOT_FOUND, (0, ""), EXISTS, NO_NUMBER]);
+}
+
+#[test]
+fn add_replace_append_and_prepend_have_their_conditions() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let with = |opcode, key: &str, value: &str| Request::new(opcode).word(3).word(0).key(key).value(value);
+    assert_eq!(client.ask_binary(&with(0x03, "k", "x")).told(), NOT_FOUND);
+    assert_eq!(client.ask_binary(&with(0x02, "k", "b")).told(), (0, ""));
+    assert_eq!(client.ask_binary(&with(0x02, "k", "x")).told(), EXISTS);
+    let appended = client.ask_binary(&Request::new(0x0e).key("k").value("c"));
+    assert_eq!(
+        client.ask_binary(&Request::new(0x0f).key("k").value("x").cas(appended.cas + 1)).told(),
+        EXISTS
+    );
+    assert_eq!(client.ask_binary(&Request::new(0x0f).key("k").value("a").cas(appended.cas)).told(), (0, ""));
+    let got = client.ask_binary(&get("k"));
+    assert_eq!((got.told(), got.extras.as_slice()), ((0, "abc"), &[0, 0, 0, 3][..]));
+    assert_eq!(client.ask_binary(&with(0x03, "k", "new")).told(), (0, ""));
+    assert_eq!(client.ask_binary(&Request::new(0x0e).key("none").value("x")).told(), NOT_STORED);
+}
+
+#[test]
+fn a_cas_unique_guards_set_and_delete() {
+    let server = Server::start();
+    let mut client = server.connect();
+    assert_eq!(client.ask_binary(&set("k", 0, "x").cas(5)).told(), NOT_FOUND);
+    let first = client.ask_binary(&set("k", 0, "x")).cas;
+    let second = client.ask_binary(&set("k", 0, "y").cas(first)).cas;
+    assert_ne!(first, second);
+    assert_eq!(client.ask_binary(&set("k", 0, "z").cas(first)).told(), EXISTS);
+    assert_eq!(
+        client.ask_binary(&Request::new(0x02).word(0).word(0).key("k").value("z").cas(first)).told(),
+        EXISTS
+    );
+    assert_eq!(client.ask_binary(&Request::new(0x04).key("k").cas(first)).told(), EXISTS);
+    assert_eq!(client.ask_binary(&Request::new(0x04).key("k").cas(second)).told(), (0, ""));
+    assert_eq!(client.ask_binary(&Request::new(0x04).key("k")).told(), NOT_FOUND);
+}
+
+#[test]
+fn numbers_are_counted_and_created() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let step = |opcode, delta, initial, time: u32| {
+        Request::new(opcode).long(delta).long(initial).word(time).key("n")
+    };
+    assert_eq!(client.ask_binary(&step(0x05, 1, 10, NEVER_CREATE)).told(), NOT_FOUND);
+    let created = client.ask_binary(&step(0x05, 1, 10, 0));
+    assert_eq!((created.status, created.value.as_slice()), (0, 10u64.to_be_bytes().as_slice()));
+    let counted = client.ask_binary(&step(0x05, 90, 0, 0));
+    assert_eq!(counted.value, 100u64.to_be_bytes());
+    assert_ne!(counted.cas, created.cas);
+    assert_eq!(client.ask_binary(&get("n")).cas, counted.cas);
+    assert_eq!(client.ask_binary(&step(0x06, 98, 0, 0)).value, 2u64.to_be_bytes());
+    assert_eq!(client.ask_binary(&get("n")).told(), (0, "2  "), "padded with blanks");
+    assert_eq!(client.ask_binary(&step(0x06, 5, 0, 0)).value, 0u64.to_be_bytes());
+    assert_eq!(client.ask_binary(&step(0x05, u64::MAX, 0, 0)).value, u64::MAX.to_be_bytes());
+    assert_eq!(client.ask_binary(&step(0x05, 2, 0, 0)).value, 1u64.to_be_bytes());
+    assert_eq!(client.ask_binary(&step(0x05, 1, 0, 0).cas(created.cas)).told(), EXISTS);
+    client.ask_binary(&set("n", 0, "text"));
+    assert_eq!(client.ask_binary(&step(0x05, 1, 0, 0)).told(), NO_NUMBER);
+}
+
+#[test]
+fn touch_and_gat_change_when_an_item_expires() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.ask_binary(&set("k", 9, "value"));
+    let touched = client.ask_binary(&Request::new(0x1c).word(100).key("k"));
+    assert_eq!((touched.told(), touched.extras.as_slice()), ((0, ""), &[0, 0, 0, 9][..]));
+    server.connect().exchange("mg k t\r\n", "HD t100\r\n");
+    assert_eq!(client.ask_binary(&Request::new(0x1d).word(200).key("k")).told(), (0, "value"));
+    server.connect().exchange("mg k t\r\n", "HD t200\r\n");
+    let got = client.ask_binary(&Request::new(0x23).word(0).key("k"));
+    assert_eq!((got.key.as_slice(), got.told()), (b"k".as_slice(), (0, "value")));
+    server.connect().exchange("mg k t\r\n", "HD t-1\r\n");
+    let no_time_is_negative = Request::new(0x1d).word(u32::MAX).key("k");
+    assert_eq!(client.ask_binary(&no_time_is_negative).told(), (0, "value"));
+    assert_eq!(client.ask_binary(&get("k")).told(), (0, "value"));
+    let long_ago = 31 * 24 * 3600;
+    assert_eq!(client.ask_binary(&Request::new(0x1d).word(long_ago).key("k")).told(), (0, "value"));
+    assert_eq!(client.ask_binary(&get("k")).told(), NOT_FOUND);
+    assert_eq!(client.ask_binary(&Request::new(0x1c).word(0).key("k")).told(), NOT_FOUND);
+}
+
+#[test]
+fn flush_noop_version_and_stat_answer_and_quit_closes() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.ask_binary(&set("k", 0, "x"));
+    assert_eq!(client.ask_binary(&noop()).told(), (0, ""));
+    assert_eq!(client.ask_binary(&Request::new(0x08)).told(), (0, ""));
+    assert_eq!(client.ask_binary(&get("k")).told(), NOT_FOUND);
+    client.ask_binary(&set("k", 0, "x"));
+    assert_eq!(client.ask_binary(&Request::new(0x08).word(1000)).told(), (0, ""));
+    assert_eq!(client.ask_binary(&get("k")).told(), (0, "x"));
+    let version = client.ask_binary(&Request::new(0x0b));
+    assert!(version.value.starts_with(b"1.6."), "{version:?}");
+    let stats = client.ask_quietly(&[Request::new(0x10)]);
+    assert!(stats.iter().any(|stat| stat.key == b"cmd_get" && stat.value == b"2"), "{stats:?}");
+    assert_eq!(stats.iter().filter(|stat| stat.key.is_empty() && stat.value.is_empty()).count(), 1);
+    assert_eq!(client.ask_binary(&Request::new(0x10).key("reset")).told(), (0, ""));
+    assert_eq!(client.ask_binary(&Request::new(0x10).key("nonsense")).told(), NOT_FOUND);
+    assert_eq!(client.ask_binary(&Request::new(0x07)).told(), (0, ""));
+    client.expect_closed();
+    let mut client = server.connect();
+    client.send(Request::new(0x17).bytes());
+    client.expect_closed();
+}
+
+#[test]
+fn verbosity_is_accepted_and_what_is_unknown_is_passed_over() {
+    let server = Server::start();
+    upstream_flaw!(server, "verbosity is unknown, and a body of what is unknown is passed over twice");
+    let mut client = server.connect();
+    assert_eq!(client.ask_binary(&Request::new(0x1b).word(1)).told(), (0, ""));
+    assert_eq!(client.ask_binary(&Request::new(0x50).word(1).key("k").value("value")).told(), UNKNOWN);
+    assert_eq!(client.ask_binary(&Request::new(0xff)).told(), UNKNOWN);
+    assert_eq!(client.ask_binary(&noop()).told(), (0, ""));
+}
+
+#[test]
+fn what_makes_no_sense_is_told_and_closes_the_connection() {
+    let server = Server::start();
+    for (request, told) in [
+        (Request::new(0x00), INVALID),
+        (Request::new(0x00).key("k").value("x"), INVALID),
+        (get(&"k".repeat(251)), INVALID),
+        (Request::new(0x01).word(0).key("k").value("x"), INVALID),
+        (Request::new(0x01).word(0).word(0).value("x"), INVALID),
+        (Request::new(0x05).long(1).key("k"), INVALID),
+        (Request::new(0x0e).word(0).word(0).key("k").value("x"), INVALID),
+        (Request::new(0x08).key("k"), INVALID),
+        (Request::new(0x00).key("kkkk").pretending(2), UNKNOWN),
+    ] {
+        let mut client = server.connect();
+        client.send(request.bytes());
+        assert_eq!(client.hear_binary().told(), told, "{request:?}");
+        client.expect_closed();
+    }
+    let mut client = server.connect();
+    client.send([noop().bytes(), b"get a-key-of-some-length\r\n".to_vec()].concat());
+    assert_eq!(client.hear_binary().status, 0);
+    client.expect_closed();
+}
+
+#[test]
+fn a_body_of_more_than_a_gibibyte_is_not_waited_for() {
+    let server = Server::start();
+    newer_than_peer!(server, "the limit is 2 GiB");
+    let mut client = server.connect();
+    client.send(set("k", 0, "").pretending((1 << 30) + 1).bytes());
+    assert_eq!(client.hear_binary().told(), INVALID);
+    client.expect_closed();
+}
+
+#[test]
+fn keys_are_any_bytes_up_to_250_of_them() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for key in [b" \r\n\0".to_vec(), vec![0xff; 250]] {
+        client.ask_binary(&Request::new(0x01).word(0).word(0).key(&key).value("v"));
+        let got = client.ask_binary(&Request::new(0x0c).key(&key));
+        assert_eq!((got.key, got.value), (key, b"v".to_vec()));
+    }
+}
+
+#[test]
+fn values_of_every_size_arrive_in_pieces_and_whole() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for length in [0, 1, 7, 8, 2000, 16_384, 16_385, 65_536, 131_072, 400_000, 1_000_000] {
+        let value: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
+        let bytes = set("k", 1, &value).bytes();
+        for piece in bytes.chunks(bytes.len() / 7 + 1) {
+            client.send(piece);
+        }
+        assert_eq!(client.hear_binary().status, 0, "{length}");
+        let got = client.ask_binary(&Request::new(0x0c).key("k"));
+        assert_eq!(
+            (got.status, got.extras.as_slice(), got.key.as_slice()),
+            (0, &[0, 0, 0, 1][..], &b"k"[..])
+        );
+        assert!(got.value == value, "{length}");
+    }
+}
+
+#[test]
+fn a_value_that_is_too_large_is_refused_and_what_was_there_is_gone() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.ask_binary(&set("k", 0, "x"));
+    for opcode in [0x01, 0x11] {
+        let request = Request::new(opcode).word(0).word(0).key("k").value(vec![0; 1 << 20]);
+        assert_eq!(client.ask_binary(&request).told(), TOO_LARGE);
+        assert_eq!(client.ask_binary(&get("k")).told(), NOT_FOUND);
+    }
+    client.ask_binary(&set("k", 0, vec![1; 900_000]));
+    assert_eq!(client.ask_binary(&Request::new(0x0e).key("k").value(vec![1; 400_000])).told(), NOT_STORED);
+}
+
+#[test]
+fn packets_may_be_cut_anywhere_and_come_in_crowds() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let requests: Vec<u8> = [set("a", 1, "first"), get("a"), set("b", 2, ""), get("b"), noop()]
+        .iter()
+        .flat_map(Request::bytes)
+        .collect();
+    for cut in 1..requests.len() {
+        client.send(&requests[..cut]);
+        client.send(&requests[cut..]);
+        let told: Vec<_> = (0..5).map(|_| client.hear_binary()).collect();
+        assert_eq!((told[1].told(), told[3].told()), ((0, "first"), (0, "")), "cut at {cut}");
+    }
+    let crowd: Vec<Request> = (0..1000)
+        .map(|i| match i % 3 {
+            0 => Request::new(0x11).word(0).word(0).key(format!("k{i}")).value(format!("v{i}")),
+            1 => Request::new(0x0d).key(format!("k{}", i - 1)).opaque(i),
+            _ => Request::new(0x09).key(format!("missing{i}")),
+        })
+        .collect();
+    let told = client.ask_quietly(&crowd);
+    assert_eq!(told.len(), 333);
+    for response in told {
+        let number = response.opaque - 1;
+        assert_eq!(response.key, format!("k{number}").into_bytes());
+        assert_eq!(response.value, format!("v{number}").into_bytes());
+    }
+}
