@@ -92,22 +92,26 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let options = args.partial().or(file).resolve()?;
     if args.print_config {
-        print!("{}", options.to_toml());
-        return Ok(());
+        let mut out = std::io::stdout();
+        return out
+            .write_all(options.to_toml().as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(Failure::system("cannot print the options"));
     }
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
     // Before the workers start, so that none of them takes the signals.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::system("cannot wait for signals"))?;
     let running = guira_server::start(&options)?;
+    // Whoever started us may be waiting for these lines, or may have closed the pipe.
+    let mut out = std::io::stdout();
     for address in running.addresses() {
-        println!("listening on {address}");
+        let _ = writeln!(out, "listening on {address}");
     }
     let mebibytes = |bytes: usize| format!("{:.1}MiB", bytes as f64 / (1u64 << 20) as f64);
     let parts: Vec<String> =
         running.memory().iter().map(|(what, bytes)| format!("{what} {}", mebibytes(*bytes))).collect();
-    println!("memory {}: {}; {} workers", options.memory, parts.join(", "), options.workers);
-    // Whoever started us may be waiting for these lines, or may have closed the pipe.
-    let _ = std::io::stdout().flush();
+    let _ = writeln!(out, "memory {}: {}; {} workers", options.memory, parts.join(", "), options.workers);
+    let _ = out.flush();
     signals.forever().next();
     running.stop().map_err(Failure::system("a worker failed"))
 }

@@ -118,20 +118,24 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        let mark = replies.buffer().len();
-        let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
-        let read = self.session.read_with(key, guess, self.now, &mut sink);
-        let lacks_unique = sink.lacks_unique;
-        match read {
-            Read::Hit if lacks_unique => {
-                self.give_unique(key);
-                self.get(key, S::Guess::default(), unique, replies);
+        let mut guess = guess;
+        loop {
+            let mark = replies.buffer().len();
+            let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
+            let read = self.session.read_with(key, guess, self.now, &mut sink);
+            let lacks_unique = sink.lacks_unique;
+            match read {
+                Read::Hit if lacks_unique => {
+                    self.give_unique(key);
+                    guess = S::Guess::default();
+                }
+                Read::Hit => {
+                    self.count(CommandCount::CmdGet);
+                    self.count(CommandCount::GetHits);
+                    return;
+                }
+                Read::Miss(kind) => return self.count_miss(kind),
             }
-            Read::Hit => {
-                self.count(CommandCount::CmdGet);
-                self.count(CommandCount::GetHits);
-            }
-            Read::Miss(kind) => self.count_miss(kind),
         }
     }
 

@@ -138,8 +138,8 @@ pub trait Session {
     type Pin: ValuePin + 'static;
     /// Room for a value that arrives in pieces.
     type Draft: ValueDraft + 'static;
-    /// What [`Session::prefetch_item`] has learnt of a key. To read with one that is out of date, or with that of another
-    /// key, or with [`Default`], is slower and never wrong.
+    /// What [`Session::prefetch_item`] has learnt of a key. It is good for that key only. To read with one that is out of date, or
+    /// with [`Default`], is slower and never wrong.
     type Guess: Copy + Debug + Default;
 
     /// The hash of a key.

@@ -3,11 +3,11 @@
 //! Time is counted in bytes stored (*ticks* of 4 KiB), so that what happens does not depend on how fast it happens. A
 //! page's *stamp* says when the hand last came to it, and the *age* of a class is how long ago that was for the page
 //! that its hand points at now: the time of one round. A class whose hand is slow has memory to spare. If the oldest
-//! class is more than a ninth older than one that needs memory, it gives the next page before its hand; its only page, if it is four
+//! class is older by more than a fourteenth than one that needs memory, it gives the next page before its hand; its only page, if it is four
 //! times as old again. The effect is that of one hand over all of memory, which memcached's users ask for
 //! and Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 
-use guira_memory::slab::ClassId;
+use guira_memory::slab::{ClassId, PAGE_BYTES};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes in a tick.
@@ -17,7 +17,7 @@ const TICK_BYTES: u64 = 4096;
 const SLACK: u32 = 256;
 
 /// A class gives if it is older by more than one part in so many of the age of the one in need. Measured: decision 5.
-const OLDER_BY: u32 = 9;
+const OLDER_BY: u32 = 14;
 
 /// A class that would give its only page counts for so many times younger.
 const ONLY_PAGE: u32 = 4;
@@ -34,7 +34,17 @@ struct ClassAge {
     pages: AtomicU32,
     /// When the hand came to the page that it points at, the last time round.
     stamp: AtomicU32,
+    /// The tick after the one when the class asked another for a page that it has not got yet; 0 if it has not.
+    claim: AtomicU32,
+    /// Bytes that were wasted in chunks of larger classes for want of a page of its own.
+    wasted: AtomicU32,
 }
+
+/// A class that has wasted so much in chunks of larger ones has earned a page of its own.
+const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
+
+/// A claim is void after this many ticks: 4 MiB. Who made it may never store again.
+const CLAIM_TICKS: u32 = 1024;
 
 impl Balance {
     pub(crate) fn new(classes: usize) -> Self {
@@ -58,6 +68,47 @@ impl Balance {
         age.stamp.store(stamp, Ordering::Relaxed);
     }
 
+    /// Whether `class` has a page.
+    pub(crate) fn has_pages(&self, class: ClassId) -> bool {
+        self.classes[usize::from(class.0)].pages.load(Ordering::Relaxed) > 0
+    }
+
+    /// `bytes` more were wasted in a chunk of a larger class. True if `class` has earned a page of its own by now.
+    pub(crate) fn wasted(&self, class: ClassId, bytes: u32) -> bool {
+        let wasted = &self.classes[usize::from(class.0)].wasted;
+        if wasted.fetch_add(bytes, Ordering::Relaxed) < WASTED_MAX {
+            return false;
+        }
+        wasted.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// `class` has asked for a page. It comes free later, and others are not to take it meanwhile.
+    pub(crate) fn claim(&self, class: ClassId) {
+        self.classes[usize::from(class.0)].claim.store(self.tick().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// `class` has got a page.
+    pub(crate) fn settle(&self, class: ClassId) {
+        self.classes[usize::from(class.0)].claim.store(0, Ordering::Relaxed);
+    }
+
+    fn has_claim(&self, class: &ClassAge, tick: u32) -> bool {
+        let claim = class.claim.load(Ordering::Relaxed);
+        claim != 0 && tick.wrapping_add(1).wrapping_sub(claim) < CLAIM_TICKS
+    }
+
+    /// Whether `class` waits for a page that it has asked for.
+    pub(crate) fn is_waiting(&self, class: ClassId) -> bool {
+        self.has_claim(&self.classes[usize::from(class.0)], self.tick())
+    }
+
+    /// How many classes wait for a page that they have asked for.
+    pub(crate) fn waiting(&self) -> usize {
+        let tick = self.tick();
+        self.classes.iter().filter(|class| self.has_claim(class, tick)).count()
+    }
+
     fn age(&self, class: &ClassAge, tick: u32) -> u32 {
         tick.wrapping_sub(class.stamp.load(Ordering::Relaxed))
     }
@@ -65,6 +116,11 @@ impl Balance {
     /// The class whose hand is slowest, if any has pages.
     pub(crate) fn oldest(&self) -> Option<ClassId> {
         self.oldest_from(0, None)
+    }
+
+    /// The class whose hand is slowest, but for `needy`.
+    pub(crate) fn oldest_but(&self, needy: ClassId) -> Option<ClassId> {
+        self.oldest_from(0, Some(needy))
     }
 
     /// The class that should give a page to `needy`, if any should. A class without pages takes from the oldest whatever its age.
@@ -101,6 +157,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_claim_lasts_until_it_is_settled_or_too_old() {
+        let balance = Balance::new(3);
+        balance.claim(ClassId(1));
+        assert!(balance.is_waiting(ClassId(1)) && !balance.is_waiting(ClassId(0)));
+        assert_eq!(balance.waiting(), 1);
+        balance.settle(ClassId(1));
+        assert_eq!(balance.waiting(), 0);
+        balance.stored(TICK_BYTES as usize);
+        balance.claim(ClassId(2));
+        balance.stored((CLAIM_TICKS as u64 * TICK_BYTES) as usize + TICK_BYTES as usize);
+        assert_eq!(balance.waiting(), 0);
+    }
+
+    #[test]
     fn the_oldest_class_gives_and_only_to_one_that_is_younger_by_more_than_a_little() {
         let balance = Balance::new(3);
         balance.note(ClassId(0), 10, 0);
@@ -108,8 +178,12 @@ mod tests {
         balance.note(ClassId(1), 10, 6_000);
         assert_eq!(balance.donor(ClassId(1)), Some(ClassId(0)));
         assert_eq!(balance.donor(ClassId(0)), None);
-        balance.note(ClassId(1), 10, 1_000);
-        assert_eq!(balance.donor(ClassId(1)), None, "9,000 and a ninth, and the slack, is more than 10,000");
+        balance.note(ClassId(1), 10, 700);
+        assert_eq!(
+            balance.donor(ClassId(1)),
+            None,
+            "9,300 and a fourteenth, and the slack, is more than 10,000"
+        );
         assert_eq!(balance.donor(ClassId(2)), Some(ClassId(0)), "a class without pages gets one");
     }
 }

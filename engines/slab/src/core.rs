@@ -50,7 +50,7 @@ impl Default for SlabOptions {
         SlabOptions {
             memory: 64 * MIB,
             max_item_size: MIB,
-            factor: 1.08,
+            factor: 1.06,
             stripes: guira_sync::version::DEFAULT_STRIPES,
             search: SearchLimits::default(),
             hashing: Hashing::Seeded(0),
@@ -64,6 +64,9 @@ pub enum OpenError {
     /// There is too little memory to do anything with.
     #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
     TooSmall(usize),
+    /// Places in it would not fit into the slots of the index.
+    #[error("{0} bytes are too much: a slab engine reaches {MAXIMUM}")]
+    TooBig(usize),
     /// The largest item does not leave room for others.
     #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
     ItemTooLarge {
@@ -82,6 +85,8 @@ pub enum OpenError {
     },
 }
 
+/// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
+const MAXIMUM: usize = 5 << 40;
 /// The least memory, in bytes: a few pages.
 const MINIMUM: usize = 8 * PAGE_BYTES;
 
@@ -102,6 +107,8 @@ pub(crate) struct Core {
     pub(crate) memory: SlabMemory,
     pub(crate) index: Cuckoo,
     pub(crate) pins: Pins,
+    /// Bytes of values that are still arriving.
+    pub(crate) arriving: AtomicU64,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) options: SlabOptions,
     pub(crate) balance: Balance,
@@ -130,6 +137,9 @@ impl Core {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
         if options.memory < MINIMUM {
             return Err(OpenError::TooSmall(options.memory));
+        }
+        if options.memory > MAXIMUM {
+            return Err(OpenError::TooBig(options.memory));
         }
         if options.max_item_size > options.memory / 2 {
             return Err(OpenError::ItemTooLarge { item: options.max_item_size, memory: options.memory });
@@ -177,6 +187,7 @@ impl Core {
             memory,
             index,
             pins: Pins::default(),
+            arriving: AtomicU64::new(0),
             quiescence: Arc::new(Quiescence::default()),
             options,
             balance: Balance::new(class_count),

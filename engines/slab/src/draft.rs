@@ -34,7 +34,13 @@ pub struct SlabDraft {
     chunks: Vec<(Offset, usize)>,
     /// The chunk that is being filled, and how full it is.
     filling: (usize, usize),
+    /// What of it counts in [`Core::arriving`].
+    counted: u64,
 }
+
+/// Values that are still arriving may take one part in so many of memory: who announces values and does not send them shall
+/// not keep everybody else from storing.
+const ARRIVING_PART: usize = 2;
 
 impl SlabDraft {
     /// Whether it was made for an item with these fields and a value of this length.
@@ -103,6 +109,7 @@ impl ValueDraft for SlabDraft {
 
 impl Drop for SlabDraft {
     fn drop(&mut self) {
+        self.core.arriving.fetch_sub(self.counted, Ordering::Relaxed);
         for (at, _) in std::mem::take(&mut self.chunks) {
             self.core.give_chunk(at);
         }
@@ -113,7 +120,16 @@ impl SlabSession {
     /// Room for an item with a key of `key_len` bytes, in one chunk if it fits. None if there is no memory.
     pub(crate) fn new_draft(&mut self, key_len: usize, room: &Room) -> Option<SlabDraft> {
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
-        self.draft_with(key_len, fields, room.value_len, Seconds(0))
+        let counted = room.value_len as u64;
+        let limit = (self.core.options.memory / ARRIVING_PART) as u64;
+        // Relaxed: a limit that two may pass together is as good.
+        if self.core.arriving.load(Ordering::Relaxed) + counted > limit {
+            return None;
+        }
+        let mut draft = self.draft_with(key_len, fields, room.value_len, Seconds(0))?;
+        self.core.arriving.fetch_add(counted, Ordering::Relaxed);
+        draft.counted = counted;
+        Some(draft)
     }
 
     /// The same with the fields given.
@@ -137,6 +153,7 @@ impl SlabSession {
             arrived: 0,
             chunks: Vec::new(),
             filling: (0, 0),
+            counted: 0,
         };
         let head = shape.value_len as usize;
         draft.chunks.push((self.take_chunk(shape.size(), now)?, head));

@@ -69,6 +69,9 @@ const CRAWL_INTERVAL: u32 = 30;
 /// How full the table is to be when memory is: it takes a little more before inserts fail.
 const LOAD_PERCENT: u64 = 97;
 
+/// So many pages may be draining when another is drained for the table.
+const DRAINING_MAX: usize = 4;
+
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
@@ -127,6 +130,13 @@ impl Upkeep {
     /// Whether an empty page is waiting for quiescent points, and for nothing else.
     pub(crate) fn is_retiring(&self) -> bool {
         !self.pages().retired.is_empty()
+    }
+
+    /// Whether another page may be drained for the table: one that holds something which cannot be evicted now, or which a
+    /// session keeps that has gone to sleep, does not hold up the others.
+    fn may_drain(&self) -> bool {
+        let pages = self.pages();
+        pages.retired.is_empty() && pages.draining.len() < DRAINING_MAX
     }
 
     /// Whether a page is on its way from one class to another.
@@ -361,7 +371,7 @@ impl SlabSession {
         if core.budget.kept() > 0 && done < budget {
             core.review_kept();
             // The table waits for memory: one page after another gives its own.
-            if core.budget.left() < core.budget.kept() && !core.upkeep.is_draining() {
+            if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() {
                 match core.balance.oldest() {
                     Some(donor) => self.begin_drain(donor),
                     None => core.budget.keep(0),
@@ -369,7 +379,7 @@ impl SlabSession {
             }
             done += 1;
         }
-        if core.upkeep.is_draining() {
+        if core.upkeep.is_draining() && done < budget {
             core.release_drained();
             // What cannot be evicted now is waited for: it is no work that would be worth staying awake for.
             done += usize::from(self.evict_draining() > 0);
@@ -380,7 +390,7 @@ impl SlabSession {
             Pace::Busy if self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_PAGE) => 1,
             Pace::Busy => 0,
         };
-        for _ in 0..pages.min(budget - done) {
+        for _ in 0..pages.min(budget.saturating_sub(done)) {
             if !self.crawl(now) {
                 break;
             }

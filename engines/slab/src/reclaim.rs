@@ -8,8 +8,8 @@ use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
 use crate::update::Unlinked;
 use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
-use guira_memory::Offset;
-use guira_memory::slab::{ClassGuard, ClassId, Given, PageId, PageState, Source};
+use guira_memory::slab::{ClassGuard, ClassId, ClassTable, Given, PAGE_BYTES, PageId, PageState, Source};
+use guira_memory::{MIB, Offset};
 use guira_sync::atomic::Backoff;
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::sync::{MutexGuard, PoisonError};
@@ -22,12 +22,20 @@ const BATCH_BYTES: usize = 16 << 10;
 
 /// How long a session waits for a page of another class at the most: other sessions have to end their batches, which takes
 /// microseconds unless they were descheduled …
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// … and how many pages it tries: those of a class may all hold long values that are being sent.
 const DRAINS_MAX: u32 = 32;
 
+/// A page to drain is chosen among so many.
+const DRAIN_CHOICE: usize = 8;
+
 /// How long a session waits for an earlier growth of the table to end, in rounds of yielding, before it evicts instead.
 const GROWTH_PATIENCE: u32 = 5_000;
+
+/// Caches below this many bytes have few pages for each class: 128 MiB.
+const SCARCE_BELOW: usize = 128 * MIB;
+/// A class may use chunks that are larger than its own by one part in so many.
+const LENT_PART: u32 = 2;
 
 fn batch_of(chunk: u32) -> usize {
     (BATCH_BYTES / chunk as usize).clamp(1, BATCH_CHUNKS)
@@ -84,6 +92,44 @@ impl Core {
         self.hands[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The class that an item of `size` bytes goes to: the smallest that holds it. In a small cache there may be more classes
+    /// than pages; there a class without a page uses chunks of one that is a little larger.
+    #[inline]
+    pub(crate) fn class_for(&self, size: usize) -> Option<ClassId> {
+        let class = self.memory.classes().class_for(size)?;
+        if self.options.memory >= SCARCE_BELOW || self.balance.has_pages(class) {
+            return Some(class);
+        }
+        Some(self.lender(class))
+    }
+
+    #[cold]
+    fn lender(&self, class: ClassId) -> ClassId {
+        if self.budget.left() >= PAGE_BYTES {
+            return class;
+        }
+        let classes = self.memory.classes();
+        let chunk = classes.geometry(class).chunk;
+        let larger = classes.ids().skip(usize::from(class.0) + 1);
+        let lender = larger
+            .take_while(|other| classes.geometry(*other).chunk <= chunk + chunk / LENT_PART)
+            .find(|other| self.balance.has_pages(*other));
+        match lender {
+            Some(lender) if !self.balance.wasted(class, classes.geometry(lender).chunk - chunk) => lender,
+            _ => class,
+        }
+    }
+
+    /// Where `class` may take a new page from. A page that another class has given is meant for the class that asked for it: it
+    /// comes free some time later, and the busy classes would be the first to take it. What nobody waits for is for all.
+    fn source_for(&self, class: ClassId) -> Source {
+        if self.balance.is_waiting(class) || self.memory.pool_size() > self.balance.waiting() {
+            Source::Any
+        } else {
+            Source::Fresh
+        }
+    }
+
     /// Gives a chunk back to its page.
     pub(crate) fn give_chunk(&self, at: Offset) {
         let Some(class) = self.memory.class_at(at) else {
@@ -125,7 +171,7 @@ impl Core {
 impl SlabSession {
     /// A chunk for `size` bytes.
     pub(crate) fn take_chunk(&mut self, size: usize, now: Seconds) -> Option<Offset> {
-        let class = self.core.memory.classes().class_for(size)?;
+        let class = self.core.class_for(size)?;
         if self.caches[usize::from(class.0)].is_empty() {
             self.refill(class, now).ok()?;
         }
@@ -137,23 +183,23 @@ impl SlabSession {
         let chunk = self.core.memory.classes().geometry(class).chunk;
         let batch = batch_of(chunk);
         self.core.balance.stored(batch * chunk as usize);
-        let donor = self.core.balance.donor(class);
-        // A page that another class gave was meant for a class in need, and the busy ones would be the first to ask.
-        let source = if donor.is_some() { Source::Any } else { Source::Fresh };
-        if self.refill_free(class, batch, source) {
+        if self.refill_free(class, batch, self.core.source_for(class)) {
             return Ok(());
         }
-        if let Some(donor) = donor {
+        if !self.core.balance.is_waiting(class)
+            && let Some(donor) = self.core.balance.donor(class)
+        {
+            self.core.balance.claim(class);
             self.begin_drain(donor);
             self.core.release_drained();
-            if self.refill_free(class, batch, Source::Any) {
+            if self.refill_free(class, batch, self.core.source_for(class)) {
                 return Ok(());
             }
         }
         if self.evict(class, batch, now) || self.refill_free(class, batch, Source::Any) {
             return Ok(());
         }
-        self.steal(class, batch)
+        self.steal(class, batch, now)
     }
 
     /// Takes free chunks, from the class's pages or from a new one.
@@ -172,6 +218,7 @@ impl SlabSession {
             let has_others = guard.pages().len() > 1;
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
             core.note_age(class, &hand, &guard);
+            core.balance.settle(class);
         }
         let taken = guard.take(batch, cache) > 0;
         drop(guard);
@@ -186,16 +233,27 @@ impl SlabSession {
         // item is pinned. Then the hand goes on, once around the class.
         let chunks = self.core.memory.lock(class).usage().chunks as usize;
         for _ in 0..=chunks / batch {
-            let victims = self.sweep(class, batch);
+            let mut victims = self.sweep(class, batch);
             if victims.is_empty() {
                 break;
             }
+            self.spare_continuations(class, &mut victims);
             self.unlink_all(&victims, now);
             if !self.caches[usize::from(class.0)].is_empty() {
                 return true;
             }
         }
         false
+    }
+
+    /// A long item goes when the hand comes to its head. Its other chunks lie anywhere: if the hand took it at whichever it
+    /// meets first, an item of ten chunks would live for a tenth of a round. Only a last chunk that is smaller than the others,
+    /// and lies in another class, counts there like any other.
+    fn spare_continuations(&self, class: ClassId, victims: &mut Vec<Offset>) {
+        let core = &self.core;
+        if core.memory.classes().class_for(ClassTable::largest_chunk()) == Some(class) {
+            victims.retain(|at| Pieces::head_of(&core.region, *at).is_none());
+        }
     }
 
     fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
@@ -330,7 +388,7 @@ impl SlabSession {
         }
     }
 
-    /// Takes the page before the hand of `donor` out of service and evicts what is in it.
+    /// Takes a page before the hand of `donor` out of service and evicts what is in it.
     pub(crate) fn begin_drain(&mut self, donor: ClassId) {
         let core = self.core.clone();
         let (page, given) = {
@@ -343,7 +401,9 @@ impl SlabSession {
             let pages = guard.pages().len();
             // The next page that the hand has not begun with: the first part of the one it is in holds the newest items.
             let ahead = hand.hand.word().div_ceil(per_page);
-            let index = if pages == 1 { 0 } else { ahead % pages };
+            // Of the next few, the one with the fewest items that were read: they would go with the others.
+            let next = (ahead..ahead + pages.min(DRAIN_CHOICE)).map(|index| index % pages);
+            let index = next.min_by_key(|index| core.memory.recent_in(guard.pages()[*index])).unwrap_or(0);
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
             core.note_age(donor, &hand, &guard);
@@ -389,7 +449,7 @@ impl SlabSession {
     /// Waits for a page of another class: the last resort of a class that has no item to evict. This session holds
     /// nothing that it found without a lock, since memory is found before anything else, and so it may pass
     /// quiescent points of its own while it waits for those of others. It does not wait long: others wait for it.
-    fn steal(&mut self, class: ClassId, batch: usize) -> Result<(), Refusal> {
+    fn steal(&mut self, class: ClassId, batch: usize, now: Seconds) -> Result<(), Refusal> {
         let watch = Stopwatch::start();
         let mut backoff = Backoff::default();
         let mut drains = 0;
@@ -397,7 +457,7 @@ impl SlabSession {
         while watch.elapsed() < PATIENCE {
             guira_contract::Session::quiesce(self);
             self.core.release_drained();
-            if self.refill_free(class, batch, Source::Any) {
+            if self.refill_free(class, batch, Source::Any) || self.evict(class, batch, now) {
                 return Ok(());
             }
             // A page that drains may hold something that cannot be evicted: then another is tried. When all have
@@ -408,7 +468,9 @@ impl SlabSession {
                 ticket = self.core.quiescence.ticket();
                 continue;
             }
-            match self.core.balance.donor(class) {
+            // Nothing else would do: whoever is oldest gives, even if it is no older than this class; if there is no
+            // other, this class itself, so that other sessions give back what they keep of the page.
+            match self.core.balance.oldest_but(class).or_else(|| self.core.balance.oldest()) {
                 Some(donor) if !waits && drains < DRAINS_MAX => {
                     self.begin_drain(donor);
                     drains += 1;

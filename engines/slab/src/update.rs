@@ -108,7 +108,7 @@ impl SlabSession {
         }
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
-        match self.core.memory.classes().class_for(shape.size()) {
+        match self.core.class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, Seconds(0)),
             _ => Ok(()),
         }
@@ -212,7 +212,7 @@ impl<'s> Writer<'s> {
     fn fill(&mut self, blueprint: &Blueprint<'_>, value: &[u8]) -> Result<Offset, Attempt> {
         let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
         let shape = Shape { key_len: blueprint.key.len() as u8, value_len: value.len() as u32, fields };
-        let Some(class) = self.core.memory.classes().class_for(shape.size()) else {
+        let Some(class) = self.core.class_for(shape.size()) else {
             return Err(Attempt::NeedDraft(fields, value.len()));
         };
         let Some(at) = self.caches[usize::from(class.0)].pop() else {

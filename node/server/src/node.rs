@@ -42,7 +42,7 @@ pub enum StartError {
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
-const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
+const PROCESS_BYTES: usize = 5 * MIB;
 const PROCESS_SHARE: usize = 512;
 const PROCESS_SHARE_MAX: usize = 2 * MIB;
 /// … and each worker's buffers and stack.
@@ -72,7 +72,8 @@ pub fn start(options: &Options) -> Result<Running, StartError> {
     let reserve = process_bytes(options) + options.workers * WORKER_BYTES;
     let memory = options.memory.0.saturating_sub(reserve);
     if memory < ENGINE_LEAST {
-        let least = crate::Size(reserve + ENGINE_LEAST);
+        // Rounded up, so that what is told is enough: the share of the process grows with memory.
+        let least = crate::Size((reserve + ENGINE_LEAST + 64 * KIB).next_multiple_of(64 * KIB));
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
     let engine = options.engine.open(memory, options.max_item_size.0, seed())?;

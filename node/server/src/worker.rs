@@ -24,6 +24,9 @@ const IDLE_UPKEEP: usize = 4;
 /// The longest wait of the worker that keeps the time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
+/// A worker that has had nothing to do for so long gives back what its session keeps.
+const REST_AFTER: Duration = Duration::from_millis(10);
+
 /// The bell of the mailbox. Listeners come next, connections after [`FIRST_CONNECTION`].
 const BELL: Token = Token(0);
 const FIRST_LISTENER: u64 = 1;
@@ -147,11 +150,12 @@ impl<S: Session> Worker<S> {
             return self.poll.wait(Some(Duration::ZERO), events);
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
-        // Each of them wakes up once more to give back what its session keeps.
-        let wakes = self.acceptor.is_some() || self.shared.is_stopping() || !self.rested;
+        // Each of them wakes up once more, soon, to give back what its session keeps: others may wait for it.
+        let wakes = self.acceptor.is_some() || self.shared.is_stopping();
+        let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
         let session = self.bench.interpreter.executor.session();
         session.offline();
-        let result = self.poll.wait(wakes.then_some(HEARTBEAT), events);
+        let result = self.poll.wait(timeout, events);
         let session = self.bench.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {

@@ -230,6 +230,13 @@ impl SlabMemory {
         self.recency(at).is_some_and(|(word, bit)| self.recency_word(word).load(Ordering::Relaxed) & bit != 0)
     }
 
+    /// How many recency bits of `page` are set.
+    pub fn recent_in(&self, page: PageId) -> u32 {
+        let first = self.recency.bytes() + page.0 as usize * RECENCY_BYTES;
+        let words = (first..first + RECENCY_BYTES).step_by(WORD);
+        words.map(|at| self.recency_word(at).load(Ordering::Relaxed).count_ones()).sum()
+    }
+
     /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
     pub fn lock(&self, class: ClassId) -> ClassGuard<'_> {
         let state = self.states[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner);
@@ -519,11 +526,18 @@ mod tests {
         let mut guard = memory.lock(class);
         guard.grow(0, 0, Source::Any);
         guard.take(1, &mut out);
+        guard.take(3, &mut out);
         memory.touch(out[0]);
-        assert!(memory.is_recent(out[0]));
+        memory.touch(out[2]);
+        assert!(memory.is_recent(out[0]) && !memory.is_recent(out[1]) && memory.is_recent(out[2]));
+        let (page, _, first) = memory.locate(out[0]).unwrap();
+        assert_eq!((first, memory.recent_in(page)), (0, 2));
+        assert_eq!((guard.recent(page, 0, 0b1111), guard.recent(page, 0, 0b1000)), (0b101, 0));
+        guard.clear_recent(page, 0, 0b0110);
+        assert_eq!(guard.recent(page, 0, 0b1111), 0b001);
         guard.give(out[0]);
         guard.take(1, &mut out);
-        assert_eq!(out[0], out[1]);
+        assert_eq!(out[0], out[4]);
         assert!(!memory.is_recent(out[0]));
     }
 }

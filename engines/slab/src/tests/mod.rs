@@ -5,6 +5,7 @@ mod flushes;
 mod growth;
 mod hazards;
 mod mixture;
+mod shifts;
 
 use crate::{Hashing, SlabEngine, SlabOptions};
 use guira_contract::suite;
