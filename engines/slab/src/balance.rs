@@ -3,8 +3,8 @@
 //! Time is counted in bytes stored (*ticks* of 4 KiB), so that what happens does not depend on how fast it happens. A
 //! page's *stamp* says when the hand last came to it, and the *age* of a class is how long ago that was for the page
 //! that its hand points at now: the time of one round. A class whose hand is slow has memory to spare. If the oldest
-//! class is older by more than a fourteenth than one that needs memory, it gives the next page before its hand; its only page, if it is four
-//! times as old again. The effect is that of one hand over all of memory, which memcached's users ask for
+//! class would be older even with a page less than the one that needs memory with a page more, and by a fortieth at the least, it gives one
+//! of the next pages before its hand; its only page, if it is four times as old. The effect is that of one hand over all of memory, which memcached's users ask for
 //! and Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 
 use guira_memory::slab::{ClassId, PAGE_BYTES};
@@ -17,7 +17,7 @@ const TICK_BYTES: u64 = 4096;
 const SLACK: u32 = 256;
 
 /// A class gives if it is older by more than one part in so many of the age of the one in need. Measured: decision 5.
-const OLDER_BY: u32 = 14;
+const OLDER_BY: u32 = 40;
 
 /// A class that would give its only page counts for so many times younger.
 const ONLY_PAGE: u32 = 4;
@@ -123,15 +123,28 @@ impl Balance {
         self.oldest_from(0, Some(needy))
     }
 
-    /// The class that should give a page to `needy`, if any should. A class without pages takes from the oldest whatever its age.
+    /// The class that should give a page to `needy`, if any should: one that would be older even with a page less than `needy` with
+    /// one more, so that no page goes to and fro. A class without pages takes from the oldest whatever its age.
     pub(crate) fn donor(&self, needy: ClassId) -> Option<ClassId> {
         let tick = self.tick();
         let own = &self.classes[usize::from(needy.0)];
-        let has_pages = own.pages.load(Ordering::Relaxed) > 0;
-        let own_age = self.age(own, tick);
-        let threshold =
-            if has_pages { own_age.saturating_add(own_age / OLDER_BY).saturating_add(SLACK) } else { 0 };
+        let pages = own.pages.load(Ordering::Relaxed);
+        if pages == 0 {
+            return self.oldest_from(0, Some(needy));
+        }
+        let age = self.age(own, tick);
+        let with_one_more = age.saturating_add(age / pages);
+        let threshold = with_one_more.max(age.saturating_add(age / OLDER_BY)).saturating_add(SLACK);
         self.oldest_from(threshold, Some(needy))
+    }
+
+    /// The age that a class would have with a page less.
+    fn age_without_a_page(&self, class: &ClassAge, tick: u32) -> u32 {
+        let age = self.age(class, tick);
+        match class.pages.load(Ordering::Relaxed) {
+            0 | 1 => age / ONLY_PAGE,
+            pages => age - age / pages,
+        }
     }
 
     fn oldest_from(&self, threshold: u32, except: Option<ClassId>) -> Option<ClassId> {
@@ -142,8 +155,7 @@ impl Balance {
             if Some(id) == except || class.pages.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let only = class.pages.load(Ordering::Relaxed) == 1;
-            let age = self.age(class, tick) / if only { ONLY_PAGE } else { 1 };
+            let age = self.age_without_a_page(class, tick);
             if age >= threshold && oldest.is_none_or(|(most, _)| age > most) {
                 oldest = Some((age, id));
             }
@@ -173,9 +185,9 @@ mod tests {
     #[test]
     fn the_oldest_class_gives_and_only_to_one_that_is_younger_by_more_than_a_little() {
         let balance = Balance::new(3);
-        balance.note(ClassId(0), 10, 0);
+        balance.note(ClassId(0), 100, 0);
         balance.stored(10_000 * TICK_BYTES as usize);
-        balance.note(ClassId(1), 10, 6_000);
+        balance.note(ClassId(1), 100, 6_000);
         assert_eq!(balance.donor(ClassId(1)), Some(ClassId(0)));
         assert_eq!(balance.donor(ClassId(0)), None);
         balance.note(ClassId(1), 10, 700);

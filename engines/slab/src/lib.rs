@@ -16,7 +16,7 @@
 //! Each class has a CLOCK hand ([`policy::clock`]). A session that needs chunks turns it and takes several victims at
 //! once, so that their cache misses overlap ([`reclaim`]). Which class gives memory to which is decided by the age of the page under each hand, counted in
 //! bytes stored since the hand came by: pages go from the class whose hand is slowest to one whose hand turns
-//! a ninth faster or more, which approximates one hand over all of memory ([`balance`]).
+//! faster, which approximates one hand over all of memory ([`balance`]).
 //!
 //! # Expiration
 //! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
