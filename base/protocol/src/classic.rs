@@ -1,9 +1,9 @@
 //! The classic text protocol.
 
+use crate::KEY_MAX;
 use crate::line::{BAD_FORMAT, Fault, Line, Noreply, Tokens, UNKNOWN, last_token, noreply};
 use crate::meta::{self, Meta, MetaKey, MetaVerb};
 use crate::number::{self, Exptime};
-use crate::{KEY_MAX, VALUE_MAX};
 
 /// A command, as a client gave it.
 #[derive(Clone, Copy, Debug)]
@@ -257,8 +257,11 @@ fn get(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
 fn get_and_touch(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let time = tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?;
+    if Keys::of(tokens.rest()).next.is_none() {
+        return Err(Fault::Answer(BAD_FORMAT));
+    }
+    let touch = number::exact_exptime(time).ok_or(Fault::Answer("CLIENT_ERROR invalid exptime argument"))?;
     let keys = keys(tokens.rest())?;
-    let touch = number::exptime(time).ok_or(Fault::Answer("CLIENT_ERROR invalid exptime argument"))?;
     Ok(Command::Get(Get { keys, unique, touch: Some(touch) }))
 }
 
@@ -293,12 +296,11 @@ fn store(rest: &[u8], verb: Verb) -> Result<Command<'_>, Fault> {
     else {
         return Err(Fault::Answer(BAD_FORMAT));
     };
-    let length = number::digits(length).filter(|length| *length <= u64::from(VALUE_MAX));
-    let length = length.ok_or(Fault::Answer(BAD_FORMAT))? as u32;
+    let length = number::length(length).ok_or(Fault::Answer(BAD_FORMAT))?;
     let noreply = noreply(tokens.rest());
     let swallow = Fault::Swallow { answer: BAD_FORMAT, noreply, bytes: u64::from(length) + 2 };
     let verb = match verb {
-        Verb::Cas(_) => Verb::Cas(tokens.next().and_then(number::digits).ok_or(swallow)?),
+        Verb::Cas(_) => Verb::Cas(tokens.next().and_then(number::exact_u64).ok_or(swallow)?),
         other => other,
     };
     let (flags, exptime) = number::wrapping_u32(flags).zip(number::exptime(time)).ok_or(swallow)?;
@@ -334,7 +336,7 @@ fn arithmetic(rest: &[u8], direction: Direction) -> Result<Command<'_>, Fault> {
     let (key, delta) = (key(&mut tokens)?, tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?);
     short(key, noreply)?;
     let delta =
-        number::digits(delta).ok_or(answer("CLIENT_ERROR invalid numeric delta argument", noreply))?;
+        number::exact_u64(delta).ok_or(answer("CLIENT_ERROR invalid numeric delta argument", noreply))?;
     Ok(Command::Arithmetic(Arithmetic { key, delta, direction, noreply }))
 }
 
@@ -343,7 +345,8 @@ fn touch(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let (key, time) = (key(&mut tokens)?, tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?);
     short(key, noreply)?;
-    let exptime = number::exptime(time).ok_or(answer("CLIENT_ERROR invalid exptime argument", noreply))?;
+    let exptime =
+        number::exact_exptime(time).ok_or(answer("CLIENT_ERROR invalid exptime argument", noreply))?;
     Ok(Command::Touch(Touch { key, exptime, noreply }))
 }
 
@@ -352,7 +355,7 @@ fn flush_all(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let delay = match Tokens::of(rest).next() {
         None | Some(b"noreply") => Exptime(0),
         Some(delay) => {
-            number::exptime(delay).ok_or(answer("CLIENT_ERROR invalid exptime argument", noreply))?
+            number::exact_exptime(delay).ok_or(answer("CLIENT_ERROR invalid exptime argument", noreply))?
         }
     };
     Ok(Command::FlushAll { delay, noreply })
@@ -361,7 +364,7 @@ fn flush_all(rest: &[u8]) -> Result<Command<'_>, Fault> {
 fn verbosity(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let noreply = noreply(rest);
     let level = Tokens::of(rest).next().ok_or(Fault::Answer(BAD_FORMAT))?;
-    let level = number::wrapping_u32(level).ok_or(answer(BAD_FORMAT, noreply))?;
+    let level = number::exact_u32(level).ok_or(answer(BAD_FORMAT, noreply))?;
     Ok(Command::Verbosity { level, noreply })
 }
 

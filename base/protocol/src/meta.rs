@@ -1,9 +1,9 @@
 //! The meta protocol: `<cm> <key> [<datalen>] <flag>*`.
 
+use crate::KEY_MAX;
 use crate::classic::{Command, Direction, Verb};
 use crate::line::{BAD_FORMAT, Fault, Noreply, Tokens};
 use crate::number::{self, Exptime};
-use crate::{KEY_MAX, VALUE_MAX};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -170,8 +170,7 @@ pub(crate) fn parse(verb: MetaVerb, rest: &[u8]) -> Result<Command<'_>, Fault> {
     let mut length = 0;
     if verb == MetaVerb::Set {
         let token = tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?;
-        let number = number::digits(token).filter(|length| *length <= u64::from(VALUE_MAX));
-        length = number.ok_or(Fault::Answer(BAD_FORMAT))? as u32;
+        length = number::length(token).ok_or(Fault::Answer(BAD_FORMAT))?;
     }
     understand(verb, key, length, tokens).map_err(|text| fault(verb, length, tokens, text))
 }
@@ -299,12 +298,14 @@ impl MetaFlags<'_> {
             b'N' => self.vivify = Some(number::exact_exptime(token).ok_or(BAD_TOKEN)?),
             b'R' => self.recache = Some(number::exact_exptime(token).ok_or(BAD_TOKEN)?),
             b'F' => self.client_flags = number::exact_u32(token).ok_or(BAD_FORMAT)?,
-            b'C' => self.cas = Some(number::digits(token).ok_or(BAD_TOKEN)?),
-            b'E' => self.cas_new = Some(number::digits(token).ok_or(BAD_TOKEN)?),
+            b'C' => self.cas = Some(number::exact_u64(token).ok_or(BAD_TOKEN)?),
+            b'E' => self.cas_new = Some(number::exact_u64(token).ok_or(BAD_TOKEN)?),
             b'J' => {
-                self.initial = number::digits(token).ok_or("CLIENT_ERROR invalid numeric initial value")?
+                self.initial = number::exact_u64(token).ok_or("CLIENT_ERROR invalid numeric initial value")?
             }
-            b'D' => self.delta = number::digits(token).ok_or("CLIENT_ERROR invalid numeric delta value")?,
+            b'D' => {
+                self.delta = number::exact_u64(token).ok_or("CLIENT_ERROR invalid numeric delta value")?
+            }
             b'M' => self.mode = token.first().copied().unwrap_or(0),
             b'O' | b'P' | b'L' | b'I' | b'b' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't'
             | b'u' | b'v' | b'x' => {}

@@ -1,4 +1,6 @@
-//! Numbers as memcached reads and writes them.
+//! Numbers as memcached reads and writes them: in the classic stores, and in values, as C reads them; elsewhere strictly.
+
+use crate::VALUE_MAX;
 
 /// An expiration time as a client gives it: 0 never, negative at once, up to 30 days relative, else absolute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,56 +39,127 @@ fn many_digits(token: &[u8]) -> Option<u64> {
     })
 }
 
-/// Digits after an optional sign, as strtol reads them.
-fn signed(token: &[u8]) -> Option<i64> {
-    match token {
-        [b'-', rest @ ..] => match digits(rest)? {
-            number @ 0..=0x7fff_ffff_ffff_ffff => Some(-(number as i64)),
-            0x8000_0000_0000_0000 => Some(i64::MIN),
-            _ => None,
-        },
-        [b'+', rest @ ..] => i64::try_from(digits(rest)?).ok(),
-        _ => i64::try_from(digits(token)?).ok(),
-    }
+/// Numbers of 32 bits have at most so many characters, sign and leading zeros included …
+const CHARACTERS_32: usize = 11;
+/// … and those of 64 bits so many.
+const CHARACTERS_64: usize = 22;
+
+/// A number of 64 bits.
+#[inline]
+pub(crate) fn exact_u64(token: &[u8]) -> Option<u64> {
+    digits(token).filter(|_| token.len() <= CHARACTERS_64)
 }
 
-/// An expiration time. What does not fit into 32 bits is cut off, as memcached does.
-pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
-    signed(token).map(|number| Exptime(number as i32))
+/// A number of 32 bits.
+#[inline]
+pub(crate) fn exact_u32(token: &[u8]) -> Option<u32> {
+    u32::try_from(digits(token)?).ok().filter(|_| token.len() <= CHARACTERS_32)
 }
 
-/// An expiration time of a meta command, which must fit and has no plus sign.
-pub(crate) fn exact_exptime(token: &[u8]) -> Option<Exptime> {
-    if token.first() == Some(&b'+') {
+/// A number of 32 bits that may be negative. A sign alone is 0.
+#[inline]
+pub(crate) fn exact_i32(token: &[u8]) -> Option<i32> {
+    if token.len() > CHARACTERS_32 {
         return None;
     }
-    i32::try_from(signed(token)?).ok().map(Exptime)
+    match token {
+        [b'-'] => Some(0),
+        [b'-', rest @ ..] => i32::try_from(-i64::try_from(digits(rest)?).ok()?).ok(),
+        _ => i32::try_from(digits(token)?).ok(),
+    }
 }
 
-/// Client flags of a classic command: what does not fit into 32 bits is cut off.
+/// The length of a data block: what may be negative, but is not.
+#[inline]
+pub(crate) fn length(token: &[u8]) -> Option<u32> {
+    u32::try_from(exact_i32(token)?).ok().filter(|length| *length <= VALUE_MAX)
+}
+
+/// An expiration time, of all commands but those that store in the classic way.
+#[inline]
+pub(crate) fn exact_exptime(token: &[u8]) -> Option<Exptime> {
+    exact_i32(token).map(Exptime)
+}
+
+/// What C takes for a blank.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | 9..=13)
+}
+
+/// A number as C's strtoull and strtoll find one, its sign and its size: after blanks and a sign, up to what is no digit, and that
+/// must be a blank, the end, or a zero byte. Where they find none at all, a blank in front makes it 0.
+fn found(token: &[u8]) -> Option<(bool, u64)> {
+    let start = token.iter().position(|byte| !is_space(*byte)).unwrap_or(token.len());
+    let (negative, after_sign) = match token.get(start) {
+        Some(b'-') => (true, start + 1),
+        Some(b'+') => (false, start + 1),
+        _ => (false, start),
+    };
+    let count = token[after_sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if count == 0 {
+        return token.first().filter(|first| is_space(**first)).map(|_| (false, 0));
+    }
+    let end = after_sign + count;
+    let ends_well = token.get(end).is_none_or(|byte| is_space(*byte) || *byte == 0);
+    digits(&token[after_sign..end]).filter(|_| ends_well).map(|number| (negative, number))
+}
+
+/// As strtoull: a negative number is taken modulo 2^64, and refused if that is 2^63 or more.
+fn found_unsigned(token: &[u8]) -> Option<u64> {
+    match found(token)? {
+        (false, number) => Some(number),
+        (true, number) => Some(number.wrapping_neg()).filter(|number| *number < 1 << 63),
+    }
+}
+
+/// An expiration time of a classic store. What does not fit into 32 bits is cut off, as memcached does.
+#[inline]
+pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
+    if token.len() < CHARACTERS_32
+        && let Some(number) = digits(token)
+    {
+        return Some(Exptime(number as i32));
+    }
+    let number = match found(token)? {
+        (false, number) => i64::try_from(number).ok()?,
+        (true, number) => 0i64.checked_sub_unsigned(number)?,
+    };
+    Some(Exptime(number as i32))
+}
+
+/// Client flags of a classic store: what does not fit into 32 bits is cut off.
+#[inline]
 pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
-    let token = token.strip_prefix(b"+").unwrap_or(token);
-    digits(token).map(|number| number as u32)
+    digits(token).or_else(|| found_unsigned(token)).map(|number| number as u32)
 }
 
-/// Client flags of a meta command, which must fit.
-pub(crate) fn exact_u32(token: &[u8]) -> Option<u32> {
-    u32::try_from(digits(token)?).ok()
-}
-
-/// The number that a stored value stands for: what `incr` and `decr` work on. Blanks and a plus sign may come before it, and
-/// after a blank anything may follow.
+/// The number that a stored value stands for: what `incr` and `decr` work on.
 pub fn number_from(value: &[u8]) -> Option<u64> {
-    let start = value.iter().position(|byte| !byte.is_ascii_whitespace())?;
-    let value = value[start..].strip_prefix(b"+").unwrap_or(&value[start..]);
-    let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
-    let ends_well = value.get(end).is_none_or(u8::is_ascii_whitespace);
-    digits(&value[..end]).filter(|_| ends_well)
+    found_unsigned(value).filter(|_| value.iter().any(u8::is_ascii_digit))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exact_numbers_have_no_plus_and_not_too_many_zeros() {
+        let zeros = |count: usize| [vec![b'0'; count], b"1".to_vec()].concat();
+        assert_eq!((exact_i32(&zeros(10)), exact_i32(&zeros(11))), (Some(1), None));
+        assert_eq!((exact_u32(&zeros(10)), exact_u32(&zeros(11))), (Some(1), None));
+        assert_eq!((exact_u64(&zeros(21)), exact_u64(&zeros(22))), (Some(1), None));
+        assert_eq!(
+            (exact_i32(b"-"), exact_i32(b"-0"), exact_i32(b"-2147483648")),
+            (Some(0), Some(0), Some(i32::MIN))
+        );
+        assert_eq!((length(b"-"), length(b"-0"), length(b"2147483645")), (Some(0), Some(0), Some(VALUE_MAX)));
+        for bad in ["", "+5", "--5", "5x", "2147483648", "-2147483649", "\t5"] {
+            assert_eq!(exact_i32(bad.as_bytes()), None, "{bad}");
+        }
+        for bad in ["-1", "2147483646", "+1", ""] {
+            assert_eq!(length(bad.as_bytes()), None, "{bad}");
+        }
+    }
 
     #[test]
     fn expiration_times_are_cut_to_32_bits() {
@@ -97,7 +170,11 @@ mod tests {
         assert_eq!(read("007"), Some(7));
         assert_eq!(read("99999999999"), Some(99_999_999_999i64 as i32));
         assert_eq!(read("-9223372036854775808"), Some(0));
-        for bad in ["", "-", "5x", "1.5", "0x5", "9223372036854775808", " 1"] {
+        assert_eq!(read("\t\x0b-5\x0cx"), Some(-5));
+        assert_eq!((read("\t"), read("5\0x")), (Some(0), Some(5)));
+        for bad in
+            ["", "-", "5x", "1.5", "0x5", "9223372036854775808", "-9223372036854775809", "+-1", "1\x1f"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
@@ -108,8 +185,10 @@ mod tests {
         assert_eq!(read("10"), Some(10));
         assert_eq!(read("  +9  "), Some(9));
         assert_eq!(read("5 x"), Some(5));
+        assert_eq!((read("\x0b1"), read("1\0x"), read("-0")), (Some(1), Some(1), Some(0)));
         assert_eq!(read("18446744073709551615"), Some(u64::MAX));
-        for bad in ["", "-5", "5x", "x", "18446744073709551616", " "] {
+        assert_eq!(read("-18446744073709551615"), Some(1), "modulo 2^64, as C has it");
+        for bad in ["", "-5", "5x", "x", "18446744073709551616", " ", " -", "1\x1f"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
@@ -118,6 +197,7 @@ mod tests {
     fn flags_wrap_in_classic_commands_and_must_fit_in_meta_ones() {
         assert_eq!(wrapping_u32(b"4294967296"), Some(0));
         assert_eq!(wrapping_u32(b"-1"), None);
+        assert_eq!((wrapping_u32(b"\t5\t"), wrapping_u32(b"-0")), (Some(5), Some(0)));
         assert_eq!(exact_u32(b"4294967295"), Some(u32::MAX));
         assert_eq!(exact_u32(b"4294967296"), None);
     }

@@ -64,3 +64,43 @@ fn further_words_of_set_are_ignored() {
         ("get key\r\n", "VALUE key 0 1\r\ny\r\nEND\r\n"),
     ]);
 }
+
+#[test]
+fn an_exptime_out_of_range_is_refused_by_whatever_touches() {
+    let server = Server::start();
+    newer_than_peer!(server, "it is cut to 32 bits");
+    let mut client = server.connect();
+    client.set("key", "value");
+    for time in ["2147483648", "4294967295", "-2147483649", "+1", "000000000001", "9223372036854775807"] {
+        let refused = "CLIENT_ERROR invalid exptime argument\r\n";
+        client.exchange(format!("touch key {time}\r\n"), refused);
+        client.exchange(format!("gat {time} key\r\n"), refused);
+        client.exchange(format!("flush_all {time}\r\n"), refused);
+        client.exchange(
+            format!("mg key T{time}\r\n").replace("T+1", "T1x"),
+            "CLIENT_ERROR bad token in command line format\r\n",
+        );
+    }
+    client.exchange("touch key -2147483648x\r\n", "CLIENT_ERROR invalid exptime argument\r\n");
+    client.expect_value("key", "value");
+    client.exchange("touch key 00000000100\r\n", "TOUCHED\r\n");
+    client.exchange("mg key t\r\n", "HD t100\r\n");
+}
+
+#[test]
+fn numbers_of_a_store_are_read_as_c_reads_them() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for (flags, time) in [("\t5", "0"), ("5\t", "0"), ("\x0b5", "\t0"), ("+5", "0\x0c"), ("5", "\t-0")] {
+        client.exchange(format!("set key {flags} {time} 1\r\nx\r\n"), "STORED\r\n");
+        client.exchange("mg key f\r\n", "HD f5\r\n");
+    }
+    for (value, sum) in [("\x0b1", "2"), ("1\tx", "2"), ("-0", "1")] {
+        client.set("number", value);
+        client.exchange("incr number 1\r\n", format!("{sum}\r\n"));
+    }
+    newer_than_peer!(server, "the data block of a wrong line is not passed over");
+    for wrong in ["5\x1f 0", "-5 0", "5 5x", "+-5 0"] {
+        client.exchange(format!("set key {wrong} 1\r\nx\r\n"), "CLIENT_ERROR bad command line format\r\n");
+    }
+}

@@ -1,6 +1,7 @@
 //! Classic lines, and what each means.
 
 use super::*;
+use crate::VALUE_MAX;
 
 /// What a line means that ends with `\r\n`.
 fn read(text: &str) -> Result<Command<'_>, Fault> {
@@ -52,7 +53,7 @@ fn retrieval_takes_any_number_of_keys() {
         ("gets a b", &[b"a", b"b"], Told, None),
         ("gat 60 a", &[b"a"], Untold, time(60)),
         ("gats -1 a b", &[b"a", b"b"], Told, time(-1)),
-        ("gat 99999999999 a", &[b"a"], Untold, time(99_999_999_999i64 as i32)),
+        ("gat -2147483648 a", &[b"a"], Untold, time(i32::MIN)),
     ];
     for (line, keys, unique, touch) in rows {
         assert_eq!(understood_get(line), (keys.to_vec(), unique, touch), "{line}");
@@ -239,7 +240,7 @@ fn a_touch_has_a_key_and_a_time() {
     let rows = [
         ("touch a 60", 60, Noreply::No),
         ("touch a -1 noreply", -1, Noreply::Yes),
-        ("touch a +5 no", 5, Noreply::No),
+        ("touch a 00000000005 no", 5, Noreply::No),
     ];
     for (line, exptime, noreply) in rows {
         let Ok(Command::Touch(touch)) = read(line) else { panic!("{line} is a touch") };
@@ -255,7 +256,16 @@ fn a_touch_has_a_key_and_a_time() {
         &format!("touch {} 0", long(251)),
     ]);
     let answer = Fault::Answer("CLIENT_ERROR invalid exptime argument");
-    for line in ["touch a x", "touch a 0x5", "gat x a", "gats 1x a", "gat 9223372036854775808 a"] {
+    for line in [
+        "touch a +5",
+        "touch a 2147483648",
+        "gat 99999999999 a",
+        "touch a x",
+        "touch a 0x5",
+        "gat x a",
+        "gats 1x a",
+        "gat 9223372036854775808 a",
+    ] {
         assert_eq!(fault(line), answer, "{line}");
     }
     assert_eq!(fault("touch a x noreply"), Fault::Silent);

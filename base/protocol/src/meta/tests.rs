@@ -1,6 +1,7 @@
 //! Meta lines, and what each means.
 
 use super::*;
+use crate::VALUE_MAX;
 use crate::classic;
 use crate::line::Line;
 
