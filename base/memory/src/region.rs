@@ -194,6 +194,19 @@ impl Region {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
     }
 
+    /// Asks the system not to commit this range in huge pages, but only what is touched of it. `at` and `length` are multiples of
+    /// 4096. Refusal costs memory only.
+    ///
+    /// # Panics
+    /// If the range does not lie in the Region.
+    pub fn commit_finely(&self, at: usize, length: usize) {
+        assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at) };
+        // SAFETY: advice on our own mapping changes no contents.
+        let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxNoHugepage) };
+    }
+
     /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096.
     ///
     /// # Errors

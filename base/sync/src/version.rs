@@ -7,10 +7,10 @@
 //! docs/concurrency.md argues why this also closes the hole that the paper's Algorithm 1 leaves open.
 //!
 //! Orderings, by their partners:
-//! - `lock` (Acquire on success) pairs with `unlock` (Release): a writer sees all that earlier writers of the
-//!   stripe did. The Release fence after locking pairs with the reader's Acquire fence in [`Versions::unchanged`]: a reader that
+//! - `acquire` (Acquire on success) pairs with `release` (Release): a writer sees all that earlier writers of the
+//!   stripe did. The Release fence after locking pairs with the reader's Acquire fence in [`Versions::validate`]: a reader that
 //!   saw any of this writer's data also sees the counter odd, or later.
-//! - `begin` (Acquire) pairs with `unlock` (Release): a reader sees at least what was done under the version it starts from.
+//! - `try_begin` (Acquire) pairs with `release` (Release): a reader sees at least what was done under the version it starts from.
 
 use crate::atomic::{AtomicU32, Backoff, Ordering, fence};
 
@@ -60,7 +60,7 @@ impl Versions {
     /// The version to start a read from, or `None` while a writer is at work.
     #[inline(always)]
     pub fn try_begin(&self, stripe: Stripe) -> Option<Version> {
-        // Acquire: pairs with the Release of `unlock`.
+        // Acquire: pairs with the Release of `release`.
         let version = self.counter(stripe).load(Ordering::Acquire);
         (version & 1 == 0).then_some(Version(version))
     }
@@ -80,7 +80,7 @@ impl Versions {
     /// The versions to start a read from that two counters cover, or `None` while a writer is at work under either.
     #[inline(always)]
     pub fn try_begin_both(&self, stripes: [Stripe; 2]) -> Option<[Version; 2]> {
-        // Acquire: pairs with the Release of `unlock`.
+        // Acquire: pairs with the Release of `release`.
         let versions = stripes.map(|stripe| self.counter(stripe).load(Ordering::Acquire));
         ((versions[0] | versions[1]) & 1 == 0).then_some(versions.map(Version))
     }
@@ -110,7 +110,7 @@ impl Versions {
         let mut backoff = Backoff::default();
         let version = loop {
             let version = counter.load(Ordering::Relaxed);
-            // Acquire: pairs with the Release of `unlock`.
+            // Acquire: pairs with the Release of `release`.
             if version & 1 == 0
                 && counter
                     .compare_exchange_weak(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -168,7 +168,7 @@ impl Locked<'_> {
     #[inline(always)]
     fn release(&mut self, step: u32) {
         for (stripe, version) in &self.held[..self.count] {
-            // Release: pairs with the Acquire of `begin` and of `acquire`.
+            // Release: pairs with the Acquire of `try_begin` and of `acquire`.
             self.versions.counter(*stripe).store(version.wrapping_add(step), Ordering::Release);
         }
         self.count = 0;

@@ -1,5 +1,5 @@
 //! Racy bytes. An item is read by threads that hold no lock while another thread may be overwriting it; both
-//! sides do so by aligned 8-byte atomics, here and nowhere else. What comes out may be torn between words: it
+//! sides do so here and nowhere else: by aligned 8-byte atomics, or on x86-64 by single instructions. What comes out may be torn between words: it
 //! means something only after the version counter that covers it has been validated ([`crate::version`]).
 //!
 //! Byte `i` of a run of words is byte `i % 8`, in little-endian order, of word `i / 8`, on every machine.

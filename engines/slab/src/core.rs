@@ -177,6 +177,7 @@ impl Core {
             Offset::from_bytes(metadata as u64),
             Offset::from_bytes(pages_at as u64),
             pages as u32,
+            (commit_step / PAGE_BYTES).max(1) as u32,
         );
         let registry = Registry::default();
         let flush_counters = registry.register();

@@ -42,9 +42,9 @@ pub enum StartError {
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
-const PROCESS_BYTES: usize = 5 * MIB;
-const PROCESS_SHARE: usize = 512;
-const PROCESS_SHARE_MAX: usize = 2 * MIB;
+const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
+const PROCESS_SHARE: usize = 256;
+const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
 /// … and each worker's buffers and stack.
 const WORKER_BYTES: usize = 512 * KIB;
 /// Less than this is no cache.

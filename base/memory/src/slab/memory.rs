@@ -19,6 +19,8 @@ pub struct SlabMemory {
     recency: Offset,
     pages: Offset,
     page_count: u32,
+    /// The system commits so many pages at once; a power of two, and `pages` is a multiple of as many.
+    commit_pages: u32,
     /// LOCK: slab class. May be held while the pool's lock is taken; never while a version stripe is held.
     states: Vec<Mutex<ClassState>>,
     /// LOCK: page pool. Leaf.
@@ -41,6 +43,8 @@ struct Pool {
     free: Vec<PageId>,
     /// Pages that were never used.
     fresh: std::ops::Range<u32>,
+    /// So many of these are committed and paid for: the system commits several at once.
+    paid: u32,
     /// Pages that were used, and whose memory was given back to the system.
     surrendered: Vec<PageId>,
 }
@@ -93,7 +97,7 @@ impl SlabMemory {
     }
 
     /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at
-    /// `metadata`. Every page that is put to use is taken from `budget`.
+    /// `metadata`. Every page that is put to use is taken from `budget`; the system commits `commit_pages` at once.
     pub fn new(
         region: Arc<Region>,
         budget: Arc<Budget>,
@@ -101,11 +105,24 @@ impl SlabMemory {
         metadata: Offset,
         pages: Offset,
         page_count: u32,
+        commit_pages: u32,
     ) -> Self {
         let (descriptors, recency) = (metadata, metadata.plus(page_count as usize * WORD));
         let states = classes.ids().map(|_| Mutex::new(ClassState::default())).collect();
-        let pool = Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count, surrendered: Vec::new() });
-        SlabMemory { region, budget, classes, descriptors, recency, pages, page_count, states, pool }
+        let pool =
+            Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count, paid: 0, surrendered: Vec::new() });
+        SlabMemory {
+            region,
+            budget,
+            classes,
+            descriptors,
+            recency,
+            pages,
+            page_count,
+            commit_pages,
+            states,
+            pool,
+        }
     }
 
     /// The Region that the pages lie in.
@@ -146,7 +163,7 @@ impl SlabMemory {
         self.pages.plus(page.0 as usize * PAGE_BYTES)
     }
 
-    /// The page and chunk at `at`, if it is the beginning of a chunk of a page that belongs to a class. `at` may come
+    /// The page and chunk that `at` lies in, if the page belongs to a class. `at` may come
     /// from a racy read.
     #[inline(always)]
     pub fn locate(&self, at: Offset) -> Option<(PageId, &Geometry, u32)> {
@@ -255,10 +272,33 @@ impl SlabMemory {
         {
             return Some(page);
         }
-        if (pool.fresh.is_empty() && pool.surrendered.is_empty()) || !self.budget.take_unkept(PAGE_BYTES) {
-            return None;
+        if pool.paid > 0 {
+            pool.paid -= 1;
+            return pool.fresh.next().map(PageId);
         }
-        pool.surrendered.pop().or_else(|| pool.fresh.next().map(PageId))
+        if !pool.surrendered.is_empty() && self.budget.take_unkept(PAGE_BYTES) {
+            return pool.surrendered.pop();
+        }
+        self.acquire_fresh(&mut pool)
+    }
+
+    /// A page that was never used. Where the system commits several at once all of them are paid for; if there is not so much left,
+    /// it is asked to commit them one by one.
+    fn acquire_fresh(&self, pool: &mut Pool) -> Option<PageId> {
+        let step = self.commit_pages.min(pool.fresh.len() as u32).max(1);
+        let next = pool.fresh.start;
+        let begins = next.is_multiple_of(self.commit_pages);
+        if begins && step == self.commit_pages && self.budget.take_unkept(step as usize * PAGE_BYTES) {
+            pool.paid = step - 1;
+        } else {
+            if pool.fresh.is_empty() || !self.budget.take_unkept(PAGE_BYTES) {
+                return None;
+            }
+            if begins && self.commit_pages > 1 {
+                self.region.commit_finely(self.start_of(PageId(next)).bytes(), step as usize * PAGE_BYTES);
+            }
+        }
+        pool.fresh.next().map(PageId)
     }
 
     /// Puts a drained page back into the pool. Every reader has passed a quiescent point since it was drained.
@@ -382,7 +422,7 @@ impl ClassGuard<'_> {
     /// Takes a chunk of this class back.
     ///
     /// # Panics
-    /// If `at` is not the beginning of a chunk of this class that was handed out (in debug builds).
+    /// If `at` lies in no page of a class; in debug builds also if its chunk was not handed out, or belongs to another class.
     pub fn give(&mut self, at: Offset) -> Given {
         let (page, geometry, chunk) = self.memory.locate(at).expect("a chunk that was handed out");
         debug_assert_eq!(*geometry, self.geometry);
@@ -474,7 +514,29 @@ mod tests {
         let region = Arc::new(Region::anonymous((pages as usize + 1) * PAGE_BYTES, HugePages::No).unwrap());
         let budget = Arc::new(Budget::new(pages as usize * PAGE_BYTES));
         let start = Offset::from_bytes(PAGE_BYTES as u64);
-        SlabMemory::new(region, budget, ClassTable::new(1.08), Offset::from_bytes(64), start, pages)
+        SlabMemory::new(region, budget, ClassTable::new(1.08), Offset::from_bytes(64), start, pages, 1)
+    }
+
+    #[test]
+    fn pages_are_paid_for_as_they_are_committed() {
+        let region = Arc::new(Region::anonymous(64 * PAGE_BYTES, HugePages::Ask).unwrap());
+        let budget = Arc::new(Budget::new(11 * PAGE_BYTES));
+        let start = Offset::from_bytes(8 * PAGE_BYTES as u64);
+        let (classes, metadata) = (ClassTable::new(1.08), Offset::from_bytes(64));
+        let memory = SlabMemory::new(region, budget.clone(), classes, metadata, start, 32, 8);
+        let class = memory.classes().class_for(1000).unwrap();
+        let mut guard = memory.lock(class);
+        assert!(guard.grow(0, 0, Source::Any));
+        assert_eq!(budget.used(), 8 * PAGE_BYTES, "eight are committed at once");
+        for _ in 0..7 {
+            assert!(guard.grow(0, 0, Source::Any));
+        }
+        assert_eq!(budget.used(), 8 * PAGE_BYTES);
+        for _ in 0..3 {
+            assert!(guard.grow(0, 0, Source::Any), "there is not enough for eight: one by one");
+        }
+        assert!(!guard.grow(0, 0, Source::Any));
+        assert_eq!((budget.used(), guard.pages().len()), (11 * PAGE_BYTES, 11));
     }
 
     #[test]

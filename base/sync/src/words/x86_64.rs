@@ -32,7 +32,8 @@ unsafe fn eight_at(from: *const u8, at: usize) -> u64 {
 /// Copies eight bytes.
 ///
 /// # Safety
-/// They can be read from `from + from_at`, and written to `to + to_at`, where nobody else reads or writes.
+/// They can be read from `from + from_at`, and written to `to + to_at`, where nobody else writes. Whoever reads there at the
+/// same time does so by this module, and validates.
 #[inline(always)]
 unsafe fn copy_eight(from: *const u8, from_at: usize, to: *mut u8, to_at: usize) {
     // SAFETY: reads and writes what the caller vouches for.
@@ -123,7 +124,8 @@ fn up_to_eight(words: &[AtomicU64], start: usize, length: usize) -> u64 {
 /// Copies a block by a string instruction.
 ///
 /// # Safety
-/// `length` bytes can be read from `from` and written to `to`, and nobody else reads or writes the latter.
+/// `length` bytes can be read from `from` and written to `to`, where nobody else writes. Whoever reads there at the same time
+/// does so by this module, and validates.
 #[inline]
 unsafe fn copy_string(from: *const u8, to: *mut u8, length: usize) {
     // SAFETY: reads and writes what the caller vouches for; the direction flag is clear by the calling convention.
