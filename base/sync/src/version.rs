@@ -10,7 +10,7 @@
 //! - `acquire` (Acquire on success) pairs with `release` (Release): a writer sees all that earlier writers of the
 //!   stripe did. The Release fence after locking pairs with the reader's Acquire fence in [`Versions::validate`]: a reader that
 //!   saw any of this writer's data also sees the counter odd, or later.
-//! - `try_begin` (Acquire) pairs with `release` (Release): a reader sees at least what was done under the version it starts from.
+//! - `try_begin_both` (Acquire) pairs with `release` (Release): a reader sees at least what was done under the version it starts from.
 
 use crate::atomic::{AtomicU32, Backoff, Ordering, fence};
 
@@ -58,23 +58,11 @@ impl Versions {
     }
 
     /// The version to start a read from, or `None` while a writer is at work.
-    #[inline(always)]
-    pub fn try_begin(&self, stripe: Stripe) -> Option<Version> {
+    #[cfg(test)]
+    fn try_begin(&self, stripe: Stripe) -> Option<Version> {
         // Acquire: pairs with the Release of `release`.
         let version = self.counter(stripe).load(Ordering::Acquire);
         (version & 1 == 0).then_some(Version(version))
-    }
-
-    /// The version to start a read from; waits while a writer is at work.
-    #[inline]
-    pub fn begin(&self, stripe: Stripe) -> Version {
-        let mut backoff = Backoff::default();
-        loop {
-            if let Some(version) = self.try_begin(stripe) {
-                return version;
-            }
-            backoff.wait();
-        }
     }
 
     /// The versions to start a read from that two counters cover, or `None` while a writer is at work under either.
@@ -96,13 +84,6 @@ impl Versions {
     #[inline(always)]
     pub fn same(&self, stripe: Stripe, version: Version) -> bool {
         self.counter(stripe).load(Ordering::Relaxed) == version.0
-    }
-
-    /// [`Versions::validate`] and [`Versions::same`] for a single counter.
-    #[inline(always)]
-    pub fn unchanged(&self, stripe: Stripe, version: Version) -> bool {
-        Self::validate();
-        self.same(stripe, version)
     }
 
     fn acquire(&self, stripe: Stripe) -> u32 {
@@ -168,7 +149,7 @@ impl Locked<'_> {
     #[inline(always)]
     fn release(&mut self, step: u32) {
         for (stripe, version) in &self.held[..self.count] {
-            // Release: pairs with the Acquire of `try_begin` and of `acquire`.
+            // Release: pairs with the Acquire of `try_begin_both` and of `acquire`.
             self.versions.counter(*stripe).store(version.wrapping_add(step), Ordering::Release);
         }
         self.count = 0;
@@ -195,12 +176,12 @@ mod tests {
     fn a_write_changes_the_version_and_a_look_does_not() {
         let versions = Versions::new(8);
         let stripe = versions.stripe(3);
-        let before = versions.begin(stripe);
+        let before = versions.try_begin(stripe).unwrap();
         drop(versions.lock([stripe, versions.stripe(5)]));
-        assert!(!versions.unchanged(stripe, before));
-        let before = versions.begin(stripe);
+        assert!(!versions.same(stripe, before));
+        let before = versions.try_begin(stripe).unwrap();
         versions.lock([stripe]).release_unchanged();
-        assert!(versions.unchanged(stripe, before));
+        assert!(versions.same(stripe, before));
     }
 
     #[test]
@@ -238,7 +219,8 @@ mod loom_tests {
             let stripe = versions.stripe(0);
             if let Some(version) = versions.try_begin(stripe) {
                 let seen = (words::load(a), words::load(b));
-                if versions.unchanged(stripe, version) {
+                Versions::validate();
+                if versions.same(stripe, version) {
                     assert_eq!(seen.0, seen.1);
                 }
             }
@@ -285,7 +267,8 @@ mod loom_tests {
             if let Some(version) = versions.try_begin(stripe) {
                 if words::load(slot) == 7 {
                     let seen = words::load(chunk);
-                    if versions.unchanged(stripe, version) {
+                    Versions::validate();
+                    if versions.same(stripe, version) {
                         assert_eq!(seen, 1);
                     }
                 }

@@ -165,6 +165,7 @@ impl<S: Session> Executor<S> {
     pub fn meta_get<R: Replies<Pin = S::Pin>>(
         &mut self,
         key: Key<'_>,
+        guess: S::Guess,
         command: &MetaGet<'_>,
         replies: &mut R,
     ) {
@@ -179,6 +180,7 @@ impl<S: Session> Executor<S> {
         if touched.is_some() || vivified.is_some() || recache.is_some() {
             before = self.change_for_get(key, command, &times);
         }
+        let mut guess = guess;
         let hit = loop {
             let mark = replies.buffer().len();
             let mut sink = MetaSink {
@@ -191,7 +193,9 @@ impl<S: Session> Executor<S> {
                 times: &times,
                 needs: None,
             };
-            let read = self.session.read(key, self.now, &mut sink);
+            let read = self.session.read_with(key, guess, self.now, &mut sink);
+            // What it was made from is about to change.
+            guess = S::Guess::default();
             match (read, sink.needs) {
                 (Read::Hit, Some(Need::Unique)) => self.give_unique(key),
                 (Read::Hit, Some(Need::Win)) => before = self.change_for_get(key, command, &times),

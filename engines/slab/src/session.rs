@@ -141,14 +141,17 @@ impl Session for SlabSession {
             return self.search(key, now, sink);
         };
         hooks::pause(Window::Visiting);
-        if sink.wants() == Want::Value
-            && let Some(item) = core.item(at, now)
+        let wants = sink.wants();
+        if let Some(item) = core.item(at, now)
             && item.key_is(key.bytes)
             && core.dead(&item, now).is_none()
-            && item.value_len() <= INLINE_MAX
+            && (wants == Want::Meta || item.value_len() <= INLINE_MAX)
         {
             hooks::pause(Window::Reading);
-            sink.found(&item);
+            match wants {
+                Want::Value => sink.found(&item),
+                Want::Meta => sink.found(&item.of_class(core.class_number(at))),
+            }
             if core.index.confirms(&guess) {
                 if sink.recency() == Recency::Bump {
                     item.note_read(now);

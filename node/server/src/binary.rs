@@ -1,6 +1,6 @@
 //! A conversation in the binary protocol: packets in, packets out. Batches are made as in [`crate::dialogue`].
 
-use crate::dialogue::{BATCH, Dialogue, Interpreter, OUTBOX_FULL, Phase, filled};
+use crate::dialogue::{BATCH, Dialogue, Interpreter, OUTBOX_FULL, Phase, arrived};
 use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
 use guira_commands::binary::{reply_stat, reply_status, reply_text};
@@ -190,16 +190,14 @@ impl<S: Session> Interpreter<S> {
         let Binary::Store { .. } = command else {
             return self.executor.binary(packet, command, key, entry.guess, outbox);
         };
-        let data = if entry.value.len() <= self.executor.session().inline_max() {
-            Data::Bytes(entry.value)
+        let incoming = if entry.value.len() <= self.executor.session().inline_max() {
+            Incoming::Whole
         } else {
-            match self.executor.binary_receive(packet, command, outbox) {
-                Incoming::Whole => Data::Bytes(entry.value),
-                Incoming::Draft(draft) => filled(draft, entry.value),
-                Incoming::Refused => return,
-            }
+            self.executor.binary_receive(packet, command, outbox)
         };
-        self.executor.binary_store(packet, command, key, data, outbox);
+        if let Some(data) = arrived(incoming, entry.value) {
+            self.executor.binary_store(packet, command, key, data, outbox);
+        }
     }
 
     fn keyless_packet(

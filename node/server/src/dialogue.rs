@@ -447,16 +447,14 @@ impl<S: Session> Interpreter<S> {
 
     fn store(&mut self, hash: KeyHash, store: &Store<'_>, value: &[u8], outbox: &mut Outbox<S::Pin>) {
         let key = Key { bytes: store.key, hash };
-        let data = if value.len() <= self.executor.session().inline_max() {
-            Data::Bytes(value)
+        let incoming = if value.len() <= self.executor.session().inline_max() {
+            Incoming::Whole
         } else {
-            match self.executor.receive(store, outbox) {
-                Incoming::Whole => Data::Bytes(value),
-                Incoming::Draft(draft) => filled(draft, value),
-                Incoming::Refused => return,
-            }
+            self.executor.receive(store, outbox)
         };
-        self.executor.store(key, store, data, outbox);
+        if let Some(data) = arrived(incoming, value) {
+            self.executor.store(key, store, data, outbox);
+        }
     }
 
     fn meta(&mut self, meta: &Meta<'_>, entry: &Entry<'_, S::Guess>, outbox: &mut Outbox<S::Pin>) {
@@ -467,7 +465,7 @@ impl<S: Session> Interpreter<S> {
         let mut buffer = [0; 336];
         let key = Key { bytes: asked.bytes(&mut buffer), hash: entry.hash };
         match meta {
-            Meta::Get(get) => self.executor.meta_get(key, get, outbox),
+            Meta::Get(get) => self.executor.meta_get(key, entry.guess, get, outbox),
             Meta::Delete(delete) => self.executor.meta_delete(key, delete, outbox),
             Meta::Arithmetic(command, direction) => {
                 self.executor.meta_arithmetic(key, command, *direction, outbox);
@@ -476,16 +474,14 @@ impl<S: Session> Interpreter<S> {
                 let Some(value) = value_of(entry.data) else {
                     return bad_block(&entry.command, outbox);
                 };
-                let data = if value.len() <= self.executor.session().inline_max() {
-                    Data::Bytes(value)
+                let incoming = if value.len() <= self.executor.session().inline_max() {
+                    Incoming::Whole
                 } else {
-                    match self.executor.meta_receive(key.bytes, set, outbox) {
-                        Incoming::Whole => Data::Bytes(value),
-                        Incoming::Draft(draft) => filled(draft, value),
-                        Incoming::Refused => return,
-                    }
+                    self.executor.meta_receive(key.bytes, set, outbox)
                 };
-                self.executor.meta_set(key, set, data, outbox);
+                if let Some(data) = arrived(incoming, value) {
+                    self.executor.meta_set(key, set, data, outbox);
+                }
             }
         }
     }
@@ -537,9 +533,16 @@ fn value_of(block: &[u8]) -> Option<&[u8]> {
     block.strip_suffix(b"\r\n")
 }
 
-pub(crate) fn filled<'d, D: ValueDraft>(mut draft: D, value: &[u8]) -> Data<'d, D> {
-    draft.append(value);
-    Data::Draft(draft)
+/// The data block of a command, all of which has arrived. `None` if it is refused.
+pub(crate) fn arrived<D: ValueDraft>(incoming: Incoming<D>, value: &[u8]) -> Option<Data<'_, D>> {
+    match incoming {
+        Incoming::Whole => Some(Data::Bytes(value)),
+        Incoming::Draft(mut draft) => {
+            draft.append(value);
+            Some(Data::Draft(draft))
+        }
+        Incoming::Refused => None,
+    }
 }
 
 fn told<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
