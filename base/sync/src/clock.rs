@@ -22,10 +22,51 @@ pub struct CoarseClock {
 #[derive(Clone, Debug)]
 enum Source {
     System { start: Instant },
+    Shifted { start: Instant, shift: Arc<Shift> },
     Manual(Arc<AtomicU32>),
 }
 
+/// What was done to a clock that can be shifted.
+#[derive(Debug, Default)]
+struct Shift {
+    /// So many seconds are added, modulo 2^32.
+    by: AtomicU32,
+    /// Where it stands still, if that is not 0.
+    paused: AtomicU32,
+}
+
 impl CoarseClock {
+    /// The system's clock, which [`CoarseClock::shift`] and [`CoarseClock::pause`] work on: for tests of a running server.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn shiftable() -> Self {
+        let start = Instant::now();
+        CoarseClock { source: Source::Shifted { start, shift: Arc::default() }, ..Self::system() }
+    }
+
+    /// Moves a clock that can be shifted, on or back. It never goes back before its base.
+    pub fn shift(&self, seconds: i32) {
+        if let Source::Shifted { shift, .. } = &self.source {
+            shift.by.fetch_add(seconds as u32, Ordering::Relaxed);
+            if shift.paused.load(Ordering::Relaxed) != 0 {
+                shift.paused.fetch_add(seconds as u32, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Has a clock that can be shifted stand still.
+    pub fn pause(&self) {
+        if let Source::Shifted { shift, .. } = &self.source {
+            shift.paused.store(self.now().0, Ordering::Relaxed);
+        }
+    }
+
+    /// Has it go on, from where the system's clock is.
+    pub fn resume(&self) {
+        if let Source::Shifted { shift, .. } = &self.source {
+            shift.paused.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// The system's clock; the base is two seconds ago. It follows the monotonic clock, so that a step of the
     /// wall clock expires nothing.
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]
@@ -55,9 +96,14 @@ impl CoarseClock {
     /// Seconds since the base.
     pub fn now(&self) -> Seconds {
         match &self.source {
-            Source::System { start } => {
-                Seconds((start.elapsed().as_secs() + BASE_BEFORE_START).min(u64::from(u32::MAX)) as u32)
-            }
+            Source::System { start } => since(*start),
+            Source::Shifted { start, shift } => match shift.paused.load(Ordering::Relaxed) {
+                0 => {
+                    let by = shift.by.load(Ordering::Relaxed) as i32;
+                    Seconds(since(*start).0.saturating_add_signed(by))
+                }
+                paused => Seconds(paused),
+            },
             Source::Manual(now) => Seconds(now.load(Ordering::Relaxed)),
         }
     }
@@ -71,6 +117,11 @@ impl CoarseClock {
     pub fn now_unix(&self) -> u64 {
         self.base_unix + u64::from(self.now().0)
     }
+}
+
+/// Seconds since the base of a clock that was started then.
+fn since(start: Instant) -> Seconds {
+    Seconds((start.elapsed().as_secs() + BASE_BEFORE_START).min(u64::from(u32::MAX)) as u32)
 }
 
 /// Measures how long something takes.
@@ -93,6 +144,23 @@ impl Stopwatch {
 #[cfg(all(test, not(guira_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_can_be_shifted_moves_and_stands_still() {
+        let clock = CoarseClock::shiftable();
+        let start = clock.now().0;
+        clock.shift(1000);
+        assert!((start + 1000..start + 1060).contains(&clock.now().0));
+        clock.pause();
+        let paused = clock.now();
+        clock.shift(5);
+        assert_eq!(clock.now().0, paused.0 + 5);
+        clock.resume();
+        clock.shift(-1005);
+        assert!((start..start + 60).contains(&clock.now().0));
+        clock.shift(i32::MIN);
+        assert_eq!(clock.now(), Seconds(0), "not before the base");
+    }
 
     #[test]
     fn a_manual_clock_moves_when_told() {

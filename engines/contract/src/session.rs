@@ -132,6 +132,28 @@ pub enum Pace {
     Idle,
 }
 
+/// An item that a walk has come to. What it shows is true together, at some moment of the walk.
+#[derive(Clone, Copy, Debug)]
+pub struct WalkedItem<'w> {
+    /// Its key.
+    pub key: &'w [u8],
+    /// Everything else but its value.
+    pub meta: Meta,
+}
+
+/// How a walk goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    /// There is more to see.
+    More,
+    /// Somebody else has to do something first: try again soon.
+    Waiting,
+    /// Everything was seen.
+    Done,
+    /// So much was stored meanwhile, and the walk was so slow, that it has lost track. It is over.
+    Overrun,
+}
+
 /// One thread's access to an engine.
 pub trait Session {
     /// A pinned value.
@@ -141,6 +163,8 @@ pub trait Session {
     /// What [`Session::prefetch_item`] has learnt of a key. It is good for that key only. To read with one that is out of date, or
     /// with [`Default`], is slower and never wrong.
     type Guess: Copy + Debug + Default;
+    /// A walk over all items that is under way.
+    type Walk: Debug + Send;
 
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> KeyHash;
@@ -214,6 +238,48 @@ pub trait Session {
     /// Does up to `budget` small pieces of work that nobody waits for: growth, expiry, pages that change their class.
     /// Returns how many were done; fewer than `budget` means that there is nothing more to do for now.
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize;
+
+    /// Begins a walk over all items, unless one is under way: then `None`. It ends when it is dropped.
+    fn begin_walk(&mut self) -> Option<Self::Walk>;
+
+    /// Goes on with a walk for a moment, showing items to `see`. A key that is stored from the beginning of the walk to its end is
+    /// shown, whatever is done to it meanwhile: once, or twice if it was stored anew. Other keys may be shown or not.
+    ///
+    /// Between two calls the session should pass a quiescent point, or go offline if the walk has to wait.
+    fn walk(&mut self, walk: &mut Self::Walk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked;
+}
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
+}
+
+/// What an operator may change while an engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tuning {
+    /// Whether expired items are looked for in the background.
+    Crawler(Switch),
+    /// Look for them now.
+    CrawlNow,
+    /// Whether memory moves between classes by itself. A class without any gets some in any case.
+    Automove(Switch),
+}
+
+/// What came of asking for a page to be moved from one class to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reassign {
+    /// It is on its way.
+    Begun,
+    /// Another is on its way.
+    Busy,
+    /// There is no such class.
+    NoClass,
+    /// The class that it should come from has none to spare.
+    NothingToSpare,
 }
 
 /// An engine, shared by all threads.
@@ -226,6 +292,13 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Makes all items that are stored now, and until `at`, disappear at `at` (at once, if that has passed).
     fn flush(&self, now: Seconds, at: Seconds);
+
+    /// Changes how it works.
+    fn tune(&self, tuning: Tuning);
+
+    /// Moves a page from the class numbered `from`, or from any, to the class numbered `to`, or to none if that is 0. What is
+    /// in the page is evicted.
+    fn reassign(&self, from: Option<u32>, to: u32) -> Reassign;
 
     /// What it counts.
     fn stats(&self) -> EngineStats;

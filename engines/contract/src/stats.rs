@@ -24,6 +24,12 @@ pub struct EngineStats {
     pub crawler_reclaimed: u64,
     /// Items the crawler looked at.
     pub crawler_checked: u64,
+    /// Whether the crawler is on its way, *now*.
+    pub crawling: bool,
+    /// Times the crawler has set out.
+    pub crawls: u64,
+    /// Whether a page is on its way from one class to another, *now*.
+    pub moving: bool,
     /// Pages moved from one class to another.
     pub pages_moved: u64,
     /// Pages in the pool, *now*.

@@ -10,7 +10,7 @@ mod spec;
 pub use guira_slab::OpenError;
 pub use spec::Spec;
 
-use guira_contract::OptionError;
+pub use guira_contract::OptionError;
 use guira_slab::{Hashing, SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
@@ -35,6 +35,20 @@ struct Preset {
 }
 
 const PRESETS: &[Preset] = &[Preset { name: DEFAULT_ENGINE, index: "cuckoo", policy: "clock" }];
+impl Default for Choice {
+    fn default() -> Self {
+        let spec = |name: &str| Spec { name: name.to_owned(), options: Vec::new() };
+        let preset = PRESETS[0];
+        Choice {
+            name: preset.name,
+            index: spec(preset.index),
+            policy: spec(preset.policy),
+            search: SearchLimits::default(),
+            versions: SlabOptions::default().stripes,
+        }
+    }
+}
+
 const INDEXES: &[&str] = &["cuckoo"];
 const POLICIES: &[&str] = &["clock"];
 

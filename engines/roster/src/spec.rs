@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 pub struct Spec {
     /// The name.
     pub name: String,
-    options: Vec<(String, String)>,
+    pub(crate) options: Vec<(String, String)>,
 }
 
 impl Spec {

@@ -7,8 +7,9 @@
 //! of the next pages before its hand; its only page, if it is four times as old. The effect is that of one hand over all of memory, which memcached's users ask for
 //! and Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
 
+use guira_contract::Switch;
 use guira_memory::slab::{ClassId, PAGE_BYTES};
-use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes in a tick.
 const TICK_BYTES: u64 = 4096;
@@ -27,6 +28,8 @@ const ONLY_PAGE: u32 = 4;
 pub(crate) struct Balance {
     stored: AtomicU64,
     classes: Vec<ClassAge>,
+    /// Pages move only to classes that have none.
+    still: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +51,16 @@ const CLAIM_TICKS: u32 = 1024;
 
 impl Balance {
     pub(crate) fn new(classes: usize) -> Self {
-        Balance { stored: AtomicU64::new(0), classes: (0..classes).map(|_| ClassAge::default()).collect() }
+        Balance {
+            stored: AtomicU64::new(0),
+            classes: (0..classes).map(|_| ClassAge::default()).collect(),
+            still: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether pages move between classes that have some.
+    pub(crate) fn switch(&self, switch: Switch) {
+        self.still.store(switch == Switch::Off, Ordering::Relaxed);
     }
 
     /// The time. All orderings here are Relaxed: ages are estimates, and a stale one only delays a move.
@@ -132,6 +144,9 @@ impl Balance {
         if pages == 0 {
             return self.oldest_from(0, Some(needy));
         }
+        if self.still.load(Ordering::Relaxed) {
+            return None;
+        }
         let age = self.age(own, tick);
         let with_one_more = age.saturating_add(age / pages);
         let threshold = with_one_more.max(age.saturating_add(age / OLDER_BY)).saturating_add(SLACK);
@@ -180,6 +195,18 @@ mod tests {
         balance.claim(ClassId(2));
         balance.stored((CLAIM_TICKS as u64 * TICK_BYTES) as usize + TICK_BYTES as usize);
         assert_eq!(balance.waiting(), 0);
+    }
+
+    #[test]
+    fn pages_that_are_to_keep_still_go_only_to_classes_without_any() {
+        let balance = Balance::new(3);
+        balance.note(ClassId(0), 100, 0);
+        balance.stored(10_000 * TICK_BYTES as usize);
+        balance.note(ClassId(1), 100, 6_000);
+        balance.switch(Switch::Off);
+        assert_eq!((balance.donor(ClassId(1)), balance.donor(ClassId(2))), (None, Some(ClassId(0))));
+        balance.switch(Switch::On);
+        assert_eq!(balance.donor(ClassId(1)), Some(ClassId(0)));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::pins::Pins;
 use crate::policy::clock::Hand;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
-use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind};
+use crate::walk::Walks;
+use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind, Reassign, Tuning};
 use guira_memory::slab::{ClassTable, PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -114,6 +115,7 @@ pub(crate) struct Core {
     pub(crate) balance: Balance,
     pub(crate) upkeep: Upkeep,
     pub(crate) registry: Registry,
+    pub(crate) walks: Walks,
     /// LOCK: hands. Taken before the class's own lock.
     pub(crate) hands: Vec<Mutex<ClassHand>>,
     /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
@@ -194,6 +196,7 @@ impl Core {
             balance: Balance::new(class_count),
             upkeep: Upkeep::default(),
             registry,
+            walks: Walks::default(),
             flush_counters,
             hands: (0..class_count).map(|_| Mutex::default()).collect(),
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
@@ -285,6 +288,18 @@ impl Engine for SlabEngine {
 
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.schedule_flush(now, at);
+    }
+
+    fn tune(&self, tuning: Tuning) {
+        match tuning {
+            Tuning::Crawler(switch) => self.core.upkeep.switch_crawler(switch),
+            Tuning::CrawlNow => self.core.upkeep.crawl_now(),
+            Tuning::Automove(switch) => self.core.balance.switch(switch),
+        }
+    }
+
+    fn reassign(&self, from: Option<u32>, to: u32) -> Reassign {
+        self.core.reassign(from, to)
     }
 
     fn stats(&self) -> EngineStats {

@@ -35,12 +35,14 @@ mod reclaim;
 mod session;
 mod stats;
 mod update;
+mod walk;
 
 pub use crate::core::{Hashing, OpenError, SlabEngine, SlabOptions};
 pub use draft::SlabDraft;
 pub use index::SearchLimits;
 pub use pin::SlabPin;
 pub use session::SlabSession;
+pub use walk::SlabWalk;
 
 #[cfg(test)]
 mod tests;

@@ -12,13 +12,13 @@ use crate::item::GENERATIONS;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::{Count, SessionCounters};
 use crate::update::Unlinked;
-use guira_contract::{ItemView, KeyHash, Pace};
+use guira_contract::{ItemView, KeyHash, Pace, Reassign, Switch};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
-use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Ticket;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is going on in the background.
 #[derive(Debug, Default)]
@@ -31,6 +31,12 @@ pub(crate) struct Upkeep {
     crawl: Mutex<Crawl>,
     /// LOCK: flush. Before all others.
     flush: Mutex<Dirty>,
+    /// The crawler does nothing but what flushes need.
+    crawler_off: AtomicBool,
+    /// The crawler is to set out at once.
+    crawl_asked: AtomicBool,
+    /// Times the crawler has set out.
+    crawls: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +126,27 @@ impl Upkeep {
     pub(crate) fn drain_began(&self, page: PageId) {
         self.pages().draining.push(page);
         self.drains.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the crawler sets out by itself. The orderings of what is asked of the crawler are Relaxed: it looks again soon.
+    pub(crate) fn switch_crawler(&self, switch: Switch) {
+        self.crawler_off.store(switch == Switch::Off, Ordering::Relaxed);
+    }
+
+    /// The crawler is to set out at once.
+    pub(crate) fn crawl_now(&self) {
+        self.crawl_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Times the crawler has set out.
+    pub(crate) fn crawls(&self) -> u64 {
+        self.crawls.load(Ordering::Relaxed)
+    }
+
+    /// Whether the crawler is on its way, or about to be.
+    pub(crate) fn is_crawling(&self) -> bool {
+        let crawl = self.crawl.lock().unwrap_or_else(PoisonError::into_inner);
+        crawl.page.is_some() || self.crawl_asked.load(Ordering::Relaxed)
     }
 
     /// The pages that are draining.
@@ -249,6 +276,29 @@ impl Core {
                 self.give_chunk(chunk);
             }
         }
+    }
+
+    /// Moves a page from one class to another, both numbered from 1, at an operator's wish.
+    pub(crate) fn reassign(self: &Arc<Self>, from: Option<u32>, to: u32) -> Reassign {
+        let class = |number: u32| self.memory.classes().ids().find(|class| u32::from(class.0) + 1 == number);
+        let donor = match from {
+            None => self.balance.oldest(),
+            Some(number) => class(number),
+        };
+        let (Some(donor), true) = (donor, to == 0 || class(to).is_some()) else {
+            return Reassign::NoClass;
+        };
+        if self.upkeep.is_draining() {
+            return Reassign::Busy;
+        }
+        if self.memory.lock(donor).usage().pages < 2 {
+            return Reassign::NothingToSpare;
+        }
+        if let Some(taker) = class(to) {
+            self.balance.claim(taker);
+        }
+        SlabSession::new(self.clone()).begin_drain(donor);
+        Reassign::Begun
     }
 
     /// An empty page waits for every session to pass a quiescent point.
@@ -458,9 +508,13 @@ impl SlabSession {
 fn set_out(core: &Core, crawl: &mut Crawl, now: Seconds) -> bool {
     let mut dirty = core.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
     let flushed = dirty.since.is_some_and(|ticket| core.quiescence.passed(ticket));
-    if !flushed && now.0.saturating_sub(crawl.started.0) < CRAWL_INTERVAL {
+    let asked = core.upkeep.crawl_asked.swap(false, Ordering::Relaxed);
+    let resting = core.upkeep.crawler_off.load(Ordering::Relaxed)
+        || now.0.saturating_sub(crawl.started.0) < CRAWL_INTERVAL;
+    if !flushed && !asked && resting {
         return false;
     }
+    core.upkeep.crawls.fetch_add(1, Ordering::Relaxed);
     crawl.dirty = 0;
     if flushed {
         dirty.since = None;

@@ -7,8 +7,10 @@ use crate::index::{Guess, Visitor};
 use crate::item::Item;
 use crate::pin::SlabPin;
 use crate::stats::{Count, SessionCounters};
+use crate::walk::SlabWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink, Want,
+    Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
+    Walked, WalkedItem, Want,
 };
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
@@ -104,6 +106,7 @@ impl Session for SlabSession {
     type Pin = SlabPin;
     type Draft = SlabDraft;
     type Guess = Guess;
+    type Walk = SlabWalk;
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
@@ -224,6 +227,14 @@ impl Session for SlabSession {
     fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         self.do_maintain(now, pace, budget)
     }
+
+    fn begin_walk(&mut self) -> Option<SlabWalk> {
+        SlabWalk::begin(&self.core)
+    }
+
+    fn walk(&mut self, walk: &mut SlabWalk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
+        self.step(walk, now, see)
+    }
 }
 
 impl SlabSession {
@@ -274,5 +285,6 @@ fn hand_over<S: Sink<Pin = SlabPin>>(
 impl Drop for SlabSession {
     fn drop(&mut self) {
         self.rest();
+        self.core.registry.retire(&self.counters);
     }
 }

@@ -43,6 +43,8 @@ impl SessionCounters {
 pub(crate) struct Registry {
     /// LOCK: counters. Leaf.
     all: Mutex<Vec<Arc<SessionCounters>>>,
+    /// What sessions counted that are over. Taken under the lock of the others.
+    gone: SessionCounters,
     /// What the counters said at the last reset.
     base: Mutex<[u64; COUNTS]>,
 }
@@ -54,10 +56,19 @@ impl Registry {
         counters
     }
 
+    /// A session is over: what it counted is kept.
+    pub(crate) fn retire(&self, counters: &Arc<SessionCounters>) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| !Arc::ptr_eq(other, counters));
+        for index in 0..COUNTS {
+            self.gone.0.add(index, counters.0.get(index));
+        }
+    }
+
     fn sums(&self) -> [u64; COUNTS] {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums = [0u64; COUNTS];
-        for counters in all.iter() {
+        for counters in all.iter().map(Arc::as_ref).chain([&self.gone]) {
             for (index, sum) in sums.iter_mut().enumerate() {
                 *sum = sum.wrapping_add(counters.0.get(index));
             }
@@ -93,6 +104,9 @@ impl Core {
             expired_unfetched: since(Count::ExpiredUnfetched),
             crawler_reclaimed: since(Count::CrawlerReclaimed),
             crawler_checked: since(Count::CrawlerChecked),
+            crawling: self.upkeep.is_crawling(),
+            crawls: self.upkeep.crawls(),
+            moving: self.upkeep.is_draining(),
             pages_moved: since(Count::PagesMoved),
             pages_free: self.memory.pool_size() as u64,
             index_bytes: self.index.bytes() as u64,

@@ -8,8 +8,8 @@ use crate::item::{Blueprint, Fields, Item, Shape};
 use crate::session::SlabSession;
 use crate::stats::{Count, SessionCounters};
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, MissKind, NewItem, Recency, Refusal,
-    Room, Value, ValueDraft,
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
+    Refusal, Room, Value, ValueDraft,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -205,7 +205,7 @@ impl<'s> Writer<'s> {
                 self.join(&blueprint, old, before, after, supplies, now)
             }
         };
-        Ok(at.map(|at| self.link(held, at, present, now)))
+        Ok(at.map(|at| self.link(held, at, key.hash, present, now)))
     }
 
     /// Fills a chunk from the session's cache.
@@ -252,7 +252,14 @@ impl<'s> Writer<'s> {
     }
 
     /// Puts the item at `at` into the table, in place of the one that is there.
-    fn link(&mut self, held: &Held<'_>, at: Offset, present: Option<Present<'_>>, now: Seconds) -> After {
+    fn link(
+        &mut self,
+        held: &Held<'_>,
+        at: Offset,
+        hash: KeyHash,
+        present: Option<Present<'_>>,
+        now: Seconds,
+    ) -> After {
         self.counters.add(Count::ItemsAdded, 1);
         if let Some(item) = self.core.item(at, now) {
             self.counters.add(Count::BytesAdded, Core::bytes_of(&item));
@@ -260,6 +267,7 @@ impl<'s> Writer<'s> {
         match present {
             Some(present) => {
                 held.replace(present.slot, at);
+                self.core.replaced(hash, present.item.at, at);
                 let why = if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone };
                 After::Free(present.item.at, why)
             }
@@ -318,7 +326,7 @@ impl<'s> Writer<'s> {
         if self.core.memory.is_recent(item.at) {
             self.core.memory.touch(at);
         }
-        Ok(self.link(held, at, Some(live), now))
+        Ok(self.link(held, at, key.hash, Some(live), now))
     }
 }
 

@@ -178,6 +178,12 @@ impl SlabMemory {
         (chunk < geometry.chunks).then_some((page, geometry, chunk))
     }
 
+    /// The page that `at` lies in, whatever it is for.
+    pub fn page_at(&self, at: Offset) -> Option<PageId> {
+        let page = at.bytes().checked_sub(self.pages.bytes())? / PAGE_BYTES;
+        (page < self.page_count as usize).then_some(PageId(page as u32))
+    }
+
     /// The class of the chunk at `at`.
     #[inline(always)]
     pub fn class_at(&self, at: Offset) -> Option<ClassId> {

@@ -7,11 +7,13 @@ mod behaviour;
 mod differential;
 mod history;
 mod sink;
+mod walks;
 
 pub use behaviour::behaviour;
 pub use differential::differential;
 pub use history::{History, history};
 pub use sink::{Copied, CopySink, store, value_of};
+pub use walks::{walk_all, walks};
 
 use crate::session::Engine;
 
@@ -21,5 +23,6 @@ pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
     for seed in 1..=8 {
         differential(&open(64 << 20), seed, 20_000);
     }
+    walks(&open);
     history(&open(8 << 20), History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
 }

@@ -25,6 +25,11 @@ fn behaviour() {
 }
 
 #[test]
+fn walks() {
+    suite::walks(&open);
+}
+
+#[test]
 fn differential() {
     for seed in 1..=8 {
         suite::differential(&open(64 << 20), seed, 20_000);
