@@ -19,7 +19,10 @@ pub(crate) enum Failure {
     Load(#[from] LoadError),
     /// The server's configuration makes no sense.
     #[error(transparent)]
-    Config(#[from] guira_server::ConfigError),
+    Config(#[from] crate::options::ConfigError),
+    /// The server's users cannot be known.
+    #[error(transparent)]
+    Users(#[from] guira_server::UsersError),
     /// The server cannot be started.
     #[error(transparent)]
     Start(#[from] guira_server::StartError),
@@ -38,6 +41,11 @@ impl Failure {
         move |source| Self::System { action, source }
     }
 
+    /// Whether the command line or the configuration is at fault.
+    pub(crate) const fn is_usage(&self) -> bool {
+        matches!(self, Self::Usage(_) | Self::Config(_) | Self::Load(LoadError::Options(_)))
+    }
+
     /// Prints the failure with its causes; returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let mut text = format!("guira: {self}");
@@ -48,9 +56,9 @@ impl Failure {
         }
         eprintln!("{text}");
         ExitCode::from(match self {
-            Self::Usage(_) | Self::Config(_) | Self::Load(LoadError::Options(_)) => 2,
+            _ if self.is_usage() => 2,
             Self::Load(LoadError::WrongReplies { .. }) => 3,
-            Self::Load(_) | Self::Start(_) | Self::System { .. } => 1,
+            _ => 1,
         })
     }
 }

@@ -9,12 +9,18 @@ mod bench;
 mod failure;
 mod floor;
 mod load;
+mod memcached;
+mod options;
 mod peers;
+mod process;
 mod replay;
+mod run;
 mod serve;
 mod show;
 mod units;
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +37,13 @@ struct Cli {
 enum Task {
     /// Run the cache server.
     Serve(serve::Args),
+    /// Run the cache server by memcached's own command line; so does a link to this binary that is called memcached.
+    #[command(disable_help_flag = true)]
+    Memcached {
+        /// memcached's options: see `guira memcached -h`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Put a load on a server and measure it.
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
@@ -42,9 +55,24 @@ enum Task {
     Floor(floor::Args),
 }
 
+/// The name of a server that Guira takes the place of.
+const MEMCACHED: &str = "memcached";
+
+/// Whether this binary was called by that name, or one that begins with it.
+fn is_called_memcached(name: &OsStr) -> bool {
+    let name = Path::new(name).file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with(MEMCACHED)
+}
+
 fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|name| is_called_memcached(&name)) {
+        return memcached::main(std::env::args_os());
+    }
     let result = match Cli::parse().task {
         Task::Serve(args) => serve::run(&args),
+        Task::Memcached { words } => {
+            return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));
+        }
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
         Task::Bench(args) => bench::run(&args),

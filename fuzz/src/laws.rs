@@ -79,7 +79,8 @@ fn check_command(command: &Command<'_>, text: &[u8]) {
             check_noreply(*noreply, text);
         }
         Command::Stats(arguments) => assert!(text.ends_with(arguments)),
-        Command::MetaNoop | Command::Version | Command::Shutdown | Command::Quit => {}
+        Command::MetaNoop | Command::Version | Command::Quit => {}
+        Command::Admin(_, rest) => assert!(text.ends_with(rest)),
     }
 }
 

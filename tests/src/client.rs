@@ -161,12 +161,28 @@ impl Client {
     /// The next line, without its line end.
     #[track_caller]
     pub fn line(&mut self) -> String {
+        self.line_to(b"\r\n")
+    }
+
+    /// The next line, which may end without a carriage return as those of a metadump do, without its line end.
+    #[track_caller]
+    pub fn loose_line(&mut self) -> String {
+        let mut line = self.line_to(b"\n");
+        line.truncate(line.trim_end_matches('\r').len());
+        line
+    }
+
+    #[track_caller]
+    fn line_to(&mut self, line_end: &[u8]) -> String {
         let deadline = Deadline::after(self.patience);
+        let mut seen = 0;
         loop {
-            if let Some(end) = self.heard.windows(2).position(|pair| pair == b"\r\n") {
-                let line = self.heard.drain(..end + 2).take(end).collect::<Vec<_>>();
+            let found = self.heard[seen..].windows(line_end.len()).position(|bytes| bytes == line_end);
+            if let Some(end) = found.map(|at| seen + at) {
+                let line = self.heard.drain(..end + line_end.len()).take(end).collect::<Vec<_>>();
                 return String::from_utf8_lossy(&line).into_owned();
             }
+            seen = self.heard.len().saturating_sub(line_end.len());
             let filled = self.fill(deadline);
             assert!(filled == Filled::More, "no line came, only \"{}\"", escape::bytes(&self.heard));
         }

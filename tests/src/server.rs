@@ -41,6 +41,7 @@ pub struct Setup {
     max_item_mib: Option<u32>,
     unix_socket: Option<PathBuf>,
     arguments: Vec<OsString>,
+    options: Vec<OsString>,
 }
 
 impl Setup {
@@ -67,6 +68,12 @@ impl Setup {
         self
     }
 
+    /// Adds options in memcached's own words. Guira is then started as `guira memcached`.
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(OsString::from));
+        self
+    }
+
     /// Starts the server under test: guira, or memcached when `GUIRA_TEST_SERVER=memcached`.
     #[track_caller]
     pub fn start(&self) -> Server {
@@ -88,6 +95,11 @@ impl Setup {
     /// Starts guira whatever the environment says.
     #[track_caller]
     pub fn start_guira(&self) -> Server {
+        if !self.options.is_empty() {
+            let mut command = Command::new(guira_binary());
+            command.arg("memcached");
+            return self.start_by_options(command, Subject::Guira);
+        }
         let mut command = Command::new(guira_binary());
         command.args(["serve", "--workers", "2", "--memory", "64MiB", "--listen"]);
         match &self.unix_socket {
@@ -121,9 +133,14 @@ impl Setup {
     #[track_caller]
     fn start_memcached(&self, binary: &OsString) -> Option<Server> {
         let version = memcached_version(binary)?;
+        Some(self.start_by_options(Command::new(binary), Subject::Memcached(version)))
+    }
+
+    /// Starts what takes memcached's options.
+    #[track_caller]
+    fn start_by_options(&self, mut command: Command, subject: Subject) -> Server {
         let scratch = Scratch::new();
         let port_file = scratch.path().join("port");
-        let mut command = Command::new(binary);
         command.args(["-t", "2", "-m", "64"]);
         if owner_of(Path::new("/proc/self")) == Some(0) {
             command.args(["-u", "root"]);
@@ -138,6 +155,7 @@ impl Setup {
         if let Some(mib) = self.max_item_mib {
             command.args(["-I", &format!("{mib}m")]);
         }
+        command.args(&self.options);
         let process = Process::spawn(command);
         let address = match &self.unix_socket {
             Some(path) => {
@@ -149,7 +167,7 @@ impl Setup {
                 Address::Tcp(([127, 0, 0, 1], port).into())
             }
         };
-        Some(Server { process, address, subject: Subject::Memcached(version), _scratch: Some(scratch) })
+        Server { process, address, subject, _scratch: Some(scratch) }
     }
 }
 
@@ -180,6 +198,13 @@ impl Server {
     #[track_caller]
     pub fn connect(&self) -> Client {
         Client::connect(&self.address)
+    }
+
+    /// Sends it a signal by its name, such as `HUP`.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.process_id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "cannot send {name}");
     }
 
     /// Where the server listens.
@@ -314,7 +339,11 @@ fn owner_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.uid())
 }
 
+/// Polls until `condition` gives a value.
+///
+/// # Panics
+/// If it does not for too long.
 #[track_caller]
-fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     Deadline::after(PATIENCE).poll(condition).unwrap_or_else(|| panic!("{what} did not appear"))
 }

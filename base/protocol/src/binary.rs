@@ -29,6 +29,10 @@ pub enum Status {
     NotStored = 0x05,
     /// The value is no number.
     NotANumber = 0x06,
+    /// The client is nobody who may do this.
+    AuthError = 0x20,
+    /// The server waits for the next step of a login.
+    AuthContinue = 0x21,
     /// There is no such command.
     UnknownCommand = 0x81,
     /// There is no memory.
@@ -46,6 +50,8 @@ impl Status {
             Status::InvalidArguments => "Invalid arguments",
             Status::NotStored => "Not stored.",
             Status::NotANumber => "Non-numeric server-side value for incr or decr",
+            Status::AuthError => "Auth failure.",
+            Status::AuthContinue => "",
             Status::UnknownCommand => "Unknown command",
             Status::OutOfMemory => "Out of memory",
         }

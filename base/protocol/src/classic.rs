@@ -1,6 +1,7 @@
 //! The classic text protocol.
 
 use crate::KEY_MAX;
+use crate::admin::AdminVerb;
 use crate::line::{BAD_FORMAT, Fault, Line, Noreply, Tokens, UNKNOWN, last_token, noreply};
 use crate::meta::{self, Meta, MetaKey, MetaVerb};
 use crate::number::{self, Exptime};
@@ -42,8 +43,8 @@ pub enum Command<'a> {
     },
     /// stats, with what follows the word
     Stats(&'a [u8]),
-    /// shutdown
-    Shutdown,
+    /// A command about the server, with what follows its first word.
+    Admin(AdminVerb, &'a [u8]),
     /// quit
     Quit,
 }
@@ -236,12 +237,14 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
 }
 
 fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
+    if let Some(verb) = AdminVerb::of(word) {
+        return Ok(Command::Admin(verb, rest));
+    }
     match word {
         b"flush_all" => flush_all(rest),
         b"version" => Ok(Command::Version),
         b"verbosity" => verbosity(rest),
         b"stats" => Ok(Command::Stats(rest)),
-        b"shutdown" => Ok(Command::Shutdown),
         b"quit" => Ok(Command::Quit),
         _ if last_token(rest).starts_with(b"HTTP/") => Err(Fault::Close),
         _ if noreply(rest) == Noreply::Yes => Err(Fault::Silent),

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 pub mod binary;
 mod classic;
 mod line;
@@ -13,6 +14,7 @@ mod meta;
 mod number;
 mod reply;
 
+pub use admin::AdminVerb;
 pub use classic::{Arithmetic, Command, Delete, Direction, Get, Keys, Store, Touch, Unique, Verb, parse};
 pub use line::{Cut, Fault, Line, Noreply, cut};
 pub use meta::{KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key};

@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::stream::Stream;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -10,7 +11,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// A listening socket that never blocks. A UNIX socket's file is removed when it is dropped.
+/// How sockets are listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Connections that nobody has accepted yet.
+    pub backlog: u32,
+    /// Who may connect to a UNIX socket: its file's permissions, such as 0o700.
+    pub unix_mode: u32,
+}
+
+/// A listening socket that never blocks. A UNIX socket's file is removed when it is dropped, unless the socket was inherited.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -20,7 +30,8 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    /// And the file to remove.
+    Unix(UnixListener, Option<PathBuf>),
 }
 
 /// Why nothing can be listened to.
@@ -33,24 +44,53 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
+impl ListenError {
+    /// Whether this machine does not have the address, or addresses of its kind.
+    pub fn is_absent(&self) -> bool {
+        let code = self.source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+        matches!(code, Some(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AFNOSUPPORT))
+    }
+}
+
 impl Listener {
-    /// Listens at `address`, with room for `backlog` connections that nobody has accepted yet.
+    /// Listens at `address`. While a UNIX socket is made, the process's file mode mask is another.
     ///
     /// # Errors
     /// What the system says. A UNIX socket that another process listens on is an error too; one that is left over is
     /// replaced.
-    pub fn bind(address: &Address, backlog: u32) -> Result<Self, ListenError> {
+    pub fn bind(address: &Address, options: ListenOptions) -> Result<Self, ListenError> {
         let fail = |source| ListenError { address: address.clone(), source };
         match address {
             Address::Tcp(wanted) => {
-                let socket = tcp(*wanted, backlog).map_err(fail)?;
+                let socket = tcp(*wanted, options.backlog).map_err(fail)?;
                 let address = Address::Tcp(socket.local_addr().map_err(fail)?);
                 Ok(Listener { socket: Socket::Tcp(socket), address })
             }
             Address::Unix(path) => {
-                let socket = unix(path).map_err(fail)?;
-                Ok(Listener { socket: Socket::Unix(socket, path.clone()), address: address.clone() })
+                let socket = unix(path, options.unix_mode).map_err(fail)?;
+                Ok(Listener { socket: Socket::Unix(socket, Some(path.clone())), address: address.clone() })
             }
+        }
+    }
+
+    /// Takes over a socket that somebody else made and listens on; its file, if it has one, is theirs.
+    ///
+    /// # Errors
+    /// What the system says, or that it is neither TCP nor UNIX.
+    pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        match rustix::net::sockopt::socket_domain(&socket)? {
+            AddressFamily::UNIX => {
+                let socket = UnixListener::from(socket);
+                let path = socket.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
+                Ok(Listener { socket: Socket::Unix(socket, None), address: Address::Unix(path) })
+            }
+            AddressFamily::INET | AddressFamily::INET6 => {
+                let socket = TcpListener::from(socket);
+                let address = Address::Tcp(socket.local_addr()?);
+                Ok(Listener { socket: Socket::Tcp(socket), address })
+            }
+            _ => Err(io::Error::other("an inherited socket is neither TCP nor UNIX")),
         }
     }
 
@@ -59,25 +99,25 @@ impl Listener {
         &self.address
     }
 
-    /// A connection, or `None` if none is waiting.
+    /// A connection and, over TCP, who it is from; or `None` if none is waiting.
     ///
     /// # Errors
     /// What the system says, for example that there are no descriptors left.
-    pub fn accept(&self) -> io::Result<Option<Stream>> {
+    pub fn accept(&self) -> io::Result<Option<(Stream, Option<SocketAddr>)>> {
         let accepted = match &self.socket {
-            Socket::Tcp(socket) => socket.accept().and_then(|(stream, _)| {
+            Socket::Tcp(socket) => socket.accept().and_then(|(stream, peer)| {
                 stream.set_nonblocking(true)?;
                 // A failure costs latency only.
                 let _ = stream.set_nodelay(true);
-                Ok(Stream::Tcp(stream))
+                Ok((Stream::Tcp(stream), Some(peer)))
             }),
             Socket::Unix(socket, _) => socket.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
-                Ok(Stream::Unix(stream))
+                Ok((Stream::Unix(stream), None))
             }),
         };
         match accepted {
-            Ok(stream) => Ok(Some(stream)),
+            Ok(accepted) => Ok(Some(accepted)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             // The client has gone again, or a signal came: there may be others.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
@@ -100,13 +140,17 @@ fn tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-fn unix(path: &Path) -> io::Result<UnixListener> {
+fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     // A socket that nobody answers on was left behind by a process that is gone.
     if is_socket && UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }
-    let socket = UnixListener::bind(path)?;
+    // The permissions must be right from the first moment, or somebody slips in.
+    let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
+    let socket = UnixListener::bind(path);
+    rustix::process::umask(before);
+    let socket = socket?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -122,7 +166,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socket::Unix(_, path) = &self.socket {
+        if let Socket::Unix(_, Some(path)) = &self.socket {
             // Whoever wants to listen here next replaces it if this fails.
             let _ = std::fs::remove_file(path);
         }
@@ -135,16 +179,20 @@ mod tests {
     use crate::stream::Progress;
     use std::io::Write;
     use std::net::TcpStream;
+    use std::os::unix::fs::PermissionsExt;
+
+    const OPTIONS: ListenOptions = ListenOptions { backlog: 16, unix_mode: 0o750 };
 
     #[test]
     fn a_connection_is_accepted_and_read_from() {
-        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
         assert!(listener.accept().unwrap().is_none());
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
         assert_ne!(address.port(), 0);
         let mut client = TcpStream::connect(address).unwrap();
         let mut server = loop {
-            if let Some(stream) = listener.accept().unwrap() {
+            if let Some((stream, peer)) = listener.accept().unwrap() {
+                assert_eq!(peer, Some(client.local_addr().unwrap()));
                 break stream;
             }
         };
@@ -168,8 +216,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("guira-listener-{}", std::process::id()));
         let address = Address::Unix(path.clone());
         std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let listener = Listener::bind(&address, 16).unwrap();
-        assert!(Listener::bind(&address, 16).is_err(), "it is in use");
+        let listener = Listener::bind(&address, OPTIONS).unwrap();
+        assert!(Listener::bind(&address, OPTIONS).is_err(), "it is in use");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o750);
+        let again = Listener::adopt(listener.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!(again.address(), &address);
+        drop(again);
+        assert!(path.exists(), "who inherits a socket does not own its file");
         drop(listener);
         assert!(!path.exists());
     }

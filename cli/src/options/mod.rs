@@ -1,121 +1,119 @@
-//! What a server is started with: from the command line, a TOML file, and defaults, in this order.
+//! What is said about a server: on the command line, in a TOML file, or in memcached's own words.
 
-use crate::size::Size;
-use guira_roster::{Choice, DEFAULT_ENGINE};
-use guira_transport::Address;
+mod resolve;
+
+pub(crate) use resolve::ConfigError;
+
+use guira_server::Size;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// What was said about a server; what was not said is `None`. The names are those of the command line.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct PartialOptions {
-    /// Where to listen.
-    pub listen: Option<Vec<String>>,
-    /// Threads.
-    pub workers: Option<usize>,
-    /// The ceiling of the whole process.
-    pub memory: Option<Size>,
-    /// The engine.
-    pub engine: Option<String>,
-    /// Its index, if not the preset's.
-    pub index: Option<String>,
-    /// Its policy, if not the preset's.
-    pub policy: Option<String>,
-    /// The largest item.
-    pub max_item_size: Option<Size>,
-    /// Connections at the same time.
-    pub max_connections: Option<u64>,
-    /// Connections that nobody has accepted yet.
-    pub backlog: Option<u32>,
-    /// Whether each worker stays on a processor of its own.
-    pub pin_workers: Option<bool>,
+/// What was said about a server; what was not said is `None`. The names are those of the command line, in a file too.
+#[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Told {
+    /// Where to listen: IP:PORT, [v6]:PORT (port 0 takes a free one) or unix:PATH, after any of notls: btls: mtls: proto[ascii|binary]: tag[NAME]:; may be repeated [default: 127.0.0.1:11211]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<Vec<String>>,
+
+    /// Where to take datagrams from (memcached's UDP frames): IP:PORT; may be repeated [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) udp: Option<Vec<String>>,
+
+    /// Give each worker a UDP port of its own, counted up from the one named
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) udp_port_per_worker: Option<bool>,
+
+    /// Permissions of UNIX sockets, in octal [default: 700]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) unix_mode: Option<String>,
+
+    /// Which protocols are spoken: auto, ascii or binary [default: auto]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) protocol: Option<String>,
+
+    /// Ask every client for a user and password of this file, which has lines of the form user:password
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<String>,
+
+    /// Threads that serve, each with an event loop of its own [default: one a processor]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<usize>,
+
+    /// Keep each worker on a processor of its own
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) pin_workers: Option<bool>,
+
+    /// Ceiling of the whole process, as a number with K, M, G, T or KiB, MiB, … [default: a quarter of the machine, at most 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Size>,
+
+    /// Engine: memc3 [default: memc3]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+
+    /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N]
+    #[arg(long, value_name = "NAME[:key=value,…]")]
+    pub(crate) index: Option<String>,
+
+    /// Replacement policy in place of the engine's own: clock
+    #[arg(long, value_name = "NAME[:key=value,…]")]
+    pub(crate) policy: Option<String>,
+
+    /// Largest item, counted as memcached's -I counts it: 1KiB to 1GiB [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_item_size: Option<Size>,
+
+    /// Connections at the same time [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections: Option<u64>,
+
+    /// What becomes of one connection more: refuse (it is told so and closed) or wait [default: refuse]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) beyond_max: Option<String>,
+
+    /// Connections that wait to be accepted [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub(crate) backlog: Option<u32>,
+
+    /// Close a connection that has sent nothing for so many seconds; 0 for never [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) idle_timeout: Option<u32>,
+
+    /// Let clients end the server by the command shutdown
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) enable_shutdown: Option<bool>,
+
+    /// Refuse flush_all
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) disable_flush_all: Option<bool>,
+
+    /// Refuse whatever lists keys: stats cachedump, stats detail, lru_crawler metadump and mgdump
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) disable_dumping: Option<bool>,
+
+    /// Refuse watch
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) disable_watch: Option<bool>,
+
+    /// Answer debugtime and debugitem: for tests of clients, never for production
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) test_commands: Option<bool>,
 }
 
-/// What a server is started with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where to listen; at least one address.
-    pub listen: Vec<Address>,
-    /// Threads; at least one.
-    pub workers: usize,
-    /// The ceiling of the whole process.
-    pub memory: Size,
-    /// The engine.
-    pub engine: Choice,
-    engine_name: String,
-    /// The largest item, as memcached counts it.
-    pub max_item_size: Size,
-    /// Connections at the same time.
-    pub max_connections: u64,
-    /// Connections that nobody has accepted yet.
-    pub backlog: u32,
-    /// Where workers run.
-    pub placement: Placement,
+/// The first of two that was said, for every field named.
+macro_rules! first_said {
+    ($first:ident, $second:ident: $($field:ident),+ $(,)?) => {
+        Told { $($field: $first.$field.or($second.$field)),+ }
+    };
 }
 
-/// Where workers run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// Where the system puts them.
-    Anywhere,
-    /// Each on a processor of its own.
-    Pinned,
-}
-
-/// What is wrong with the options.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {path}")]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file is not what it should be.
-    #[error("{path}: {message}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// An address is none.
-    #[error(transparent)]
-    Address(#[from] guira_transport::AddressError),
-    /// The engine is not to be had.
-    #[error(transparent)]
-    Engine(#[from] guira_contract::OptionError),
-    /// A value is not allowed.
-    #[error("{name} must be {expected}, not {value}")]
-    Value {
-        /// Of what.
-        name: &'static str,
-        /// What it should be.
-        expected: &'static str,
-        /// What it is.
-        value: String,
-    },
-}
-
-/// The address unless another is given: memcached's port, and nobody else's business.
-const DEFAULT_LISTEN: &str = "127.0.0.1:11211";
-const DEFAULT_MAX_ITEM: Size = Size(1 << 20);
-/// The least and the most that `--max-item-size` may be, as memcached's -I.
-const MAX_ITEM_RANGE: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
-const DEFAULT_MAX_CONNECTIONS: u64 = 1024;
-const DEFAULT_BACKLOG: u32 = 1024;
-/// More than this is not taken unasked.
-const DEFAULT_MEMORY_MAX: usize = 1 << 30;
-
-impl PartialOptions {
+impl Told {
     /// Reads a TOML file.
     ///
     /// # Errors
     /// If it cannot be read, is no TOML, or has names or values that do not exist; the error tells the line.
-    pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
+    pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         toml::from_str(&text)
@@ -124,122 +122,16 @@ impl PartialOptions {
 
     /// What was said here, and where nothing was said, what `other` says.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        PartialOptions {
-            listen: self.listen.or(other.listen),
-            workers: self.workers.or(other.workers),
-            memory: self.memory.or(other.memory),
-            engine: self.engine.or(other.engine),
-            index: self.index.or(other.index),
-            policy: self.policy.or(other.policy),
-            max_item_size: self.max_item_size.or(other.max_item_size),
-            max_connections: self.max_connections.or(other.max_connections),
-            backlog: self.backlog.or(other.backlog),
-            pin_workers: self.pin_workers.or(other.pin_workers),
-        }
+    pub(crate) fn or(self, other: Self) -> Self {
+        first_said!(self, other:
+            listen, udp, udp_port_per_worker, unix_mode, protocol, auth_file, workers, pin_workers, memory, engine, index,
+            policy, max_item_size, max_connections, beyond_max, backlog, idle_timeout, enable_shutdown,
+            disable_flush_all, disable_dumping, disable_watch, test_commands,
+        )
     }
 
-    /// Fills in the defaults, and checks everything.
-    ///
-    /// # Errors
-    /// If a value is not allowed.
-    pub fn resolve(self) -> Result<Options, ConfigError> {
-        let listen = self.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
-        let listen: Vec<Address> = listen.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        let engine_name = self.engine.unwrap_or_else(|| DEFAULT_ENGINE.to_owned());
-        let engine = Choice::new(&engine_name, self.index.as_deref(), self.policy.as_deref())?;
-        let workers = self.workers.unwrap_or_else(processors);
-        let max_item_size = self.max_item_size.unwrap_or(DEFAULT_MAX_ITEM);
-        let check = |good: bool, name, expected, value: String| {
-            if good { Ok(()) } else { Err(ConfigError::Value { name, expected, value }) }
-        };
-        check(!listen.is_empty(), "listen", "at least one address", "an empty list".to_owned())?;
-        check((1..=1024).contains(&workers), "workers", "1 to 1024", workers.to_string())?;
-        let fits = MAX_ITEM_RANGE.contains(&max_item_size.0);
-        check(fits, "max-item-size", "1KiB to 1GiB", max_item_size.to_string())?;
-        let max_connections = self.max_connections.unwrap_or(DEFAULT_MAX_CONNECTIONS);
-        check(max_connections > 0, "max-connections", "at least 1", max_connections.to_string())?;
-        Ok(Options {
-            listen,
-            workers,
-            memory: self.memory.unwrap_or_else(default_memory),
-            engine,
-            engine_name,
-            max_item_size,
-            max_connections,
-            backlog: self.backlog.unwrap_or(DEFAULT_BACKLOG),
-            placement: if self.pin_workers == Some(true) { Placement::Pinned } else { Placement::Anywhere },
-        })
-    }
-}
-
-impl Options {
     /// The same as a TOML file.
-    pub fn to_toml(&self) -> String {
-        let partial = PartialOptions {
-            listen: Some(self.listen.iter().map(Address::to_string).collect()),
-            workers: Some(self.workers),
-            memory: Some(self.memory),
-            engine: Some(self.engine_name.clone()),
-            index: Some(self.engine.index()),
-            policy: Some(self.engine.policy()),
-            max_item_size: Some(self.max_item_size),
-            max_connections: Some(self.max_connections),
-            backlog: Some(self.backlog),
-            pin_workers: Some(self.placement == Placement::Pinned),
-        };
-        toml::to_string(&partial).unwrap_or_default()
-    }
-}
-
-/// Processors that this process may use.
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// A quarter of the machine, at most 1 GiB.
-fn default_memory() -> Size {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| {
-        let rest = line.strip_prefix("MemTotal:")?;
-        rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
-    });
-    Size((total.unwrap_or(1 << 20) * 1024 / 4).min(DEFAULT_MEMORY_MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn from(text: &str) -> Result<PartialOptions, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn what_is_printed_can_be_read_again() {
-        let options = PartialOptions::default().resolve().unwrap();
-        let again = from(&options.to_toml()).unwrap().resolve().unwrap();
-        assert_eq!(options.to_toml(), again.to_toml());
-        assert_eq!(options.listen[0].to_string(), DEFAULT_LISTEN);
-    }
-
-    #[test]
-    fn the_command_line_goes_before_the_file() {
-        let flags = PartialOptions { workers: Some(3), ..PartialOptions::default() };
-        let file = from("workers = 1\nmemory = \"64MiB\"").unwrap();
-        let options = flags.or(file).resolve().unwrap();
-        assert_eq!((options.workers, options.memory), (3, Size(64 << 20)));
-    }
-
-    #[test]
-    fn unknown_names_and_bad_values_are_refused_by_name() {
-        assert!(from("memroy = \"1G\"").unwrap_err().contains("memroy"));
-        assert!(from("memory = \"1X\"").unwrap_err().contains("'1X' is no size"));
-        let resolve = |text: &str| from(text).unwrap().resolve().unwrap_err().to_string();
-        assert!(resolve("workers = 0").starts_with("workers must be 1 to 1024"));
-        assert!(resolve("listen = []").contains("at least one address"));
-        assert!(resolve("listen = [\"here\"]").contains("'here' is no address"));
-        assert!(resolve("engine = \"x\"").contains("there are: memc3"));
-        assert!(resolve("max-item-size = \"2GiB\"").contains("1KiB to 1GiB"));
+    pub(crate) fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
     }
 }

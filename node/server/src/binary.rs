@@ -1,6 +1,7 @@
 //! A conversation in the binary protocol: packets in, packets out. Batches are made as in [`crate::dialogue`].
 
 use crate::dialogue::{BATCH, Dialogue, Interpreter, OUTBOX_FULL, Phase, arrived};
+use crate::login::is_sasl;
 use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
 use guira_commands::binary::{reply_stat, reply_status, reply_text};
@@ -28,6 +29,8 @@ enum Special<'a> {
     Unfinished,
     /// It is no packet.
     NoPacket,
+    /// It is about logging in.
+    Login,
     /// It is wrong.
     Fault(Packet, BinaryFault),
     /// A store whose value has not arrived altogether; its extras and key.
@@ -77,7 +80,10 @@ impl<S: Session> Interpreter<S> {
             }
         }
         if batch.is_empty() {
-            return self.special_packet(dialogue, special, outbox);
+            return match special {
+                Special::Login => self.packet_login(dialogue, input, outbox),
+                other => self.special_packet(dialogue, other, outbox),
+            };
         }
         for entry in &mut batch {
             if key_of(&entry.command).is_some() {
@@ -99,7 +105,13 @@ impl<S: Session> Interpreter<S> {
             return Err(Special::NoPacket);
         }
         let packet = Packet::read(input).ok_or(Special::Unfinished)?;
-        let kind = packet.check().map_err(|fault| Special::Fault(packet, fault))?;
+        let kind = packet.check().map_err(|fault| {
+            if is_sasl(packet) && self.shared.users.is_some() {
+                Special::Login
+            } else {
+                Special::Fault(packet, fault)
+            }
+        })?;
         let body = &input[HEADER_BYTES..];
         let head = body.get(..packet.head_len()).ok_or(Special::Unfinished)?;
         let command = packet.command(kind, head);
@@ -117,7 +129,7 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         match special {
-            Special::Unfinished => 0,
+            Special::Unfinished | Special::Login => 0,
             Special::NoPacket => {
                 dialogue.phase = Phase::Over;
                 0
@@ -210,6 +222,9 @@ impl<S: Session> Interpreter<S> {
         match command {
             Binary::Flush(delay) => {
                 let at = self.executor.flush_time(*delay);
+                if !self.shared.permissions.flush_all {
+                    return reply_status(packet, Status::AuthError, 0, outbox);
+                }
                 self.admin.flush(self.executor.now(), at);
             }
             Binary::Verbosity(level) => self.admin.set_verbosity(*level),
@@ -226,7 +241,10 @@ impl<S: Session> Interpreter<S> {
     /// Answers stat with the lines of the text protocol, each in a packet of its own.
     fn stat_packets(&mut self, packet: Packet, about: &[u8], outbox: &mut Outbox<S::Pin>) {
         let mut text = ReplyBuffer::default();
-        self.admin.stats(about, &mut text);
+        if self.admin.stats(self.executor.now(), about, &mut text).is_some() {
+            // The text protocol has what takes long.
+            return reply_status(packet, Status::KeyNotFound, 0, outbox);
+        }
         for line in text.as_slice().split(|byte| *byte == b'\n') {
             match line.strip_suffix(b"\r").unwrap_or(line) {
                 b"" => {}

@@ -1,10 +1,14 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
+use crate::acceptor::Arrival;
 use crate::dialogue::{Dialogue, Interpreter, Stopped};
+use crate::errand::Errand;
 use crate::outbox::{Outbox, Sent};
+use crate::registry::{ConnectionFacts, Doing};
 use crate::shared::{WorkerCount, WorkerCounters};
 use guira_contract::Session;
 use guira_transport::{Interest, Progress, Stream};
+use std::sync::Arc;
 
 /// Reads and writes of one connection before others have their turn.
 const ROUNDS: u32 = 8;
@@ -16,6 +20,7 @@ const KEPT_MAX: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct Connection<S: Session> {
     pub(crate) stream: Stream,
+    pub(crate) facts: Arc<ConnectionFacts>,
     dialogue: Dialogue<S>,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
@@ -42,20 +47,34 @@ pub(crate) enum Turn {
     Wait(Interest),
     /// It has more to do: another turn.
     Again,
+    /// It leaves for an errand.
+    Leave,
     /// It is finished, or broken.
     Close,
 }
 
 impl<S: Session> Connection<S> {
-    pub(crate) fn new(stream: Stream) -> Self {
+    pub(crate) fn new(arrival: Arrival) -> Self {
         Connection {
-            stream,
-            dialogue: Dialogue::default(),
-            input: Vec::new(),
+            stream: arrival.stream,
+            facts: arrival.facts,
+            dialogue: Dialogue::new(arrival.speaks, arrival.access),
+            input: arrival.input,
             unsent: None,
             interest: Interest::Read,
             over: false,
         }
+    }
+
+    /// The errand that it is to leave for.
+    pub(crate) fn take_errand(&mut self) -> Option<Errand> {
+        self.dialogue.take_errand()
+    }
+
+    /// The connection, on its way to somewhere else.
+    pub(crate) fn into_arrival(self) -> Arrival {
+        let Connection { stream, facts, dialogue, input, .. } = self;
+        Arrival { stream, facts, speaks: dialogue.speaks(), access: dialogue.access, input }
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
@@ -65,12 +84,29 @@ impl<S: Session> Connection<S> {
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
     pub(crate) fn turn(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+        self.facts.set_doing(Doing::Serving);
+        let turn = self.rounds(bench, counters);
+        self.facts.set_doing(match turn {
+            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.dialogue.is_midway() => {
+                Doing::Waiting
+            }
+            Turn::Wait(Interest::Read) => Doing::Receiving,
+            Turn::Again => Doing::Serving,
+            _ => Doing::Sending,
+        });
+        turn
+    }
+
+    fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
         for _ in 0..ROUNDS {
             if let Some(turn) = self.send_unsent(counters) {
                 return turn;
             }
             if self.over {
                 return Turn::Close;
+            }
+            if self.dialogue.leaves() {
+                return Turn::Leave;
             }
             match self.round(bench, counters) {
                 Ok(None) => {}
@@ -117,6 +153,7 @@ impl<S: Session> Connection<S> {
                 Progress::Ended => return Ok(Some(Turn::Close)),
                 Progress::Moved(bytes) => {
                     counters.add(WorkerCount::BytesRead, bytes as u64);
+                    self.facts.active(interpreter.executor.now());
                     filled = bytes == input.len();
                     blocked = !filled;
                     stopped = self.take(interpreter, &input[..bytes], outbox);
@@ -125,7 +162,7 @@ impl<S: Session> Connection<S> {
         }
         self.over = stopped == Stopped::Over;
         self.flush(outbox, counters)?;
-        if self.unsent.is_some() || self.over {
+        if self.unsent.is_some() || self.over || self.dialogue.leaves() {
             return Ok(None);
         }
         // A read that did not fill the buffer has emptied the socket: the event loop tells when there is more.

@@ -5,9 +5,12 @@
 //! where input ends, after [`BATCH`] requests, or at a request that is answered in pieces of its own: a get
 //! of many keys, a long value, a fault. It is cut short when its replies fill the outbox.
 
-use crate::admin::Admin;
+use crate::admin::{Admin, Answer};
 use crate::binary::PacketValue;
+use crate::errand::Errand;
+use crate::listen::Speaks;
 use crate::outbox::Outbox;
+use crate::shared::{Shared, WorkerCounters};
 use arrayvec::ArrayVec;
 use guira_commands::{Data, Executor, Incoming, Replies};
 use guira_contract::{Key, KeyHash, Session, ValueDraft};
@@ -37,6 +40,8 @@ pub(crate) enum Phase<D> {
     PacketValue(Box<PacketValue<D>>),
     /// More keys of a get come next, in a line whose end has arrived.
     Keys(Unique, Option<Exptime>),
+    /// Nothing, until this is done.
+    Errand(Box<Errand>),
     /// Nothing: it is over.
     Over,
 }
@@ -56,11 +61,55 @@ pub(crate) struct LongValue<D> {
 pub(crate) struct Dialogue<S: Session> {
     pub(crate) phase: Phase<S::Draft>,
     protocol: Protocol,
+    pub(crate) access: Access,
+    /// A login has begun, and its next step is to come.
+    pub(crate) asked: bool,
 }
 
-impl<S: Session> Default for Dialogue<S> {
-    fn default() -> Self {
-        Dialogue { phase: Phase::Command, protocol: Protocol::Undecided }
+/// Whether a client has said who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It has, or need not.
+    Free,
+    /// It has to.
+    Login,
+}
+
+impl<S: Session> Dialogue<S> {
+    pub(crate) fn new(speaks: Speaks, access: Access) -> Self {
+        let protocol = match speaks {
+            Speaks::Any => Protocol::Undecided,
+            Speaks::Text => Protocol::Text,
+            Speaks::Binary => Protocol::Binary,
+        };
+        Dialogue { phase: Phase::Command, protocol, access, asked: false }
+    }
+
+    /// What is spoken, as far as it is known.
+    pub(crate) fn speaks(&self) -> Speaks {
+        match self.protocol {
+            Protocol::Undecided => Speaks::Any,
+            Protocol::Text => Speaks::Text,
+            Protocol::Binary => Speaks::Binary,
+        }
+    }
+
+    /// Whether it goes on only after an errand.
+    pub(crate) fn leaves(&self) -> bool {
+        matches!(self.phase, Phase::Errand(_))
+    }
+
+    /// Takes the errand; the next command comes after it.
+    pub(crate) fn take_errand(&mut self) -> Option<Errand> {
+        match std::mem::take(&mut self.phase) {
+            Phase::Errand(errand) => Some(*errand),
+            _ => None,
+        }
+    }
+
+    /// Whether a request has arrived in part.
+    pub(crate) fn is_midway(&self) -> bool {
+        matches!(self.phase, Phase::Value(_) | Phase::PacketValue(_) | Phase::Swallow(_))
     }
 }
 
@@ -90,6 +139,8 @@ pub(crate) enum Stopped {
     NeedsInput,
     /// The outbox is full.
     OutboxFull,
+    /// The connection leaves for an errand after the outbox was sent.
+    Leaves,
     /// The connection is to be closed after the outbox was sent.
     Over,
 }
@@ -111,13 +162,11 @@ struct Entry<'a, G> {
 pub(crate) struct Interpreter<S: Session> {
     pub(crate) executor: Executor<S>,
     pub(crate) admin: Arc<dyn Admin>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<WorkerCounters>,
 }
 
 impl<S: Session> Interpreter<S> {
-    pub(crate) fn new(executor: Executor<S>, admin: Arc<dyn Admin>) -> Self {
-        Interpreter { executor, admin }
-    }
-
     /// Takes requests from `input` and answers them. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(
         &mut self,
@@ -135,10 +184,12 @@ impl<S: Session> Interpreter<S> {
             }
             let rest = &input[at..];
             let taken = match &mut dialogue.phase {
-                Phase::Command if dialogue.protocol == Protocol::Binary => {
-                    self.packets(dialogue, rest, outbox)
-                }
-                Phase::Command => self.commands(dialogue, rest, outbox),
+                Phase::Command => match (dialogue.protocol, dialogue.access) {
+                    (Protocol::Binary, Access::Free) => self.packets(dialogue, rest, outbox),
+                    (Protocol::Binary, Access::Login) => self.packet_login(dialogue, rest, outbox),
+                    (_, Access::Free) => self.commands(dialogue, rest, outbox),
+                    (_, Access::Login) => self.text_login(dialogue, rest, outbox),
+                },
                 Phase::Swallow(left) => {
                     let taken = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= taken as u64;
@@ -153,10 +204,11 @@ impl<S: Session> Interpreter<S> {
                     let (unique, touch) = (*unique, *touch);
                     self.more_keys(dialogue, rest, unique, touch, outbox)
                 }
+                Phase::Errand(_) => return (at, Stopped::Leaves),
                 Phase::Over => return (at, Stopped::Over),
             };
             at += taken;
-            if taken == 0 && !matches!(dialogue.phase, Phase::Over) {
+            if taken == 0 && !matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) {
                 return (at, Stopped::NeedsInput);
             }
         }
@@ -189,7 +241,7 @@ impl<S: Session> Interpreter<S> {
         }
         for entry in &batch {
             self.execute(dialogue, entry, outbox);
-            if matches!(dialogue.phase, Phase::Over) || outbox.weight() >= OUTBOX_FULL {
+            if matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) || outbox.weight() >= OUTBOX_FULL {
                 return entry.end;
             }
         }
@@ -490,6 +542,9 @@ impl<S: Session> Interpreter<S> {
         match command {
             Command::FlushAll { delay, noreply } => {
                 let at = self.executor.flush_time(*delay);
+                if !self.shared.permissions.flush_all {
+                    return told(outbox, *noreply, "CLIENT_ERROR flush_all not allowed");
+                }
                 self.admin.flush(self.executor.now(), at);
                 told(outbox, *noreply, "OK");
             }
@@ -498,8 +553,21 @@ impl<S: Session> Interpreter<S> {
                 self.admin.set_verbosity(*level);
                 told(outbox, *noreply, "OK");
             }
-            Command::Stats(arguments) => self.admin.stats(arguments, outbox.buffer()),
-            Command::Shutdown => outbox.buffer().line("SERVER_ERROR: shutdown not enabled"),
+            Command::Stats(arguments) => {
+                if let Some(errand) = self.admin.stats(self.executor.now(), arguments, outbox.buffer()) {
+                    dialogue.phase = Phase::Errand(Box::new(errand));
+                }
+            }
+            Command::Admin(verb, rest) => match self.admin.carry_out(*verb, rest) {
+                Answer::Line(line) => outbox.buffer().line(&line),
+                Answer::Close => dialogue.phase = Phase::Over,
+                Answer::Errand(errand) => match errand.comes_first() {
+                    Some(name) if !outbox.is_empty() => {
+                        outbox.buffer().line(&format!("ERROR cannot pipeline other commands before {name}"));
+                    }
+                    _ => dialogue.phase = Phase::Errand(Box::new(errand)),
+                },
+            },
             Command::Quit => dialogue.phase = Phase::Over,
             _ => {}
         }

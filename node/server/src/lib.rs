@@ -11,21 +11,34 @@
 
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod admin;
+mod auth;
 mod binary;
 mod connection;
 mod dialogue;
+mod errand;
+mod listen;
+mod login;
 mod node;
 mod options;
 mod outbox;
-mod settings;
+mod registry;
+mod secrets;
 mod shared;
 mod size;
 mod worker;
 
-pub use node::{Running, StartError, start};
-pub use options::{ConfigError, Options, PartialOptions};
+pub use auth::UsersError;
+pub use guira_transport::{Address, Inherited, inherited_sockets};
+pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
+pub use node::{Running, StartError, least_memory, start};
+pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, UdpPorts};
+pub use secrets::Secrets;
 pub use size::{Size, SizeError};
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.
 pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
+
+/// The version of memcached whose protocols are spoken.
+pub const VERSION_SPOKEN: &str = "1.6.45";

@@ -1,17 +1,22 @@
 //! Starting and stopping a server.
 
-use crate::admin::{Admin, EngineAdmin};
+use crate::acceptor::{Acceptor, Port};
+use crate::admin::{Admin, EngineAdmin, Settings};
+use crate::listen::Speaks;
 use crate::options::{Options, Placement};
-use crate::settings::Settings;
+use crate::secrets::Secrets;
 use crate::shared::Shared;
-use crate::worker::{Acceptor, Worker};
+use crate::size::Size;
+use crate::worker::Worker;
 use guira_contract::{Engine, EngineStats};
 use guira_memory::{KIB, MIB};
 use guira_roster::OpenError;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch};
-use guira_transport::{Address, ListenError, Listener, Mailbox, Stream};
+use guira_transport::{Address, Inherited, ListenError, ListenOptions, Listener, Mailbox};
+use rustix::fd::{AsFd, AsRawFd};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,6 +27,9 @@ pub enum StartError {
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Nothing can be done with an inherited socket.
+    #[error("a socket for datagrams was handed over, which is not supported")]
+    InheritedDatagrams,
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
@@ -58,57 +66,63 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Running {
     addresses: Vec<Address>,
     shared: Arc<Shared>,
-    mailboxes: Vec<Arc<Mailbox<Stream>>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
 }
 
-/// Starts a server.
+/// The least memory that a server with so many workers can be started with.
+pub fn least_memory(workers: usize) -> Size {
+    // Rounded up, so that what is told is enough: the share of the process grows with memory.
+    let reserve = PROCESS_BYTES + workers * WORKER_BYTES;
+    Size((reserve + reserve / PROCESS_SHARE + ENGINE_LEAST + 64 * KIB).next_multiple_of(MIB))
+}
+
+/// Starts a server. It serves the sockets that were `inherited` too; if there are some, the default address is not listened on.
 ///
 /// # Errors
 /// If an address is taken, or there is too little memory.
-pub fn start(options: &Options) -> Result<Running, StartError> {
+pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
     let reserve = process_bytes(options) + options.workers * WORKER_BYTES;
     let memory = options.memory.0.saturating_sub(reserve);
     if memory < ENGINE_LEAST {
-        // Rounded up, so that what is told is enough: the share of the process grows with memory.
-        let least = crate::Size((reserve + ENGINE_LEAST + 64 * KIB).next_multiple_of(64 * KIB));
+        let least = least_memory(options.workers);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
     let engine = options.engine.open(memory, options.max_item_size.0, seed())?;
-    start_with(options, engine, CoarseClock::system())
+    let clock = if options.permissions.test { CoarseClock::shiftable() } else { CoarseClock::system() };
+    start_with(options, secrets, inherited, engine, clock)
 }
 
 /// Starts a server with this engine and clock.
 fn start_with<E: Engine + Clone>(
     options: &Options,
+    secrets: Secrets,
+    inherited: Vec<Inherited>,
     engine: E,
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
-    let listeners: Vec<Listener> = options
-        .listen
-        .iter()
-        .map(|address| Listener::bind(address, options.backlog))
-        .collect::<Result<_, _>>()?;
-    let addresses: Vec<Address> = listeners.iter().map(|listener| listener.address().clone()).collect();
-    let shared = Arc::new(Shared::new(clock, options.workers, options.max_connections));
-    let settings = settings(options, &addresses);
+    let ports = open_ports(options, inherited)?;
+    let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
+    let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
+    let shared = Arc::new(Shared::new(clock, options, secrets.users, mailboxes));
+    for port in &ports {
+        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), port.address.clone());
+    }
+    let settings = Settings::new(options, &addresses, &[]);
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
-    let mailboxes: Vec<Arc<Mailbox<Stream>>> =
-        (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let mut acceptor = Some(Acceptor::new(listeners, mailboxes.clone()));
+    let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
-    for (index, mailbox) in mailboxes.iter().enumerate() {
+    for index in 0..options.workers {
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
-        let (mailbox, acceptor) = (mailbox.clone(), acceptor.take());
+        let acceptor = acceptor.take();
         let (placement, ready) = (options.placement, ready.clone());
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
             if placement == Placement::Pinned {
                 pin(index);
             }
-            match Worker::new(index, session, shared, admin, mailbox, acceptor) {
+            match Worker::new(index, session, shared, admin, acceptor) {
                 Ok(worker) => {
                     // Whoever starts the server waits for this; if it is gone, so is the server.
                     let _ = ready.send(Ok(()));
@@ -126,24 +140,33 @@ fn start_with<E: Engine + Clone>(
         started.recv().map_err(io::Error::other)??;
     }
     let memory = division(options, &engine.stats());
-    Ok(Running { addresses, shared, mailboxes, threads, memory })
+    Ok(Running { addresses, shared, threads, memory })
 }
 
-fn settings(options: &Options, addresses: &[Address]) -> Settings {
-    let port = addresses.iter().find_map(|address| match address {
-        Address::Tcp(address) => Some(address.port()),
-        Address::Unix(_) => None,
-    });
-    Settings {
-        memory: options.memory.0,
-        max_connections: options.max_connections,
-        tcp_port: port.unwrap_or(0),
-        listen: addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(","),
-        workers: options.workers,
-        item_size_max: options.max_item_size.0,
-        backlog: options.backlog,
-        engine: options.engine.settings(),
+/// Opens everything that connections come from.
+fn open_ports(options: &Options, inherited: Vec<Inherited>) -> Result<Vec<Port>, StartError> {
+    let port = |listener: Listener, speaks: Option<Speaks>| {
+        let address = Arc::new(listener.address().clone());
+        Port { listener, address, speaks: speaks.unwrap_or(options.speaks) }
+    };
+    let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode };
+    let mut ports = Vec::new();
+    for socket in inherited {
+        match socket {
+            Inherited::Stream(listener) => ports.push(port(listener, None)),
+            Inherited::Datagram(_) => return Err(StartError::InheritedDatagrams),
+        }
     }
+    for listen in &options.listen {
+        match Listener::bind(&listen.address, how) {
+            Ok(listener) => ports.push(port(listener, listen.traits.speaks)),
+            Err(error) if listen.optional && error.is_absent() => {
+                tracing::info!(address = %listen.address, "this machine does not have the address");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(ports)
 }
 
 fn process_bytes(options: &Options) -> usize {
@@ -180,6 +203,16 @@ impl Running {
         &self.addresses
     }
 
+    /// Where it takes datagrams from, with the ports that were taken.
+    pub fn udp_addresses(&self) -> &[SocketAddr] {
+        &[]
+    }
+
+    /// Reads again whatever can change while it runs: users.
+    pub fn reload(&self) {
+        self.shared.reload();
+    }
+
     /// How memory is divided: what for, and bytes.
     pub fn memory(&self) -> &[(&'static str, usize)] {
         &self.memory
@@ -193,7 +226,7 @@ impl Running {
     pub fn stop(self) -> io::Result<()> {
         // Release: pairs with the Acquire in `Shared::is_stopping`.
         self.shared.stopping.store(true, Ordering::Release);
-        let ring = || self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
+        let ring = || self.shared.mailboxes.iter().for_each(|mailbox| mailbox.ring());
         ring();
         let started = Stopwatch::start();
         while started.elapsed() < DRAIN && !self.threads.iter().all(JoinHandle::is_finished) {

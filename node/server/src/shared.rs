@@ -1,9 +1,14 @@
 //! What workers, the acceptor and `stats` share.
 
+use crate::acceptor::Arrival;
+use crate::auth::Users;
+use crate::options::{ConnectionLimits, Options, Permissions};
+use crate::registry::{ConnectionFacts, Registry};
 use guira_commands::{CommandCount, CommandCounters};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
+use guira_transport::Mailbox;
 use std::sync::Arc;
 
 /// What a worker counts besides commands.
@@ -12,9 +17,26 @@ pub(crate) enum WorkerCount {
     BytesRead,
     BytesWritten,
     Yields,
+    /// Logins, and those that failed.
+    AuthCommands,
+    AuthErrors,
+    /// Connections closed because nothing came from them.
+    IdleKicks,
 }
 
-const COUNTS: usize = WorkerCount::Yields as usize + 1;
+impl WorkerCount {
+    /// All of them, in their order.
+    pub(crate) const ALL: [WorkerCount; COUNTS] = [
+        WorkerCount::BytesRead,
+        WorkerCount::BytesWritten,
+        WorkerCount::Yields,
+        WorkerCount::AuthCommands,
+        WorkerCount::AuthErrors,
+        WorkerCount::IdleKicks,
+    ];
+}
+
+const COUNTS: usize = WorkerCount::IdleKicks as usize + 1;
 
 /// One worker's counters.
 #[derive(Debug, Default)]
@@ -37,6 +59,14 @@ pub(crate) struct Shared {
     pub(crate) started: Stopwatch,
     pub(crate) workers: Vec<(Arc<WorkerCounters>, Arc<CommandCounters>)>,
     pub(crate) connections: Connections,
+    /// Bytes that errands have sent.
+    pub(crate) errand_bytes: AtomicU64,
+    /// Each worker's, by its number.
+    pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
+    pub(crate) registry: Registry,
+    /// Who may use the server; everybody, without.
+    pub(crate) users: Option<Users>,
+    pub(crate) permissions: Permissions,
     pub(crate) verbosity: AtomicU32,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
     pub(crate) stopping: AtomicBool,
@@ -48,27 +78,43 @@ pub(crate) struct Shared {
 /// connection that is just closing.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    pub(crate) limit: u64,
+    pub(crate) limits: ConnectionLimits,
     pub(crate) current: AtomicU64,
     pub(crate) total: AtomicU64,
     pub(crate) rejected: AtomicU64,
     /// Times the limit was reached.
     pub(crate) full: AtomicU64,
+    /// Nothing is accepted until a connection is gone.
+    pub(crate) waiting: AtomicBool,
+    /// For how long nothing was accepted, in microseconds.
+    pub(crate) waited_us: AtomicU64,
 }
 
 impl Shared {
-    pub(crate) fn new(clock: CoarseClock, workers: usize, connection_limit: u64) -> Self {
+    pub(crate) fn new(
+        clock: CoarseClock,
+        options: &Options,
+        users: Option<Users>,
+        mailboxes: Vec<Arc<Mailbox<Arrival>>>,
+    ) -> Self {
         Shared {
             clock,
             started: Stopwatch::start(),
-            workers: (0..workers).map(|_| Default::default()).collect(),
+            workers: (0..options.workers).map(|_| Default::default()).collect(),
             connections: Connections {
-                limit: connection_limit,
+                limits: options.connections,
                 current: AtomicU64::new(0),
                 total: AtomicU64::new(0),
                 rejected: AtomicU64::new(0),
                 full: AtomicU64::new(0),
+                waiting: AtomicBool::new(false),
+                waited_us: AtomicU64::new(0),
             },
+            errand_bytes: AtomicU64::new(0),
+            mailboxes,
+            registry: Registry::default(),
+            users,
+            permissions: options.permissions,
             verbosity: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -76,11 +122,41 @@ impl Shared {
     }
 
     pub(crate) fn worker_sum(&self, what: WorkerCount) -> u64 {
-        self.workers.iter().map(|(worker, _)| worker.get(what)).sum()
+        let beside = match what {
+            WorkerCount::BytesWritten => self.errand_bytes.load(Ordering::Relaxed),
+            _ => 0,
+        };
+        self.workers.iter().map(|(worker, _)| worker.get(what)).sum::<u64>() + beside
+    }
+
+    /// An errand has sent so many bytes.
+    pub(crate) fn bytes_sent(&self, bytes: usize) {
+        self.errand_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A connection is gone: there is room for another. Called before its descriptor is closed.
+    pub(crate) fn gone(&self, facts: &ConnectionFacts) {
+        self.registry.remove(facts.id);
+        // SeqCst: pairs with `Acceptor::is_full`.
+        self.connections.current.fetch_sub(1, Ordering::SeqCst);
+        if self.connections.waiting.load(Ordering::SeqCst) {
+            self.connections.waiting.store(false, Ordering::SeqCst);
+            self.mailboxes[0].ring();
+        }
     }
 
     pub(crate) fn command_sum(&self, what: CommandCount) -> u64 {
         self.workers.iter().map(|(_, commands)| commands.get(what)).sum()
+    }
+
+    /// Reads the files again that may have changed. What fails is logged, and what was known before stays.
+    pub(crate) fn reload(&self) {
+        if let Some(users) = &self.users {
+            match users.reload() {
+                Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
+                Err(error) => tracing::error!(%error, "the users stay as they were"),
+            }
+        }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

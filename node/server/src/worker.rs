@@ -1,14 +1,18 @@
 //! A worker: one thread, one event loop, one engine session.
 
+use crate::acceptor::{Acceptor, Arrival};
 use crate::admin::Admin;
 use crate::connection::{Bench, Connection, Turn};
 use crate::dialogue::{Interpreter, OUTBOX_FULL};
+use crate::errand::Guest;
 use crate::outbox::Outbox;
-use crate::shared::{Shared, WorkerCounters};
+use crate::registry::Doing;
+use crate::shared::{Shared, WorkerCount, WorkerCounters};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_sync::atomic::Ordering;
-use guira_transport::{Event, Interest, Listener, Mailbox, Poll, Stream, Token};
+use guira_sync::clock::Seconds;
+use guira_transport::{Event, Interest, Mailbox, Poll, Token};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -35,8 +39,9 @@ const FIRST_CONNECTION: u64 = 1 << 32;
 /// A worker.
 #[derive(Debug)]
 pub(crate) struct Worker<S: Session> {
+    index: usize,
     poll: Poll,
-    mailbox: Arc<Mailbox<Stream>>,
+    mailbox: Arc<Mailbox<Arrival>>,
     shared: Arc<Shared>,
     counters: Arc<WorkerCounters>,
     bench: Bench<S>,
@@ -48,38 +53,8 @@ pub(crate) struct Worker<S: Session> {
     /// Nothing has happened since the session was told to rest.
     rested: bool,
     acceptor: Option<Acceptor>,
-}
-
-/// Accepts connections and deals them out in turn.
-#[derive(Debug)]
-pub(crate) struct Acceptor {
-    listeners: Vec<Listener>,
-    workers: Vec<Arc<Mailbox<Stream>>>,
-    next: usize,
-    /// There were no descriptors: nothing is accepted until the worker has nothing else to do.
-    paused: bool,
-}
-
-impl Acceptor {
-    pub(crate) fn new(listeners: Vec<Listener>, workers: Vec<Arc<Mailbox<Stream>>>) -> Self {
-        Acceptor { listeners, workers, next: 0, paused: false }
-    }
-
-    /// Looks at no listener until [`Acceptor::resume`].
-    fn pause(&mut self, poll: &Poll) {
-        self.paused = true;
-        for listener in &self.listeners {
-            let _ = poll.remove(listener);
-        }
-    }
-
-    /// Tries again.
-    fn resume(&mut self, poll: &Poll) {
-        self.paused = false;
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let _ = poll.add(listener, Token(FIRST_LISTENER + index as u64), Interest::Read);
-        }
-    }
+    /// When idle connections were last looked for.
+    kicked: Seconds,
 }
 
 impl<S: Session> Worker<S> {
@@ -88,22 +63,23 @@ impl<S: Session> Worker<S> {
         session: S,
         shared: Arc<Shared>,
         admin: Arc<dyn Admin>,
-        mailbox: Arc<Mailbox<Stream>>,
         acceptor: Option<Acceptor>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
+        let mailbox = shared.mailboxes[index].clone();
         poll.add(&*mailbox, BELL, Interest::Read)?;
-        for (index, listener) in acceptor.iter().flat_map(|acceptor| &acceptor.listeners).enumerate() {
-            poll.add(listener, Token(FIRST_LISTENER + index as u64), Interest::Read)?;
+        if let Some(acceptor) = &acceptor {
+            acceptor.listen(&poll, FIRST_LISTENER)?;
         }
         let (counters, commands) = shared.workers[index].clone();
         let executor = Executor::new(session, shared.clock.clone(), commands);
         let bench = Bench {
-            interpreter: Interpreter::new(executor, admin),
+            interpreter: Interpreter { executor, admin, shared: shared.clone(), counters: counters.clone() },
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
             outbox: Outbox::with_capacity(2 * OUTBOX_FULL),
         };
         Ok(Worker {
+            index,
             poll,
             mailbox,
             shared,
@@ -114,6 +90,7 @@ impl<S: Session> Worker<S> {
             again: VecDeque::new(),
             rested: true,
             acceptor,
+            kicked: Seconds(0),
         })
     }
 
@@ -125,8 +102,11 @@ impl<S: Session> Worker<S> {
             self.wait(&mut events, more_upkeep)?;
             self.bench.interpreter.executor.look_at_clock();
             let idle = events.is_empty() && self.again.is_empty();
-            if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.paused && idle) {
-                acceptor.resume(&self.poll);
+            if let Some(acceptor) = self.acceptor.as_mut() {
+                if idle {
+                    acceptor.try_again(&self.poll, FIRST_LISTENER);
+                }
+                acceptor.one_is_gone(&self.poll, FIRST_LISTENER, &self.shared);
             }
             for event in events.drain(..) {
                 self.on_event(event);
@@ -139,6 +119,7 @@ impl<S: Session> Worker<S> {
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
             let done = self.upkeep(pace, budget);
             more_upkeep = done > 0;
+            self.kick_idle();
             if self.shared.is_stopping() && self.close_those_at_rest() {
                 return Ok(());
             }
@@ -151,7 +132,8 @@ impl<S: Session> Worker<S> {
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
         // Each of them wakes up once more, soon, to give back what its session keeps: others may wait for it.
-        let wakes = self.acceptor.is_some() || self.shared.is_stopping();
+        let kicks = self.shared.connections.limits.idle.is_some();
+        let wakes = self.acceptor.is_some() || kicks || self.shared.is_stopping();
         let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
         let session = self.bench.interpreter.executor.session();
         session.offline();
@@ -176,8 +158,8 @@ impl<S: Session> Worker<S> {
     fn on_event(&mut self, event: Event) {
         match event.token {
             BELL => {
-                for stream in self.mailbox.take() {
-                    self.admit(stream);
+                for arrival in self.mailbox.take() {
+                    self.admit(arrival);
                 }
             }
             Token(token) if token < FIRST_CONNECTION => self.accept((token - FIRST_LISTENER) as usize),
@@ -198,17 +180,24 @@ impl<S: Session> Worker<S> {
     }
 
     /// Takes a connection over.
-    fn admit(&mut self, stream: Stream) {
+    fn admit(&mut self, arrival: Arrival) {
         let index = self.vacant.pop().unwrap_or(self.connections.len());
-        if self.poll.add(&stream, Token(FIRST_CONNECTION + index as u64), Interest::Read).is_err() {
-            self.vacant.push(index);
-            self.forget_one();
+        let token = Token(FIRST_CONNECTION + index as u64);
+        if self.poll.add(&arrival.stream, token, Interest::Read).is_err() {
+            if index < self.connections.len() {
+                self.vacant.push(index);
+            }
+            self.shared.gone(&arrival.facts);
             return;
         }
         if index == self.connections.len() {
             self.connections.push(None);
         }
-        self.connections[index] = Some(Connection::new(stream));
+        let has_input = !arrival.input.is_empty();
+        self.connections[index] = Some(Connection::new(arrival));
+        if has_input {
+            self.again.push_back(index);
+        }
     }
 
     fn serve(&mut self, index: usize) {
@@ -220,6 +209,7 @@ impl<S: Session> Worker<S> {
         match turn {
             Turn::Again => self.again.push_back(index),
             Turn::Close => self.close(index),
+            Turn::Leave => self.send_away(index),
             Turn::Wait(interest) if interest == connection.interest => {}
             Turn::Wait(interest) => {
                 connection.interest = interest;
@@ -231,68 +221,70 @@ impl<S: Session> Worker<S> {
         }
     }
 
+    /// Hands a connection to whoever runs its errand.
+    fn send_away(&mut self, index: usize) {
+        let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        let _ = self.poll.remove(&connection.stream);
+        self.vacant.push(index);
+        let Some(errand) = connection.take_errand() else {
+            return self.shared.gone(&connection.facts);
+        };
+        connection.facts.set_doing(Doing::Watching);
+        let guest = Guest { arrival: connection.into_arrival(), home: self.index };
+        if let Err((mut guest, line)) = self.bench.interpreter.admin.run(errand, guest) {
+            // The line is short: a client that cannot take it takes nothing.
+            let _ = guest.arrival.stream.write(format!("{line}\r\n").as_bytes());
+            self.admit(guest.arrival);
+        }
+    }
+
     fn close(&mut self, index: usize) {
         if let Some(connection) = self.connections.get_mut(index).and_then(Option::take) {
             // Closing the socket does the same; it is done here so that no event of it is left.
             let _ = self.poll.remove(&connection.stream);
+            self.shared.gone(&connection.facts);
             self.vacant.push(index);
-            self.forget_one();
         }
     }
 
-    /// A connection is gone: there is room for another.
-    fn forget_one(&mut self) {
-        self.shared.connections.current.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn accept(&mut self, listener: usize) {
+    fn accept(&mut self, port: usize) {
+        let now = self.bench.interpreter.executor.now();
         let stopping = self.shared.is_stopping();
-        let shared = self.shared.clone();
         let Some(acceptor) = self.acceptor.as_mut().filter(|_| !stopping) else {
             return;
         };
-        let mut own = Vec::new();
-        loop {
-            match acceptor.listeners[listener].accept() {
-                Ok(Some(stream)) => {
-                    let connections = &shared.connections;
-                    if connections.current.load(Ordering::Relaxed) >= connections.limit {
-                        connections.rejected.fetch_add(1, Ordering::Relaxed);
-                        connections.full.fetch_add(1, Ordering::Relaxed);
-                        refuse(stream);
-                        continue;
-                    }
-                    connections.current.fetch_add(1, Ordering::Relaxed);
-                    connections.total.fetch_add(1, Ordering::Relaxed);
-                    let worker = acceptor.next;
-                    acceptor.next = (worker + 1) % acceptor.workers.len();
-                    // Worker 0 is this one.
-                    if worker == 0 {
-                        own.push(stream);
-                    } else {
-                        acceptor.workers[worker].send(stream);
-                    }
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    // Descriptors are short, probably. The event loop would tell again at once, and for ever.
-                    tracing::warn!(%error, "cannot accept connections for now");
-                    acceptor.pause(&self.poll);
-                    break;
-                }
-            }
+        for arrival in acceptor.accept(port, &self.poll, &self.shared, now) {
+            self.admit(arrival);
         }
-        for stream in own {
-            self.admit(stream);
+    }
+
+    /// Closes connections that nothing has come from for too long.
+    fn kick_idle(&mut self) {
+        let now = self.bench.interpreter.executor.now();
+        let Some(limit) = self.shared.connections.limits.idle.filter(|_| now != self.kicked) else {
+            return;
+        };
+        self.kicked = now;
+        for index in 0..self.connections.len() {
+            let idle = self.connections[index].as_ref().is_some_and(|connection| {
+                let facts = &connection.facts;
+                // As in memcached: connections of this host's own sockets are left alone, and those with something under way.
+                let idle = u64::from(now.0.saturating_sub(facts.last_active().0));
+                facts.is_remote() && facts.doing() == Doing::Waiting && idle > limit.as_secs()
+            });
+            if idle {
+                self.counters.add(WorkerCount::IdleKicks, 1);
+                self.close(index);
+            }
         }
     }
 
     /// Closes the connections that have nothing under way. True if there are none any more.
     fn close_those_at_rest(&mut self) -> bool {
         if let Some(acceptor) = self.acceptor.take() {
-            for listener in &acceptor.listeners {
-                let _ = self.poll.remove(listener);
-            }
+            acceptor.ignore(&self.poll);
         }
         for index in 0..self.connections.len() {
             if self.connections[index].as_ref().is_some_and(Connection::is_at_rest) {
@@ -301,10 +293,4 @@ impl<S: Session> Worker<S> {
         }
         self.shared.abandoned.load(Ordering::Acquire) || self.connections.iter().all(Option::is_none)
     }
-}
-
-/// Tells a client that there are too many others, as memcached does.
-fn refuse(mut stream: Stream) {
-    // The client may be gone already; there is nobody else to tell.
-    let _ = stream.write(b"ERROR Too many open connections\r\n");
 }

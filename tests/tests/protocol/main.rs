@@ -17,6 +17,8 @@ mod huge_values;
 mod incr_decr;
 mod key_limits;
 mod large_values;
+mod lists;
+mod login;
 mod meta_arithmetic;
 mod meta_base64_keys;
 mod meta_cas_override;

@@ -1,39 +1,88 @@
-//! What `stats settings` tells.
+//! `stats settings`.
 
-use std::fmt::Display;
+use super::{EngineAdmin, Lines};
+use crate::options::{Beyond, Options, UdpPorts};
+use guira_contract::Engine;
+use guira_sync::atomic::Ordering;
+use guira_transport::Address;
 
-/// The settings of a running server.
+/// The settings of a server, as far as they do not change.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) memory: usize,
-    pub(crate) max_connections: u64,
-    pub(crate) tcp_port: u16,
-    pub(crate) listen: String,
-    pub(crate) workers: usize,
-    pub(crate) item_size_max: usize,
-    pub(crate) backlog: u32,
-    /// The engine's own: its name, index and policy, and their options.
-    pub(crate) engine: Vec<(String, String)>,
+    options: Options,
+    tcp_port: u16,
+    udp_port: u16,
+    listen: String,
+    unix_path: Option<String>,
 }
 
 impl Settings {
-    pub(crate) fn tell(&self, mut stat: impl FnMut(&str, &dyn Display)) {
-        stat("maxbytes", &self.memory);
-        stat("maxconns", &self.max_connections);
-        stat("tcpport", &self.tcp_port);
-        stat("udpport", &0);
-        stat("inter", &self.listen);
-        stat("verbosity", &0);
-        stat("evictions", &"on");
-        stat("num_threads", &self.workers);
-        stat("cas_enabled", &"yes");
-        stat("tcp_backlog", &self.backlog);
-        stat("binding_protocol", &"ascii");
-        stat("auth_enabled_sasl", &"no");
-        stat("item_size_max", &self.item_size_max);
-        stat("flush_enabled", &"yes");
-        for (name, value) in &self.engine {
-            stat(name, value);
+    /// The settings of a server that was started with `options` and listens at these addresses.
+    pub(crate) fn new(options: &Options, addresses: &[Address], udp: &[std::net::SocketAddr]) -> Self {
+        let tcp_port = addresses.iter().find_map(|address| match address {
+            Address::Tcp(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        });
+        let unix_path = addresses.iter().find_map(|address| match address {
+            Address::Unix(path) => Some(path.display().to_string()),
+            Address::Tcp(_) => None,
+        });
+        Settings {
+            memory: options.memory.0,
+            options: options.clone(),
+            tcp_port: tcp_port.unwrap_or(0),
+            udp_port: udp.first().map_or(0, std::net::SocketAddr::port),
+            listen: addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(","),
+            unix_path,
+        }
+    }
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+impl<E: Engine> EngineAdmin<E> {
+    pub(super) fn tell_settings(&self, out: &mut Lines<'_>) {
+        let Settings { options, .. } = &self.settings;
+        let permissions = options.permissions;
+        let relaxed = Ordering::Relaxed;
+        out.stat("maxbytes", self.settings.memory);
+        out.stat("maxconns", options.connections.max);
+        out.stat("tcpport", self.settings.tcp_port);
+        out.stat("udpport", self.settings.udp_port);
+        out.stat("inter", &self.settings.listen);
+        out.stat("verbosity", self.shared.verbosity.load(relaxed));
+        out.stat("oldest", 0);
+        out.stat("evictions", "on");
+        out.stat("domain_socket", self.settings.unix_path.as_deref().unwrap_or("NULL"));
+        out.stat("umask", format!("{:o}", options.unix_mode));
+        out.stat("shutdown_command", yes(permissions.shutdown));
+        out.stat("num_threads", options.workers);
+        let shared_ports = options.udp_ports == UdpPorts::Shared;
+        out.stat("num_threads_per_udp", if shared_ports { options.workers } else { 1 });
+        out.stat("cas_enabled", "yes");
+        out.stat("tcp_backlog", options.backlog);
+        out.stat("binding_protocol", options.speaks.name());
+        let file = options.auth_file.as_ref().map(|path| path.display().to_string());
+        out.stat("auth_enabled_sasl", yes(file.is_some()));
+        out.stat("auth_enabled_ascii", file.as_deref().unwrap_or("no"));
+        out.stat("item_size_max", options.max_item_size.0);
+        out.stat("maxconns_fast", yes(options.connections.beyond == Beyond::Refused));
+        out.stat("slab_reassign", "yes");
+        out.stat("slab_automove", self.automove.load(relaxed));
+        out.stat("lru_crawler", yes(self.crawler.load(relaxed)));
+        out.stat("lru_crawler_sleep", self.crawler_sleep.load(relaxed));
+        out.stat("lru_crawler_tocrawl", self.crawler_tocrawl.load(relaxed));
+        out.stat("flush_enabled", yes(permissions.flush_all));
+        out.stat("dump_enabled", yes(permissions.dump));
+        out.stat("watch_enabled", yes(permissions.watch));
+        out.stat("hash_algorithm", "rapidhash");
+        out.stat("idle_timeout", options.connections.idle.map_or(0, |idle| idle.as_secs()));
+        out.stat("client_flags_size", size_of::<u32>());
+        for (name, value) in options.engine.settings() {
+            out.stat(&name, value);
         }
     }
 }

@@ -1,0 +1,42 @@
+//! Commands about the server rather than about items. What follows the verb is understood by whoever carries it out.
+
+/// A command about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminVerb {
+    /// `cache_memlimit <MiB>`
+    CacheMemlimit,
+    /// `slabs reassign|automove …`
+    Slabs,
+    /// `lru mode|tune|temp_ttl …`
+    Lru,
+    /// `lru_crawler enable|disable|sleep|tocrawl|crawl|metadump|mgdump …`
+    LruCrawler,
+    /// `watch …`
+    Watch,
+    /// `refresh_certs`
+    RefreshCerts,
+    /// `shutdown [graceful]`
+    Shutdown,
+    /// `debugtime p|r|<seconds>`
+    Debugtime,
+    /// `debugitem lock|unlock|ref|unref <key>`
+    Debugitem,
+}
+
+impl AdminVerb {
+    /// The verb called `word`.
+    pub(crate) fn of(word: &[u8]) -> Option<Self> {
+        Some(match word {
+            b"cache_memlimit" => AdminVerb::CacheMemlimit,
+            b"slabs" => AdminVerb::Slabs,
+            b"lru" => AdminVerb::Lru,
+            b"lru_crawler" => AdminVerb::LruCrawler,
+            b"watch" => AdminVerb::Watch,
+            b"refresh_certs" => AdminVerb::RefreshCerts,
+            b"shutdown" => AdminVerb::Shutdown,
+            b"debugtime" => AdminVerb::Debugtime,
+            b"debugitem" => AdminVerb::Debugitem,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! -o: memcached's list of further options.
+
+use std::fmt::Write as _;
+
+use crate::failure::Failure;
+use crate::options::Told;
+
+/// What an option of -o comes to here.
+#[derive(Clone, Copy)]
+enum Effect {
+    /// It is set, from its value.
+    Set(fn(&mut Told, &str) -> Result<(), String>),
+    /// It is set; it has no value.
+    Flag(fn(&mut Told)),
+    /// Nothing, because of this; it may have a value.
+    Nothing(&'static str),
+}
+
+/// An option of -o.
+struct Extended {
+    name: &'static str,
+    effect: Effect,
+    about: &'static str,
+}
+
+const fn set(
+    name: &'static str,
+    about: &'static str,
+    effect: fn(&mut Told, &str) -> Result<(), String>,
+) -> Extended {
+    Extended { name, effect: Effect::Set(effect), about }
+}
+
+const fn flag(name: &'static str, about: &'static str, effect: fn(&mut Told)) -> Extended {
+    Extended { name, effect: Effect::Flag(effect), about }
+}
+
+const fn nothing(name: &'static str, why: &'static str) -> Extended {
+    Extended { name, effect: Effect::Nothing(why), about: "" }
+}
+
+const INDEX: &str = "the index grows by itself";
+const HASH: &str = "keys are hashed with a secret seed";
+const POLICY: &str = "the default engine evicts by CLOCK";
+const MOVING: &str = "memory moves between classes by itself";
+const LAYOUT: &str = "long items are kept in chunks of their own";
+const CRAWLER: &str = "expired items are looked for in idle time";
+const BUFFERS: &str = "replies have no objects";
+
+const OPTIONS: &[Extended] = &[
+    flag("maxconns_fast", "immediately close new connections after limit (default: enabled)", |told| {
+        told.beyond_max = Some("refuse".to_owned());
+    }),
+    flag("no_maxconns_fast", "let new connections wait after limit", |told| {
+        told.beyond_max = Some("wait".to_owned());
+    }),
+    set(
+        "idle_timeout",
+        "timeout for idle connections, in seconds (default: 0, no timeout)",
+        |told, value| {
+            told.idle_timeout = Some(number(value)?);
+            Ok(())
+        },
+    ),
+    flag("relaxed_privileges", "answer debugtime and debugitem, for tests", |told| {
+        told.test_commands = Some(true);
+    }),
+    nothing("hashpower", INDEX),
+    nothing("no_hashexpand", INDEX),
+    nothing("hash_algorithm", HASH),
+    nothing("tail_repair_time", "no item is held by anybody"),
+    nothing("slab_reassign", MOVING),
+    nothing("no_slab_reassign", MOVING),
+    nothing("slab_automove", MOVING),
+    nothing("no_slab_automove", MOVING),
+    nothing("slab_automove_ratio", MOVING),
+    nothing("slab_automove_window", MOVING),
+    nothing("slab_automove_freeratio", MOVING),
+    nothing("slab_sizes", LAYOUT),
+    nothing("slab_chunk_max", LAYOUT),
+    nothing("no_chunked_items", LAYOUT),
+    nothing("lru_crawler", CRAWLER),
+    nothing("no_lru_crawler", CRAWLER),
+    nothing("lru_maintainer", POLICY),
+    nothing("no_lru_maintainer", POLICY),
+    nothing("hot_lru_pct", POLICY),
+    nothing("warm_lru_pct", POLICY),
+    nothing("hot_max_factor", POLICY),
+    nothing("warm_max_factor", POLICY),
+    nothing("temporary_ttl", POLICY),
+    nothing("modern", "there is nothing to choose"),
+    nothing("no_modern", "there is nothing to choose"),
+    nothing("resp_obj_mem_limit", BUFFERS),
+    nothing("inline_ascii_resp", BUFFERS),
+    nothing("no_inline_ascii_resp", BUFFERS),
+    nothing("drop_privileges", "the service unit restricts system calls"),
+    nothing("no_drop_privileges", "the service unit restricts system calls"),
+];
+
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("must be a number, not {value}"))
+}
+
+/// Reads all -o. What changes nothing is warned of.
+pub(super) fn read(lists: &[String], warnings: &mut Vec<String>) -> Result<Told, Failure> {
+    let mut told = Told::default();
+    for option in lists.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        let known = OPTIONS.iter().find(|known| known.name == name);
+        let known = known.ok_or_else(|| Failure::Usage(format!("illegal suboption \"{option}\" of -o")))?;
+        match (known.effect, value) {
+            (Effect::Set(set), Some(value)) => {
+                set(&mut told, value).map_err(|problem| Failure::Usage(format!("-o {name}: {problem}")))?;
+            }
+            (Effect::Set(_), None) => return Err(Failure::Usage(format!("missing {name} argument"))),
+            (Effect::Flag(set), _) => set(&mut told),
+            (Effect::Nothing(why), _) => {
+                let warning = format!("-o {name} changes nothing: {why} (docs/drop-in.md)");
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// The options that have an effect, for -h.
+pub(super) fn help() -> String {
+    let mut text = String::new();
+    for option in OPTIONS.iter().filter(|option| !matches!(option.effect, Effect::Nothing(_))) {
+        let label = format!("{}:", option.name);
+        let _ = writeln!(text, "   - {label:<21} {}", option.about);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_one(list: &str) -> Result<(Told, Vec<String>), String> {
+        let mut warnings = Vec::new();
+        let told = read(&[list.to_owned()], &mut warnings).map_err(|error| error.to_string())?;
+        Ok((told, warnings))
+    }
+
+    #[test]
+    fn options_with_an_effect_are_set_and_others_are_warned_of_once() {
+        let (told, warnings) =
+            read_one("idle_timeout=5,hashpower=20,no_maxconns_fast,hashpower=21,modern").unwrap();
+        assert_eq!((told.idle_timeout, told.beyond_max.as_deref()), (Some(5), Some("wait")));
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+    }
+
+    #[test]
+    fn bad_options_are_refused_by_name() {
+        assert!(read_one("nonsense").unwrap_err().contains("illegal suboption \"nonsense\""));
+        assert!(read_one("ext_path=/x:1m").unwrap_err().contains("illegal suboption"));
+        assert!(read_one("idle_timeout").unwrap_err().contains("missing idle_timeout"));
+        assert!(read_one("idle_timeout=x").unwrap_err().contains("must be a number"));
+    }
+}

@@ -1,0 +1,262 @@
+//! `guira memcached`, and whatever is called `memcached`: memcached's own command line in front of this server.
+
+mod extended;
+mod help;
+mod listen;
+mod ports;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Args as _, FromArgMatches as _};
+use guira_server::{Size, VERSION_SPOKEN};
+
+use crate::failure::Failure;
+use crate::options::Told;
+use crate::process::{self, Coredumps, Identity, PidFile, Terminal};
+use crate::run::{self, Announce};
+
+/// What `sysexits.h` calls a wrong use of the command line; memcached ends so too.
+const EX_USAGE: u8 = 64;
+
+/// What memcached is given on its command line.
+///
+/// Sizes are in memcached's units. The comments say what is not the same as in memcached.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true, disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct Args {
+    #[arg(short = 'p', long = "port", value_name = "num", allow_hyphen_values = true)]
+    port: Option<i32>,
+    #[arg(short = 'U', long = "udp-port", value_name = "num", allow_hyphen_values = true)]
+    udp_port: Option<i32>,
+    #[arg(short = 's', long = "unix-socket", value_name = "file")]
+    unix_socket: Option<String>,
+    #[arg(short = 'a', long = "unix-mask", value_name = "mask")]
+    unix_mask: Option<String>,
+    #[arg(short = 'A', long = "enable-shutdown", action = ArgAction::Count)]
+    enable_shutdown: u8,
+    #[arg(short = 'l', long = "listen", value_name = "addr", action = ArgAction::Append)]
+    listen: Vec<String>,
+    #[arg(short = 'd', long = "daemon", action = ArgAction::Count)]
+    daemon: u8,
+    #[arg(short = 'r', long = "enable-coredumps", action = ArgAction::Count)]
+    coredumps: u8,
+    #[arg(short = 'u', long = "user", value_name = "user")]
+    user: Option<String>,
+    #[arg(short = 'm', long = "memory-limit", value_name = "num")]
+    memory: Option<String>,
+    #[arg(short = 'c', long = "conn-limit", value_name = "num")]
+    conn_limit: Option<u64>,
+    #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
+    verbose: u8,
+    #[arg(short = 'h', long = "help", action = ArgAction::Count)]
+    help: u8,
+    #[arg(short = 'i', long = "license", action = ArgAction::Count)]
+    license: u8,
+    #[arg(short = 'V', long = "version", action = ArgAction::Count)]
+    version: u8,
+    #[arg(short = 'P', long = "pidfile", value_name = "file")]
+    pidfile: Option<String>,
+    #[arg(short = 't', long = "threads", value_name = "num")]
+    threads: Option<usize>,
+    #[arg(short = 'R', long = "max-reqs-per-event", value_name = "num")]
+    requests_per_event: Option<u32>,
+    #[arg(short = 'C', long = "disable-cas", action = ArgAction::Count)]
+    disable_cas: u8,
+    #[arg(short = 'b', long = "listen-backlog", value_name = "num")]
+    backlog: Option<u32>,
+    #[arg(short = 'B', long = "protocol", value_name = "name")]
+    protocol: Option<String>,
+    #[arg(short = 'I', long = "max-item-size", value_name = "num")]
+    max_item_size: Option<String>,
+    #[arg(short = 'S', long = "enable-sasl", action = ArgAction::Count)]
+    sasl: u8,
+    #[arg(short = 'F', long = "disable-flush-all", action = ArgAction::Count)]
+    disable_flush_all: u8,
+    #[arg(short = 'X', long = "disable-dumping", action = ArgAction::Count)]
+    disable_dumping: u8,
+    #[arg(short = 'W', long = "disable-watch", action = ArgAction::Count)]
+    disable_watch: u8,
+    #[arg(short = 'Y', long = "auth-file", value_name = "file")]
+    auth_file: Option<String>,
+    #[arg(short = 'N', long = "napi-ids", value_name = "num")]
+    napi_ids: Option<u32>,
+    #[arg(short = 'D', value_name = "char")]
+    delimiter: Option<String>,
+    #[arg(short = 'o', long = "extended", value_name = "options", action = ArgAction::Append)]
+    extended: Vec<String>,
+    #[arg(long = "test-commands", action = ArgAction::Count)]
+    test_commands: u8,
+    /// memcached passes over words that are no options.
+    #[arg(hide = true)]
+    others: Vec<String>,
+}
+
+/// Runs with this command line, of which the first word is the program's name.
+pub(crate) fn main(words: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
+    let command = Args::augment_args(clap::Command::new("memcached").infer_long_args(true))
+        .override_usage("memcached [options]; see memcached -h");
+    let args = match command.try_get_matches_from(words).and_then(|matches| Args::from_arg_matches(&matches))
+    {
+        Ok(args) => args,
+        Err(error) => {
+            // There is nobody to tell if this fails.
+            let _ = error.print();
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if asked { ExitCode::SUCCESS } else { ExitCode::from(EX_USAGE) };
+        }
+    };
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let code = failure.report();
+            if failure.is_usage() { ExitCode::from(EX_USAGE) } else { code }
+        }
+    }
+}
+
+/// Runs the server with memcached's options.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.help > 0 {
+        return run::print(&help::text());
+    }
+    if args.license > 0 {
+        return run::print(help::LICENSE);
+    }
+    if args.version > 0 {
+        return run::print(&format!("memcached {VERSION_SPOKEN}\n"));
+    }
+    let (told, warnings) = told(args)?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    let (mut options, _) = told.resolve()?;
+    options.listen = listen::listeners(args)?;
+    options.udp = listen::datagram_addresses(args)?;
+    let inherited =
+        guira_server::inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
+    if !inherited.is_empty() && args.listen.is_empty() && args.port.is_none() && args.unix_socket.is_none() {
+        options.listen.clear();
+    }
+    let coredumps = if args.coredumps > 0 { Coredumps::Wanted } else { Coredumps::AsTheyAre };
+    process::set_limits(options.connections.max, coredumps)?;
+    let identity = Identity::of_memcached(args.user.as_deref())?;
+    let secrets = guira_server::Secrets::load(&options)?;
+    identity.assume()?;
+    if args.daemon > 0 {
+        process::daemonize(if args.verbose > 0 { Terminal::Kept } else { Terminal::Dropped })?;
+    }
+    let pidfile = args.pidfile.as_deref().map(PidFile::create).transpose()?;
+    run::start_log(args.verbose);
+    let result = run::serve(&options, secrets, inherited, Announce::Quietly(ports::write));
+    drop(pidfile);
+    result
+}
+
+/// The same in our own words, and what had to be left out.
+fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    let extended = extended::read(&args.extended, &mut warnings)?;
+    without_meaning(args, &mut warnings);
+    let on = |count: u8| (count > 0).then_some(true);
+    let auth_file = match (&args.auth_file, args.sasl > 0) {
+        (Some(file), _) => Some(file.clone()),
+        (None, true) => Some(sasl_file()?),
+        (None, false) => None,
+    };
+    let protocol = match (&args.protocol, args.sasl > 0, args.auth_file.is_some()) {
+        (Some(name), true, _) if name != "binary" => {
+            return Err(Failure::Usage(
+                "-S: SASL is part of the binary protocol, so that -B cannot be another".to_owned(),
+            ));
+        }
+        (Some(name), false, true) if name != "ascii" => {
+            return Err(Failure::Usage(
+                "-Y: the auth file is for the text protocol, so that -B must be ascii".to_owned(),
+            ));
+        }
+        (Some(name), ..) => Some(name.clone()),
+        (None, true, false) => Some("binary".to_owned()),
+        (None, false, true) => Some("ascii".to_owned()),
+        (None, ..) => None,
+    };
+    if args.sasl > 0 && args.udp_port.is_some_and(|port| port != 0) {
+        return Err(Failure::Usage(
+            "-S and -U do not go together: a datagram cannot tell who it is from".to_owned(),
+        ));
+    }
+    Ok((
+        Told {
+            unix_mode: args.unix_mask.clone(),
+            protocol,
+            auth_file,
+            workers: Some(threads(args)?),
+            memory: Some(memory(args, &mut warnings)?),
+            max_item_size: args.max_item_size.as_deref().map(item_size).transpose()?,
+            max_connections: args.conn_limit,
+            backlog: args.backlog,
+            enable_shutdown: on(args.enable_shutdown),
+            disable_flush_all: on(args.disable_flush_all),
+            disable_dumping: on(args.disable_dumping),
+            disable_watch: on(args.disable_watch),
+            test_commands: on(args.test_commands).or(extended.test_commands),
+            ..extended
+        },
+        warnings,
+    ))
+}
+
+/// Tells of options that change nothing here.
+fn without_meaning(args: &Args, warnings: &mut Vec<String>) {
+    let mut ignored = |given: bool, name: &str, why: &str| {
+        if given {
+            warnings.push(format!("{name} changes nothing: {why} (docs/drop-in.md)"));
+        }
+    };
+    ignored(args.requests_per_event.is_some(), "-R", "connections take turns by themselves");
+    ignored(args.disable_cas > 0, "-C", "an item has a cas unique only once somebody asks for it");
+    ignored(args.napi_ids.is_some(), "-N", "connections are dealt out in turn");
+}
+
+/// Where SASL users are looked up if -Y names no file: where memcached looks.
+fn sasl_file() -> Result<String, Failure> {
+    std::env::var("MEMCACHED_SASL_PWDB").map_err(|_| {
+        Failure::Usage(
+            "-S needs users: name a file of lines user:password with -Y, or in MEMCACHED_SASL_PWDB"
+                .to_owned(),
+        )
+    })
+}
+
+fn threads(args: &Args) -> Result<usize, Failure> {
+    match args.threads.unwrap_or(4) {
+        0 => Err(Failure::Usage("-t: the number of threads must be greater than 0".to_owned())),
+        threads => Ok(threads),
+    }
+}
+
+/// -m is in MiB, and is raised to what a server needs.
+fn memory(args: &Args, warnings: &mut Vec<String>) -> Result<Size, Failure> {
+    let text = args.memory.as_deref().unwrap_or("64").trim();
+    let mebibytes: usize =
+        text.parse().map_err(|_| Failure::Usage(format!("-m must be a number of MiB, not {text}")))?;
+    let wanted = Size(mebibytes.saturating_mul(1 << 20));
+    let least = guira_server::least_memory(threads(args)?);
+    if wanted < least {
+        warnings.push(format!("-m {text} is too little for the whole process: {least} are used"));
+    }
+    Ok(wanted.max(least))
+}
+
+/// -I is a number of bytes, or of K or M.
+fn item_size(text: &str) -> Result<Size, Failure> {
+    let (number, unit) = match text.trim().char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        _ => (text.trim(), 1),
+    };
+    let bytes: usize = number
+        .parse()
+        .map_err(|_| Failure::Usage(format!("-I must be a number with k, m or no unit, not {text}")))?;
+    Ok(Size(bytes.saturating_mul(unit)))
+}

@@ -1,0 +1,32 @@
+//! The file that memcached writes its ports to, for whoever started it on ports of the system's choice.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::{fs, io};
+
+use guira_server::{Address, Running};
+
+/// The file's name is in this variable.
+const VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
+
+/// Writes the ports of a server to the file, if one is wanted. The file appears all at once.
+pub(super) fn write(running: &Running) -> io::Result<()> {
+    let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        return Ok(());
+    };
+    let mut text = String::new();
+    let mut line = |protocol: &str, address: &std::net::SocketAddr| {
+        let family = if address.is_ipv4() { "INET" } else { "INET6" };
+        let _ = writeln!(text, "{protocol} {family}: {}", address.port());
+    };
+    for address in running.addresses() {
+        if let Address::Tcp(address) = address {
+            line("TCP", address);
+        }
+    }
+    running.udp_addresses().iter().for_each(|address| line("UDP", address));
+    let mut unfinished = path.clone().into_os_string();
+    unfinished.push(".lck");
+    fs::write(&unfinished, text)?;
+    fs::rename(&unfinished, &path)
+}

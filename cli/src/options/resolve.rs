@@ -1,0 +1,248 @@
+//! From what was said to what a server can be started with.
+
+use super::Told;
+use guira_roster::{Choice, DEFAULT_ENGINE};
+use guira_server::{Beyond, ConnectionLimits, Listen, Options, Permissions, Placement, Speaks, UdpPorts};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is wrong with what was said.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{path}: {message}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Nothing can be listened on by this name.
+    #[error(transparent)]
+    Listen(#[from] guira_server::ListenTextError),
+    /// The engine is not to be had.
+    #[error(transparent)]
+    Engine(#[from] guira_roster::OptionError),
+    /// A value is not allowed.
+    #[error("{name} must be {expected}, not {value}")]
+    Value {
+        /// Of what.
+        name: &'static str,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        value: String,
+    },
+    /// Two things that do not go together.
+    #[error("{0}")]
+    Contradiction(&'static str),
+}
+
+/// The least and the most that `--max-item-size` may be, as memcached's -I.
+const MAX_ITEM_RANGE: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
+
+fn check(
+    good: bool,
+    name: &'static str,
+    expected: &'static str,
+    value: impl ToString,
+) -> Result<(), ConfigError> {
+    if good { Ok(()) } else { Err(ConfigError::Value { name, expected, value: value.to_string() }) }
+}
+
+/// The meaning of a word among those that are allowed.
+fn word<T: Copy>(
+    name: &'static str,
+    expected: &'static str,
+    text: &str,
+    meanings: &[(&str, T)],
+) -> Result<T, ConfigError> {
+    let meaning = meanings.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+    meaning.ok_or_else(|| ConfigError::Value { name, expected, value: text.to_owned() })
+}
+
+impl Told {
+    /// Fills in the defaults, and checks everything. Returns it with the defaults written out, as well.
+    ///
+    /// # Errors
+    /// If a value is not allowed.
+    pub(crate) fn resolve(self) -> Result<(Options, Told), ConfigError> {
+        let default = Options::default();
+        let listen = match &self.listen {
+            None => default.listen.clone(),
+            Some(texts) => texts.iter().map(|text| text.parse()).collect::<Result<Vec<Listen>, _>>()?,
+        };
+        let udp = self.udp.iter().flatten().map(|text| {
+            let expected = "IP:PORT or [v6]:PORT";
+            text.parse().map_err(|_| ConfigError::Value { name: "udp", expected, value: text.clone() })
+        });
+        let udp = udp.collect::<Result<Vec<SocketAddr>, _>>()?;
+        check(!(listen.is_empty() && udp.is_empty()), "listen", "at least one address", "an empty list")?;
+        let options = Options {
+            listen,
+            udp,
+            udp_ports: if self.udp_port_per_worker == Some(true) {
+                UdpPorts::PerWorker
+            } else {
+                UdpPorts::Shared
+            },
+            unix_mode: self.unix_mode.as_deref().map_or(Ok(default.unix_mode), unix_mode)?,
+            backlog: self.backlog.unwrap_or(default.backlog),
+            speaks: self.protocol.as_deref().map_or(Ok(default.speaks), speaks)?,
+            auth_file: self.auth_file.as_ref().map(PathBuf::from),
+            workers: self.workers.unwrap_or(default.workers),
+            placement: if self.pin_workers == Some(true) { Placement::Pinned } else { Placement::Anywhere },
+            memory: self.memory.unwrap_or(default.memory),
+            engine: self.choice()?,
+            max_item_size: self.max_item_size.unwrap_or(default.max_item_size),
+            connections: self.connections(default.connections)?,
+            permissions: self.permissions(default.permissions),
+        };
+        check((1..=1024).contains(&options.workers), "workers", "1 to 1024", options.workers)?;
+        let fits = MAX_ITEM_RANGE.contains(&options.max_item_size.0);
+        check(fits, "max-item-size", "1KiB to 1GiB", options.max_item_size)?;
+        if options.auth_file.is_some() && !options.udp.is_empty() {
+            return Err(ConfigError::Contradiction(
+                "auth-file and udp do not go together: a datagram cannot tell who it is from",
+            ));
+        }
+        let written = self.written(&options);
+        Ok((options, written))
+    }
+
+    fn choice(&self) -> Result<Choice, ConfigError> {
+        let name = self.engine.as_deref().unwrap_or(DEFAULT_ENGINE);
+        Ok(Choice::new(name, self.index.as_deref(), self.policy.as_deref())?)
+    }
+
+    fn connections(&self, default: ConnectionLimits) -> Result<ConnectionLimits, ConfigError> {
+        let max = self.max_connections.unwrap_or(default.max);
+        check(max > 0, "max-connections", "at least 1", max)?;
+        let beyond = match &self.beyond_max {
+            None => default.beyond,
+            Some(text) => word(
+                "beyond-max",
+                "refuse or wait",
+                text,
+                &[("refuse", Beyond::Refused), ("wait", Beyond::Waits)],
+            )?,
+        };
+        let idle = self.idle_timeout.filter(|seconds| *seconds > 0);
+        Ok(ConnectionLimits { max, beyond, idle: idle.map(|seconds| Duration::from_secs(seconds.into())) })
+    }
+
+    fn permissions(&self, default: Permissions) -> Permissions {
+        let allowed = |disabled: Option<bool>, default| disabled.map_or(default, |disabled| !disabled);
+        Permissions {
+            shutdown: self.enable_shutdown.unwrap_or(default.shutdown),
+            flush_all: allowed(self.disable_flush_all, default.flush_all),
+            dump: allowed(self.disable_dumping, default.dump),
+            watch: allowed(self.disable_watch, default.watch),
+            test: self.test_commands.unwrap_or(default.test),
+        }
+    }
+
+    /// The same with the defaults.
+    fn written(self, options: &Options) -> Told {
+        let Permissions { shutdown, flush_all, dump, watch, test } = options.permissions;
+        Told {
+            listen: Some(options.listen.iter().map(Listen::to_string).collect()),
+            udp: Some(options.udp.iter().map(SocketAddr::to_string).collect()),
+            udp_port_per_worker: Some(options.udp_ports == UdpPorts::PerWorker),
+            unix_mode: Some(format!("{:o}", options.unix_mode)),
+            protocol: self.protocol.or(Some("auto".to_owned())),
+            auth_file: self.auth_file,
+            workers: Some(options.workers),
+            pin_workers: Some(options.placement == Placement::Pinned),
+            memory: Some(options.memory),
+            engine: self.engine.or(Some(DEFAULT_ENGINE.to_owned())),
+            index: Some(options.engine.index()),
+            policy: Some(options.engine.policy()),
+            max_item_size: Some(options.max_item_size),
+            max_connections: Some(options.connections.max),
+            beyond_max: self.beyond_max.or(Some("refuse".to_owned())),
+            backlog: Some(options.backlog),
+            idle_timeout: Some(self.idle_timeout.unwrap_or(0)),
+            enable_shutdown: Some(shutdown),
+            disable_flush_all: Some(!flush_all),
+            disable_dumping: Some(!dump),
+            disable_watch: Some(!watch),
+            test_commands: Some(test),
+        }
+    }
+}
+
+fn unix_mode(text: &str) -> Result<u32, ConfigError> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    let expected = "permissions in octal, such as 700";
+    mode.ok_or_else(|| ConfigError::Value { name: "unix-mode", expected, value: text.to_owned() })
+}
+
+fn speaks(text: &str) -> Result<Speaks, ConfigError> {
+    let meanings = [("auto", Speaks::Any), ("ascii", Speaks::Text), ("binary", Speaks::Binary)];
+    word("protocol", "auto, ascii or binary", text, &meanings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_server::Size;
+
+    fn from(text: &str) -> Result<Told, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_again() {
+        let (options, written) = Told::default().resolve().unwrap();
+        let again = from(&written.to_toml()).unwrap();
+        assert_eq!(again, Told { auth_file: None, ..written });
+        let (again, _) = again.resolve().unwrap();
+        assert_eq!(format!("{options:?}"), format!("{again:?}"));
+        assert_eq!(options.listen[0].to_string(), "127.0.0.1:11211");
+    }
+
+    #[test]
+    fn the_command_line_goes_before_the_file() {
+        let flags = Told { workers: Some(3), ..Told::default() };
+        let file = from("workers = 1\nmemory = \"64MiB\"").unwrap();
+        let (options, _) = flags.or(file).resolve().unwrap();
+        assert_eq!((options.workers, options.memory), (3, Size(64 << 20)));
+    }
+
+    #[test]
+    fn unknown_names_and_bad_values_are_refused_by_name() {
+        assert!(from("memroy = \"1G\"").unwrap_err().contains("memroy"));
+        assert!(from("memory = \"1X\"").unwrap_err().contains("'1X' is no size"));
+        let resolve = |text: &str| from(text).unwrap().resolve().unwrap_err().to_string();
+        assert!(resolve("workers = 0").starts_with("workers must be 1 to 1024"));
+        assert!(resolve("listen = []").contains("at least one address"));
+        assert!(resolve("listen = [\"here\"]").contains("'here' is no address"));
+        assert!(resolve("udp = [\"here\"]").contains("udp must be IP:PORT"));
+        assert!(resolve("engine = \"x\"").contains("there are: memc3"));
+        assert!(resolve("max-item-size = \"2GiB\"").contains("1KiB to 1GiB"));
+        assert!(resolve("unix-mode = \"799\"").contains("in octal"));
+        assert!(resolve("protocol = \"redis\"").contains("auto, ascii or binary"));
+        assert!(resolve("beyond-max = \"drop\"").contains("refuse or wait"));
+        assert!(resolve("auth-file = \"x\"\nudp = [\"127.0.0.1:0\"]").contains("do not go together"));
+    }
+
+    #[test]
+    fn what_clients_may_do_is_said_one_by_one() {
+        let permissions = |text: &str| from(text).unwrap().resolve().unwrap().0.permissions;
+        let default = permissions("");
+        assert!(!default.shutdown && default.flush_all && default.dump && default.watch && !default.test);
+        let all = "enable-shutdown = true\ndisable-flush-all = true\ndisable-dumping = true\ndisable-watch = true\ntest-commands = true";
+        let other = permissions(all);
+        assert!(other.shutdown && !other.flush_all && !other.dump && !other.watch && other.test);
+    }
+}

@@ -1,0 +1,172 @@
+//! What a daemon does about itself before it serves: limits, identity, background, its number in a file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Uid, User, daemon, getuid, setgid, setgroups, setuid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::failure::Failure;
+
+/// Descriptors besides those of connections: listeners, event loops, bells, files.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// Allows as many descriptors as `connections` need, and core files if they are wanted.
+///
+/// # Errors
+/// If core files are wanted and not allowed. Too few descriptors are a warning: connections beyond them wait.
+pub(crate) fn set_limits(connections: u64, coredumps: Coredumps) -> Result<(), Failure> {
+    let needed = connections.saturating_add(OTHER_DESCRIPTORS);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < needed) {
+        let maximum = limit.maximum.map(|maximum| maximum.max(needed));
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum });
+        if raised.is_err() {
+            // Not ours to raise above the maximum: as far as it goes.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+            let allowed = limit.maximum.unwrap_or(0);
+            eprintln!(
+                "warning: {connections} connections need {needed} descriptors, and {allowed} are allowed"
+            );
+        }
+    }
+    if coredumps == Coredumps::Wanted {
+        let all = Rlimit { current: None, maximum: None };
+        let maximum = getrlimit(Resource::Core).maximum;
+        setrlimit(Resource::Core, all)
+            .or_else(|_| setrlimit(Resource::Core, Rlimit { current: maximum, maximum }))
+            .map_err(|error| Failure::system("cannot allow core files")(error.into()))?;
+    }
+    Ok(())
+}
+
+/// Whether core files are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coredumps {
+    /// They are.
+    Wanted,
+    /// As the system has it.
+    AsTheyAre,
+}
+
+/// Who a process is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Who it is.
+    Unchanged,
+    /// A user and group.
+    User(Uid, Gid),
+}
+
+impl Identity {
+    /// The identity of the user called `name`, if this process is root; otherwise its own.
+    ///
+    /// # Errors
+    /// If there is no such user, or the process is root and no user is named, as in memcached.
+    pub(crate) fn of_memcached(name: Option<&str>) -> Result<Self, Failure> {
+        if !getuid().is_root() {
+            return Ok(Identity::Unchanged);
+        }
+        match name {
+            None | Some("") => Err(Failure::Usage("must add '-u root' to start as root".to_owned())),
+            Some(name) => Self::of(name),
+        }
+    }
+
+    /// The identity of the user called `name`.
+    ///
+    /// # Errors
+    /// If there is no such user.
+    pub(crate) fn of(name: &str) -> Result<Self, Failure> {
+        let user = User::from_name(name).ok().flatten();
+        let user = user.ok_or_else(|| Failure::Usage(format!("can't find the user {name} to switch to")))?;
+        Ok(Identity::User(user.uid, user.gid))
+    }
+
+    /// Becomes it, for good.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn assume(&self) -> Result<(), Failure> {
+        let Identity::User(uid, gid) = self else {
+            return Ok(());
+        };
+        match setgroups(&[]) {
+            // In a container the process may have no privilege to give up.
+            Ok(()) | Err(nix::errno::Errno::EPERM) => {}
+            Err(error) => return Err(Failure::system("cannot drop supplementary groups")(error.into())),
+        }
+        setgid(*gid)
+            .and_then(|()| setuid(*uid))
+            .map_err(|error| Failure::system("cannot assume the identity of the user")(error.into()))
+    }
+}
+
+/// What a daemon does with its standard output and error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terminal {
+    /// It keeps them.
+    Kept,
+    /// They go to /dev/null.
+    Dropped,
+}
+
+/// Goes to the background. To be called before any thread is started.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn daemonize(terminal: Terminal) -> Result<(), Failure> {
+    daemon(true, terminal == Terminal::Kept)
+        .map_err(|error| Failure::system("cannot go to the background")(error.into()))
+}
+
+/// A file with the number of this process; it is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// What the system says. A number in it that is another process's is a warning.
+    pub(crate) fn create(path: &str) -> Result<Self, Failure> {
+        let number = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        if let Some(number) = number.filter(|number| Path::new("/proc").join(number.to_string()).exists()) {
+            eprintln!("warning: the pid file contained the number of a running process: {number}");
+        }
+        // All at once, so that nobody reads half a number.
+        let unfinished = format!("{path}.tmp");
+        fs::write(&unfinished, format!("{}\n", std::process::id()))
+            .and_then(|()| fs::rename(&unfinished, path))
+            .map_err(Failure::system("cannot write the pid file"))?;
+        Ok(PidFile(path.into()))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // It may be gone already, which is as well.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pid_file_holds_the_number_of_the_process_as_long_as_it_serves() {
+        let path = std::env::temp_dir().join(format!("guira-pid-{}", std::process::id()));
+        let file = PidFile::create(path.to_str().unwrap()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        drop(file);
+        assert!(!path.exists());
+        assert!(PidFile::create("/nowhere/at/all").is_err());
+    }
+
+    #[test]
+    fn a_user_that_does_not_exist_is_told_by_name() {
+        assert!(Identity::of("nobody-of-this-name").unwrap_err().to_string().contains("nobody-of-this-name"));
+        assert!(matches!(Identity::of("root").unwrap(), Identity::User(uid, _) if uid.is_root()));
+    }
+}

@@ -1,0 +1,80 @@
+//! Running a server until it is told to stop.
+
+use std::io::{self, Write};
+
+use guira_server::{Inherited, Options, Running, Secrets};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::failure::Failure;
+
+/// What a server says when it has started.
+#[derive(Clone, Copy)]
+pub(crate) enum Announce {
+    /// Where it listens and how memory is divided, on standard output.
+    Everything,
+    /// Nothing but what this function writes.
+    Quietly(fn(&Running) -> io::Result<()>),
+}
+
+/// Prints `text` for somebody who reads it or not.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::system("cannot print"))
+}
+
+/// Begins to log to standard error: warnings, and more the more `verbose` it is to be.
+pub(crate) fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let log = tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).with_max_level(level);
+    // It fails if there is a log already, which is as well.
+    let _ = log.try_init();
+}
+
+/// Runs a server until a signal ends it; a client's `shutdown` is a signal too.
+pub(crate) fn serve(
+    options: &Options,
+    secrets: Secrets,
+    inherited: Vec<Inherited>,
+    announce: Announce,
+) -> Result<(), Failure> {
+    // Before the workers start, so that none of them takes the signals.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
+        .map_err(Failure::system("cannot wait for signals"))?;
+    let running = guira_server::start(options, secrets, inherited)?;
+    match announce {
+        Announce::Everything => tell(options, &running),
+        Announce::Quietly(write) => {
+            write(&running).map_err(Failure::system("cannot write the file of ports"))?;
+        }
+    }
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => running.reload(),
+            _ => break,
+        }
+    }
+    running.stop().map_err(Failure::system("a worker failed"))
+}
+
+fn tell(options: &Options, running: &Running) {
+    // Whoever started us may be waiting for these lines, or may have closed the pipe.
+    let mut out = std::io::stdout();
+    for address in running.addresses() {
+        let _ = writeln!(out, "listening on {address}");
+    }
+    for address in running.udp_addresses() {
+        let _ = writeln!(out, "listening on udp {address}");
+    }
+    let mebibytes = |bytes: usize| format!("{:.1}MiB", bytes as f64 / (1u64 << 20) as f64);
+    let parts: Vec<String> =
+        running.memory().iter().map(|(what, bytes)| format!("{what} {}", mebibytes(*bytes))).collect();
+    let _ = writeln!(out, "memory {}: {}; {} workers", options.memory, parts.join(", "), options.workers);
+    let _ = out.flush();
+}

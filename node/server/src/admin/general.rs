@@ -1,0 +1,124 @@
+//! `stats` and `stats reset`.
+
+use super::{EngineAdmin, Lines};
+use crate::VERSION;
+use crate::shared::{Shared, WorkerCount};
+use guira_commands::CommandCount;
+use guira_contract::{Engine, EngineStats};
+use guira_sync::atomic::Ordering;
+use std::sync::PoisonError;
+
+/// What the counters said when they were last reset.
+#[derive(Debug, Default)]
+pub(super) struct Base {
+    commands: Vec<u64>,
+    workers: Vec<u64>,
+    total_connections: u64,
+    rejected_connections: u64,
+}
+
+impl<E: Engine> EngineAdmin<E> {
+    pub(super) fn reset(&self) {
+        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = &self.shared.connections;
+        base.commands = CommandCount::ALL.iter().map(|what| self.shared.command_sum(*what)).collect();
+        base.workers = WorkerCount::ALL.iter().map(|what| self.shared.worker_sum(*what)).collect();
+        base.total_connections = connections.total.load(Ordering::Relaxed);
+        base.rejected_connections = connections.rejected.load(Ordering::Relaxed);
+        self.engine.reset_stats();
+    }
+
+    pub(super) fn general(&self, out: &mut Lines<'_>) {
+        let base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let (shared, connections) = (&self.shared, &self.shared.connections);
+        let worker = |what: WorkerCount| {
+            shared.worker_sum(what) - base.workers.get(what as usize).copied().unwrap_or(0)
+        };
+        process(out, shared);
+        let current = connections.current.load(Ordering::Relaxed);
+        let total = connections.total.load(Ordering::Relaxed) - base.total_connections;
+        let rejected = connections.rejected.load(Ordering::Relaxed) - base.rejected_connections;
+        out.stat("max_connections", connections.limits.max);
+        out.stat("curr_connections", current);
+        out.stat("total_connections", total);
+        out.stat("rejected_connections", rejected);
+        out.stat("connection_structures", current);
+        out.stat("response_obj_oom", 0);
+        out.stat("read_buf_oom", 0);
+        out.stat("reserved_fds", 8 + 2 * shared.workers.len());
+        for (index, what) in CommandCount::ALL.iter().enumerate() {
+            let before = base.commands.get(index).copied().unwrap_or(0);
+            out.stat(what.name(), shared.command_sum(*what).saturating_sub(before));
+        }
+        out.stat("auth_cmds", worker(WorkerCount::AuthCommands));
+        out.stat("auth_errors", worker(WorkerCount::AuthErrors));
+        if connections.limits.idle.is_some() {
+            out.stat("idle_kicks", worker(WorkerCount::IdleKicks));
+        }
+        out.stat("bytes_read", worker(WorkerCount::BytesRead));
+        out.stat("bytes_written", worker(WorkerCount::BytesWritten));
+        out.stat("limit_maxbytes", self.settings.memory);
+        out.stat("accepting_conns", u32::from(!connections.waiting.load(Ordering::Relaxed)));
+        out.stat("listen_disabled_num", connections.full.load(Ordering::Relaxed));
+        out.stat("time_in_listen_disabled_us", connections.waited_us.load(Ordering::Relaxed));
+        out.stat("threads", shared.workers.len());
+        out.stat("conn_yields", worker(WorkerCount::Yields));
+        engine(out, &self.engine.stats());
+    }
+}
+
+/// What is to be told of the process.
+fn process(out: &mut Lines<'_>, shared: &Shared) {
+    out.stat("pid", std::process::id());
+    out.stat("uptime", shared.started.elapsed().as_secs());
+    out.stat("time", shared.clock.now_unix());
+    out.stat("version", VERSION);
+    out.stat("libevent", "none");
+    out.stat("pointer_size", usize::BITS);
+    let (user, system) = cpu_times();
+    out.stat("rusage_user", user);
+    out.stat("rusage_system", system);
+}
+
+/// User and system time of the process in seconds, as `stats` writes them.
+fn cpu_times() -> (String, String) {
+    // Fields 14 and 15 of /proc/self/stat, counted after the name, which may contain blanks: in hundredths of a second.
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
+    let seconds = |index: usize| {
+        let ticks: u64 = fields.get(index).and_then(|field| field.parse().ok()).unwrap_or(0);
+        format!("{}.{:06}", ticks / 100, ticks % 100 * 10_000)
+    };
+    (seconds(11), seconds(12))
+}
+
+/// What is to be told of the engine, by memcached's names where it has one.
+fn engine(out: &mut Lines<'_>, stats: &EngineStats) {
+    let power = stats.index_slots.max(1).ilog2();
+    out.stat("hash_power_level", power);
+    out.stat("hash_bytes", stats.index_bytes);
+    out.stat("hash_is_expanding", u32::from(stats.index_growing));
+    out.stat("slab_reassign_running", u32::from(stats.moving));
+    out.stat("slabs_moved", stats.pages_moved);
+    out.stat("lru_crawler_running", u32::from(stats.crawling));
+    out.stat("lru_crawler_starts", stats.crawls);
+    out.stat("slab_global_page_pool", stats.pages_free);
+    out.stat("crawler_reclaimed", stats.crawler_reclaimed);
+    out.stat("crawler_items_checked", stats.crawler_checked);
+    out.stat("malloc_fails", 0);
+    out.stat("bytes", stats.bytes);
+    out.stat("curr_items", stats.items);
+    out.stat("total_items", stats.total_items);
+    out.stat("expired_unfetched", stats.expired_unfetched);
+    out.stat("evicted_unfetched", stats.evicted_unfetched);
+    out.stat("evictions", stats.evictions);
+    out.stat("reclaimed", stats.reclaimed);
+    out.stat("index_slots", stats.index_slots);
+    out.stat("index_growths", stats.index_growths);
+    out.stat("index_evictions", stats.index_evictions);
+    out.stat("index_displacements", stats.displacements);
+    out.stat("read_retries", stats.read_retries);
+    out.stat("hand_steps", stats.hand_steps);
+    out.stat("memory_limit", stats.memory_limit);
+    out.stat("memory_used", stats.memory_used);
+}

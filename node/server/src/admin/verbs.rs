@@ -1,0 +1,212 @@
+//! Commands about the server: `slabs`, `lru`, `lru_crawler`, `cache_memlimit`, `shutdown` and their like.
+
+use super::EngineAdmin;
+use crate::errand::{ClassFilter, Errand, Listing};
+use guira_contract::{Engine, Reassign, Switch, Tuning};
+use guira_protocol::AdminVerb;
+use guira_sync::atomic::Ordering;
+use rustix::process::Signal;
+
+/// What a command about the server comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// This line.
+    Line(String),
+    /// The conversation is over.
+    Close,
+    /// Something that takes long.
+    Errand(Errand),
+}
+
+impl From<&str> for Answer {
+    fn from(line: &str) -> Self {
+        Answer::Line(line.to_owned())
+    }
+}
+
+const OK: &str = "OK";
+const ERROR: &str = "ERROR";
+const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
+const BAD_CLASS: &str = "BADCLASS invalid class id";
+
+/// The longest that the crawler may be told to sleep, in microseconds.
+const SLEEP_MAX: u32 = 1_000_000;
+
+impl<E: Engine> EngineAdmin<E> {
+    /// Carries out a command.
+    pub(super) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
+        let text = String::from_utf8_lossy(rest);
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        match verb {
+            AdminVerb::CacheMemlimit => self.memory_limit(&words),
+            AdminVerb::Slabs => self.slabs_verb(&words),
+            AdminVerb::Lru => lru(&words),
+            AdminVerb::LruCrawler => self.crawler(&words),
+            AdminVerb::Watch => ERROR.into(),
+            AdminVerb::RefreshCerts => ERROR.into(),
+            AdminVerb::Shutdown => self.shutdown(&words),
+            AdminVerb::Debugtime if self.shared.permissions.test => self.debug_time(&words),
+            AdminVerb::Debugitem if self.shared.permissions.test => debug_item(&words),
+            AdminVerb::Debugtime | AdminVerb::Debugitem => ERROR.into(),
+        }
+    }
+
+    fn memory_limit(&self, words: &[&str]) -> Answer {
+        match words.first().map(|word| word.parse::<u32>()) {
+            Some(Ok(0..8)) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m".into(),
+            Some(Ok(_)) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into(),
+            _ => ERROR.into(),
+        }
+    }
+
+    fn slabs_verb(&self, words: &[&str]) -> Answer {
+        match words {
+            ["reassign", from, to] => match (from.parse::<i32>(), to.parse::<i32>()) {
+                (Ok(from), Ok(to)) => self.reassign(from, to),
+                _ => BAD_FORMAT.into(),
+            },
+            ["automove"] => BAD_FORMAT.into(),
+            ["automove", "ratio" | "freeratio", ratio] if ratio.parse::<f64>().is_ok() => OK.into(),
+            ["automove", "ratio" | "freeratio", ..] => ERROR.into(),
+            ["automove", "window", window] => match window.parse::<u32>() {
+                Ok(3..=1800) => OK.into(),
+                Ok(_) => "CLIENT_ERROR automove window too low or too high".into(),
+                Err(_) => BAD_FORMAT.into(),
+            },
+            ["automove", "window"] => BAD_FORMAT.into(),
+            ["automove", level, ..] => match level.parse::<u32>() {
+                Ok(level @ 0..=2) => {
+                    self.automove.store(level, Ordering::Relaxed);
+                    self.engine.tune(Tuning::Automove(if level > 0 { Switch::On } else { Switch::Off }));
+                    OK.into()
+                }
+                Ok(_) => ERROR.into(),
+                Err(_) => BAD_FORMAT.into(),
+            },
+            _ => ERROR.into(),
+        }
+    }
+
+    /// Moves a page from one class to another; class 0 is the pool, and from -1 is from any.
+    fn reassign(&self, from: i32, to: i32) -> Answer {
+        if from == to {
+            return "SAME src and dst class are identical".into();
+        }
+        let class = |number: i32| u32::try_from(number).ok();
+        let Some(to) = class(to) else {
+            return "BADCLASS invalid src or dst class id".into();
+        };
+        match self.engine.reassign(class(from), to) {
+            Reassign::Begun => OK.into(),
+            Reassign::Busy => "BUSY currently processing reassign request".into(),
+            Reassign::NoClass => "BADCLASS invalid src or dst class id".into(),
+            Reassign::NothingToSpare => "NOSPARE source class has no spare pages".into(),
+        }
+    }
+
+    fn crawler(&self, words: &[&str]) -> Answer {
+        let crawls = self.crawler.load(Ordering::Relaxed);
+        let disabled = || Answer::from("CLIENT_ERROR lru crawler disabled");
+        let dumps = self.shared.permissions.dump;
+        match words {
+            ["enable"] => self.set_crawler(Switch::On),
+            ["disable"] => self.set_crawler(Switch::Off),
+            ["crawl" | "metadump" | "mgdump", _] if !crawls => disabled(),
+            ["metadump", _] if !dumps => "ERROR metadump not allowed".into(),
+            ["mgdump", _] if !dumps => "ERROR key dump not allowed".into(),
+            ["crawl", classes] => match ClassFilter::parse(classes) {
+                Some(_) => {
+                    self.engine.tune(Tuning::CrawlNow);
+                    OK.into()
+                }
+                None => BAD_CLASS.into(),
+            },
+            ["metadump", classes] => ClassFilter::parse(classes)
+                .map_or(BAD_CLASS.into(), |classes| Answer::Errand(Errand::List(Listing::Meta(classes)))),
+            ["mgdump", classes] => ClassFilter::parse(classes)
+                .map_or(BAD_CLASS.into(), |classes| Answer::Errand(Errand::List(Listing::MetaGet(classes)))),
+            ["tocrawl", number] => match number.parse::<u32>() {
+                Ok(number) => {
+                    self.crawler_tocrawl.store(number, Ordering::Relaxed);
+                    OK.into()
+                }
+                Err(_) => BAD_FORMAT.into(),
+            },
+            ["sleep", micros] => match micros.parse::<u32>() {
+                Ok(0..=SLEEP_MAX) => {
+                    self.crawler_sleep.store(micros.parse().unwrap_or(0), Ordering::Relaxed);
+                    OK.into()
+                }
+                Ok(_) => "CLIENT_ERROR sleep must be one second or less".into(),
+                Err(_) => BAD_FORMAT.into(),
+            },
+            _ => ERROR.into(),
+        }
+    }
+
+    fn set_crawler(&self, switch: Switch) -> Answer {
+        self.crawler.store(switch == Switch::On, Ordering::Relaxed);
+        self.engine.tune(Tuning::Crawler(switch));
+        OK.into()
+    }
+
+    /// Ends the server by the signal that an operator would send.
+    fn shutdown(&self, words: &[&str]) -> Answer {
+        let signal = match words {
+            _ if !self.shared.permissions.shutdown => return "SERVER_ERROR: shutdown not enabled".into(),
+            [] => Signal::INT,
+            ["graceful"] => Signal::USR1,
+            _ => return "CLIENT_ERROR invalid shutdown mode".into(),
+        };
+        match rustix::process::kill_process(rustix::process::getpid(), signal) {
+            Ok(()) => Answer::Close,
+            Err(error) => Answer::Line(format!("SERVER_ERROR cannot shut down: {error}")),
+        }
+    }
+
+    /// Moves the clock that expiry goes by; for tests.
+    fn debug_time(&self, words: &[&str]) -> Answer {
+        match words {
+            ["p"] => self.shared.clock.pause(),
+            ["r"] => self.shared.clock.resume(),
+            [seconds] => match seconds.parse::<i32>() {
+                Ok(seconds) => self.shared.clock.shift(seconds),
+                Err(_) => return ERROR.into(),
+            },
+            _ => return ERROR.into(),
+        }
+        OK.into()
+    }
+}
+
+/// Settings of memcached's LRU. They are taken, as its options are on the command line, and change nothing.
+fn lru(words: &[&str]) -> Answer {
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    match words {
+        ["tune", hot, warm, factors @ ..] if factors.len() >= 2 => {
+            match (hot.parse::<u32>(), warm.parse::<u32>()) {
+                (Ok(hot), Ok(warm)) if hot.saturating_add(warm) > 80 => {
+                    return "ERROR hot and warm pcts must not exceed 80".into();
+                }
+                (Ok(_), Ok(_)) if factors[..2].iter().all(|word| is_number(word)) => {}
+                _ => return ERROR.into(),
+            }
+            if factors[..2].iter().any(|word| word.parse::<f64>().is_ok_and(|factor| factor <= 0.0)) {
+                return "ERROR hot/warm age factors must be greater than 0".into();
+            }
+        }
+        ["mode", "flat" | "segmented", ..] => {}
+        ["temp_ttl", seconds, ..] if seconds.parse::<i32>().is_ok() => {}
+        _ => return ERROR.into(),
+    }
+    tracing::warn!("lru changes nothing: the default engine evicts by CLOCK");
+    OK.into()
+}
+
+/// memcached's tests hold an item or its lock with this. Here readers hold nothing that anybody could wait for.
+fn debug_item(words: &[&str]) -> Answer {
+    match words {
+        ["lock" | "unlock" | "ref" | "unref", _] => OK.into(),
+        _ => ERROR.into(),
+    }
+}

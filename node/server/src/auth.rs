@@ -1,0 +1,159 @@
+//! Who may use the server: a file with lines of the form `user:password`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Why there are no users.
+#[derive(Debug, thiserror::Error)]
+pub enum UsersError {
+    /// The file cannot be read.
+    #[error("cannot read the auth file {path}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not of the form `user:password`.
+    #[error("the auth file {path}, line {line}: it must be user:password")]
+    Line {
+        /// Which.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// Nobody could log in.
+    #[error("the auth file {path} names nobody: it must have a line user:password")]
+    Nobody {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+struct User {
+    name: Vec<u8>,
+    password: Vec<u8>,
+}
+
+/// The users of an auth file. Its contents are not shown by anything.
+pub(crate) struct Users {
+    path: PathBuf,
+    /// LOCK: users. Leaf.
+    users: RwLock<Arc<[User]>>,
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Users").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Users {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has lines of another form, or none.
+    pub(crate) fn load(path: &Path) -> Result<Self, UsersError> {
+        Ok(Users { path: path.to_owned(), users: RwLock::new(read(path)?) })
+    }
+
+    /// Reads the file again. Whoever has logged in stays so.
+    ///
+    /// # Errors
+    /// As [`Users::load`]; then those who were known before still are.
+    pub(crate) fn reload(&self) -> Result<(), UsersError> {
+        let users = read(&self.path)?;
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
+        Ok(())
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is such a user with such a password. It takes as long for every password of the same length.
+    pub(crate) fn knows(&self, name: &[u8], password: &[u8]) -> bool {
+        let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
+        users
+            .iter()
+            .fold(false, |known, user| known | (same(&user.name, name) & same(&user.password, password)))
+    }
+}
+
+/// Whether two secrets are the same, without telling by the time it takes where they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
+    // black_box: or the compiler would stop at the first difference.
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+fn read(path: &Path) -> Result<Arc<[User]>, UsersError> {
+    let text = std::fs::read(path).map_err(|source| UsersError::Read { path: path.to_owned(), source })?;
+    let users = parse(&text).map_err(|line| UsersError::Line { path: path.to_owned(), line })?;
+    if users.is_empty() {
+        return Err(UsersError::Nobody { path: path.to_owned() });
+    }
+    Ok(users.into())
+}
+
+/// Reads the lines; an error is the number of a bad one.
+fn parse(text: &[u8]) -> Result<Vec<User>, usize> {
+    let mut users = Vec::new();
+    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let colon = line.iter().position(|byte| *byte == b':').ok_or(index + 1)?;
+        users.push(User { name: line[..colon].to_vec(), password: line[colon + 1..].to_vec() });
+    }
+    Ok(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(text: &str) -> Users {
+        let users = parse(text.as_bytes()).map_err(|line| format!("line {line}")).unwrap();
+        Users { path: PathBuf::new(), users: RwLock::new(users.into()) }
+    }
+
+    #[test]
+    fn a_user_is_known_by_name_and_password() {
+        let users = users("foo:bar\r\nfirst:a:b c\n\nlast:");
+        assert!(users.knows(b"foo", b"bar"));
+        assert!(users.knows(b"first", b"a:b c"), "a password may have colons and blanks");
+        assert!(users.knows(b"last", b""));
+        for (name, password) in
+            [("foo", "ba"), ("foo", "barr"), ("fo", "bar"), ("", "bar"), ("last", "x"), ("foo", "a:b c")]
+        {
+            assert!(!users.knows(name.as_bytes(), password.as_bytes()), "{name} {password}");
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_told_by_its_number() {
+        assert_eq!(parse(b"a:b\n\nnobody\n").err(), Some(3));
+        assert_eq!(parse(b"\n\n").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_reload_that_fails_leaves_those_who_were_known() {
+        let path = std::env::temp_dir().join(format!("guira-users-{}", std::process::id()));
+        std::fs::write(&path, "foo:bar\n").unwrap();
+        let users = Users::load(&path).unwrap();
+        std::fs::write(&path, "nobody\n").unwrap();
+        assert!(users.reload().unwrap_err().to_string().contains("line 1"));
+        std::fs::write(&path, "\n").unwrap();
+        assert!(users.reload().unwrap_err().to_string().contains("names nobody"));
+        assert!(users.knows(b"foo", b"bar"));
+        std::fs::write(&path, "foo:new\n").unwrap();
+        users.reload().unwrap();
+        assert!(users.knows(b"foo", b"new") && !users.knows(b"foo", b"bar"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(users.reload().unwrap_err().to_string().contains("cannot read"));
+    }
+}

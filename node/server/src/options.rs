@@ -1,0 +1,143 @@
+//! What a server is started with.
+
+use crate::listen::{Listen, Speaks};
+use crate::size::Size;
+use guira_roster::Choice;
+use guira_transport::Address;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen for connections.
+    pub listen: Vec<Listen>,
+    /// Where to listen for datagrams.
+    pub udp: Vec<SocketAddr>,
+    /// How workers share the UDP ports.
+    pub udp_ports: UdpPorts,
+    /// Permissions of UNIX sockets.
+    pub unix_mode: u32,
+    /// Connections that nobody has accepted yet.
+    pub backlog: u32,
+    /// Which protocols are spoken, where a listener says nothing else.
+    pub speaks: Speaks,
+    /// Users and passwords; with it nobody may do anything before telling one.
+    pub auth_file: Option<PathBuf>,
+    /// Threads; at least one.
+    pub workers: usize,
+    /// Where workers run.
+    pub placement: Placement,
+    /// The ceiling of the whole process.
+    pub memory: Size,
+    /// The engine.
+    pub engine: Choice,
+    /// The largest item, as memcached counts it.
+    pub max_item_size: Size,
+    /// How many connections there may be, and how long they may be idle.
+    pub connections: ConnectionLimits,
+    /// What clients may do besides storing and reading.
+    pub permissions: Permissions,
+}
+
+/// How workers share UDP ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UdpPorts {
+    /// All have the same; the system deals out the clients.
+    #[default]
+    Shared,
+    /// Worker *n* has the port *n* above the one that is given.
+    PerWorker,
+}
+
+/// Where workers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Where the system puts them.
+    #[default]
+    Anywhere,
+    /// Each on a processor of its own.
+    Pinned,
+}
+
+/// How many connections there may be, and how long they may be idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Connections at the same time.
+    pub max: u64,
+    /// What becomes of one more.
+    pub beyond: Beyond,
+    /// How long a connection may send nothing.
+    pub idle: Option<Duration>,
+}
+
+/// What becomes of a connection beyond the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beyond {
+    /// It is told so and closed.
+    #[default]
+    Refused,
+    /// It is accepted once another has gone.
+    Waits,
+}
+
+/// What clients may do besides storing and reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// `shutdown`.
+    pub shutdown: bool,
+    /// `flush_all`.
+    pub flush_all: bool,
+    /// `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`.
+    pub dump: bool,
+    /// `watch`.
+    pub watch: bool,
+    /// `debugtime` and `debugitem`.
+    pub test: bool,
+}
+
+/// The address unless another is given: memcached's port, and nobody else's business.
+const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 11211);
+
+/// More than this is not taken unasked.
+const DEFAULT_MEMORY_MAX: usize = 1 << 30;
+
+impl Default for Options {
+    fn default() -> Self {
+        let traits = crate::listen::ListenTraits::default();
+        Options {
+            listen: vec![Listen { traits, address: Address::Tcp(DEFAULT_LISTEN), optional: false }],
+            udp: Vec::new(),
+            udp_ports: UdpPorts::default(),
+            unix_mode: 0o700,
+            backlog: 1024,
+            speaks: Speaks::default(),
+            auth_file: None,
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            placement: Placement::default(),
+            memory: default_memory(),
+            engine: Choice::default(),
+            max_item_size: Size(1 << 20),
+            connections: ConnectionLimits { max: 1024, beyond: Beyond::default(), idle: None },
+            permissions: Permissions {
+                shutdown: false,
+                flush_all: true,
+                dump: true,
+                watch: true,
+                test: false,
+            },
+        }
+    }
+}
+
+/// A quarter of the machine, at most 1 GiB.
+fn default_memory() -> Size {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemTotal:")?;
+        rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
+    });
+    Size((total.unwrap_or(1 << 20) * 1024 / 4).min(DEFAULT_MEMORY_MAX))
+}

@@ -1,0 +1,166 @@
+//! Which connections there are, for `stats conns`.
+
+use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use guira_sync::clock::Seconds;
+use guira_transport::{Address, Stream};
+use rustix::fd::{AsFd, AsRawFd};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a connection is doing, by memcached's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Doing {
+    /// It waits for a request.
+    Waiting,
+    /// It is being served.
+    Serving,
+    /// A request has arrived in part.
+    Receiving,
+    /// The client does not take its replies.
+    Sending,
+    /// It is sent a log, or a list of items.
+    Watching,
+}
+
+impl Doing {
+    const ALL: [Doing; 5] =
+        [Doing::Waiting, Doing::Serving, Doing::Receiving, Doing::Sending, Doing::Watching];
+
+    fn name(self) -> &'static str {
+        match self {
+            Doing::Waiting => "conn_read",
+            Doing::Serving => "conn_parse_cmd",
+            Doing::Receiving => "conn_nread",
+            Doing::Sending => "conn_mwrite",
+            Doing::Watching => "conn_watch",
+        }
+    }
+}
+
+/// What is told of a connection. Written by its worker, read by whoever asks: all orderings are Relaxed.
+#[derive(Debug)]
+pub(crate) struct ConnectionFacts {
+    /// Its descriptor: a name that no other connection has at the same time.
+    pub(crate) id: i32,
+    peer: Option<SocketAddr>,
+    listener: Arc<Address>,
+    doing: AtomicU8,
+    active: AtomicU32,
+}
+
+impl ConnectionFacts {
+    pub(crate) fn new(
+        stream: &Stream,
+        peer: Option<SocketAddr>,
+        listener: Arc<Address>,
+        now: Seconds,
+    ) -> Self {
+        ConnectionFacts {
+            id: stream.as_fd().as_raw_fd(),
+            peer,
+            listener,
+            doing: AtomicU8::new(Doing::Waiting as u8),
+            active: AtomicU32::new(now.0),
+        }
+    }
+
+    /// It has sent something.
+    pub(crate) fn active(&self, now: Seconds) {
+        self.active.store(now.0, Ordering::Relaxed);
+    }
+
+    /// When it last sent something.
+    pub(crate) fn last_active(&self) -> Seconds {
+        Seconds(self.active.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_doing(&self, doing: Doing) {
+        self.doing.store(doing as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn doing(&self) -> Doing {
+        Doing::ALL[usize::from(self.doing.load(Ordering::Relaxed)) % Doing::ALL.len()]
+    }
+
+    /// Whether it came over a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Who it is from, as memcached writes it.
+    pub(crate) fn peer(&self) -> String {
+        match self.peer {
+            Some(address) => tcp_name(address),
+            None => address_name(&self.listener),
+        }
+    }
+}
+
+fn tcp_name(address: SocketAddr) -> String {
+    let family = if address.is_ipv4() { "tcp" } else { "tcp6" };
+    format!("{family}:{address}")
+}
+
+fn address_name(address: &Address) -> String {
+    match address {
+        Address::Tcp(address) => tcp_name(*address),
+        Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+/// All connections and listeners.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    /// LOCK: registry. Leaf.
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    listeners: Vec<(i32, Arc<Address>)>,
+    connections: BTreeMap<i32, Arc<ConnectionFacts>>,
+}
+
+impl Registry {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add_listener(&self, id: i32, address: Arc<Address>) {
+        self.lock().listeners.push((id, address));
+    }
+
+    pub(crate) fn add(&self, facts: &Arc<ConnectionFacts>) {
+        self.lock().connections.insert(facts.id, facts.clone());
+    }
+
+    /// Forgets a connection, before its descriptor is closed.
+    pub(crate) fn remove(&self, id: i32) {
+        self.lock().connections.remove(&id);
+    }
+
+    /// Tells of all, as `stats conns` does.
+    pub(crate) fn tell(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
+        // A copy, so that nobody waits for whoever reads.
+        let (listeners, connections) = {
+            let entries = self.lock();
+            let connections: Vec<_> = entries.connections.values().cloned().collect();
+            (entries.listeners.clone(), connections)
+        };
+        for (id, address) in listeners {
+            stat(&format!("{id}:addr"), &address_name(&address));
+            stat(&format!("{id}:state"), "conn_listening");
+            stat(&format!("{id}:secs_since_last_cmd"), &now.0.to_string());
+        }
+        for facts in connections {
+            let id = facts.id;
+            stat(&format!("{id}:addr"), &facts.peer());
+            stat(&format!("{id}:listen_addr"), &address_name(&facts.listener));
+            stat(&format!("{id}:state"), facts.doing().name());
+            let idle = now.0.saturating_sub(facts.last_active().0);
+            stat(&format!("{id}:secs_since_last_cmd"), &idle.to_string());
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Lists of what is stored: `lru_crawler metadump` and `mgdump`, `stats cachedump` and `stats sizes`.
+
+use std::collections::BTreeSet;
+
+use guira_tests::server::wait_for;
+use guira_tests::{Server, newer_than_peer};
+
+/// The lines up to the last.
+fn lines_to(client: &mut guira_tests::Client, last: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let line = client.loose_line();
+        if line == last {
+            return lines;
+        }
+        lines.push(line);
+    }
+}
+
+#[test]
+fn a_metadump_lists_every_item_with_its_facts() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("set plain 0 0 5\r\nvalue\r\n", "STORED\r\n");
+    client.exchange("set a/b%c 7 1000 5\r\nvalue\r\n", "STORED\r\n");
+    client.exchange("get plain\r\n", "VALUE plain 0 5\r\nvalue\r\nEND\r\n");
+    client.send("lru_crawler metadump all\r\n");
+    newer_than_peer!(server, "begins with OK");
+    assert_eq!(client.line(), "OK");
+    let lines = lines_to(&mut client, "END");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let line = lines.iter().find(|line| line.starts_with("key=plain ")).unwrap();
+    assert!(line.contains(" exp=-1 la=") && line.contains(" fetch=yes cls="), "{line}");
+    assert!(line.contains(" flags=0 "), "{line}");
+    let line = lines.iter().find(|line| line.starts_with("key=a%2Fb%25c ")).unwrap();
+    assert!(line.contains(" fetch=no cls=") && line.contains(" flags=7 "), "{line}");
+    // The connection goes on afterwards.
+    client.exchange("get plain\r\n", "VALUE plain 0 5\r\nvalue\r\nEND\r\n");
+}
+
+#[test]
+fn an_mgdump_lists_gets_that_can_be_sent_back() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("set one 0 0 1\r\n1\r\n", "STORED\r\n");
+    client.exchange("ms AAECAw== 1 b\r\n2\r\n", "HD\r\n");
+    client.send("lru_crawler mgdump hash\r\n");
+    newer_than_peer!(server, "has mgdump");
+    assert_eq!(client.line(), "OK");
+    let found: BTreeSet<String> = lines_to(&mut client, "EN").into_iter().collect();
+    assert_eq!(found, BTreeSet::from(["mg AAECAw== b".to_owned(), "mg one".to_owned()]));
+}
+
+#[test]
+fn a_long_list_is_complete_and_what_follows_it_is_answered() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for key in 0..20_000 {
+        client.send(format!("set key{key} 0 0 1 noreply\r\nx\r\n"));
+    }
+    client.exchange("mn\r\n", "MN\r\n");
+    client.send("lru_crawler metadump all\r\n");
+    newer_than_peer!(server, "begins with OK");
+    assert_eq!(client.line(), "OK");
+    let keys: BTreeSet<String> = lines_to(&mut client, "END")
+        .into_iter()
+        .map(|line| line.split(' ').next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(keys.len(), 20_000);
+    client.exchange("get key19999\r\n", "VALUE key19999 0 1\r\nx\r\nEND\r\n");
+}
+
+#[test]
+fn what_is_no_list_is_refused() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange("lru_crawler metadump 0\r\n", "BADCLASS invalid class id\r\n");
+    client.exchange("lru_crawler metadump nonsense\r\n", "BADCLASS invalid class id\r\n");
+    client.exchange("lru_crawler nonsense\r\n", "ERROR\r\n");
+    client.exchange("lru_crawler\r\n", "ERROR\r\n");
+    client.exchange("lru_crawler tocrawl x\r\n", "CLIENT_ERROR bad command line format\r\n");
+    client.exchange("lru_crawler sleep 1000001\r\n", "CLIENT_ERROR sleep must be one second or less\r\n");
+    client.exchange("stats cachedump 1\r\n", "CLIENT_ERROR bad command line\r\n");
+    client.exchange("stats cachedump x 1\r\n", "CLIENT_ERROR bad command line format\r\n");
+    client.exchange("stats cachedump 1000 1\r\n", "CLIENT_ERROR Illegal slab id\r\n");
+    newer_than_peer!(server, "says which command cannot be pipelined");
+    client.exchange(
+        "mg k v\r\nlru_crawler metadump all\r\n",
+        "VA 1\r\nx\r\nERROR cannot pipeline other commands before metadump\r\n",
+    );
+}
+
+#[test]
+fn the_crawler_can_be_switched_off_and_on_and_sent() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("lru_crawler disable\r\n", "OK\r\n");
+    // memcached's crawler takes a moment to stop.
+    for verb in ["crawl", "metadump"] {
+        wait_for("the crawler's end", || {
+            let answer = client.ask(format!("lru_crawler {verb} all\r\n"));
+            (answer == "CLIENT_ERROR lru crawler disabled").then_some(())
+        });
+    }
+    client.exchange("lru_crawler enable\r\n", "OK\r\n");
+    client.exchange("lru_crawler tocrawl 5\r\n", "OK\r\n");
+    client.exchange("lru_crawler sleep 50\r\n", "OK\r\n");
+    client.exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange("lru_crawler crawl all\r\n", "OK\r\n");
+}
+
+#[test]
+fn a_cachedump_lists_the_items_of_a_class() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("set k 0 0 3\r\nxyz\r\n", "STORED\r\n");
+    let class = client
+        .stats("items")
+        .into_iter()
+        .find_map(|(name, _)| name.strip_prefix("items:")?.split(':').next().map(str::to_owned))
+        .unwrap();
+    // memcached lists only what has become cold.
+    let lines = wait_for("the item in the list", || {
+        client.send(format!("stats cachedump {class} 0\r\n"));
+        let lines = lines_to(&mut client, "END");
+        (!lines.is_empty()).then_some(lines)
+    });
+    assert!(lines.len() == 1 && lines[0].starts_with("ITEM k [3 b; "), "{lines:?}");
+}
