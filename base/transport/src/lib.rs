@@ -6,6 +6,7 @@ mod listener;
 mod mailbox;
 mod poll;
 mod stream;
+mod tls;
 
 pub use address::{Address, AddressError};
 pub use inherited::{Inherited, inherited_sockets};
@@ -13,3 +14,7 @@ pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};
+pub use tls::{
+    CipherList, MinVersion, Resumption, TlsAcceptor, TlsCounters, TlsError, TlsFacts, TlsFailure, TlsFault,
+    TlsOptionError, TlsOptions, TlsStatus, TlsStream, VerifyMode,
+};

@@ -18,6 +18,8 @@ pub enum Interest {
     Read,
     /// Room to write.
     Write,
+    /// Either of them.
+    ReadWrite,
     /// Nothing but the end.
     End,
 }
@@ -27,6 +29,7 @@ impl Interest {
         match self {
             Interest::Read => epoll::EventFlags::IN,
             Interest::Write => epoll::EventFlags::OUT,
+            Interest::ReadWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
             Interest::End => epoll::EventFlags::empty(),
         }
     }

@@ -1,5 +1,7 @@
 //! A connected socket.
 
+use crate::poll::Interest;
+use crate::tls::{TlsFacts, TlsStream};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -12,6 +14,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// UNIX.
     Unix(UnixStream),
+    /// TLS over one of them (boxed: what a session needs is large, and most streams have none).
+    Tls(Box<TlsStream>),
 }
 
 /// What came of trying to read or write.
@@ -25,7 +29,7 @@ pub enum Progress {
     Ended,
 }
 
-fn progress(result: io::Result<usize>) -> io::Result<Progress> {
+pub(crate) fn progress(result: io::Result<usize>) -> io::Result<Progress> {
     match result {
         Ok(0) => Ok(Progress::Ended),
         Ok(bytes) => Ok(Progress::Moved(bytes)),
@@ -39,12 +43,13 @@ impl Stream {
     /// Reads into `buffer`, which is not empty.
     ///
     /// # Errors
-    /// What the system says, but not that it would block or was interrupted.
+    /// What the system says, but not that it would block or was interrupted. With TLS, a [`crate::TlsFault`] too.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Progress> {
-        progress(match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-        })
+        match self {
+            Stream::Tcp(stream) => progress(stream.read(buffer)),
+            Stream::Unix(stream) => progress(stream.read(buffer)),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
     }
 
     /// Writes some of `bytes`, which are not empty.
@@ -52,10 +57,11 @@ impl Stream {
     /// # Errors
     /// What the system says, but not that it would block or was interrupted.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Progress> {
-        progress(match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        })
+        match self {
+            Stream::Tcp(stream) => progress(stream.write(bytes)),
+            Stream::Unix(stream) => progress(stream.write(bytes)),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
     }
 
     /// Writes some of the bytes in `parts`, which are not all empty.
@@ -63,10 +69,62 @@ impl Stream {
     /// # Errors
     /// What the system says, but not that it would block or was interrupted.
     pub fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Progress> {
-        progress(match self {
-            Stream::Tcp(stream) => stream.write_vectored(parts),
-            Stream::Unix(stream) => stream.write_vectored(parts),
-        })
+        match self {
+            Stream::Tcp(stream) => progress(stream.write_vectored(parts)),
+            Stream::Unix(stream) => progress(stream.write_vectored(parts)),
+            Stream::Tls(stream) => stream.write_vectored(parts),
+        }
+    }
+
+    /// Hands over to the system what earlier writes have taken: `Moved(0)` when nothing is left, `Blocked` if something
+    /// is. Only TLS keeps something back, of 64 KiB of plaintext at most.
+    ///
+    /// # Errors
+    /// As those of a write.
+    pub fn flush(&mut self) -> io::Result<Progress> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(Progress::Moved(0)),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+
+    /// Nothing is to be written any more: hands over what is left, and with TLS says so to the client. `Moved(0)` when
+    /// that is done, and the stream can be dropped; `Blocked` if it is to be called again when the socket has room.
+    /// A stream that is dropped does it as far as it goes without waiting.
+    ///
+    /// # Errors
+    /// What the system says: there is nobody to tell.
+    pub fn finish(&mut self) -> io::Result<Progress> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(Progress::Moved(0)),
+            Stream::Tls(stream) => stream.finish(),
+        }
+    }
+
+    /// What the socket is to be polled for by whoever waits for `interest` in this stream. It may change with every
+    /// call of another method.
+    pub fn wants(&self, interest: Interest) -> Interest {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => interest,
+            Stream::Tls(stream) => stream.wants(interest),
+        }
+    }
+
+    /// Whether a read has something to tell that the poller does not know of: bytes, an end or an error. After a read
+    /// that did not fill its buffer there are no bytes.
+    pub fn has_input(&self) -> bool {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => false,
+            Stream::Tls(stream) => stream.has_input(),
+        }
+    }
+
+    /// What a TLS handshake has agreed; `None` before its end, and without TLS.
+    pub fn tls_facts(&self) -> Option<TlsFacts> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+            Stream::Tls(stream) => stream.facts(),
+        }
     }
 }
 
@@ -75,6 +133,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.as_fd(),
         }
     }
 }

@@ -1,0 +1,229 @@
+//! Turns accepted connections into TLS connections, and keeps the configuration that they begin with.
+
+use super::counters::TlsCounters;
+use super::files::{Identity, Stamps, TlsError};
+use super::options::{MinVersion, Resumption, TlsOptions, VerifyMode};
+use super::stream::{Socket, TlsStream};
+use crate::stream::Stream;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, ServerConfig, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Speaks TLS on connections. A copy shares files, counters and configuration with the original.
+#[derive(Clone, Debug)]
+pub struct TlsAcceptor {
+    shared: Arc<Shared>,
+    verify: VerifyMode,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: TlsOptions,
+    counters: Arc<TlsCounters>,
+    /// LOCK: reload. One thread reads the files at a time, so that what was read last is what is used. May take state.
+    reload: Mutex<()>,
+    /// LOCK: state. Leaf.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    configurations: Configurations,
+    /// The files as they were when they were last read, well or not.
+    seen: Stamps,
+    status: TlsStatus,
+}
+
+/// What statistics tell of the certificate in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsStatus {
+    /// The last second in which the server's certificate holds, since 1970.
+    pub not_after: i64,
+    /// The common name of the server's certificate.
+    pub common_name: Option<String>,
+    /// When the files in use were read, in seconds since 1970.
+    pub loaded_at: u64,
+    /// How often the files were read again and taken into use.
+    pub reloads: u64,
+    /// How often they were read again and found wanting.
+    pub failed_reloads: u64,
+}
+
+/// One configuration for each way to treat client certificates. They share nothing, so that a session that began
+/// without a certificate is not resumed where one is needed.
+#[derive(Clone, Debug)]
+struct Configurations {
+    none: Arc<ServerConfig>,
+    verifying: Option<Verifying>,
+}
+
+#[derive(Clone, Debug)]
+struct Verifying {
+    peer: Arc<ServerConfig>,
+    force: Arc<ServerConfig>,
+}
+
+impl Configurations {
+    fn get(&self, verify: VerifyMode) -> Option<&Arc<ServerConfig>> {
+        let verifying = self.verifying.as_ref();
+        match verify {
+            VerifyMode::None => Some(&self.none),
+            VerifyMode::Peer => verifying.map(|modes| &modes.peer),
+            VerifyMode::Force | VerifyMode::Once => verifying.map(|modes| &modes.force),
+        }
+    }
+
+    fn new(options: &TlsOptions, provider: Arc<CryptoProvider>, files: &Identity) -> Result<Self, TlsError> {
+        let configure = |verifier| configure(options, &provider, files, verifier);
+        let verifying = match &files.authorities {
+            None => None,
+            Some(roots) => {
+                let verifier =
+                    || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+                let failed = |error: rustls::server::VerifierBuilderError| {
+                    TlsError::Library(rustls::Error::General(error.to_string()))
+                };
+                let peer = verifier().allow_unauthenticated().build().map_err(failed)?;
+                let force = verifier().build().map_err(failed)?;
+                Some(Verifying { peer: configure(peer)?, force: configure(force)? })
+            }
+        };
+        Ok(Configurations { none: configure(WebPkiClientVerifier::no_client_auth())?, verifying })
+    }
+}
+
+fn configure(
+    options: &TlsOptions,
+    provider: &Arc<CryptoProvider>,
+    files: &Identity,
+    verifier: Arc<dyn ClientCertVerifier>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let old = options.min_version == MinVersion::Tls12
+        && provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
+    let versions: &[_] =
+        if old { &[&rustls::version::TLS13, &rustls::version::TLS12] } else { &[&rustls::version::TLS13] };
+    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = builder.with_protocol_versions(versions).map_err(TlsError::Library)?;
+    let resolver = Arc::new(SingleCertAndKey::from(files.key.clone()));
+    let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
+    // Tickets hold what a resumed session needs to know: the server keeps nothing for clients that are gone.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    match options.resumption {
+        Resumption::Off => config.send_tls13_tickets = 0,
+        Resumption::Tickets => config.ticketer = ring::Ticketer::new().map_err(TlsError::Library)?,
+    }
+    Ok(Arc::new(config))
+}
+
+fn load(options: &TlsOptions) -> Result<(Configurations, Identity), TlsError> {
+    let provider =
+        Arc::new(CryptoProvider { cipher_suites: options.ciphers.suites(), ..ring::default_provider() });
+    let files = Identity::read(options, &provider)?;
+    Ok((Configurations::new(options, provider, &files)?, files))
+}
+
+impl TlsAcceptor {
+    /// Reads the files and makes an acceptor. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// Which file is wrong, and what about it; or that clients are to be verified without authorities.
+    pub fn new(options: TlsOptions, now: u64) -> Result<Self, TlsError> {
+        let seen = Stamps::take(&options);
+        let (configurations, files) = load(&options)?;
+        let verify = options.verify;
+        configurations.get(verify).ok_or(TlsError::NoAuthorities)?;
+        let status = TlsStatus {
+            not_after: files.facts.not_after,
+            common_name: files.facts.common_name,
+            loaded_at: now,
+            reloads: 0,
+            failed_reloads: 0,
+        };
+        let state = Mutex::new(State { configurations, seen, status });
+        let shared = Shared { options, counters: Arc::default(), reload: Mutex::new(()), state };
+        Ok(TlsAcceptor { shared: Arc::new(shared), verify })
+    }
+
+    /// The same acceptor for a listener that treats client certificates in another way.
+    ///
+    /// # Errors
+    /// They are to be verified, and there are no authorities.
+    pub fn with_verify(&self, verify: VerifyMode) -> Result<Self, TlsError> {
+        self.state().configurations.get(verify).ok_or(TlsError::NoAuthorities)?;
+        Ok(TlsAcceptor { shared: self.shared.clone(), verify })
+    }
+
+    /// Expects the client of `stream` to speak TLS. A stream that does already is returned as it is. Nothing is sent
+    /// or received before the first read or write.
+    ///
+    /// # Errors
+    /// The library refuses; what it says does not depend on the client.
+    pub fn accept(&self, stream: Stream) -> io::Result<Stream> {
+        let socket = match stream {
+            Stream::Tcp(socket) => Socket::Tcp(socket),
+            Stream::Unix(socket) => Socket::Unix(socket),
+            Stream::Tls(_) => return Ok(stream),
+        };
+        let configuration = self.state().configurations.get(self.verify).cloned();
+        let configuration = configuration.ok_or_else(|| io::Error::other(TlsError::NoAuthorities))?;
+        let stream = TlsStream::new(socket, configuration, self.shared.counters.clone());
+        Ok(Stream::Tls(Box::new(stream.map_err(io::Error::other)?)))
+    }
+
+    /// Reads the files again, for the connections to come; those there are go on with what they have. `now` is in
+    /// seconds since 1970. Sessions of before are not resumed.
+    ///
+    /// # Errors
+    /// What is wrong with the files; what was in use stays in use.
+    pub fn reload(&self, now: u64) -> Result<(), TlsError> {
+        let _one_at_a_time = self.shared.reload.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before they are read: whatever is written from here on is another change.
+        let seen = Stamps::take(&self.shared.options);
+        let loaded = load(&self.shared.options);
+        let mut state = self.state();
+        state.seen = seen;
+        match loaded {
+            Ok((configurations, files)) => {
+                state.configurations = configurations;
+                state.status.not_after = files.facts.not_after;
+                state.status.common_name = files.facts.common_name;
+                state.status.loaded_at = now;
+                state.status.reloads += 1;
+                Ok(())
+            }
+            Err(error) => {
+                state.status.failed_reloads += 1;
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the files are others than when they were last read, well or not. It costs a system call a file. What
+    /// was read half-written shows as changed again when the other half has been written.
+    pub fn changed(&self) -> bool {
+        let now = Stamps::take(&self.shared.options);
+        self.state().seen != now
+    }
+
+    /// Facts about the certificate in use.
+    pub fn status(&self) -> TlsStatus {
+        self.state().status.clone()
+    }
+
+    /// Counters of all connections.
+    pub fn counters(&self) -> &TlsCounters {
+        &self.shared.counters
+    }
+
+    /// What it was made from.
+    pub fn options(&self) -> &TlsOptions {
+        &self.shared.options
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,125 @@
+//! What is counted of TLS connections, and why they fail.
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+
+/// Why a connection came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFailure {
+    /// The client does not speak TLS: its first byte does not begin a handshake.
+    PlainText,
+    /// Client and server have no version, cipher suite or other method in common.
+    NothingInCommon,
+    /// The client's certificate is missing, or does not hold.
+    ClientCertificate,
+    /// The client left in the middle of the handshake.
+    Gone,
+    /// Something else about the handshake, such as a client that does not accept the server's certificate.
+    Handshake,
+    /// What came after the handshake was no TLS.
+    Protocol,
+}
+
+impl TlsFailure {
+    /// All of them.
+    pub const ALL: [TlsFailure; 6] = [
+        TlsFailure::PlainText,
+        TlsFailure::NothingInCommon,
+        TlsFailure::ClientCertificate,
+        TlsFailure::Gone,
+        TlsFailure::Handshake,
+        TlsFailure::Protocol,
+    ];
+
+    /// The kind of an error that the library found.
+    pub(super) fn of(error: &rustls::Error, handshake: Handshake) -> Self {
+        use rustls::{AlertDescription, Error};
+        if handshake == Handshake::Done {
+            return TlsFailure::Protocol;
+        }
+        match error {
+            Error::PeerIncompatible(_) => TlsFailure::NothingInCommon,
+            Error::NoCertificatesPresented | Error::InvalidCertificate(_) => TlsFailure::ClientCertificate,
+            Error::AlertReceived(alert) => match alert {
+                AlertDescription::CloseNotify | AlertDescription::UserCanceled => TlsFailure::Gone,
+                AlertDescription::ProtocolVersion
+                | AlertDescription::HandshakeFailure
+                | AlertDescription::InsufficientSecurity => TlsFailure::NothingInCommon,
+                _ => TlsFailure::Handshake,
+            },
+            _ => TlsFailure::Handshake,
+        }
+    }
+}
+
+impl fmt::Display for TlsFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            TlsFailure::PlainText => "the client does not speak TLS",
+            TlsFailure::NothingInCommon => "no version or cipher suite in common",
+            TlsFailure::ClientCertificate => "no good client certificate",
+            TlsFailure::Gone => "the client left during the handshake",
+            TlsFailure::Handshake => "the handshake failed",
+            TlsFailure::Protocol => "broken TLS",
+        })
+    }
+}
+
+/// Whether a handshake is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handshake {
+    UnderWay,
+    Done,
+}
+
+/// What went wrong with a connection: the inner error of the [`std::io::Error`] that its reads and writes return.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{failure}: {detail}")]
+pub struct TlsFault {
+    /// What kind of failure.
+    pub failure: TlsFailure,
+    /// The library's words.
+    pub detail: String,
+}
+
+/// Counters of all connections of an acceptor. Relaxed: these are statistics.
+#[derive(Debug, Default)]
+pub struct TlsCounters {
+    handshakes: AtomicU64,
+    resumed: AtomicU64,
+    failures: [AtomicU64; TlsFailure::ALL.len()],
+}
+
+impl TlsCounters {
+    /// Handshakes that succeeded, those of resumed sessions among them.
+    pub fn handshakes(&self) -> u64 {
+        self.handshakes.load(Ordering::Relaxed)
+    }
+
+    /// Sessions that were resumed.
+    pub fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
+    }
+
+    /// Failures of one kind. A client that left without having sent a byte has not failed.
+    pub fn failures(&self, failure: TlsFailure) -> u64 {
+        self.failures[failure as usize].load(Ordering::Relaxed)
+    }
+
+    /// Handshakes that failed, of any kind (memcached's `ssl_handshake_errors`).
+    pub fn failed_handshakes(&self) -> u64 {
+        let handshakes = TlsFailure::ALL.iter().filter(|failure| **failure != TlsFailure::Protocol);
+        handshakes.map(|failure| self.failures(*failure)).sum()
+    }
+
+    pub(super) fn succeeded(&self, kind: Option<rustls::HandshakeKind>) {
+        self.handshakes.fetch_add(1, Ordering::Relaxed);
+        if kind == Some(rustls::HandshakeKind::Resumed) {
+            self.resumed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn failed(&self, failure: TlsFailure) {
+        self.failures[failure as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,181 @@
+//! The files with certificates and keys: reading them, what is wrong with them, and whether they have changed.
+
+use super::certificate::{self, CertificateFacts};
+use super::options::TlsOptions;
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why TLS cannot be spoken with the given options.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {path}", path = path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file has no certificate in it.
+    #[error("there is no certificate in {path}", path = path.display())]
+    NoCertificate {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A certificate in a file is of no use.
+    #[error("certificate {number} in {path} cannot be used: {why}", path = path.display())]
+    BadCertificate {
+        /// Which file.
+        path: PathBuf,
+        /// Which of its certificates, from 1 on.
+        number: usize,
+        /// Why.
+        why: String,
+    },
+    /// A file has no private key in it.
+    #[error("there is no private key in {path}", path = path.display())]
+    NoKey {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The private key is encrypted.
+    #[error("the private key in {path} is encrypted: give one without a passphrase", path = path.display())]
+    EncryptedKey {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// The private key is of no use.
+    #[error("the private key in {path} cannot be used: {why}", path = path.display())]
+    BadKey {
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Certificate and private key are not a pair.
+    #[error("the private key in {key} does not fit the certificate in {chain}", key = key.display(), chain = chain.display())]
+    KeyDoesNotFit {
+        /// Where the key is.
+        key: PathBuf,
+        /// Where the certificate is.
+        chain: PathBuf,
+    },
+    /// Client certificates are to be verified, and nothing says by what.
+    #[error("client certificates cannot be verified without a file of the authorities that issue them")]
+    NoAuthorities,
+    /// The library wants none of it.
+    #[error("TLS cannot be set up: {0}")]
+    Library(rustls::Error),
+}
+
+/// What the files say.
+pub(super) struct Identity {
+    pub(super) key: Arc<CertifiedKey>,
+    pub(super) facts: CertificateFacts,
+    pub(super) authorities: Option<Arc<RootCertStore>>,
+}
+
+impl Identity {
+    /// Reads all files.
+    pub(super) fn read(options: &TlsOptions, provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let chain = certificates(&options.chain)?;
+        let facts = certificate::facts(&chain[0]);
+        let facts = facts.ok_or_else(|| bad_certificate(&options.chain, 1, "it is not X.509"))?;
+        let path = options.key_file();
+        let key = private_key(path)?;
+        let key = provider.key_provider.load_private_key(key).map_err(|error| TlsError::BadKey {
+            path: path.to_owned(),
+            why: match error {
+                rustls::Error::General(why) => why,
+                other => other.to_string(),
+            },
+        })?;
+        let key = CertifiedKey::new(chain, key);
+        match key.keys_match() {
+            // The kind of key cannot tell; the first handshake will.
+            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+            Err(rustls::Error::InconsistentKeys(_)) => {
+                let (key, chain) = (path.to_owned(), options.chain.clone());
+                return Err(TlsError::KeyDoesNotFit { key, chain });
+            }
+            Err(error) => return Err(bad_certificate(&options.chain, 1, &error.to_string())),
+        }
+        let authorities = options.authorities.as_deref().map(authorities).transpose()?;
+        Ok(Identity { key: Arc::new(key), facts, authorities })
+    }
+}
+
+fn bad_certificate(path: &Path, number: usize, why: &str) -> TlsError {
+    TlsError::BadCertificate { path: path.to_owned(), number, why: why.to_owned() }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+}
+
+/// All certificates in a file, at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let mut found = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(&read(path)?) {
+        let number = found.len() + 1;
+        let certificate = certificate.map_err(|error| bad_certificate(path, number, &error.to_string()))?;
+        if certificate::facts(&certificate).is_none() {
+            return Err(bad_certificate(path, number, "it is not X.509"));
+        }
+        found.push(certificate);
+    }
+    if found.is_empty() { Err(TlsError::NoCertificate { path: path.to_owned() }) } else { Ok(found) }
+}
+
+/// The first private key in a file.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let text = read(path)?;
+    match PrivateKeyDer::from_pem_slice(&text) {
+        Ok(key) => Ok(key),
+        // Both ways of encrypting a key in PEM say so in a line of their own.
+        Err(_) if text.windows(9).any(|word| word == b"ENCRYPTED") => {
+            Err(TlsError::EncryptedKey { path: path.to_owned() })
+        }
+        Err(rustls_pki_types::pem::Error::NoItemsFound) => Err(TlsError::NoKey { path: path.to_owned() }),
+        Err(error) => Err(TlsError::BadKey { path: path.to_owned(), why: error.to_string() }),
+    }
+}
+
+/// The certificates that client certificates must lead to.
+fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut store = RootCertStore::empty();
+    for (index, certificate) in certificates(path)?.into_iter().enumerate() {
+        let added = store.add(certificate);
+        added.map_err(|error| bad_certificate(path, index + 1, &error.to_string()))?;
+    }
+    Ok(Arc::new(store))
+}
+
+/// What the system says of a file; another value means that there is something else in it. `None` if it is not there.
+type Stamp = Option<[i64; 7]>;
+
+/// Of all files, in a fixed order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamps([Stamp; 3]);
+
+impl Stamps {
+    /// Looks at the files, without opening them.
+    pub(super) fn take(options: &TlsOptions) -> Self {
+        let files = [Some(options.chain.as_path()), options.key.as_deref(), options.authorities.as_deref()];
+        Stamps(files.map(|file| std::fs::metadata(file?).ok().as_ref().map(stamp)))
+    }
+}
+
+/// A link that is made to point elsewhere shows another inode, a file that is written to another time or size.
+fn stamp(file: &std::fs::Metadata) -> [i64; 7] {
+    let inode = [file.dev() as i64, file.ino() as i64];
+    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+    [inode[0], inode[1], times[0], times[1], times[2], times[3], file.size() as i64]
+}

@@ -1,0 +1,324 @@
+//! What is asked of TLS: files, whom to let in, versions, cipher suites.
+
+use rustls::SupportedCipherSuite;
+use rustls::crypto::ring::cipher_suite;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// How a server speaks TLS. Nothing is read from a file before a [`crate::TlsAcceptor`] is made from it.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// The server's certificate and those that lead to its authority, PEM, its own first.
+    pub chain: PathBuf,
+    /// The private key, PEM (PKCS #8, PKCS #1 or SEC1), not encrypted; `None`: it lies in the file of the chain.
+    pub key: Option<PathBuf>,
+    /// Certificates of the authorities that client certificates must come from, PEM.
+    pub authorities: Option<PathBuf>,
+    /// Whether clients must show a certificate.
+    pub verify: VerifyMode,
+    /// The oldest version that is spoken.
+    pub min_version: MinVersion,
+    /// Whether a client that comes back may leave out the expensive part of the handshake.
+    pub resumption: Resumption,
+    /// Which cipher suites are offered.
+    pub ciphers: CipherList,
+}
+
+impl TlsOptions {
+    /// The defaults of memcached 1.6.45: TLS 1.2 and 1.3, nothing asked of clients, no resumption, all cipher suites.
+    pub fn new(chain: impl Into<PathBuf>) -> Self {
+        TlsOptions {
+            chain: chain.into(),
+            key: None,
+            authorities: None,
+            verify: VerifyMode::None,
+            min_version: MinVersion::Tls12,
+            resumption: Resumption::Off,
+            ciphers: CipherList::default(),
+        }
+    }
+
+    /// Where the key is.
+    pub(super) fn key_file(&self) -> &Path {
+        self.key.as_deref().unwrap_or(&self.chain)
+    }
+}
+
+/// What is wrong with the text of an option.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsOptionError(String);
+
+/// What is asked of a client's certificate (`ssl_verify_mode` of memcached 1.6.45, which hands OpenSSL's flags on).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyMode {
+    /// 0: none is asked for.
+    None,
+    /// 1: it is asked for. Who gives none is let in, who gives one that does not hold is not.
+    Peer,
+    /// 2: nobody is let in without a good one.
+    Force,
+    /// 3: as 2. OpenSSL would not ask again in a renegotiation, which neither server allows.
+    Once,
+}
+
+impl VerifyMode {
+    /// The number by which memcached's option calls it.
+    pub fn number(self) -> u8 {
+        match self {
+            VerifyMode::None => 0,
+            VerifyMode::Peer => 1,
+            VerifyMode::Force => 2,
+            VerifyMode::Once => 3,
+        }
+    }
+}
+
+impl FromStr for VerifyMode {
+    type Err = TlsOptionError;
+
+    fn from_str(text: &str) -> Result<Self, TlsOptionError> {
+        match text {
+            "0" => Ok(VerifyMode::None),
+            "1" => Ok(VerifyMode::Peer),
+            "2" => Ok(VerifyMode::Force),
+            "3" => Ok(VerifyMode::Once),
+            _ => Err(TlsOptionError(format!(
+                "'{text}' is no verify mode: give 0 (none), 1 (request), 2 (require) or 3 (require once)"
+            ))),
+        }
+    }
+}
+
+/// The oldest version of TLS that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MinVersion {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl FromStr for MinVersion {
+    type Err = TlsOptionError;
+
+    /// Reads memcached's numbers (2, 3) and names (`tlsv1.2`, `tlsv1.3`).
+    fn from_str(text: &str) -> Result<Self, TlsOptionError> {
+        match text.to_ascii_lowercase().as_str() {
+            "2" | "tlsv1.2" => Ok(MinVersion::Tls12),
+            "3" | "tlsv1.3" => Ok(MinVersion::Tls13),
+            "0" | "1" | "tlsv1.0" | "tlsv1.1" => Err(TlsOptionError(format!(
+                "'{text}': TLS 1.0 and 1.1 are not spoken; the oldest version is 2 (tlsv1.2)"
+            ))),
+            _ => Err(TlsOptionError(format!("'{text}' is no version: give 2 (tlsv1.2) or 3 (tlsv1.3)"))),
+        }
+    }
+}
+
+impl fmt::Display for MinVersion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            MinVersion::Tls12 => "tlsv1.2",
+            MinVersion::Tls13 => "tlsv1.3",
+        })
+    }
+}
+
+/// Whether sessions can be resumed. The server keeps nothing either way: a ticket, encrypted under a key that changes
+/// every six hours, holds what it needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resumption {
+    /// Every handshake is a full one.
+    Off,
+    /// Clients are given tickets.
+    Tickets,
+}
+
+/// A cipher suite and its names.
+struct Suite {
+    /// As the standards call it.
+    name: &'static str,
+    /// As OpenSSL calls it.
+    openssl: &'static str,
+    suite: &'static SupportedCipherSuite,
+}
+
+/// All there are, best first.
+static SUITES: [Suite; 9] = [
+    Suite {
+        name: "TLS_AES_256_GCM_SHA384",
+        openssl: "TLS_AES_256_GCM_SHA384",
+        suite: &cipher_suite::TLS13_AES_256_GCM_SHA384,
+    },
+    Suite {
+        name: "TLS_AES_128_GCM_SHA256",
+        openssl: "TLS_AES_128_GCM_SHA256",
+        suite: &cipher_suite::TLS13_AES_128_GCM_SHA256,
+    },
+    Suite {
+        name: "TLS_CHACHA20_POLY1305_SHA256",
+        openssl: "TLS_CHACHA20_POLY1305_SHA256",
+        suite: &cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    },
+    Suite {
+        name: "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        openssl: "ECDHE-ECDSA-AES256-GCM-SHA384",
+        suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    },
+    Suite {
+        name: "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        openssl: "ECDHE-ECDSA-AES128-GCM-SHA256",
+        suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    },
+    Suite {
+        name: "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        openssl: "ECDHE-ECDSA-CHACHA20-POLY1305",
+        suite: &cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    },
+    Suite {
+        name: "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        openssl: "ECDHE-RSA-AES256-GCM-SHA384",
+        suite: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    },
+    Suite {
+        name: "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        openssl: "ECDHE-RSA-AES128-GCM-SHA256",
+        suite: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    },
+    Suite {
+        name: "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        openssl: "ECDHE-RSA-CHACHA20-POLY1305",
+        suite: &cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    },
+];
+
+/// The name of a suite that was agreed upon.
+pub(super) fn suite_name(suite: SupportedCipherSuite) -> &'static str {
+    SUITES.iter().find(|known| known.suite.suite() == suite.suite()).map_or("unknown", |known| known.name)
+}
+
+/// Cipher suites to offer, as places in the table of all. As with OpenSSL's list, TLS 1.3 keeps all of its suites
+/// unless some are named; of TLS 1.2 only those are offered that are named. The client's order decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CipherList(Vec<usize>);
+
+impl Default for CipherList {
+    fn default() -> Self {
+        CipherList((0..SUITES.len()).collect())
+    }
+}
+
+impl CipherList {
+    /// The suites as the library has them.
+    pub(super) fn suites(&self) -> Vec<SupportedCipherSuite> {
+        self.0.iter().map(|place| *SUITES[*place].suite).collect()
+    }
+}
+
+impl FromStr for CipherList {
+    type Err = TlsOptionError;
+
+    /// Reads names of standards or OpenSSL's, with colons, commas or blanks between them.
+    fn from_str(text: &str) -> Result<Self, TlsOptionError> {
+        let mut places = Vec::new();
+        for name in text.split([':', ',', ' ']).filter(|name| !name.is_empty()) {
+            let same = |known: &str| known.eq_ignore_ascii_case(name);
+            let place = SUITES.iter().position(|suite| same(suite.name) || same(suite.openssl));
+            let place = place.ok_or_else(|| {
+                TlsOptionError(format!("'{name}' is no cipher suite known here; there are {}", all_names()))
+            })?;
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        if places.is_empty() {
+            return Err(TlsOptionError(format!("no cipher suite is named; there are {}", all_names())));
+        }
+        if !places.iter().any(|place| SUITES[*place].suite.tls13().is_some()) {
+            let newest = (0..SUITES.len()).filter(|place| SUITES[*place].suite.tls13().is_some());
+            places.splice(0..0, newest);
+        }
+        Ok(CipherList(places))
+    }
+}
+
+impl fmt::Display for CipherList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, place) in self.0.iter().enumerate() {
+            let between = if index == 0 { "" } else { ":" };
+            write!(formatter, "{between}{}", SUITES[*place].openssl)?;
+        }
+        Ok(())
+    }
+}
+
+fn all_names() -> String {
+    SUITES.iter().map(|suite| suite.openssl).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verify_modes_are_numbers_from_0_to_3() {
+        for number in 0..4u8 {
+            assert_eq!(number.to_string().parse::<VerifyMode>().unwrap().number(), number);
+        }
+        for text in ["", "4", "-1", "none"] {
+            assert!(text.parse::<VerifyMode>().unwrap_err().to_string().contains("no verify mode"));
+        }
+    }
+
+    #[test]
+    fn versions_are_read_as_numbers_and_names_and_old_ones_are_refused_clearly() {
+        for text in ["2", "tlsv1.2", "TLSv1.2"] {
+            assert_eq!(text.parse(), Ok(MinVersion::Tls12));
+        }
+        for text in ["3", "tlsv1.3"] {
+            assert_eq!(text.parse(), Ok(MinVersion::Tls13));
+        }
+        for text in ["0", "1", "tlsv1.0", "tlsv1.1"] {
+            let error = text.parse::<MinVersion>().unwrap_err().to_string();
+            assert!(error.contains("not spoken"), "{error}");
+        }
+        assert!("4".parse::<MinVersion>().unwrap_err().to_string().contains("no version"));
+        assert_eq!(MinVersion::Tls13.to_string().parse(), Ok(MinVersion::Tls13));
+    }
+
+    #[test]
+    fn every_suite_is_found_under_both_of_its_names() {
+        for suite in &SUITES {
+            for name in [suite.name, suite.openssl] {
+                let list = name.parse::<CipherList>().unwrap().suites();
+                assert!(list.iter().any(|known| known.suite() == suite.suite.suite()), "{name}");
+            }
+            assert_eq!(suite_name(*suite.suite), suite.name);
+        }
+        assert_eq!(SUITES.len(), rustls::crypto::ring::ALL_CIPHER_SUITES.len());
+    }
+
+    #[test]
+    fn a_list_for_the_old_version_leaves_the_new_one_alone_and_not_the_other_way_round() {
+        let old = "ECDHE-RSA-AES128-GCM-SHA256".parse::<CipherList>().unwrap().suites();
+        assert_eq!(old.iter().filter(|suite| suite.tls13().is_some()).count(), 3);
+        assert_eq!(old.len(), 4);
+        let new = "TLS_AES_128_GCM_SHA256".parse::<CipherList>().unwrap().suites();
+        assert_eq!(new.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_suite_is_an_error_that_says_what_there_is() {
+        for text in ["HIGH:!aNULL", "AES128-SHA", "", "TLS_AES_128_GCM_SHA256:x"] {
+            let error = text.parse::<CipherList>().unwrap_err().to_string();
+            assert!(error.contains("ECDHE-RSA-AES256-GCM-SHA384"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_written_as_it_is_read() {
+        let text = "TLS_AES_128_GCM_SHA256:ECDHE-RSA-CHACHA20-POLY1305";
+        assert_eq!(text.replace(':', ", ").parse::<CipherList>().unwrap().to_string(), text);
+    }
+}
