@@ -111,9 +111,8 @@ fn configure(
     let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
     // Tickets hold what a resumed session needs to know: the server keeps nothing for clients that are gone.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    match options.resumption {
-        Resumption::Off => config.send_tls13_tickets = 0,
-        Resumption::Tickets => config.ticketer = ring::Ticketer::new().map_err(TlsError::Library)?,
+    if options.resumption == Resumption::Tickets {
+        config.ticketer = ring::Ticketer::new().map_err(TlsError::Library)?;
     }
     Ok(Arc::new(config))
 }

@@ -375,18 +375,14 @@ impl TlsStream {
     }
 
     fn fail(&mut self, failure: TlsFailure, detail: String) {
-        if matches!(self.rest, Rest::Open) {
-            self.counters.failed(failure);
-            self.rest = Rest::Failed(TlsFault { failure, detail });
-        }
+        self.counters.failed(failure);
+        self.rest = Rest::Failed(TlsFault { failure, detail });
     }
 
     /// The client sends no more.
     fn end(&mut self) {
-        if matches!(self.rest, Rest::Open) {
-            self.count_gone();
-            self.rest = Rest::Ended;
-        }
+        self.count_gone();
+        self.rest = Rest::Ended;
     }
 
     /// The socket is of no use any more.

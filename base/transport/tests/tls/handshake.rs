@@ -287,6 +287,39 @@ fn a_client_without_a_version_or_a_suite_in_common_is_refused() {
 }
 
 #[test]
+fn the_old_version_is_spoken_unless_the_oldest_is_the_new_one() {
+    let mut world = World::new("oldest");
+    let mut old = world.client();
+    old.versions = Some(&TLS12);
+    for (min_version, expected) in [("tlsv1.2", true), ("tlsv1.3", false)] {
+        world.options.min_version = min_version.parse().unwrap();
+        let (mut client, mut server) = connect(&world.acceptor(), &old.config());
+        assert_eq!(gets_in(&mut client, &mut server), expected, "{min_version}");
+    }
+}
+
+#[test]
+fn a_handshake_without_an_end_is_given_up() {
+    let world = World::new("endless");
+    let acceptor = world.acceptor();
+    for claimed in [65_535_u32, 65_536, 0xff_ffff] {
+        let (mut client, mut server) = connect(&acceptor, &world.client().config());
+        // A greeting that says it is so long, in records of one byte after the first.
+        let [_, high, middle, low] = claimed.to_be_bytes();
+        client.socket.write_all(&[22, 3, 1, 0, 4, 1, high, middle, low]).unwrap();
+        let mut sent = 0;
+        while server.error.is_none() {
+            client.socket.write_all(&[22, 3, 1, 0, 1, 0].repeat(1_000)).unwrap();
+            server.step();
+            sent += 1_000;
+            assert!(sent <= 100_000);
+        }
+        assert_eq!(server.fault().unwrap().failure, TlsFailure::Handshake);
+    }
+    assert_eq!(acceptor.counters().failed_handshakes(), 3);
+}
+
+#[test]
 fn only_suites_of_the_list_are_used_with_the_old_version() {
     let mut world = World::new("ciphers");
     world.options.ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256".parse().unwrap();
@@ -308,6 +341,9 @@ fn second_handshake(acceptor: &TlsAcceptor, options: &crate::support::ClientOpti
     let (client, server) = connected(acceptor, &config);
     let kind = client.session.handshake_kind().unwrap();
     assert_eq!(server.stream.tls_facts().unwrap().resumed, kind == HandshakeKind::Resumed);
+    if acceptor.options().resumption == Resumption::Off {
+        assert_eq!(client.session.tls13_tickets_received(), 0);
+    }
     kind
 }
 

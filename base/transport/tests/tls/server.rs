@@ -1,15 +1,11 @@
 //! Over TCP, with the event loop, as a server does it: level-triggered, one thread, many clients.
 
-use crate::support::{Dice, NOW, World, session};
-use guira_transport::{
-    Address, Event, Interest, Listener, Poll, Progress, Stream, TlsAcceptor, TlsOptions, Token,
-};
+use crate::support::{Dice, World, session};
+use guira_transport::{Address, Event, Interest, Listener, Poll, Progress, Stream, TlsAcceptor, Token};
 use rustls::{ClientConfig, StreamOwned};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// An echo of one client.
@@ -134,43 +130,4 @@ fn many_clients_at_once_get_back_what_they_send() {
     });
     assert_eq!(acceptor.counters().handshakes(), 8);
     assert_eq!(acceptor.counters().failed_handshakes(), 0);
-}
-
-#[test]
-fn openssl_understands_it() {
-    let installed = Command::new("openssl").arg("version").output().is_ok_and(|it| it.status.success());
-    if !installed {
-        eprintln!("skipped: openssl is not installed");
-        return;
-    }
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/data");
-    for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
-        let mut options = TlsOptions::new(data.join("rsa.crt"));
-        options.key = Some(data.join("rsa.pkcs1.key"));
-        let acceptor = TlsAcceptor::new(options, NOW).unwrap();
-        let (listener, address) = listen();
-        let mut client = Command::new("openssl")
-            .args(["s_client", "-brief", "-verify_return_error", "-servername", "localhost", version])
-            .args(["-connect", &address.to_string(), "-CAfile"])
-            .arg(data.join("rsa.crt"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // The server ends when the client does, which ends with its input.
-        let mut input = client.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| serve(&listener, &acceptor, 1));
-            input.write_all(b"hello over there\n").unwrap();
-            let mut reply = [0; 17];
-            client.stdout.take().unwrap().read_exact(&mut reply).unwrap();
-            assert_eq!(&reply, b"hello over there\n");
-            drop(input);
-        });
-        let output = client.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains(name) && told.contains("Verification: OK"), "{told}");
-        assert_eq!(acceptor.counters().handshakes(), 1);
-    }
 }

@@ -1,0 +1,82 @@
+//! What OpenSSL thinks of the TLS spoken here. It is a program of its own, since a process that is being started holds
+//! copies of all sockets for a moment, and tests of sockets that close would see it.
+
+use guira_transport::{Address, Interest, Listener, Poll, Progress, Stream, TlsAcceptor, TlsOptions, Token};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Accepts one client and sends back what it sends, until it ends.
+fn echo(listener: &Listener, acceptor: &TlsAcceptor) {
+    let mut poll = Poll::new().unwrap();
+    poll.add(listener, Token(0), Interest::Read).unwrap();
+    let mut events = Vec::new();
+    let mut current: Option<Stream> = None;
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        poll.wait(Some(Duration::from_secs(30)), &mut events).unwrap();
+        assert!(!events.is_empty(), "the client does nothing");
+        events.clear();
+        let Some(stream) = &mut current else {
+            if let Some(accepted) = listener.accept().unwrap() {
+                let accepted = acceptor.accept(accepted).unwrap();
+                poll.add(&accepted, Token(1), Interest::Read).unwrap();
+                current = Some(accepted);
+            }
+            continue;
+        };
+        match stream.read(&mut buffer).unwrap() {
+            Progress::Moved(bytes) => {
+                // The few bytes of this test always find room.
+                assert_eq!(stream.write(&buffer[..bytes]).unwrap(), Progress::Moved(bytes));
+            }
+            Progress::Blocked => {}
+            Progress::Ended => {
+                assert_eq!(stream.finish().unwrap(), Progress::Moved(0));
+                return;
+            }
+        }
+        poll.change(&*stream, Token(1), stream.wants(Interest::Read)).unwrap();
+    }
+}
+
+#[test]
+fn openssl_understands_both_versions() {
+    let installed = Command::new("openssl").arg("version").output().is_ok_and(|it| it.status.success());
+    if !installed {
+        eprintln!("skipped: openssl is not installed");
+        return;
+    }
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/data");
+    for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
+        let mut options = TlsOptions::new(data.join("rsa.crt"));
+        options.key = Some(data.join("rsa.pkcs1.key"));
+        let acceptor = TlsAcceptor::new(options, 0).unwrap();
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 64).unwrap();
+        let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-brief", "-verify_return_error", "-servername", "localhost", version])
+            .args(["-connect", &address.to_string(), "-CAfile"])
+            .arg(data.join("rsa.crt"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = client.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| echo(&listener, &acceptor));
+            input.write_all(b"hello over there\n").unwrap();
+            let mut reply = [0; 17];
+            client.stdout.take().unwrap().read_exact(&mut reply).unwrap();
+            assert_eq!(&reply, b"hello over there\n");
+            // It ends with its input.
+            drop(input);
+        });
+        let output = client.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(name) && told.contains("Verification: OK"), "{told}");
+        assert_eq!(acceptor.counters().handshakes(), 1);
+    }
+}
