@@ -20,9 +20,9 @@ pub(crate) enum Failure {
     /// The server's configuration makes no sense.
     #[error(transparent)]
     Config(#[from] crate::options::ConfigError),
-    /// The server's users cannot be known.
+    /// The server's users or certificates cannot be known.
     #[error(transparent)]
-    Users(#[from] guira_server::UsersError),
+    Secrets(#[from] guira_server::SecretsError),
     /// The server cannot be started.
     #[error(transparent)]
     Start(#[from] guira_server::StartError),

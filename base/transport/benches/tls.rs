@@ -4,7 +4,7 @@
 //! program, called with `client`). Processor time is that of the thread that writes, in the kernel and outside, over TCP
 //! on the loopback, whose receiving half the kernel charges to the sender.
 
-use guira_transport::{Address, Listener, Progress, Stream, TlsAcceptor, TlsOptions};
+use guira_transport::{Address, ListenOptions, Listener, Progress, Stream, TlsAcceptor, TlsOptions};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::pem::PemObject;
@@ -15,6 +15,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+
+const OPTIONS: ListenOptions = ListenOptions { backlog: 1_024, unix_mode: 0o700 };
 
 /// Connections at rest.
 const IDLE: usize = 1_000;
@@ -98,14 +100,14 @@ fn start(address: SocketAddr, kind: Kind, chain: &Path, request: usize) -> Child
 }
 
 fn listen() -> (Listener, SocketAddr) {
-    let listener = Listener::bind(&"127.0.0.1:0".parse().expect("an address"), 1_024).expect("a listener");
+    let listener = Listener::bind(&"127.0.0.1:0".parse().expect("an address"), OPTIONS).expect("a listener");
     let Address::Tcp(address) = *listener.address() else { unreachable!("it was TCP") };
     (listener, address)
 }
 
 fn accept(listener: &Listener, kind: Kind, acceptor: &TlsAcceptor) -> Stream {
     loop {
-        if let Some(stream) = listener.accept().expect("a connection") {
+        if let Some((stream, _)) = listener.accept().expect("a connection") {
             return if kind == Kind::Tls { acceptor.accept(stream).expect("a session") } else { stream };
         }
         std::thread::yield_now();

@@ -1,11 +1,15 @@
 //! What OpenSSL thinks of the TLS spoken here. It is a program of its own, since a process that is being started holds
 //! copies of all sockets for a moment, and tests of sockets that close would see it.
 
-use guira_transport::{Address, Interest, Listener, Poll, Progress, Stream, TlsAcceptor, TlsOptions, Token};
+use guira_transport::{
+    Address, Interest, ListenOptions, Listener, Poll, Progress, Stream, TlsAcceptor, TlsOptions, Token,
+};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+const OPTIONS: ListenOptions = ListenOptions { backlog: 64, unix_mode: 0o700 };
 
 /// Accepts one client and sends back what it sends, until it ends.
 fn echo(listener: &Listener, acceptor: &TlsAcceptor) {
@@ -19,7 +23,7 @@ fn echo(listener: &Listener, acceptor: &TlsAcceptor) {
         assert!(!events.is_empty(), "the client does nothing");
         events.clear();
         let Some(stream) = &mut current else {
-            if let Some(accepted) = listener.accept().unwrap() {
+            if let Some((accepted, _)) = listener.accept().unwrap() {
                 let accepted = acceptor.accept(accepted).unwrap();
                 poll.add(&accepted, Token(1), Interest::Read).unwrap();
                 current = Some(accepted);
@@ -53,7 +57,7 @@ fn openssl_understands_both_versions() {
         let mut options = TlsOptions::new(data.join("rsa.crt"));
         options.key = Some(data.join("rsa.pkcs1.key"));
         let acceptor = TlsAcceptor::new(options, 0).unwrap();
-        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 64).unwrap();
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
         let mut client = Command::new("openssl")
             .args(["s_client", "-brief", "-verify_return_error", "-servername", "localhost", version])

@@ -62,6 +62,31 @@ const OPTIONS: &[Extended] = &[
             Ok(())
         },
     ),
+    set("ssl_chain_cert", "certificate chain file in PEM format", |told, value| {
+        keep(&mut told.tls_cert, value)
+    }),
+    set("ssl_key", "private key, if not part of the -ssl_chain_cert", |told, value| {
+        keep(&mut told.tls_key, value)
+    }),
+    set(
+        "ssl_verify_mode",
+        "peer certificate verification: 0 none, 1 request, 2 and 3 require",
+        |told, value| keep(&mut told.tls_verify, value),
+    ),
+    set("ssl_ciphers", "cipher suites to be used", |told, value| keep(&mut told.tls_ciphers, value)),
+    set("ssl_ca_cert", "PEM format file of acceptable client CA's", |told, value| {
+        keep(&mut told.tls_ca, value)
+    }),
+    flag("ssl_session_cache", "let clients resume sessions", |told| told.tls_resumption = Some(true)),
+    set("ssl_min_version", "minimum protocol version: tlsv1.2 (2), tlsv1.3 (3)", |told, value| {
+        keep(&mut told.tls_min_version, value)
+    }),
+    set("ssl_keyformat", "private key format: PEM (1)", |_, value| match value {
+        "1" | "PEM" => Ok(()),
+        _ => Err("only PEM (1) is known".to_owned()),
+    }),
+    nothing("ssl_wbuf_size", "what TLS holds back is bounded"),
+    nothing("ssl_kernel_tls", "TLS is done by the server itself"),
     flag("relaxed_privileges", "answer debugtime and debugitem, for tests", |told| {
         told.test_commands = Some(true);
     }),
@@ -96,6 +121,11 @@ const OPTIONS: &[Extended] = &[
     nothing("drop_privileges", "the service unit restricts system calls"),
     nothing("no_drop_privileges", "the service unit restricts system calls"),
 ];
+
+fn keep(place: &mut Option<String>, value: &str) -> Result<(), String> {
+    *place = Some(value.to_owned());
+    Ok(())
+}
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("must be a number, not {value}"))

@@ -17,6 +17,7 @@ const OPTIONS: &str = "\
 -a, --unix-mask=<mask>    access mask for UNIX socket, in octal (default: 700)
 -A, --enable-shutdown     enable the \"shutdown\" command
 -l, --listen=<addr>       interface to listen on (default: all); a list, with
+                          notls: btls: mtls: (with -Z),
                           proto[ascii|binary|negotiating]: and tag[NAME]: before
                           an address
 -d, --daemon              run as a daemon
@@ -37,6 +38,7 @@ const OPTIONS: &str = "\
 -I, --max-item-size=<num> max item size (default: 1m, min: 1k, max: 1024m)
 -S, --enable-sasl         SASL authentication (PLAIN, binary protocol), with the
                           users of -Y or MEMCACHED_SASL_PWDB
+-Z, --enable-ssl          TLS, with the certificate of -o ssl_chain_cert
 -F, --disable-flush-all   disable flush_all command
 -X, --disable-dumping     disable stats cachedump, stats detail and lru_crawler
                           metadump and mgdump

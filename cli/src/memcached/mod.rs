@@ -77,6 +77,8 @@ pub(crate) struct Args {
     disable_dumping: u8,
     #[arg(short = 'W', long = "disable-watch", action = ArgAction::Count)]
     disable_watch: u8,
+    #[arg(short = 'Z', long = "enable-ssl", action = ArgAction::Count)]
+    tls: u8,
     #[arg(short = 'Y', long = "auth-file", value_name = "file")]
     auth_file: Option<String>,
     #[arg(short = 'N', long = "napi-ids", value_name = "num")]
@@ -158,6 +160,7 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
     let mut warnings = Vec::new();
     let extended = extended::read(&args.extended, &mut warnings)?;
     without_meaning(args, &mut warnings);
+    let extended = with_or_without_tls(args, extended)?;
     let on = |count: u8| (count > 0).then_some(true);
     let auth_file = match (&args.auth_file, args.sasl > 0) {
         (Some(file), _) => Some(file.clone()),
@@ -204,6 +207,24 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
         },
         warnings,
     ))
+}
+
+/// memcached's options of TLS count only with -Z.
+fn with_or_without_tls(args: &Args, told: Told) -> Result<Told, Failure> {
+    match (args.tls > 0, &told.tls_cert) {
+        (true, None) => Err(Failure::Usage("-Z needs a certificate: -o ssl_chain_cert=<file>".to_owned())),
+        (true, Some(_)) => Ok(told),
+        (false, _) => Ok(Told {
+            tls_cert: None,
+            tls_key: None,
+            tls_ca: None,
+            tls_verify: None,
+            tls_min_version: None,
+            tls_ciphers: None,
+            tls_resumption: None,
+            ..told
+        }),
+    }
 }
 
 /// Tells of options that change nothing here.

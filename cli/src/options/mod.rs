@@ -32,6 +32,34 @@ pub(crate) struct Told {
     #[arg(long, value_name = "NAME")]
     pub(crate) protocol: Option<String>,
 
+    /// Speak TLS on TCP, with this certificate and those that lead to its authority (PEM); listeners with notls: do not
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<String>,
+
+    /// The certificate's private key (PEM) [default: in the file of --tls-cert]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<String>,
+
+    /// Authorities that client certificates must come from (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<String>,
+
+    /// Whether clients show a certificate: 0 none, 1 if they have one, 2 or 3 always [default: 0]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) tls_verify: Option<String>,
+
+    /// Oldest version of TLS: tlsv1.2 or tlsv1.3 [default: tlsv1.2]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) tls_min_version: Option<String>,
+
+    /// Cipher suites, by the names of the standards or of OpenSSL, with colons between them [default: all]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) tls_ciphers: Option<String>,
+
+    /// Let clients that come back resume their session
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) tls_resumption: Option<bool>,
+
     /// Ask every client for a user and password of this file, which has lines of the form user:password
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<String>,
@@ -124,7 +152,8 @@ impl Told {
     #[must_use]
     pub(crate) fn or(self, other: Self) -> Self {
         first_said!(self, other:
-            listen, udp, udp_port_per_worker, unix_mode, protocol, auth_file, workers, pin_workers, memory, engine, index,
+            listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
+            tls_min_version, tls_ciphers, tls_resumption, auth_file, workers, pin_workers, memory, engine, index,
             policy, max_item_size, max_connections, beyond_max, backlog, idle_timeout, enable_shutdown,
             disable_flush_all, disable_dumping, disable_watch, test_commands,
         )

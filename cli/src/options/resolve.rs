@@ -2,7 +2,10 @@
 
 use super::Told;
 use guira_roster::{Choice, DEFAULT_ENGINE};
-use guira_server::{Beyond, ConnectionLimits, Listen, Options, Permissions, Placement, Speaks, UdpPorts};
+use guira_server::{
+    Beyond, ConnectionLimits, Listen, Options, Permissions, Placement, Resumption, Speaks, TlsOptionError,
+    TlsOptions, UdpPorts,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,6 +44,14 @@ pub(crate) enum ConfigError {
         expected: &'static str,
         /// What it is.
         value: String,
+    },
+    /// An option of TLS is not understood.
+    #[error("{name}: {problem}")]
+    Tls {
+        /// Which.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: TlsOptionError,
     },
     /// Two things that do not go together.
     #[error("{0}")]
@@ -98,6 +109,7 @@ impl Told {
             unix_mode: self.unix_mode.as_deref().map_or(Ok(default.unix_mode), unix_mode)?,
             backlog: self.backlog.unwrap_or(default.backlog),
             speaks: self.protocol.as_deref().map_or(Ok(default.speaks), speaks)?,
+            tls: self.tls()?,
             auth_file: self.auth_file.as_ref().map(PathBuf::from),
             workers: self.workers.unwrap_or(default.workers),
             placement: if self.pin_workers == Some(true) { Placement::Pinned } else { Placement::Anywhere },
@@ -122,6 +134,34 @@ impl Told {
     fn choice(&self) -> Result<Choice, ConfigError> {
         let name = self.engine.as_deref().unwrap_or(DEFAULT_ENGINE);
         Ok(Choice::new(name, self.index.as_deref(), self.policy.as_deref())?)
+    }
+
+    fn tls(&self) -> Result<Option<TlsOptions>, ConfigError> {
+        let fail = |name| move |problem| ConfigError::Tls { name, problem };
+        let Some(chain) = &self.tls_cert else {
+            let others =
+                [&self.tls_key, &self.tls_ca, &self.tls_verify, &self.tls_min_version, &self.tls_ciphers];
+            if others.into_iter().any(Option::is_some) {
+                return Err(ConfigError::Contradiction("the options of TLS need a certificate: tls-cert"));
+            }
+            return Ok(None);
+        };
+        let mut tls = TlsOptions::new(chain);
+        tls.key = self.tls_key.as_ref().map(PathBuf::from);
+        tls.authorities = self.tls_ca.as_ref().map(PathBuf::from);
+        if let Some(text) = &self.tls_verify {
+            tls.verify = text.parse().map_err(fail("tls-verify"))?;
+        }
+        if let Some(text) = &self.tls_min_version {
+            tls.min_version = text.parse().map_err(fail("tls-min-version"))?;
+        }
+        if let Some(text) = &self.tls_ciphers {
+            tls.ciphers = text.parse().map_err(fail("tls-ciphers"))?;
+        }
+        if self.tls_resumption == Some(true) {
+            tls.resumption = Resumption::Tickets;
+        }
+        Ok(Some(tls))
     }
 
     fn connections(&self, default: ConnectionLimits) -> Result<ConnectionLimits, ConfigError> {
@@ -160,6 +200,13 @@ impl Told {
             udp_port_per_worker: Some(options.udp_ports == UdpPorts::PerWorker),
             unix_mode: Some(format!("{:o}", options.unix_mode)),
             protocol: self.protocol.or(Some("auto".to_owned())),
+            tls_cert: self.tls_cert,
+            tls_key: self.tls_key,
+            tls_ca: self.tls_ca,
+            tls_verify: self.tls_verify,
+            tls_min_version: self.tls_min_version,
+            tls_ciphers: self.tls_ciphers,
+            tls_resumption: self.tls_resumption,
             auth_file: self.auth_file,
             workers: Some(options.workers),
             pin_workers: Some(options.placement == Placement::Pinned),

@@ -7,7 +7,7 @@ use crate::registry::ConnectionFacts;
 use crate::shared::Shared;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, Token};
+use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, TlsAcceptor, Token};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ pub(crate) struct Port {
     pub(crate) listener: Listener,
     pub(crate) address: Arc<Address>,
     pub(crate) speaks: Speaks,
+    pub(crate) tls: Option<TlsAcceptor>,
 }
 
 /// A connection that has come, on its way to its worker.
@@ -153,9 +154,13 @@ impl Acceptor {
             refuse(stream);
             return None;
         }
+        let facts = Arc::new(ConnectionFacts::new(&stream, peer, port.address.clone(), now));
+        let stream = match &port.tls {
+            None => stream,
+            Some(tls) => tls.accept(stream).ok()?,
+        };
         connections.current.fetch_add(1, Ordering::SeqCst);
         connections.total.fetch_add(1, Ordering::Relaxed);
-        let facts = Arc::new(ConnectionFacts::new(&stream, peer, port.address.clone(), now));
         shared.registry.add(&facts);
         let access = if shared.users.is_some() { Access::Login } else { Access::Free };
         let arrival = Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new() };

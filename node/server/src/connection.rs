@@ -79,7 +79,15 @@ impl<S: Session> Connection<S> {
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.input.is_empty() && self.unsent.is_none()
+        self.input.is_empty() && self.unsent.is_none() && !self.stream.has_input()
+    }
+
+    /// Nothing more is said: what TLS keeps back is sent, as far as the client takes it.
+    fn farewell(&mut self) -> Turn {
+        match self.stream.finish() {
+            Ok(Progress::Blocked) => Turn::Wait(Interest::Write),
+            _ => Turn::Close,
+        }
     }
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
@@ -98,12 +106,15 @@ impl<S: Session> Connection<S> {
     }
 
     fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+        if self.stream.flush().is_err() {
+            return Turn::Close;
+        }
         for _ in 0..ROUNDS {
             if let Some(turn) = self.send_unsent(counters) {
                 return turn;
             }
             if self.over {
-                return Turn::Close;
+                return self.farewell();
             }
             if self.dialogue.leaves() {
                 return Turn::Leave;
@@ -150,7 +161,10 @@ impl<S: Session> Connection<S> {
         if stopped == Stopped::NeedsInput && outbox.is_empty() {
             match self.stream.read(input)? {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
-                Progress::Ended => return Ok(Some(Turn::Close)),
+                Progress::Ended => {
+                    self.over = true;
+                    return Ok(None);
+                }
                 Progress::Moved(bytes) => {
                     counters.add(WorkerCount::BytesRead, bytes as u64);
                     self.facts.active(interpreter.executor.now());

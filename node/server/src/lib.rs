@@ -30,11 +30,14 @@ mod size;
 mod worker;
 
 pub use auth::UsersError;
-pub use guira_transport::{Address, Inherited, inherited_sockets};
+pub use guira_transport::{
+    Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
+    inherited_sockets,
+};
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use node::{Running, StartError, least_memory, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, UdpPorts};
-pub use secrets::Secrets;
+pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.

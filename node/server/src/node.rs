@@ -2,7 +2,7 @@
 
 use crate::acceptor::{Acceptor, Port};
 use crate::admin::{Admin, EngineAdmin, Settings};
-use crate::listen::Speaks;
+use crate::listen::{ListenTraits, Security};
 use crate::options::{Options, Placement};
 use crate::secrets::Secrets;
 use crate::shared::Shared;
@@ -13,7 +13,9 @@ use guira_memory::{KIB, MIB};
 use guira_roster::OpenError;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch};
-use guira_transport::{Address, Inherited, ListenError, ListenOptions, Listener, Mailbox};
+use guira_transport::{
+    Address, Inherited, ListenError, ListenOptions, Listener, Mailbox, TlsAcceptor, VerifyMode,
+};
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +29,9 @@ pub enum StartError {
     /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// A listener says something about TLS, and there is none.
+    #[error("a listener with notls:, btls: or mtls: needs TLS: name a certificate")]
+    NoTls,
     /// Nothing can be done with an inherited socket.
     #[error("a socket for datagrams was handed over, which is not supported")]
     InheritedDatagrams,
@@ -102,10 +107,10 @@ fn start_with<E: Engine + Clone>(
     engine: E,
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
-    let ports = open_ports(options, inherited)?;
+    let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let shared = Arc::new(Shared::new(clock, options, secrets.users, mailboxes));
+    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes));
     for port in &ports {
         shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), port.address.clone());
     }
@@ -144,22 +149,28 @@ fn start_with<E: Engine + Clone>(
 }
 
 /// Opens everything that connections come from.
-fn open_ports(options: &Options, inherited: Vec<Inherited>) -> Result<Vec<Port>, StartError> {
-    let port = |listener: Listener, speaks: Option<Speaks>| {
+fn open_ports(
+    options: &Options,
+    inherited: Vec<Inherited>,
+    tls: Option<&TlsAcceptor>,
+) -> Result<Vec<Port>, StartError> {
+    let port = |listener: Listener, traits: &ListenTraits| {
         let address = Arc::new(listener.address().clone());
-        Port { listener, address, speaks: speaks.unwrap_or(options.speaks) }
+        let speaks = traits.speaks.unwrap_or(options.speaks);
+        let tls = security(&listener, traits.security, tls)?;
+        Ok::<Port, StartError>(Port { listener, address, speaks, tls })
     };
     let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode };
     let mut ports = Vec::new();
     for socket in inherited {
         match socket {
-            Inherited::Stream(listener) => ports.push(port(listener, None)),
+            Inherited::Stream(listener) => ports.push(port(listener, &ListenTraits::default())?),
             Inherited::Datagram(_) => return Err(StartError::InheritedDatagrams),
         }
     }
     for listen in &options.listen {
         match Listener::bind(&listen.address, how) {
-            Ok(listener) => ports.push(port(listener, listen.traits.speaks)),
+            Ok(listener) => ports.push(port(listener, &listen.traits)?),
             Err(error) if listen.optional && error.is_absent() => {
                 tracing::info!(address = %listen.address, "this machine does not have the address");
             }
@@ -167,6 +178,30 @@ fn open_ports(options: &Options, inherited: Vec<Inherited>) -> Result<Vec<Port>,
         }
     }
     Ok(ports)
+}
+
+/// How connections of a listener are secured. UNIX sockets are not, unless they say so.
+fn security(
+    listener: &Listener,
+    security: Security,
+    tls: Option<&TlsAcceptor>,
+) -> Result<Option<TlsAcceptor>, StartError> {
+    let local = matches!(listener.address(), Address::Unix(_));
+    let Some(tls) = tls else {
+        return if security == Security::Default { Ok(None) } else { Err(StartError::NoTls) };
+    };
+    let verify = match security {
+        Security::Plain => return Ok(None),
+        Security::Default if local => return Ok(None),
+        Security::Default => return Ok(Some(tls.clone())),
+        Security::Basic => VerifyMode::None,
+        Security::Mutual if tls.options().verify == VerifyMode::None => VerifyMode::Force,
+        Security::Mutual => tls.options().verify,
+    };
+    if verify != VerifyMode::None && tls.options().authorities.is_none() {
+        tracing::warn!(address = %listener.address(), "no certificate of a client will hold: no authority is named");
+    }
+    Ok(Some(tls.with_verify(verify)))
 }
 
 fn process_bytes(options: &Options) -> usize {

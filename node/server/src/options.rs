@@ -3,7 +3,7 @@
 use crate::listen::{Listen, Speaks};
 use crate::size::Size;
 use guira_roster::Choice;
-use guira_transport::Address;
+use guira_transport::{Address, TlsOptions};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Options {
     pub backlog: u32,
     /// Which protocols are spoken, where a listener says nothing else.
     pub speaks: Speaks,
+    /// TLS, for all connections over TCP whose listener says nothing else.
+    pub tls: Option<TlsOptions>,
     /// Users and passwords; with it nobody may do anything before telling one.
     pub auth_file: Option<PathBuf>,
     /// Threads; at least one.
@@ -114,6 +116,7 @@ impl Default for Options {
             unix_mode: 0o700,
             backlog: 1024,
             speaks: Speaks::default(),
+            tls: None,
             auth_file: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             placement: Placement::default(),

@@ -2,11 +2,31 @@
 
 use crate::auth::{Users, UsersError};
 use crate::options::Options;
+use guira_transport::{TlsAcceptor, TlsError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Users and passwords, to be loaded before privileges are given up.
+/// Users, passwords and private keys, to be loaded before privileges are given up.
 #[derive(Debug)]
 pub struct Secrets {
     pub(crate) users: Option<Users>,
+    pub(crate) tls: Option<TlsAcceptor>,
+}
+
+/// Why there are none.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// Nobody is known who may use the server.
+    #[error(transparent)]
+    Users(#[from] UsersError),
+    /// TLS cannot be spoken.
+    #[error("cannot speak TLS")]
+    Tls(#[from] TlsError),
+}
+
+/// Now, in seconds since 1970, as certificates count it.
+#[allow(clippy::disallowed_methods, reason = "certificates hold until a time of the real world")]
+pub(crate) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Secrets {
@@ -14,7 +34,8 @@ impl Secrets {
     ///
     /// # Errors
     /// If one of them cannot be read or is not what it should be.
-    pub fn load(options: &Options) -> Result<Self, UsersError> {
-        Ok(Secrets { users: options.auth_file.as_deref().map(Users::load).transpose()? })
+    pub fn load(options: &Options) -> Result<Self, SecretsError> {
+        let tls = options.tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
+        Ok(Secrets { users: options.auth_file.as_deref().map(Users::load).transpose()?, tls })
     }
 }

@@ -4,11 +4,12 @@ use crate::acceptor::Arrival;
 use crate::auth::Users;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
+use crate::secrets::{Secrets, unix_now};
 use guira_commands::{CommandCount, CommandCounters};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
-use guira_transport::Mailbox;
+use guira_transport::{Mailbox, TlsAcceptor, TlsError};
 use std::sync::Arc;
 
 /// What a worker counts besides commands.
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     /// Who may use the server; everybody, without.
     pub(crate) users: Option<Users>,
+    pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) permissions: Permissions,
     pub(crate) verbosity: AtomicU32,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
@@ -94,7 +96,7 @@ impl Shared {
     pub(crate) fn new(
         clock: CoarseClock,
         options: &Options,
-        users: Option<Users>,
+        secrets: Secrets,
         mailboxes: Vec<Arc<Mailbox<Arrival>>>,
     ) -> Self {
         Shared {
@@ -113,7 +115,8 @@ impl Shared {
             errand_bytes: AtomicU64::new(0),
             mailboxes,
             registry: Registry::default(),
-            users,
+            users: secrets.users,
+            tls: secrets.tls,
             permissions: options.permissions,
             verbosity: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
@@ -156,6 +159,31 @@ impl Shared {
                 Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
                 Err(error) => tracing::error!(%error, "the users stay as they were"),
             }
+        }
+        if self.tls.is_some() {
+            // It is logged.
+            let _ = self.reload_tls();
+        }
+    }
+
+    /// Reads certificates and keys again.
+    pub(crate) fn reload_tls(&self) -> Result<(), TlsError> {
+        let Some(tls) = &self.tls else {
+            return Ok(());
+        };
+        let result = tls.reload(unix_now());
+        match &result {
+            Ok(()) => tracing::info!("certificates were read again"),
+            Err(error) => tracing::error!(%error, "certificates stay as they were"),
+        }
+        result
+    }
+
+    /// Reads certificates and keys again if their files are others than before.
+    pub(crate) fn reload_changed_tls(&self) {
+        if self.tls.as_ref().is_some_and(TlsAcceptor::changed) {
+            // It is logged, and tried again when they change again.
+            let _ = self.reload_tls();
         }
     }
 

@@ -55,6 +55,8 @@ pub(crate) struct Worker<S: Session> {
     acceptor: Option<Acceptor>,
     /// When idle connections were last looked for.
     kicked: Seconds,
+    /// When certificates were last looked for.
+    looked: Seconds,
 }
 
 impl<S: Session> Worker<S> {
@@ -91,6 +93,7 @@ impl<S: Session> Worker<S> {
             rested: true,
             acceptor,
             kicked: Seconds(0),
+            looked: Seconds(0),
         })
     }
 
@@ -120,6 +123,7 @@ impl<S: Session> Worker<S> {
             let done = self.upkeep(pace, budget);
             more_upkeep = done > 0;
             self.kick_idle();
+            self.look_after_certificates();
             if self.shared.is_stopping() && self.close_those_at_rest() {
                 return Ok(());
             }
@@ -165,7 +169,8 @@ impl<S: Session> Worker<S> {
             Token(token) if token < FIRST_CONNECTION => self.accept((token - FIRST_LISTENER) as usize),
             Token(token) => {
                 let index = (token - FIRST_CONNECTION) as usize;
-                let waits_for_end = self.connection(index).is_some_and(|it| it.interest != Interest::Read);
+                let reads = [Interest::Read, Interest::ReadWrite];
+                let waits_for_end = self.connection(index).is_some_and(|it| !reads.contains(&it.interest));
                 if event.failed && waits_for_end {
                     self.close(index);
                 } else {
@@ -210,8 +215,11 @@ impl<S: Session> Worker<S> {
             Turn::Again => self.again.push_back(index),
             Turn::Close => self.close(index),
             Turn::Leave => self.send_away(index),
-            Turn::Wait(interest) if interest == connection.interest => {}
             Turn::Wait(interest) => {
+                let interest = connection.stream.wants(interest);
+                if interest == connection.interest {
+                    return;
+                }
                 connection.interest = interest;
                 let token = Token(FIRST_CONNECTION + index as u64);
                 if self.poll.change(&connection.stream, token, interest).is_err() {
@@ -257,6 +265,15 @@ impl<S: Session> Worker<S> {
         };
         for arrival in acceptor.accept(port, &self.poll, &self.shared, now) {
             self.admit(arrival);
+        }
+    }
+
+    /// Once a second, one worker looks whether there are new certificates.
+    fn look_after_certificates(&mut self) {
+        let now = self.bench.interpreter.executor.now();
+        if self.acceptor.is_some() && self.shared.tls.is_some() && now != self.looked {
+            self.looked = now;
+            self.shared.reload_changed_tls();
         }
     }
 

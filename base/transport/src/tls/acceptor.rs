@@ -2,6 +2,7 @@
 
 use super::counters::TlsCounters;
 use super::files::{Identity, Stamps, TlsError};
+use super::nobody::Nobody;
 use super::options::{MinVersion, Resumption, TlsOptions, VerifyMode};
 use super::stream::{Socket, TlsStream};
 use crate::stream::Stream;
@@ -57,41 +58,38 @@ pub struct TlsStatus {
 #[derive(Clone, Debug)]
 struct Configurations {
     none: Arc<ServerConfig>,
-    verifying: Option<Verifying>,
-}
-
-#[derive(Clone, Debug)]
-struct Verifying {
     peer: Arc<ServerConfig>,
     force: Arc<ServerConfig>,
 }
 
 impl Configurations {
-    fn get(&self, verify: VerifyMode) -> Option<&Arc<ServerConfig>> {
-        let verifying = self.verifying.as_ref();
+    fn get(&self, verify: VerifyMode) -> &Arc<ServerConfig> {
         match verify {
-            VerifyMode::None => Some(&self.none),
-            VerifyMode::Peer => verifying.map(|modes| &modes.peer),
-            VerifyMode::Force | VerifyMode::Once => verifying.map(|modes| &modes.force),
+            VerifyMode::None => &self.none,
+            VerifyMode::Peer => &self.peer,
+            VerifyMode::Force | VerifyMode::Once => &self.force,
         }
     }
 
     fn new(options: &TlsOptions, provider: Arc<CryptoProvider>, files: &Identity) -> Result<Self, TlsError> {
         let configure = |verifier| configure(options, &provider, files, verifier);
-        let verifying = match &files.authorities {
-            None => None,
-            Some(roots) => {
-                let verifier =
-                    || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
-                let failed = |error: rustls::server::VerifierBuilderError| {
-                    TlsError::Library(rustls::Error::General(error.to_string()))
-                };
-                let peer = verifier().allow_unauthenticated().build().map_err(failed)?;
-                let force = verifier().build().map_err(failed)?;
-                Some(Verifying { peer: configure(peer)?, force: configure(force)? })
-            }
+        let none = configure(WebPkiClientVerifier::no_client_auth())?;
+        let Some(roots) = &files.authorities else {
+            let schemes = provider.signature_verification_algorithms.supported_schemes();
+            let nobody = |mandatory| Arc::new(Nobody { mandatory, schemes: schemes.clone() });
+            return Ok(Configurations {
+                none,
+                peer: configure(nobody(false))?,
+                force: configure(nobody(true))?,
+            });
         };
-        Ok(Configurations { none: configure(WebPkiClientVerifier::no_client_auth())?, verifying })
+        let verifier = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+        let failed = |error: rustls::server::VerifierBuilderError| {
+            TlsError::Library(rustls::Error::General(error.to_string()))
+        };
+        let peer = verifier().allow_unauthenticated().build().map_err(failed)?;
+        let force = verifier().build().map_err(failed)?;
+        Ok(Configurations { none, peer: configure(peer)?, force: configure(force)? })
     }
 }
 
@@ -128,12 +126,11 @@ impl TlsAcceptor {
     /// Reads the files and makes an acceptor. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// Which file is wrong, and what about it; or that clients are to be verified without authorities.
+    /// Which file is wrong, and what about it.
     pub fn new(options: TlsOptions, now: u64) -> Result<Self, TlsError> {
         let seen = Stamps::take(&options);
         let (configurations, files) = load(&options)?;
         let verify = options.verify;
-        configurations.get(verify).ok_or(TlsError::NoAuthorities)?;
         let status = TlsStatus {
             not_after: files.facts.not_after,
             common_name: files.facts.common_name,
@@ -147,12 +144,9 @@ impl TlsAcceptor {
     }
 
     /// The same acceptor for a listener that treats client certificates in another way.
-    ///
-    /// # Errors
-    /// They are to be verified, and there are no authorities.
-    pub fn with_verify(&self, verify: VerifyMode) -> Result<Self, TlsError> {
-        self.state().configurations.get(verify).ok_or(TlsError::NoAuthorities)?;
-        Ok(TlsAcceptor { shared: self.shared.clone(), verify })
+    #[must_use]
+    pub fn with_verify(&self, verify: VerifyMode) -> Self {
+        TlsAcceptor { shared: self.shared.clone(), verify }
     }
 
     /// Expects the client of `stream` to speak TLS. A stream that does already is returned as it is. Nothing is sent
@@ -166,8 +160,7 @@ impl TlsAcceptor {
             Stream::Unix(socket) => Socket::Unix(socket),
             Stream::Tls(_) => return Ok(stream),
         };
-        let configuration = self.state().configurations.get(self.verify).cloned();
-        let configuration = configuration.ok_or_else(|| io::Error::other(TlsError::NoAuthorities))?;
+        let configuration = self.state().configurations.get(self.verify).clone();
         let stream = TlsStream::new(socket, configuration, self.shared.counters.clone());
         Ok(Stream::Tls(Box::new(stream.map_err(io::Error::other)?)))
     }

@@ -67,9 +67,6 @@ pub enum TlsError {
         /// Where the certificate is.
         chain: PathBuf,
     },
-    /// Client certificates are to be verified, and nothing says by what.
-    #[error("client certificates cannot be verified without a file of the authorities that issue them")]
-    NoAuthorities,
     /// The library wants none of it.
     #[error("TLS cannot be set up: {0}")]
     Library(rustls::Error),

@@ -14,6 +14,7 @@ mod acceptor;
 mod certificate;
 mod counters;
 mod files;
+mod nobody;
 mod options;
 mod stream;
 

@@ -1,7 +1,7 @@
 //! Certificates and keys in files: what is wrong with them is told, and they can be changed while the server runs.
 
 use crate::support::{Folder, NOW, World, connect, connected, settle};
-use guira_transport::{TlsAcceptor, TlsError, TlsOptions, VerifyMode};
+use guira_transport::{TlsAcceptor, TlsOptions, VerifyMode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::path::Path;
@@ -58,18 +58,6 @@ fn the_second_certificate_of_a_chain_is_looked_at_too() {
 }
 
 #[test]
-fn clients_cannot_be_verified_without_authorities() {
-    let mut world = World::new("no-authorities");
-    world.options.authorities = None;
-    for verify in [VerifyMode::Peer, VerifyMode::Force, VerifyMode::Once] {
-        world.options.verify = verify;
-        assert!(error(&world.options).contains("authorities"));
-    }
-    world.options.verify = VerifyMode::None;
-    assert!(matches!(world.acceptor().with_verify(VerifyMode::Force), Err(TlsError::NoAuthorities)));
-}
-
-#[test]
 fn keys_are_read_in_all_three_formats_and_beside_the_certificate() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/data");
     for (chain, key) in [("rsa.crt", "rsa.pkcs1.key"), ("ec.crt", "ec.sec1.key")] {
@@ -115,7 +103,7 @@ fn der(pem: &str) -> Vec<u8> {
 fn new_files_are_for_new_connections_and_old_ones_go_on() {
     let world = World::new("reload");
     let acceptor = world.acceptor();
-    let listener = acceptor.with_verify(VerifyMode::Peer).unwrap();
+    let listener = acceptor.with_verify(VerifyMode::Peer);
     let config = world.client().config();
     let before = acceptor.status();
     assert_eq!((before.loaded_at, before.reloads, before.failed_reloads), (NOW, 0, 0));

@@ -221,7 +221,7 @@ fn verify_modes_let_in_whom_memcached_lets_in() {
     let mut failed = 0;
     for version in [&TLS12, &TLS13] {
         for (mode, expected) in expected {
-            let listener = acceptor.with_verify(mode).unwrap();
+            let listener = acceptor.with_verify(mode);
             let certificates = [None, good.clone(), strange.clone(), expired.clone()];
             for (certificate, expected) in certificates.into_iter().zip(expected) {
                 let mut options = world.client();
@@ -244,6 +244,28 @@ fn verify_modes_let_in_whom_memcached_lets_in() {
     }
     assert_eq!(acceptor.counters().failures(TlsFailure::ClientCertificate), failed);
     assert_eq!(acceptor.counters().failed_handshakes(), failed);
+}
+
+#[test]
+fn without_authorities_no_certificate_of_a_client_holds() {
+    let mut world = World::new("no-authorities");
+    world.options.authorities = None;
+    let acceptor = world.acceptor();
+    for version in [&TLS12, &TLS13] {
+        for (mode, shows, expected) in [
+            (VerifyMode::Peer, false, true),
+            (VerifyMode::Peer, true, false),
+            (VerifyMode::Force, false, false),
+            (VerifyMode::Force, true, false),
+            (VerifyMode::None, true, true),
+        ] {
+            let mut options = world.client();
+            options.versions = Some(version);
+            options.certificate = shows.then(|| world.authority.issue("client-7"));
+            let (mut client, mut server) = connect(&acceptor.with_verify(mode), &options.config());
+            assert_eq!(gets_in(&mut client, &mut server), expected, "{mode:?}, {shows}");
+        }
+    }
 }
 
 #[test]
@@ -390,7 +412,7 @@ fn a_session_without_a_certificate_is_not_resumed_where_one_is_needed() {
         let (open, config) = (world.acceptor(), options.config());
         let (client, server) = connected(&open, &config);
         drop((client, server));
-        let closed = open.with_verify(VerifyMode::Force).unwrap();
+        let closed = open.with_verify(VerifyMode::Force);
         let (mut client, mut server) = connect(&closed, &config);
         assert!(!gets_in(&mut client, &mut server));
         assert_eq!(server.fault().unwrap().failure, TlsFailure::ClientCertificate);

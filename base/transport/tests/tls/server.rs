@@ -1,12 +1,16 @@
 //! Over TCP, with the event loop, as a server does it: level-triggered, one thread, many clients.
 
 use crate::support::{Dice, World, session};
-use guira_transport::{Address, Event, Interest, Listener, Poll, Progress, Stream, TlsAcceptor, Token};
+use guira_transport::{
+    Address, Event, Interest, ListenOptions, Listener, Poll, Progress, Stream, TlsAcceptor, Token,
+};
 use rustls::{ClientConfig, StreamOwned};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+
+const OPTIONS: ListenOptions = ListenOptions { backlog: 64, unix_mode: 0o700 };
 
 /// An echo of one client.
 struct Echo {
@@ -61,7 +65,7 @@ fn serve(listener: &Listener, acceptor: &TlsAcceptor, clients: u64) {
         poll.wait(None, &mut events).unwrap();
         for event in events.drain(..) {
             if event.token == Token(0) {
-                while let Some(stream) = listener.accept().unwrap() {
+                while let Some((stream, _)) = listener.accept().unwrap() {
                     let stream = acceptor.accept(stream).unwrap();
                     poll.add(&stream, Token(next), Interest::Read).unwrap();
                     let interest = Interest::Read;
@@ -88,7 +92,7 @@ fn serve(listener: &Listener, acceptor: &TlsAcceptor, clients: u64) {
 }
 
 fn listen() -> (Listener, SocketAddr) {
-    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 64).unwrap();
+    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), OPTIONS).unwrap();
     let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
     (listener, address)
 }

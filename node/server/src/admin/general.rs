@@ -6,6 +6,7 @@ use crate::shared::{Shared, WorkerCount};
 use guira_commands::CommandCount;
 use guira_contract::{Engine, EngineStats};
 use guira_sync::atomic::Ordering;
+use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use std::sync::PoisonError;
 
 /// What the counters said when they were last reset.
@@ -63,8 +64,26 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("time_in_listen_disabled_us", connections.waited_us.load(Ordering::Relaxed));
         out.stat("threads", shared.workers.len());
         out.stat("conn_yields", worker(WorkerCount::Yields));
+        if let Some(tls) = &shared.tls {
+            tell_tls(out, tls, shared.clock.now_unix());
+        }
         engine(out, &self.engine.stats());
     }
+}
+
+/// What is to be told of TLS.
+fn tell_tls(out: &mut Lines<'_>, tls: &TlsAcceptor, now: u64) {
+    let (counters, status) = (tls.counters(), tls.status());
+    if tls.options().resumption == Resumption::Tickets {
+        out.stat("ssl_new_sessions", counters.handshakes() - counters.resumed());
+    }
+    out.stat("ssl_resumed_sessions", counters.resumed());
+    out.stat("ssl_handshake_errors", counters.failed_handshakes());
+    out.stat("ssl_proto_errors", counters.failures(TlsFailure::Protocol));
+    out.stat("time_since_server_cert_refresh", now.saturating_sub(status.loaded_at));
+    out.stat("ssl_cert_reloads", status.reloads);
+    out.stat("ssl_cert_reload_errors", status.failed_reloads);
+    out.stat("ssl_cert_expires_in", status.not_after - now as i64);
 }
 
 /// What is to be told of the process.

@@ -4,7 +4,8 @@ use super::{EngineAdmin, Lines};
 use crate::options::{Beyond, Options, UdpPorts};
 use guira_contract::Engine;
 use guira_sync::atomic::Ordering;
-use guira_transport::Address;
+use guira_transport::{Address, CipherList, Resumption};
+use std::path::PathBuf;
 
 /// The settings of a server, as far as they do not change.
 #[derive(Clone, Debug)]
@@ -80,6 +81,23 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("watch_enabled", yes(permissions.watch));
         out.stat("hash_algorithm", "rapidhash");
         out.stat("idle_timeout", options.connections.idle.map_or(0, |idle| idle.as_secs()));
+        out.stat("ssl_enabled", yes(options.tls.is_some()));
+        if let Some(tls) = &options.tls {
+            let name = |path: &Option<PathBuf>| {
+                path.as_ref().map_or("NULL".to_owned(), |path| path.display().to_string())
+            };
+            out.stat("ssl_chain_cert", tls.chain.display());
+            out.stat("ssl_key", name(&tls.key));
+            out.stat("ssl_verify_mode", tls.verify.number());
+            out.stat("ssl_keyformat", 1);
+            let all = tls.ciphers == CipherList::default();
+            out.stat("ssl_ciphers", if all { "NULL".to_owned() } else { tls.ciphers.to_string() });
+            out.stat("ssl_wbuf_size", 16 << 10);
+            out.stat("ssl_ca_cert", name(&tls.authorities));
+            out.stat("ssl_session_cache", yes(tls.resumption == Resumption::Tickets));
+            out.stat("ssl_kernel_tls", "no");
+            out.stat("ssl_min_version", tls.min_version);
+        }
         out.stat("client_flags_size", size_of::<u32>());
         for (name, value) in options.engine.settings() {
             out.stat(&name, value);

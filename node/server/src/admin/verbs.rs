@@ -43,7 +43,11 @@ impl<E: Engine> EngineAdmin<E> {
             AdminVerb::Lru => lru(&words),
             AdminVerb::LruCrawler => self.crawler(&words),
             AdminVerb::Watch => ERROR.into(),
-            AdminVerb::RefreshCerts => ERROR.into(),
+            AdminVerb::RefreshCerts if self.shared.tls.is_none() => ERROR.into(),
+            AdminVerb::RefreshCerts => match self.shared.reload_tls() {
+                Ok(()) => OK.into(),
+                Err(error) => Answer::Line(format!("SERVER_ERROR {error}")),
+            },
             AdminVerb::Shutdown => self.shutdown(&words),
             AdminVerb::Debugtime if self.shared.permissions.test => self.debug_time(&words),
             AdminVerb::Debugitem if self.shared.permissions.test => debug_item(&words),

@@ -50,8 +50,10 @@ const LOOK: Duration = Duration::from_millis(200);
 /// If the client is gone, has taken nothing for too long, or the server `stops`.
 pub(crate) fn send_all(stream: &mut Stream, mut bytes: &[u8], stops: impl Fn() -> bool) -> io::Result<()> {
     let mut waited = Duration::ZERO;
-    while !bytes.is_empty() {
-        match stream.write(bytes)? {
+    loop {
+        let progress = if bytes.is_empty() { stream.flush()? } else { stream.write(bytes)? };
+        match progress {
+            Progress::Moved(_) if bytes.is_empty() => return Ok(()),
             Progress::Moved(count) => {
                 bytes = &bytes[count..];
                 waited = Duration::ZERO;
@@ -66,7 +68,6 @@ pub(crate) fn send_all(stream: &mut Stream, mut bytes: &[u8], stops: impl Fn() -
             }
         }
     }
-    Ok(())
 }
 
 fn wait_for_room(stream: &Stream) -> io::Result<()> {
