@@ -36,7 +36,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Run the cache server.
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Run the cache server by memcached's own command line; so does a link to this binary that is called memcached.
     #[command(disable_help_flag = true)]
     Memcached {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use guira_server::Size;
+
 use crate::failure::Failure;
 use crate::options::Told;
 
@@ -87,6 +89,16 @@ const OPTIONS: &[Extended] = &[
     }),
     nothing("ssl_wbuf_size", "what TLS holds back is bounded"),
     nothing("ssl_kernel_tls", "TLS is done by the server itself"),
+    set("watcher_logbuf_size", "kilobytes kept for each watcher (default: 256)", |told, value| {
+        told.watcher_buffer = Some(kilobytes(value)?);
+        Ok(())
+    }),
+    set("worker_logbuf_size", "kilobytes kept for each worker's log (default: 64)", |told, value| {
+        told.worker_log_buffer = Some(kilobytes(value)?);
+        Ok(())
+    }),
+    nothing("track_sizes", "stats sizes always counts"),
+    nothing("sock_cookie_id", "no socket is marked"),
     flag("relaxed_privileges", "answer debugtime and debugitem, for tests", |told| {
         told.test_commands = Some(true);
     }),
@@ -125,6 +137,10 @@ const OPTIONS: &[Extended] = &[
 fn keep(place: &mut Option<String>, value: &str) -> Result<(), String> {
     *place = Some(value.to_owned());
     Ok(())
+}
+
+fn kilobytes(value: &str) -> Result<Size, String> {
+    number::<u32>(value).map(|kilobytes| Size(kilobytes as usize * 1024))
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {

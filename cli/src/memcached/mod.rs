@@ -202,6 +202,7 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
             disable_flush_all: on(args.disable_flush_all),
             disable_dumping: on(args.disable_dumping),
             disable_watch: on(args.disable_watch),
+            prefix_delimiter: args.delimiter.as_ref().and_then(|text| text.chars().next()),
             test_commands: on(args.test_commands).or(extended.test_commands),
             ..extended
         },

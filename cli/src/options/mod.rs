@@ -124,6 +124,18 @@ pub(crate) struct Told {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) disable_watch: Option<bool>,
 
+    /// Kept of the log for each client that watches [default: 256KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) watcher_buffer: Option<Size>,
+
+    /// Kept of the log for each worker, until it is handed out [default: 64KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) worker_log_buffer: Option<Size>,
+
+    /// Count uses of keys by what comes before this character (stats detail), from the start [default: ':', once a client asks for it]
+    #[arg(long, value_name = "CHAR")]
+    pub(crate) prefix_delimiter: Option<char>,
+
     /// Answer debugtime and debugitem: for tests of clients, never for production
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) test_commands: Option<bool>,
@@ -155,7 +167,7 @@ impl Told {
             listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, workers, pin_workers, memory, engine, index,
             policy, max_item_size, max_connections, beyond_max, backlog, idle_timeout, enable_shutdown,
-            disable_flush_all, disable_dumping, disable_watch, test_commands,
+            disable_flush_all, disable_dumping, disable_watch, watcher_buffer, worker_log_buffer, prefix_delimiter, test_commands,
         )
     }
 

@@ -3,8 +3,8 @@
 use super::Told;
 use guira_roster::{Choice, DEFAULT_ENGINE};
 use guira_server::{
-    Beyond, ConnectionLimits, Listen, Options, Permissions, Placement, Resumption, Speaks, TlsOptionError,
-    TlsOptions, UdpPorts,
+    Beyond, ConnectionLimits, Listen, LogBuffers, Options, Permissions, Placement, Resumption, Size, Speaks,
+    TlsOptionError, TlsOptions, UdpPorts,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -118,6 +118,11 @@ impl Told {
             max_item_size: self.max_item_size.unwrap_or(default.max_item_size),
             connections: self.connections(default.connections)?,
             permissions: self.permissions(default.permissions),
+            log: LogBuffers {
+                worker: self.worker_log_buffer.map_or(default.log.worker, |size| size.0),
+                watcher: self.watcher_buffer.map_or(default.log.watcher, |size| size.0),
+            },
+            prefix_delimiter: self.prefix_delimiter.map(prefix_delimiter).transpose()?,
         };
         check((1..=1024).contains(&options.workers), "workers", "1 to 1024", options.workers)?;
         let fits = MAX_ITEM_RANGE.contains(&options.max_item_size.0);
@@ -223,9 +228,18 @@ impl Told {
             disable_flush_all: Some(!flush_all),
             disable_dumping: Some(!dump),
             disable_watch: Some(!watch),
+            watcher_buffer: Some(Size(options.log.watcher)),
+            worker_log_buffer: Some(Size(options.log.worker)),
+            prefix_delimiter: self.prefix_delimiter,
             test_commands: Some(test),
         }
     }
+}
+
+fn prefix_delimiter(letter: char) -> Result<u8, ConfigError> {
+    let byte = u8::try_from(letter).ok().filter(|byte| byte.is_ascii_graphic());
+    let expected = "a character of ASCII";
+    byte.ok_or(ConfigError::Value { name: "prefix-delimiter", expected, value: letter.to_string() })
 }
 
 fn unix_mode(text: &str) -> Result<u32, ConfigError> {
@@ -242,7 +256,6 @@ fn speaks(text: &str) -> Result<Speaks, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_server::Size;
 
     fn from(text: &str) -> Result<Told, String> {
         toml::from_str(text).map_err(|error| error.to_string())

@@ -3,6 +3,7 @@
 
 use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
+use crate::observe::{DeletedBy, Got};
 use crate::store::{Data, Incoming, Older, Request, Stored};
 use crate::{Executor, Replies};
 use guira_contract::{
@@ -188,9 +189,11 @@ impl<S: Session> Executor<S> {
             Read::Hit => {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
+                self.saw_get(key, Got::Found);
             }
             Read::Miss(kind) => {
                 self.count_miss(kind);
+                self.saw_get(key, Got::Missed(kind));
                 binary_miss(packet, key, told, replies);
             }
         }
@@ -203,11 +206,14 @@ impl<S: Session> Executor<S> {
         self.count(CommandCount::CmdTouch);
         let expiry = Some(self.expiry(time));
         // Read before the time is changed: it may be one that has passed.
-        if self.binary_read(packet, key, S::Guess::default(), told, replies) != Read::Hit {
+        let read = self.binary_read(packet, key, S::Guess::default(), told, replies);
+        if let Read::Miss(kind) = read {
             self.count(CommandCount::TouchMisses);
+            self.saw_get(key, Got::Missed(kind));
             return binary_miss(packet, key, told, replies);
         }
         self.count(CommandCount::TouchHits);
+        self.saw_get(key, Got::Found);
         let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
         if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
             self.remove(key);
@@ -218,6 +224,7 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
+        let item = self.before_delete(key);
         let mut status = Status::KeyNotFound;
         let decide = |item: Option<&dyn ItemView>| {
             status = match item {
@@ -234,6 +241,7 @@ impl<S: Session> Executor<S> {
             Status::KeyNotFound => self.count(CommandCount::DeleteMisses),
             _ => {}
         }
+        self.saw_delete(key, DeletedBy::Delete, item.filter(|_| status == Status::Success));
         tell(packet, status, 0, replies);
     }
 

@@ -1,6 +1,7 @@
 //! delete and touch.
 
 use crate::counters::CommandCount;
+use crate::observe::DeletedBy;
 use crate::store::refusal_line;
 use crate::{Executor, Replies};
 use guira_contract::{Amendment, Decision, ItemView, Key, Recency, Session};
@@ -9,6 +10,7 @@ use guira_protocol::{Delete, Noreply, Touch};
 impl<S: Session> Executor<S> {
     /// delete
     pub fn delete<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, delete: &Delete<'_>, replies: &mut R) {
+        let item = self.before_delete(key);
         let mut found = false;
         let decide = |item: Option<&dyn ItemView>| {
             found = item.is_some();
@@ -17,6 +19,7 @@ impl<S: Session> Executor<S> {
         // Nothing is stored, so nothing can be refused.
         let _ = self.session.update(key, self.now, None, None, decide);
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
+        self.saw_delete(key, DeletedBy::Delete, item.filter(|_| found));
         if delete.noreply == Noreply::No {
             replies.buffer().line(if found { "DELETED" } else { "NOT_FOUND" });
         }

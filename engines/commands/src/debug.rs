@@ -37,7 +37,7 @@ impl<P: guira_contract::ValuePin> Sink for MetaOnly<P> {
 }
 
 impl<S: Session> Executor<S> {
-    fn meta_of(&mut self, key: Key<'_>) -> Option<Meta> {
+    pub(crate) fn meta_of(&mut self, key: Key<'_>) -> Option<Meta> {
         let mut sink = MetaOnly { meta: None, pin: PhantomData };
         match self.session.read(key, self.now, &mut sink) {
             Read::Hit => sink.meta,

@@ -14,6 +14,7 @@ mod exptime;
 mod meta_get;
 mod meta_reply;
 mod meta_set;
+pub mod observe;
 mod retrieve;
 mod store;
 
@@ -23,6 +24,7 @@ pub use store::{Data, Incoming};
 use guira_contract::{Key, Session, ValuePin};
 use guira_protocol::ReplyBuffer;
 use guira_sync::clock::{CoarseClock, Seconds};
+use observe::{Kinds, Observer};
 use std::sync::Arc;
 
 /// Where replies go: a buffer of bytes, in which long values are inserted by reference.
@@ -42,13 +44,21 @@ pub struct Executor<S> {
     clock: CoarseClock,
     now: Seconds,
     counters: Arc<CommandCounters>,
+    observer: Box<dyn Observer>,
+    /// What the observer is told of.
+    kinds: Kinds,
 }
 
 impl<S: Session> Executor<S> {
-    /// An executor that counts in `counters`.
-    pub fn new(session: S, clock: CoarseClock, counters: Arc<CommandCounters>) -> Self {
+    /// An executor that counts in `counters`, and tells `observer` of what it is asked to tell.
+    pub fn new(
+        session: S,
+        clock: CoarseClock,
+        counters: Arc<CommandCounters>,
+        observer: Box<dyn Observer>,
+    ) -> Self {
         let now = clock.now();
-        Executor { session, clock, now, counters }
+        Executor { session, clock, now, counters, observer, kinds: Kinds::NONE }
     }
 
     /// Looks at the clock. All commands until the next look are executed at this time.

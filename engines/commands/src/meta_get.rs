@@ -5,6 +5,7 @@
 //! value, its length and its cas unique always comes from one look at the item.
 
 use crate::counters::CommandCount;
+use crate::observe::Got;
 use crate::{Executor, Replies, meta_reply};
 use guira_contract::{
     Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink,
@@ -200,11 +201,13 @@ impl<S: Session> Executor<S> {
                 (Read::Hit, Some(Need::Unique)) => self.give_unique(key),
                 (Read::Hit, Some(Need::Win)) => before = self.change_for_get(key, command, &times),
                 (Read::Hit, None) => break true,
-                (Read::Miss(kind), _) if touched.is_none() => {
-                    self.count_miss(kind);
+                (Read::Miss(kind), _) => {
+                    if touched.is_none() {
+                        self.count_miss(kind);
+                    }
+                    self.saw_get(key, Got::Missed(kind));
                     break false;
                 }
-                (Read::Miss(_), _) => break false,
             }
         };
         if passed && hit {
@@ -214,7 +217,13 @@ impl<S: Session> Executor<S> {
                 self.remove(key);
             }
         }
-        let touches = touched.is_some();
+        self.count_meta_get(key, hit, touched.is_some());
+        if !hit && !flags.quiet() {
+            meta_reply::status(replies.buffer(), "EN", &command.key, flags);
+        }
+    }
+
+    fn count_meta_get(&mut self, key: Key<'_>, hit: bool, touches: bool) {
         match (hit, touches) {
             (true, false) => {
                 self.count(CommandCount::CmdGet);
@@ -226,8 +235,8 @@ impl<S: Session> Executor<S> {
             }
             (false, false) => {}
         }
-        if !hit && !flags.quiet() {
-            meta_reply::status(replies.buffer(), "EN", &command.key, flags);
+        if hit {
+            self.saw_get(key, Got::Found);
         }
     }
 

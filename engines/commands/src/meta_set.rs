@@ -2,6 +2,7 @@
 
 use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
 use crate::counters::CommandCount;
+use crate::observe::DeletedBy;
 use crate::store::{Data, Incoming, Older, Request, Stored, refusal_line};
 use crate::{Executor, Replies, meta_reply};
 use guira_contract::{
@@ -113,6 +114,7 @@ impl<S: Session> Executor<S> {
         let flags = &command.flags;
         let fresh = self.session.next_cas();
         let expiry = flags.exptime.map(|time| self.expiry(time));
+        let item = self.before_delete(key);
         let mut word = "NF";
         let decide = |item: Option<&dyn ItemView>| {
             let Some(item) = item else {
@@ -149,6 +151,8 @@ impl<S: Session> Executor<S> {
             return replies.buffer().line("SERVER_ERROR out of memory");
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
+        let gone = word == "HD" && !flags.has(b'x') && !flags.has(b'I');
+        self.saw_delete(key, DeletedBy::Meta, item.filter(|_| gone));
         if !(word == "HD" && flags.quiet()) {
             meta_reply::status(replies.buffer(), word, &command.key, flags);
         }

@@ -1,6 +1,7 @@
 //! get, gets, gat, gats.
 
 use crate::counters::CommandCount;
+use crate::observe::Got;
 use crate::{Executor, Replies};
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Session, Sink, Want,
@@ -132,9 +133,12 @@ impl<S: Session> Executor<S> {
                 Read::Hit => {
                     self.count(CommandCount::CmdGet);
                     self.count(CommandCount::GetHits);
-                    return;
+                    return self.saw_get(key, Got::Found);
                 }
-                Read::Miss(kind) => return self.count_miss(kind),
+                Read::Miss(kind) => {
+                    self.count_miss(kind);
+                    return self.saw_get(key, Got::Missed(kind));
+                }
             }
         }
     }
@@ -178,19 +182,21 @@ impl<S: Session> Executor<S> {
         self.count(CommandCount::CmdTouch);
         let expiry = Some(self.expiry(time));
         // Read before the time is changed: it may be one that has passed.
-        let mut found;
+        let mut read;
         loop {
             let mark = replies.buffer().len();
             let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
-            found = self.session.read(key, self.now, &mut sink) == Read::Hit;
-            if !sink.lacks_unique || !found {
+            read = self.session.read(key, self.now, &mut sink);
+            if !sink.lacks_unique || read != Read::Hit {
                 break;
             }
             self.give_unique(key);
         }
-        if !found {
-            return self.count(CommandCount::TouchMisses);
+        if let Read::Miss(kind) = read {
+            self.count(CommandCount::TouchMisses);
+            return self.saw_get(key, Got::Missed(kind));
         }
+        self.saw_get(key, Got::Found);
         self.count(CommandCount::TouchHits);
         let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
         if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {

@@ -17,6 +17,16 @@ pub enum Data<'d, D> {
     Draft(D),
 }
 
+impl<D: ValueDraft> Data<'_, D> {
+    /// Its length, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Data::Bytes(bytes) => bytes.len(),
+            Data::Draft(draft) => draft.value_len(),
+        }
+    }
+}
+
 /// How a data block that has been announced is to be received.
 #[derive(Debug)]
 pub enum Incoming<D> {
@@ -248,6 +258,8 @@ impl<S: Session> Executor<S> {
         data: Data<'_, S::Draft>,
     ) -> Result<Stored, Refusal> {
         self.count(CommandCount::CmdSet);
+        self.before_store(key);
+        let value_len = data.len();
         let mut outcome = Stored::Unmet;
         let result = match data {
             Data::Bytes(bytes) => {
@@ -268,6 +280,7 @@ impl<S: Session> Executor<S> {
                 })
             }
         };
+        self.saw_store(key, request.verb, request.own_expiry(), value_len, result.map(|()| outcome));
         if let Err(refusal) = result {
             if !(refusal == Refusal::TooLarge && request.is_join()) {
                 self.count_refusal(refusal);

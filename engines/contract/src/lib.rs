@@ -17,8 +17,8 @@ pub mod suite;
 
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
 pub use session::{
-    Engine, Key, KeyHash, MissKind, Pace, Read, Reassign, Refusal, Room, Session, Sink, Switch, Tuning,
-    ValueDraft, ValuePin, Walked, WalkedItem, Want,
+    Engine, EvictionWatcher, Key, KeyHash, MissKind, Pace, Read, Reassign, Refusal, Room, Session, Sink,
+    Switch, Tuning, ValueDraft, ValuePin, Walked, WalkedItem, Want,
 };
 pub use stats::{ClassStats, EngineStats, OptionError};
 

@@ -4,6 +4,7 @@ use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency};
 use crate::stats::EngineStats;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// The seeded hash of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -269,6 +270,14 @@ pub enum Tuning {
     Automove(Switch),
 }
 
+/// Who is told of evictions.
+pub trait EvictionWatcher: Debug + Send + Sync {
+    /// The time, if it wants to be told at the moment.
+    fn watches(&self) -> Option<Seconds>;
+    /// An item was evicted.
+    fn evicted(&self, key: &[u8], meta: &Meta, now: Seconds);
+}
+
 /// What came of asking for a page to be moved from one class to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reassign {
@@ -292,6 +301,9 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Makes all items that are stored now, and until `at`, disappear at `at` (at once, if that has passed).
     fn flush(&self, now: Seconds, at: Seconds);
+
+    /// Tells `watcher` of evictions from now on. To be called once.
+    fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>);
 
     /// Changes how it works.
     fn tune(&self, tuning: Tuning);

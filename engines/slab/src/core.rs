@@ -9,7 +9,7 @@ use crate::policy::clock::Hand;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
 use crate::walk::Walks;
-use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind, Reassign, Tuning};
+use guira_contract::{Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Reassign, Tuning};
 use guira_memory::slab::{ClassTable, PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// How a slab engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +116,7 @@ pub(crate) struct Core {
     pub(crate) upkeep: Upkeep,
     pub(crate) registry: Registry,
     pub(crate) walks: Walks,
+    pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
     /// LOCK: hands. Taken before the class's own lock.
     pub(crate) hands: Vec<Mutex<ClassHand>>,
     /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
@@ -197,6 +198,7 @@ impl Core {
             upkeep: Upkeep::default(),
             registry,
             walks: Walks::default(),
+            eviction_watcher: OnceLock::new(),
             flush_counters,
             hands: (0..class_count).map(|_| Mutex::default()).collect(),
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
@@ -288,6 +290,11 @@ impl Engine for SlabEngine {
 
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.schedule_flush(now, at);
+    }
+
+    fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {
+        // The first stays.
+        let _ = self.core.eviction_watcher.set(watcher);
     }
 
     fn tune(&self, tuning: Tuning) {

@@ -336,6 +336,13 @@ impl SlabSession {
             Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
             Unlinked::Evicted | Unlinked::Crowded => (Count::Evictions, Count::EvictedUnfetched),
         };
+        if all == Count::Evictions
+            && let Some(watcher) = core.eviction_watcher.get()
+            && let Some(now) = watcher.watches()
+        {
+            let item = core.item(at, now).unwrap_or(item).of_class(core.class_number(at));
+            watcher.evicted(item.key(&mut [0; 256]), &item.meta(), now);
+        }
         self.counters.add(all, 1);
         if !fetched {
             self.counters.add(unfetched, 1);

@@ -162,6 +162,7 @@ impl Acceptor {
         connections.current.fetch_add(1, Ordering::SeqCst);
         connections.total.fetch_add(1, Ordering::Relaxed);
         shared.registry.add(&facts);
+        shared.hub.connection_new(&facts);
         let access = if shared.users.is_some() { Access::Login } else { Access::Free };
         let arrival = Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new() };
         let worker = self.next;

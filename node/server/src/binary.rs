@@ -3,6 +3,7 @@
 use crate::dialogue::{BATCH, Dialogue, Interpreter, OUTBOX_FULL, Phase, arrived};
 use crate::login::is_sasl;
 use crate::outbox::Outbox;
+use crate::watch::CloseReason;
 use arrayvec::ArrayVec;
 use guira_commands::binary::{reply_stat, reply_status, reply_text};
 use guira_commands::{Data, Incoming};
@@ -230,7 +231,10 @@ impl<S: Session> Interpreter<S> {
             Binary::Verbosity(level) => self.admin.set_verbosity(*level),
             Binary::Version => return reply_text(packet, crate::VERSION, outbox),
             Binary::Stat(about) => return self.stat_packets(packet, about, outbox),
-            Binary::Quit => dialogue.phase = Phase::Over,
+            Binary::Quit => {
+                dialogue.phase = Phase::Over;
+                dialogue.ends = CloseReason::Normal;
+            }
             _ => {}
         }
         if packet.quiet() == Quiet::No {

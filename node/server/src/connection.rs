@@ -6,6 +6,7 @@ use crate::errand::Errand;
 use crate::outbox::{Outbox, Sent};
 use crate::registry::{ConnectionFacts, Doing};
 use crate::shared::{WorkerCount, WorkerCounters};
+use crate::watch::CloseReason;
 use guira_contract::Session;
 use guira_transport::{Interest, Progress, Stream};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub(crate) enum Turn {
     /// It leaves for an errand.
     Leave,
     /// It is finished, or broken.
-    Close,
+    Close(CloseReason),
 }
 
 impl<S: Session> Connection<S> {
@@ -86,13 +87,14 @@ impl<S: Session> Connection<S> {
     fn farewell(&mut self) -> Turn {
         match self.stream.finish() {
             Ok(Progress::Blocked) => Turn::Wait(Interest::Write),
-            _ => Turn::Close,
+            _ => Turn::Close(self.dialogue.ends),
         }
     }
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
     pub(crate) fn turn(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
         self.facts.set_doing(Doing::Serving);
+        bench.interpreter.tap.serve(self.facts.id);
         let turn = self.rounds(bench, counters);
         self.facts.set_doing(match turn {
             Turn::Wait(Interest::Read) if self.input.is_empty() && !self.dialogue.is_midway() => {
@@ -107,7 +109,7 @@ impl<S: Session> Connection<S> {
 
     fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
         if self.stream.flush().is_err() {
-            return Turn::Close;
+            return Turn::Close(CloseReason::Error);
         }
         for _ in 0..ROUNDS {
             if let Some(turn) = self.send_unsent(counters) {
@@ -122,7 +124,7 @@ impl<S: Session> Connection<S> {
             match self.round(bench, counters) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
-                Err(_) => return Turn::Close,
+                Err(_) => return Turn::Close(CloseReason::Error),
             }
         }
         counters.add(WorkerCount::Yields, 1);
@@ -133,7 +135,7 @@ impl<S: Session> Connection<S> {
     fn send_unsent(&mut self, counters: &WorkerCounters) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
         let Ok((sent, bytes)) = unsent.send(&mut self.stream) else {
-            return Some(Turn::Close);
+            return Some(Turn::Close(CloseReason::Error));
         };
         counters.add(WorkerCount::BytesWritten, bytes);
         match sent {
@@ -143,7 +145,7 @@ impl<S: Session> Connection<S> {
             }
             Sent::Blocked => Some(Turn::Wait(Interest::Write)),
             Sent::Waiting => Some(Turn::Wait(Interest::End)),
-            Sent::Ended => Some(Turn::Close),
+            Sent::Ended => Some(Turn::Close(CloseReason::Error)),
         }
     }
 
@@ -162,6 +164,7 @@ impl<S: Session> Connection<S> {
             match self.stream.read(input)? {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
                 Progress::Ended => {
+                    self.dialogue.ends = CloseReason::Normal;
                     self.over = true;
                     return Ok(None);
                 }

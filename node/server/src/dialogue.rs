@@ -11,6 +11,7 @@ use crate::errand::Errand;
 use crate::listen::Speaks;
 use crate::outbox::Outbox;
 use crate::shared::{Shared, WorkerCounters};
+use crate::watch::{CloseReason, Tap};
 use arrayvec::ArrayVec;
 use guira_commands::{Data, Executor, Incoming, Replies};
 use guira_contract::{Key, KeyHash, Session, ValueDraft};
@@ -64,6 +65,8 @@ pub(crate) struct Dialogue<S: Session> {
     pub(crate) access: Access,
     /// A login has begun, and its next step is to come.
     pub(crate) asked: bool,
+    /// Why it is over, if it is.
+    pub(crate) ends: CloseReason,
 }
 
 /// Whether a client has said who it is.
@@ -82,7 +85,7 @@ impl<S: Session> Dialogue<S> {
             Speaks::Text => Protocol::Text,
             Speaks::Binary => Protocol::Binary,
         };
-        Dialogue { phase: Phase::Command, protocol, access, asked: false }
+        Dialogue { phase: Phase::Command, protocol, access, asked: false, ends: CloseReason::Error }
     }
 
     /// What is spoken, as far as it is known.
@@ -164,6 +167,7 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) admin: Arc<dyn Admin>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) tap: Arc<Tap>,
 }
 
 impl<S: Session> Interpreter<S> {
@@ -560,7 +564,10 @@ impl<S: Session> Interpreter<S> {
             }
             Command::Admin(verb, rest) => match self.admin.carry_out(*verb, rest) {
                 Answer::Line(line) => outbox.buffer().line(&line),
-                Answer::Close => dialogue.phase = Phase::Over,
+                Answer::Close => {
+                    dialogue.phase = Phase::Over;
+                    dialogue.ends = CloseReason::Shutdown;
+                }
                 Answer::Errand(errand) => match errand.comes_first() {
                     Some(name) if !outbox.is_empty() => {
                         outbox.buffer().line(&format!("ERROR cannot pipeline other commands before {name}"));
@@ -568,7 +575,10 @@ impl<S: Session> Interpreter<S> {
                     _ => dialogue.phase = Phase::Errand(Box::new(errand)),
                 },
             },
-            Command::Quit => dialogue.phase = Phase::Over,
+            Command::Quit => {
+                dialogue.phase = Phase::Over;
+                dialogue.ends = CloseReason::Normal;
+            }
             _ => {}
         }
     }

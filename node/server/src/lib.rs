@@ -27,6 +27,7 @@ mod registry;
 mod secrets;
 mod shared;
 mod size;
+mod watch;
 mod worker;
 
 pub use auth::UsersError;
@@ -39,6 +40,7 @@ pub use node::{Running, StartError, least_memory, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
+pub use watch::LogBuffers;
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.
 pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));

@@ -7,6 +7,7 @@ use crate::options::{Options, Placement};
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::size::Size;
+use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
 use guira_contract::{Engine, EngineStats};
 use guira_memory::{KIB, MIB};
@@ -110,7 +111,9 @@ fn start_with<E: Engine + Clone>(
     let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes));
+    let hub = Arc::new(Hub::new(options.workers, options.log)?);
+    engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
+    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
     for port in &ports {
         shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), port.address.clone());
     }

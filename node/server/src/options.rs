@@ -2,6 +2,7 @@
 
 use crate::listen::{Listen, Speaks};
 use crate::size::Size;
+use crate::watch::LogBuffers;
 use guira_roster::Choice;
 use guira_transport::{Address, TlsOptions};
 use std::net::SocketAddr;
@@ -41,6 +42,10 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// What clients may do besides storing and reading.
     pub permissions: Permissions,
+    /// How much of the log is kept for those who watch.
+    pub log: LogBuffers,
+    /// Keys are counted by what comes before this byte from the start, and not only once a client asks for it.
+    pub prefix_delimiter: Option<u8>,
 }
 
 /// How workers share UDP ports.
@@ -131,6 +136,8 @@ impl Default for Options {
                 watch: true,
                 test: false,
             },
+            log: LogBuffers::default(),
+            prefix_delimiter: None,
         }
     }
 }

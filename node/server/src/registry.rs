@@ -89,6 +89,14 @@ impl ConnectionFacts {
         self.peer.is_some()
     }
 
+    /// Who it is from, as the log writes it: address, port, and by what.
+    pub(crate) fn endpoint(&self) -> (String, u16, &'static str) {
+        match self.peer {
+            Some(address) => (address.ip().to_string(), address.port(), "tcp"),
+            None => ("unix".to_owned(), 0, "local"),
+        }
+    }
+
     /// Who it is from, as memcached writes it.
     pub(crate) fn peer(&self) -> String {
         match self.peer {

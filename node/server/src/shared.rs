@@ -5,6 +5,7 @@ use crate::auth::Users;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
 use crate::secrets::{Secrets, unix_now};
+use crate::watch::{CloseReason, Hub, Prefixes};
 use guira_commands::{CommandCount, CommandCounters};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
     pub(crate) registry: Registry,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) prefixes: Arc<Prefixes>,
     /// Who may use the server; everybody, without.
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,
@@ -98,6 +101,7 @@ impl Shared {
         options: &Options,
         secrets: Secrets,
         mailboxes: Vec<Arc<Mailbox<Arrival>>>,
+        hub: Arc<Hub>,
     ) -> Self {
         Shared {
             clock,
@@ -115,6 +119,8 @@ impl Shared {
             errand_bytes: AtomicU64::new(0),
             mailboxes,
             registry: Registry::default(),
+            hub,
+            prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
             users: secrets.users,
             tls: secrets.tls,
             permissions: options.permissions,
@@ -138,7 +144,8 @@ impl Shared {
     }
 
     /// A connection is gone: there is room for another. Called before its descriptor is closed.
-    pub(crate) fn gone(&self, facts: &ConnectionFacts) {
+    pub(crate) fn gone(&self, facts: &ConnectionFacts, reason: CloseReason) {
+        self.hub.connection_close(facts, reason);
         self.registry.remove(facts.id);
         // SeqCst: pairs with `Acceptor::is_full`.
         self.connections.current.fetch_sub(1, Ordering::SeqCst);

@@ -8,6 +8,7 @@ use crate::errand::Guest;
 use crate::outbox::Outbox;
 use crate::registry::Doing;
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
+use crate::watch::{CloseReason, Tap, TapEnd};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_sync::atomic::Ordering;
@@ -74,9 +75,17 @@ impl<S: Session> Worker<S> {
             acceptor.listen(&poll, FIRST_LISTENER)?;
         }
         let (counters, commands) = shared.workers[index].clone();
-        let executor = Executor::new(session, shared.clock.clone(), commands);
+        let tap = Arc::new(Tap::new(&shared, index));
+        let observer = Box::new(TapEnd(tap.clone()));
+        let executor = Executor::new(session, shared.clock.clone(), commands, observer);
         let bench = Bench {
-            interpreter: Interpreter { executor, admin, shared: shared.clone(), counters: counters.clone() },
+            interpreter: Interpreter {
+                executor,
+                admin,
+                shared: shared.clone(),
+                counters: counters.clone(),
+                tap,
+            },
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
             outbox: Outbox::with_capacity(2 * OUTBOX_FULL),
         };
@@ -103,7 +112,7 @@ impl<S: Session> Worker<S> {
         let mut more_upkeep = true;
         loop {
             self.wait(&mut events, more_upkeep)?;
-            self.bench.interpreter.executor.look_at_clock();
+            self.look_around();
             let idle = events.is_empty() && self.again.is_empty();
             if let Some(acceptor) = self.acceptor.as_mut() {
                 if idle {
@@ -128,6 +137,13 @@ impl<S: Session> Worker<S> {
                 return Ok(());
             }
         }
+    }
+
+    /// Looks at what changes between rounds: the time, and what is to be told of.
+    fn look_around(&mut self) {
+        let interpreter = &mut self.bench.interpreter;
+        interpreter.executor.look_at_clock();
+        interpreter.executor.tell_of(interpreter.tap.kinds());
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, more_upkeep: bool) -> io::Result<()> {
@@ -172,7 +188,7 @@ impl<S: Session> Worker<S> {
                 let reads = [Interest::Read, Interest::ReadWrite];
                 let waits_for_end = self.connection(index).is_some_and(|it| !reads.contains(&it.interest));
                 if event.failed && waits_for_end {
-                    self.close(index);
+                    self.close(index, CloseReason::Error);
                 } else {
                     self.serve(index);
                 }
@@ -192,7 +208,7 @@ impl<S: Session> Worker<S> {
             if index < self.connections.len() {
                 self.vacant.push(index);
             }
-            self.shared.gone(&arrival.facts);
+            self.shared.gone(&arrival.facts, CloseReason::Error);
             return;
         }
         if index == self.connections.len() {
@@ -213,7 +229,7 @@ impl<S: Session> Worker<S> {
         self.bench.interpreter.executor.session().quiesce();
         match turn {
             Turn::Again => self.again.push_back(index),
-            Turn::Close => self.close(index),
+            Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => self.send_away(index),
             Turn::Wait(interest) => {
                 let interest = connection.stream.wants(interest);
@@ -223,7 +239,7 @@ impl<S: Session> Worker<S> {
                 connection.interest = interest;
                 let token = Token(FIRST_CONNECTION + index as u64);
                 if self.poll.change(&connection.stream, token, interest).is_err() {
-                    self.close(index);
+                    self.close(index, CloseReason::Error);
                 }
             }
         }
@@ -237,7 +253,7 @@ impl<S: Session> Worker<S> {
         let _ = self.poll.remove(&connection.stream);
         self.vacant.push(index);
         let Some(errand) = connection.take_errand() else {
-            return self.shared.gone(&connection.facts);
+            return self.shared.gone(&connection.facts, CloseReason::Error);
         };
         connection.facts.set_doing(Doing::Watching);
         let guest = Guest { arrival: connection.into_arrival(), home: self.index };
@@ -248,11 +264,11 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    fn close(&mut self, index: usize) {
+    fn close(&mut self, index: usize, reason: CloseReason) {
         if let Some(connection) = self.connections.get_mut(index).and_then(Option::take) {
             // Closing the socket does the same; it is done here so that no event of it is left.
             let _ = self.poll.remove(&connection.stream);
-            self.shared.gone(&connection.facts);
+            self.shared.gone(&connection.facts, reason);
             self.vacant.push(index);
         }
     }
@@ -293,7 +309,7 @@ impl<S: Session> Worker<S> {
             });
             if idle {
                 self.counters.add(WorkerCount::IdleKicks, 1);
-                self.close(index);
+                self.close(index, CloseReason::IdleTimeout);
             }
         }
     }
@@ -305,7 +321,7 @@ impl<S: Session> Worker<S> {
         }
         for index in 0..self.connections.len() {
             if self.connections[index].as_ref().is_some_and(Connection::is_at_rest) {
-                self.close(index);
+                self.close(index, CloseReason::Shutdown);
             }
         }
         self.shared.abandoned.load(Ordering::Acquire) || self.connections.iter().all(Option::is_none)

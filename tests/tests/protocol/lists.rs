@@ -20,12 +20,12 @@ fn lines_to(client: &mut guira_tests::Client, last: &str) -> Vec<String> {
 #[test]
 fn a_metadump_lists_every_item_with_its_facts() {
     let server = Server::start();
+    newer_than_peer!(server, "begins with OK");
     let mut client = server.connect();
     client.exchange("set plain 0 0 5\r\nvalue\r\n", "STORED\r\n");
     client.exchange("set a/b%c 7 1000 5\r\nvalue\r\n", "STORED\r\n");
     client.exchange("get plain\r\n", "VALUE plain 0 5\r\nvalue\r\nEND\r\n");
     client.send("lru_crawler metadump all\r\n");
-    newer_than_peer!(server, "begins with OK");
     assert_eq!(client.line(), "OK");
     let lines = lines_to(&mut client, "END");
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -41,11 +41,11 @@ fn a_metadump_lists_every_item_with_its_facts() {
 #[test]
 fn an_mgdump_lists_gets_that_can_be_sent_back() {
     let server = Server::start();
+    newer_than_peer!(server, "has mgdump");
     let mut client = server.connect();
     client.exchange("set one 0 0 1\r\n1\r\n", "STORED\r\n");
     client.exchange("ms AAECAw== 1 b\r\n2\r\n", "HD\r\n");
     client.send("lru_crawler mgdump hash\r\n");
-    newer_than_peer!(server, "has mgdump");
     assert_eq!(client.line(), "OK");
     let found: BTreeSet<String> = lines_to(&mut client, "EN").into_iter().collect();
     assert_eq!(found, BTreeSet::from(["mg AAECAw== b".to_owned(), "mg one".to_owned()]));
@@ -54,13 +54,13 @@ fn an_mgdump_lists_gets_that_can_be_sent_back() {
 #[test]
 fn a_long_list_is_complete_and_what_follows_it_is_answered() {
     let server = Server::start();
+    newer_than_peer!(server, "begins with OK");
     let mut client = server.connect();
     for key in 0..20_000 {
         client.send(format!("set key{key} 0 0 1 noreply\r\nx\r\n"));
     }
     client.exchange("mn\r\n", "MN\r\n");
     client.send("lru_crawler metadump all\r\n");
-    newer_than_peer!(server, "begins with OK");
     assert_eq!(client.line(), "OK");
     let keys: BTreeSet<String> = lines_to(&mut client, "END")
         .into_iter()
@@ -73,6 +73,7 @@ fn a_long_list_is_complete_and_what_follows_it_is_answered() {
 #[test]
 fn what_is_no_list_is_refused() {
     let server = Server::start();
+    newer_than_peer!(server, "says which command cannot be pipelined");
     let mut client = server.connect();
     client.exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
     client.exchange("lru_crawler metadump 0\r\n", "BADCLASS invalid class id\r\n");
@@ -84,7 +85,6 @@ fn what_is_no_list_is_refused() {
     client.exchange("stats cachedump 1\r\n", "CLIENT_ERROR bad command line\r\n");
     client.exchange("stats cachedump x 1\r\n", "CLIENT_ERROR bad command line format\r\n");
     client.exchange("stats cachedump 1000 1\r\n", "CLIENT_ERROR Illegal slab id\r\n");
-    newer_than_peer!(server, "says which command cannot be pipelined");
     client.exchange(
         "mg k v\r\nlru_crawler metadump all\r\n",
         "VA 1\r\nx\r\nERROR cannot pipeline other commands before metadump\r\n",

@@ -33,6 +33,10 @@ fn nothing_is_done_for_a_stranger() {
     }
     client.exchange("set foo 0 0 7\r\nfoo bab\r\n", "CLIENT_ERROR authentication failure\r\n");
     client.exchange("set foo 0 0 6\r\nfoobar\r\n", "CLIENT_ERROR bad authentication token format\r\n");
+    if server.older_than_the_law().is_some() {
+        // It has no longest secret, and answers short lines.
+        return client.abandon();
+    }
     client.exchange("set foo 0 0 2147483646\r\n", "CLIENT_ERROR auth token too long\r\n");
     // A line as short as that of a client that says goodbye here is no request of a stranger.
     client.send("mn\r\n");

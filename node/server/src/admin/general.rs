@@ -27,6 +27,7 @@ impl<E: Engine> EngineAdmin<E> {
         base.total_connections = connections.total.load(Ordering::Relaxed);
         base.rejected_connections = connections.rejected.load(Ordering::Relaxed);
         self.engine.reset_stats();
+        self.shared.prefixes.reset();
     }
 
     pub(super) fn general(&self, out: &mut Lines<'_>) {
@@ -64,6 +65,16 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("time_in_listen_disabled_us", connections.waited_us.load(Ordering::Relaxed));
         out.stat("threads", shared.workers.len());
         out.stat("conn_yields", worker(WorkerCount::Yields));
+        let log = &shared.hub.counts;
+        for (name, count) in [
+            ("log_worker_dropped", &log.dropped),
+            ("log_worker_written", &log.written),
+            ("log_watcher_skipped", &log.skipped),
+            ("log_watcher_sent", &log.sent),
+            ("log_watchers", &log.watchers),
+        ] {
+            out.stat(name, count.load(Ordering::Relaxed));
+        }
         if let Some(tls) = &shared.tls {
             tell_tls(out, tls, shared.clock.now_unix());
         }

@@ -12,7 +12,8 @@ pub(crate) use verbs::Answer;
 use crate::VERSION;
 use crate::errand::{Errand, Guest, Listing, walk};
 use crate::shared::Shared;
-use guira_contract::{Engine, Session};
+use crate::watch::{CloseReason, TooMany};
+use guira_contract::{Engine, Session, Switch};
 use guira_protocol::{AdminVerb, ReplyBuffer};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use guira_sync::clock::Seconds;
@@ -85,6 +86,20 @@ impl<E: Engine> EngineAdmin<E> {
             ["items", ..] => self.items(&mut out),
             ["slabs", ..] => self.slabs(&mut out),
             ["conns", ..] => self.shared.registry.tell(now, |name, value| out.stat(name, value)),
+            ["detail", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats detail not allowed"),
+            ["detail", "on", ..] => {
+                self.shared.prefixes.switch(Switch::On);
+                return refuse(reply, "OK");
+            }
+            ["detail", "off", ..] => {
+                self.shared.prefixes.switch(Switch::Off);
+                return refuse(reply, "OK");
+            }
+            ["detail", "dump", ..] => {
+                reply.put(&self.shared.prefixes.dump());
+                return None;
+            }
+            ["detail", ..] => return refuse(reply, "CLIENT_ERROR usage: stats detail on|off|dump"),
             ["sizes", ..] => return Some(Errand::List(Listing::Sizes)),
             ["cachedump", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats cachedump not allowed"),
             ["cachedump", class, limit, ..] => {
@@ -130,7 +145,14 @@ impl<E: Engine> Admin for EngineAdmin<E> {
     }
 
     fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)> {
-        let Errand::List(listing) = errand;
+        let listing = match errand {
+            Errand::List(listing) => listing,
+            Errand::Watch(kinds) => {
+                let refused = self.shared.hub.watch(guest, kinds, &self.shared);
+                return refused
+                    .map_err(|(guest, TooMany)| (guest, "WATCHER_TOO_MANY log watcher limit reached"));
+            }
+        };
         let mut session = self.engine.session();
         let Some(walked) = session.begin_walk() else {
             return Err((guest, "BUSY currently processing crawler request"));
@@ -141,7 +163,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
         let thread = std::thread::Builder::new().name("lister".to_owned());
         if let Err(error) = thread.spawn(move || walk(session, walked, listing, guest, &shared)) {
             tracing::error!(%error, "cannot start a thread to list items");
-            self.shared.gone(&facts);
+            self.shared.gone(&facts, CloseReason::Error);
         }
         Ok(())
     }

@@ -63,6 +63,10 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("num_threads", options.workers);
         let shared_ports = options.udp_ports == UdpPorts::Shared;
         out.stat("num_threads_per_udp", if shared_ports { options.workers } else { 1 });
+        out.stat("stat_key_prefix", self.shared.prefixes.delimiter());
+        out.stat("detail_enabled", yes(self.shared.prefixes.is_on()));
+        out.stat("watcher_logbuf_size", options.log.watcher);
+        out.stat("worker_logbuf_size", options.log.worker);
         out.stat("cas_enabled", "yes");
         out.stat("tcp_backlog", options.backlog);
         out.stat("binding_protocol", options.speaks.name());

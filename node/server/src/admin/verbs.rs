@@ -2,6 +2,7 @@
 
 use super::EngineAdmin;
 use crate::errand::{ClassFilter, Errand, Listing};
+use crate::watch::LogKinds;
 use guira_contract::{Engine, Reassign, Switch, Tuning};
 use guira_protocol::AdminVerb;
 use guira_sync::atomic::Ordering;
@@ -42,7 +43,12 @@ impl<E: Engine> EngineAdmin<E> {
             AdminVerb::Slabs => self.slabs_verb(&words),
             AdminVerb::Lru => lru(&words),
             AdminVerb::LruCrawler => self.crawler(&words),
-            AdminVerb::Watch => ERROR.into(),
+            AdminVerb::Watch if !self.shared.permissions.watch => {
+                "CLIENT_ERROR watch commands not allowed".into()
+            }
+            AdminVerb::Watch => {
+                LogKinds::parse(&words).map_or(ERROR.into(), |kinds| Answer::Errand(Errand::Watch(kinds)))
+            }
             AdminVerb::RefreshCerts if self.shared.tls.is_none() => ERROR.into(),
             AdminVerb::RefreshCerts => match self.shared.reload_tls() {
                 Ok(()) => OK.into(),

@@ -4,10 +4,11 @@
 mod listing;
 mod walker;
 
-pub(crate) use listing::{ClassFilter, Listing};
+pub(crate) use listing::{ClassFilter, Listing, push_encoded};
 pub(crate) use walker::walk;
 
 use crate::acceptor::Arrival;
+use crate::watch::LogKinds;
 use guira_transport::{Progress, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -18,6 +19,8 @@ use std::time::Duration;
 pub(crate) enum Errand {
     /// To see all items, in some form.
     List(Listing),
+    /// To be told of what happens.
+    Watch(LogKinds),
 }
 
 impl Errand {
@@ -26,6 +29,7 @@ impl Errand {
         match self {
             Errand::List(Listing::Meta(_)) => Some("metadump"),
             Errand::List(Listing::MetaGet(_)) => Some("mgdump"),
+            Errand::Watch(_) => Some("watch"),
             Errand::List(Listing::Sizes | Listing::Cachedump { .. }) => None,
         }
     }

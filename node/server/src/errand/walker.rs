@@ -3,6 +3,7 @@
 use super::listing::{ListWriter, Listing};
 use super::{Guest, send_all};
 use crate::shared::Shared;
+use crate::watch::CloseReason;
 use guira_contract::{Session, Walked};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub(crate) fn walk<S: Session>(
             Walked::Done => writer.end(&mut out),
             Walked::Overrun => {
                 tracing::warn!("a client was too slow to be listed all items while so many were stored");
-                return shared.gone(&guest.arrival.facts);
+                return shared.gone(&guest.arrival.facts, CloseReason::Error);
             }
         }
         if walked == Walked::Done {
@@ -56,11 +57,11 @@ pub(crate) fn walk<S: Session>(
             shared.bytes_sent(out.len());
             out.clear();
             if sent.is_err() {
-                return shared.gone(&guest.arrival.facts);
+                return shared.gone(&guest.arrival.facts, CloseReason::Error);
             }
         }
         if shared.is_stopping() {
-            return shared.gone(&guest.arrival.facts);
+            return shared.gone(&guest.arrival.facts, CloseReason::Error);
         }
     }
     shared.mailboxes[guest.home].send(guest.arrival);

@@ -1,0 +1,41 @@
+//! `stats detail`: uses of keys by prefix.
+
+use guira_tests::{Server, Setup, newer_than_peer};
+
+#[test]
+fn uses_are_counted_by_prefix_while_it_is_on() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("stats detail dump\r\n", "END\r\n");
+    client.exchange("stats detail on\r\n", "OK\r\n");
+    client.exchange("set foo:1 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange("get foo:1\r\n", "VALUE foo:1 0 1\r\nx\r\nEND\r\n");
+    client.exchange("get foo:2\r\n", "END\r\n");
+    client.exchange("delete foo:2\r\n", "NOT_FOUND\r\n");
+    client.exchange("get plain\r\n", "END\r\n");
+    client.exchange("stats detail dump\r\n", "PREFIX foo get 2 hit 1 set 1 del 1\r\nEND\r\n");
+    client.exchange("stats detail off\r\n", "OK\r\n");
+    client.exchange("get foo:1\r\n", "VALUE foo:1 0 1\r\nx\r\nEND\r\n");
+    client.exchange("stats detail dump\r\n", "PREFIX foo get 2 hit 1 set 1 del 1\r\nEND\r\n");
+    client.exchange("stats reset\r\n", "RESET\r\n");
+    client.exchange("stats detail dump\r\n", "END\r\n");
+    client.exchange("stats detail nonsense\r\n", "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+}
+
+#[test]
+fn a_delimiter_that_is_given_switches_it_on() {
+    let server = Setup::new().options(&["-D", "/"]).start();
+    let mut client = server.connect();
+    client.exchange("get a/b/c\r\n", "END\r\n");
+    client.exchange("stats detail dump\r\n", "PREFIX a get 1 hit 0 set 0 del 0\r\nEND\r\n");
+}
+
+#[test]
+fn it_can_be_forbidden() {
+    let server = Setup::new().options(&["-X"]).start();
+    newer_than_peer!(server, "allows stats detail all the same");
+    let mut client = server.connect();
+    client.exchange("stats detail on\r\n", "CLIENT_ERROR stats detail not allowed\r\n");
+    client.exchange("stats cachedump 1 1\r\n", "CLIENT_ERROR stats cachedump not allowed\r\n");
+    client.exchange("lru_crawler metadump all\r\n", "ERROR metadump not allowed\r\n");
+}
