@@ -10,9 +10,10 @@ use guira_load::LoadError;
 use guira_load::pace::{Gaps, Pace};
 use guira_load::process::Process;
 use guira_load::reply::Check;
-use guira_load::request::ItemStyle;
+use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::source::{Model, OnMiss};
+use guira_load::target::Target;
 use guira_workload::mix::Weights;
 use guira_workload::{KeyShape, Mix, Popularity, SizeModel, cachelib};
 
@@ -23,6 +24,7 @@ use crate::units::{Bytes, Count, Lengths, Span};
 const EXAMPLES: &str = "Examples:
   guira load --server 127.0.0.1:11211 --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --preload --get 95 --set 5 --zipf 0.99 --value-size 100-1K --fill-misses
+  guira load --server 127.0.0.1:11211 --protocol binary --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --multiget 1 --multiget-keys 100 --get 0
   guira load --server 127.0.0.1:11211 --cachelib lab/workload/traces/kvcache_reg --keys 4M --preload
   guira load --server 127.0.0.1:11211 --rate 50k --connections 50 --duration 30s --json";
@@ -38,6 +40,9 @@ pub(crate) struct Args {
     /// The server under load.
     #[arg(long, value_name = "ADDR")]
     server: SocketAddr,
+    /// What is spoken.
+    #[arg(long, value_name = "PROTOCOL", default_value = "text")]
+    protocol: Spoken,
     /// The server's process, to report its processor time.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
@@ -135,6 +140,14 @@ struct Items {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Spoken {
+    /// Classic text commands over TCP.
+    Text,
+    /// Packets with headers of 24 bytes over TCP.
+    Binary,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Arrivals {
     /// Random and independent, as from many users.
     Poisson,
@@ -220,13 +233,21 @@ impl Items {
 }
 
 impl Args {
+    fn target(&self) -> Target {
+        let protocol = match self.protocol {
+            Spoken::Text => Protocol::Text,
+            Spoken::Binary => Protocol::Binary,
+        };
+        Target { protocol, ..Target::text(self.server) }
+    }
+
     fn load(&self) -> Result<Load, Failure> {
         let arrivals = match self.arrivals {
             Arrivals::Poisson => Gaps::Poisson,
             Arrivals::Even => Gaps::Even,
         };
         Ok(Load {
-            addr: self.server,
+            target: self.target(),
             threads: self.threads,
             connections: self.connections,
             pipeline: self.pipeline,

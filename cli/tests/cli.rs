@@ -84,12 +84,14 @@ fn a_load_is_told_as_json_with_the_servers_processor_time() {
     let floor = Floor::start();
     let pid = floor.child.id().to_string();
     let run = ["load", "--server", &floor.addr, "--server-pid", &pid, "--pipeline", "8"];
-    let output =
-        guira(&[&run[..], &["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(json["counts"]["gets"].as_u64().expect("a number") > 0);
-    assert!(json["operations_per_server_cpu_s"].as_f64().expect("a number") > 0.0);
+    let brief = ["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"];
+    for protocol in ["text", "binary"] {
+        let output = guira(&[&run[..], &brief, &["--protocol", protocol]].concat());
+        assert!(output.status.success(), "{protocol}: {}", stderr(&output));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(json["counts"]["gets"].as_u64().expect("a number") > 0);
+        assert!(json["operations_per_server_cpu_s"].as_f64().expect("a number") > 0.0);
+    }
 }
 
 #[test]

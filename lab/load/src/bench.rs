@@ -26,6 +26,7 @@ use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Load, Outcome};
 use crate::server::{FLOOR, Kind, Server, Spec};
+use crate::target::Target;
 use loads::{DataSet, LoadSpec};
 use memory::Held;
 use open_loop::Latencies;
@@ -223,7 +224,7 @@ fn server_spec(spec: &LoadSpec, kind: &Kind, options: &Options) -> Spec {
 
 fn load_for(spec: &LoadSpec, server: &Server, options: &Options, round: usize) -> Load {
     Load {
-        addr: server.addr(),
+        target: Target { protocol: spec.protocol, ..Target::text(server.addr()) },
         threads: 1,
         connections: spec.connections,
         pipeline: spec.pipeline,

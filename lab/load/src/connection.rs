@@ -1,12 +1,13 @@
 //! One connection of the load: a non-blocking socket with what was asked over it and what has been read from it.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use crate::error::LoadError;
 use crate::reply::{Judge, ReplyError};
 use crate::request::Outbox;
 use crate::tally::Tally;
+use crate::target::Target;
 
 /// Room for replies that a connection starts with; it doubles while a reply does not fit.
 const INPUT_LEN_MIN: usize = 64 << 10;
@@ -49,17 +50,17 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection cannot be made.
-    pub fn open(addr: SocketAddr) -> Result<Self, LoadError> {
+    pub fn open(target: &Target) -> Result<Self, LoadError> {
         let connect = || -> io::Result<TcpStream> {
-            let socket = TcpStream::connect(addr)?;
+            let socket = TcpStream::connect(target.addr)?;
             socket.set_nodelay(true)?;
             socket.set_nonblocking(true)?;
             Ok(socket)
         };
-        let socket = connect().map_err(|source| LoadError::Connect { addr, source })?;
+        let socket = connect().map_err(|source| LoadError::Connect { addr: target.addr, source })?;
         Ok(Self {
             socket,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(target.protocol),
             input: vec![0; INPUT_LEN_MIN],
             filled: 0,
             awaits_room: false,

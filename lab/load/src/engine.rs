@@ -1,7 +1,5 @@
 //! The event loop of one load thread: many connections, one epoll set, closed or open loop.
 
-use std::net::SocketAddr;
-
 use guira_workload::{Rng, ValuePool};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -15,6 +13,7 @@ use crate::reply::{Check, Judge};
 use crate::request::ItemStyle;
 use crate::source::Source;
 use crate::tally::Tally;
+use crate::target::Target;
 
 /// Longest wait for events, so that a quiet server does not hold up the end of a phase.
 const WAIT_NS_MAX: u64 = 20_000_000;
@@ -32,7 +31,7 @@ const EVENTS_MAX: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The server.
-    pub addr: SocketAddr,
+    pub target: Target,
     /// Connections of this thread.
     pub connections: usize,
     /// Requests in flight on each connection of a closed loop; they are written together.
@@ -119,7 +118,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(errno.into()))?;
         let mut connections = Vec::with_capacity(plan.connections);
         for index in 0..plan.connections {
-            let connection = Connection::open(plan.addr)?;
+            let connection = Connection::open(&plan.target)?;
             let data = epoll::EventData::new_u64(index as u64);
             epoll::add(&epoll, connection.socket(), data, epoll::EventFlags::IN)
                 .map_err(|errno| system(errno.into()))?;

@@ -5,18 +5,19 @@
 //! event loop, the system calls and the kernel's TCP; no cache that answers over these sockets can cost less, so a
 //! cache's distance from it is what the cache itself costs.
 
+mod parser;
 mod reply;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use memchr::memchr;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
+use parser::Parser;
 pub use reply::Shape;
-use reply::{Queue, Template, Templates};
+use reply::{Queue, Templates};
 
 const EVENTS_MAX: usize = 64;
 const LISTENER: u64 = u64::MAX;
@@ -40,13 +41,6 @@ struct Peer {
     filled: usize,
     queue: Queue,
     awaits_room: bool,
-}
-
-/// Finds the requests in a stream of bytes.
-#[derive(Debug, Default)]
-struct Parser {
-    /// Bytes of a set's body that are still to be skipped.
-    skip: usize,
 }
 
 impl Floor {
@@ -176,58 +170,6 @@ impl Peer {
         }
         Ok(())
     }
-}
-
-impl Parser {
-    /// Queues a reply for every complete request in `input`; returns how many bytes were used.
-    fn read(&mut self, input: &[u8], queue: &mut Queue) -> usize {
-        let mut at = 0;
-        while at < input.len() {
-            if self.skip > 0 {
-                let step = self.skip.min(input.len() - at);
-                self.skip -= step;
-                at += step;
-                continue;
-            }
-            let Some(end) = memchr(b'\n', &input[at..]) else { break };
-            self.answer(&input[at..at + end], queue);
-            at += end + 1;
-        }
-        at
-    }
-
-    fn answer(&mut self, line: &[u8], queue: &mut Queue) {
-        match line.first() {
-            Some(b'g') => {
-                let keys = line.iter().filter(|&&byte| byte == b' ').count();
-                if keys == 1 {
-                    queue.push(Template::Hit, 1);
-                } else {
-                    queue.push(Template::Value, keys);
-                    queue.push(Template::End, 1);
-                }
-            }
-            Some(b's') if line.starts_with(b"set ") => {
-                self.skip = body_len(line) + 2;
-                queue.push(Template::Stored, 1);
-            }
-            Some(b's') => queue.push(Template::End, 1),
-            Some(b'd') => queue.push(Template::Deleted, 1),
-            _ => queue.push(Template::Error, 1),
-        }
-    }
-}
-
-/// The last number of a set line: the length of its body.
-fn body_len(line: &[u8]) -> usize {
-    let mut len = 0_usize;
-    let mut unit = 1_usize;
-    for &byte in line.iter().rev().skip_while(|&&byte| byte == b'\r').take_while(|byte| byte.is_ascii_digit())
-    {
-        len = len.saturating_add(usize::from(byte - b'0').saturating_mul(unit));
-        unit = unit.saturating_mul(10);
-    }
-    len
 }
 
 #[cfg(test)]

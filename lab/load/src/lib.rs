@@ -1,5 +1,5 @@
-//! The load generator of Guira: it drives a memcached-class server over its text protocol and measures what the
-//! server costs.
+//! The load generator of Guira: it drives a memcached-class server over its text or binary protocol and
+//! measures what the server costs.
 //!
 //! ```text
 //!  Source ──► Outbox ──► socket ──► server
@@ -30,5 +30,6 @@ pub mod run;
 pub mod server;
 pub mod source;
 pub mod tally;
+pub mod target;
 
 pub use error::LoadError;

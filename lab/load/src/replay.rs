@@ -20,6 +20,7 @@ use crate::request::ItemStyle;
 use crate::run::{Outcome, run_source};
 use crate::server::pin_thread;
 use crate::source::{OnMiss, Source, Subject};
+use crate::target::Target;
 
 /// The longest expiry that the protocol takes as a span; anything longer it takes as a date, long past.
 const RELATIVE_EXPTIME_MAX: u32 = 30 * 24 * 3600;
@@ -150,7 +151,7 @@ impl Replay {
         let clock = MonotonicClock::start();
         let sample = self.sample.max(1);
         let plan = Plan {
-            addr,
+            target: Target::text(addr),
             connections: self.connections,
             pipeline: 1,
             pace: self.pace,

@@ -3,10 +3,12 @@
 //! Sans-io: bytes go in, what they meant goes into a [`Tally`]. The parser is written apart from the server's
 //! (base/protocol) on purpose: a generator that shared its mistakes could not find them.
 
+mod binary;
+
 use guira_workload::ValuePool;
 use memchr::memchr;
 
-use crate::request::{Command, Outbox, append_decimal};
+use crate::request::{AwaitedKey, Command, Outbox, Protocol, append_decimal};
 use crate::tally::Tally;
 
 /// The longest line that a reply can have: `VALUE`, a key of 250 bytes, three numbers, or an error message.
@@ -50,6 +52,14 @@ pub enum ReplyError {
     /// A value that is not followed by a line end.
     #[error("the value of {0:?} is not followed by a line end")]
     ValueEnd(String),
+    /// Bytes that are no packet of the binary protocol, or none that answers the request.
+    #[error("a packet {problem}: {header}")]
+    Packet {
+        /// What is wrong with it.
+        problem: &'static str,
+        /// Its header in hexadecimal digits.
+        header: String,
+    },
 }
 
 /// Reads replies and judges them.
@@ -104,10 +114,10 @@ impl Judge {
             let rest = &input[used..];
             let Some(front) = outbox.front() else { return Err(ReplyError::Unasked(excerpt(rest))) };
             let (command, keys_left, intended_ns) = (front.command, front.keys_left, front.intended_ns);
-            let step = if command == Command::Get {
-                self.read_get(rest, keys_left, outbox, tally)?
-            } else {
-                read_line_reply(command, rest, tally)?
+            let step = match (outbox.protocol(), command) {
+                (Protocol::Binary, _) => self.read_packet(rest, outbox, tally)?,
+                (Protocol::Text, Command::Get) => self.read_get(rest, keys_left, outbox, tally)?,
+                (Protocol::Text, _) => read_line_reply(command, rest, tally)?,
             };
             match step {
                 Step::NeedMore => break,
@@ -233,24 +243,23 @@ impl Judge {
         let Some((awaited, _)) = outbox.front_key() else { return };
         tally.counts.gets += 1;
         tally.counts.hits += 1;
+        self.judge_item(awaited, header.key, header.flags, value, tally);
+        outbox.key_found();
+    }
+
+    /// Judges the flags, the length and (of some) the contents of a value that was found under its key.
+    fn judge_item(&mut self, awaited: AwaitedKey, key: &[u8], flags: u32, value: &[u8], tally: &mut Tally) {
         let expected = awaited.subject.value_len as usize;
-        if header.flags != self.flags {
-            tally.wrong(|| {
-                format!(
-                    "the value of {:?} has flags {}, not {}",
-                    excerpt(header.key),
-                    header.flags,
-                    self.flags
-                )
-            });
+        if flags != self.flags {
+            let set = self.flags;
+            tally.wrong(|| format!("the value of {:?} has flags {flags}, not {set}", excerpt(key)));
         } else if matches!(self.check, Check::Contents { .. }) && value.len() != expected {
             tally.wrong(|| {
-                format!("the value of {:?} has {} bytes, not {expected}", excerpt(header.key), value.len())
+                format!("the value of {:?} has {} bytes, not {expected}", excerpt(key), value.len())
             });
         } else if self.is_sampled() {
-            self.compare(awaited.subject.id, value, header.key, tally);
+            self.compare(awaited.subject.id, value, key, tally);
         }
-        outbox.key_found();
     }
 }
 

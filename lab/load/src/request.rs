@@ -1,11 +1,23 @@
 //! Requests as bytes, and what is remembered of each until its reply has come.
 
+pub(crate) mod binary;
+
 use std::collections::VecDeque;
 
 use guira_workload::{Operation, ValuePool};
 
 use crate::error::LoadError;
 use crate::source::{OnMiss, Source, Subject};
+
+/// How requests are spelled and replies read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// memcached's classic text commands.
+    #[default]
+    Text,
+    /// memcached's packets with headers of 24 bytes.
+    Binary,
+}
 
 /// The commands that a reply can belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +41,10 @@ pub struct Awaited {
     pub keys_left: u32,
     /// When it was to be sent; latency counts from here.
     pub intended_ns: u64,
+    /// In the binary protocol: what the reply to the oldest open key carries, and without one the last reply.
+    pub opaque: u32,
+    /// In the binary protocol: the command of the last reply.
+    pub last_opcode: u8,
 }
 
 /// A key of a get whose reply has not come.
@@ -47,6 +63,9 @@ pub struct AwaitedKey {
 /// the key from them.
 #[derive(Debug, Default)]
 pub struct Outbox {
+    protocol: Protocol,
+    /// The opaque of the next packet.
+    next_opaque: u32,
     bytes: Vec<u8>,
     sent: usize,
     requests: VecDeque<Awaited>,
@@ -68,6 +87,18 @@ pub struct ItemStyle {
 }
 
 impl Outbox {
+    /// An empty outbox that spells its requests in `protocol`.
+    #[must_use]
+    pub fn new(protocol: Protocol) -> Self {
+        Self { protocol, ..Self::default() }
+    }
+
+    /// How requests are spelled.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     /// Bytes that the socket has not taken yet.
     #[must_use]
     pub fn unsent(&self) -> &[u8] {
@@ -110,16 +141,19 @@ impl Outbox {
     /// Closes the oldest open key as found.
     pub fn key_found(&mut self) {
         self.keys.pop_front();
+        self.count_key();
+    }
+
+    fn count_key(&mut self) {
         if let Some(front) = self.requests.front_mut() {
             front.keys_left -= 1;
+            front.opaque = front.opaque.wrapping_add(1);
         }
     }
 
     /// Closes the oldest open key as missed; queues the set that is to follow.
     pub fn key_missed(&mut self) {
-        if let Some(front) = self.requests.front_mut() {
-            front.keys_left -= 1;
-        }
+        self.count_key();
         let Some(key) = self.keys.pop_front() else { return };
         if key.subject.on_miss == OnMiss::Fill {
             let at = self.fill_keys.len();
@@ -145,10 +179,10 @@ impl Outbox {
         let fills = std::mem::take(&mut self.fills);
         let keys = std::mem::take(&mut self.fill_keys);
         for fill in &fills {
-            self.bytes.extend_from_slice(b"set ");
+            let at = self.begin_set();
             self.bytes.extend_from_slice(&keys[fill.at..fill.at + fill.len]);
-            self.finish_set(fill.subject, values, style)?;
-            self.requests.push_back(Awaited { command: Command::Fill, keys_left: 0, intended_ns: now_ns });
+            self.finish_set(at, fill.subject, values, style)?;
+            self.await_reply(Command::Fill, 0, now_ns);
         }
         let count = fills.len();
         (self.fills, self.fill_keys) = (fills, keys);
@@ -179,23 +213,31 @@ impl Outbox {
         };
         match command {
             Command::Get => self.push_get(source, keys_left),
-            Command::Delete => {
-                self.bytes.extend_from_slice(b"delete ");
-                source.append_key(&mut self.bytes);
-                self.bytes.extend_from_slice(b"\r\n");
-            }
+            Command::Delete => self.push_delete(source),
             Command::Set | Command::Fill => {
-                self.bytes.extend_from_slice(b"set ");
+                let at = self.begin_set();
                 let subject = source.append_key(&mut self.bytes);
-                self.finish_set(subject, values, style)?;
+                self.finish_set(at, subject, values, style)?;
             }
         }
-        self.requests.push_back(Awaited { command, keys_left, intended_ns });
+        self.await_reply(command, keys_left, intended_ns);
         Ok(true)
+    }
+
+    /// Notes the request just spelled.
+    fn await_reply(&mut self, command: Command, keys_left: u32, intended_ns: u64) {
+        let (last_opcode, packets) = binary::replies(command, keys_left);
+        let opaque = self.next_opaque;
+        self.next_opaque = opaque.wrapping_add(packets);
+        self.requests.push_back(Awaited { command, keys_left, intended_ns, opaque, last_opcode });
     }
 
     #[inline]
     fn push_get<S: Source>(&mut self, source: &mut S, keys: u32) {
+        if self.protocol == Protocol::Binary {
+            self.push_get_packets(source, keys);
+            return;
+        }
         self.bytes.extend_from_slice(b"get");
         for _ in 0..keys {
             self.bytes.push(b' ');
@@ -206,8 +248,30 @@ impl Outbox {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    fn push_delete<S: Source>(&mut self, source: &mut S) {
+        if self.protocol == Protocol::Binary {
+            self.push_delete_packet(source);
+            return;
+        }
+        self.bytes.extend_from_slice(b"delete ");
+        source.append_key(&mut self.bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends what stands before the key of a set; returns where the request begins.
+    fn begin_set(&mut self) -> usize {
+        let at = self.bytes.len();
+        match self.protocol {
+            Protocol::Text => self.bytes.extend_from_slice(b"set "),
+            Protocol::Binary => self.bytes.resize(at + binary::BEFORE_SET_KEY, 0),
+        }
+        at
+    }
+
+    /// Appends what follows the key of the set that begins at `at`.
     fn finish_set(
         &mut self,
+        at: usize,
         subject: Subject,
         values: &ValuePool,
         style: ItemStyle,
@@ -216,6 +280,10 @@ impl Outbox {
         let value = values
             .get(subject.id, len)
             .ok_or_else(|| LoadError::ValueTooLong { len, max: values.len_max() })?;
+        if self.protocol == Protocol::Binary {
+            self.finish_set_packet(at, subject, value, style);
+            return Ok(());
+        }
         self.bytes.push(b' ');
         append_decimal(style.flags, &mut self.bytes);
         self.bytes.push(b' ');
@@ -264,7 +332,7 @@ pub fn append_decimal(mut number: u32, out: &mut Vec<u8>) {
 mod tests {
     use guira_workload::{Operation, ValuePool};
 
-    use super::{Command, ItemStyle, Outbox, append_decimal};
+    use super::{Command, ItemStyle, Outbox, Protocol, append_decimal};
     use crate::source::{OnMiss, Source, Subject};
 
     /// Gives a fixed list of operations with keys k0, k1, …
@@ -289,7 +357,11 @@ mod tests {
     const STYLE: ItemStyle = ItemStyle { flags: 7, multiget_keys: 2 };
 
     fn outbox(operations: Vec<Operation>) -> (Outbox, ValuePool) {
-        let mut outbox = Outbox::default();
+        spelled(Protocol::Text, operations)
+    }
+
+    fn spelled(protocol: Protocol, operations: Vec<Operation>) -> (Outbox, ValuePool) {
+        let mut outbox = Outbox::new(protocol);
         let values = ValuePool::new(10);
         let mut script = Script { operations, next_id: 0 };
         while outbox.push_next(&mut script, &values, STYLE, 5).unwrap() {}
@@ -305,6 +377,40 @@ mod tests {
         expected.extend_from_slice(b"\r\ndelete k4\r\n");
         assert_eq!(outbox.unsent(), expected);
         assert_eq!(outbox.open_requests(), 4);
+    }
+
+    #[test]
+    fn packets_are_spelled_as_the_protocol_wants() {
+        let operations = vec![Operation::Get, Operation::Multiget, Operation::Set, Operation::Delete];
+        let (outbox, values) = spelled(Protocol::Binary, operations);
+        // Magic, opcode, key length; extras length, data type, vbucket; body length; opaque; cas.
+        let header = |opcode: u8, key: u8, extras: u8, body: u8, opaque: u8| {
+            let mut bytes = vec![0x80, opcode, 0, key, extras, 0, 0, 0, 0, 0, 0, body, 0, 0, 0, opaque];
+            bytes.resize(24, 0);
+            bytes
+        };
+        let packets: [(Vec<u8>, &[u8]); 6] = [
+            (header(0x00, 2, 0, 2, 0), b"k0"),
+            (header(0x0d, 2, 0, 2, 1), b"k1"),
+            (header(0x0d, 2, 0, 2, 2), b"k2"),
+            (header(0x0a, 0, 0, 0, 3), b""),
+            (header(0x01, 2, 8, 13, 4), &[b"\0\0\0\x07\0\0\0\x09k3", values.get(3, 3).unwrap()].concat()),
+            (header(0x04, 2, 0, 2, 5), b"k4"),
+        ];
+        let expected: Vec<u8> = packets.iter().flat_map(|(header, body)| [header, *body].concat()).collect();
+        assert_eq!(outbox.unsent(), expected);
+        assert_eq!(outbox.open_requests(), 4);
+    }
+
+    #[test]
+    fn a_miss_of_a_packet_is_followed_by_a_set_of_the_same_key() {
+        let (mut outbox, values) = spelled(Protocol::Binary, vec![Operation::Get]);
+        outbox.took(outbox.unsent().len());
+        outbox.key_missed();
+        outbox.close_front();
+        assert_eq!(outbox.push_fills(&values, STYLE, 8).unwrap(), 1);
+        assert!(outbox.unsent().starts_with(b"\x80\x01\0\x02\x08"));
+        assert_eq!(outbox.unsent()[32..34], *b"k0");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A whole load: several threads of the engine, and what the server process spent meanwhile.
 
 use std::io;
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -18,12 +17,13 @@ use crate::request::ItemStyle;
 use crate::server::pin_thread;
 use crate::source::{Generator, Limited, Model, Preload, Source};
 use crate::tally::{Counts, Percentiles, Tally};
+use crate::target::Target;
 
 /// A load as its user describes it.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The server.
-    pub addr: SocketAddr,
+    pub target: Target,
     /// Threads of the client.
     pub threads: usize,
     /// Connections over all threads.
@@ -241,7 +241,7 @@ impl Load {
         listener: &mut dyn Observer,
     ) -> Result<Outcome, LoadError> {
         let plan = Plan {
-            addr: self.addr,
+            target: self.target.clone(),
             connections,
             pipeline,
             pace: Pace::Closed,
@@ -282,7 +282,7 @@ impl Load {
         }
         let share = self.connections / self.threads + usize::from(index < self.connections % self.threads);
         let plan = Plan {
-            addr: self.addr,
+            target: self.target.clone(),
             connections: share,
             pipeline: self.pipeline,
             pace: match self.pace {

@@ -4,6 +4,7 @@ use guira_workload::mix::Weights;
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, cachelib};
 
 use crate::error::LoadError;
+use crate::request::Protocol;
 use crate::source::{Model, OnMiss};
 
 const MIB: u64 = 1 << 20;
@@ -30,6 +31,8 @@ pub struct LoadSpec {
     pub about: &'static str,
     /// What the server holds.
     pub data: DataSet,
+    /// How requests are spelled.
+    pub protocol: Protocol,
     /// Connections.
     pub connections: usize,
     /// Requests in flight on each connection.
@@ -69,6 +72,7 @@ fn uniform(name: &'static str, about: &'static str, data: DataSet, only: Operati
     LoadSpec {
         name,
         about,
+        protocol: Protocol::Text,
         connections: 16,
         pipeline: 1,
         multiget_keys: 100,
@@ -94,6 +98,16 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
         LoadSpec {
             pipeline: 32,
             ..uniform("get32", "16 connections, 32 gets pipelined", small(), Operation::Get)
+        },
+        LoadSpec {
+            pipeline: 32,
+            protocol: Protocol::Binary,
+            ..uniform(
+                "bget32",
+                "16 connections, 32 gets of the binary protocol pipelined",
+                small(),
+                Operation::Get,
+            )
         },
         uniform("mget100", "16 connections, one get of 100 keys in flight", small(), Operation::Multiget),
         LoadSpec {

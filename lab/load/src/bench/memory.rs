@@ -16,6 +16,7 @@ use crate::request::ItemStyle;
 use crate::run::Load;
 use crate::server::{Kind, Server, Spec};
 use crate::source::{Model, OnMiss};
+use crate::target::Target;
 
 const MIB: u64 = 1 << 20;
 
@@ -184,7 +185,7 @@ fn spec(case: &Case, kind: &Kind, options: &Options) -> Spec {
 
 pub(crate) fn fill(case: &Case, server: &Server, options: &Options) -> Result<(), LoadError> {
     let load = Load {
-        addr: server.addr(),
+        target: Target::text(server.addr()),
         threads: 1,
         connections: 4,
         pipeline: 64,

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, RESPONSE, SET};
+
 /// A template is repeated until it has about this many bytes, so that many replies are one slice.
 const TEMPLATE_LEN: usize = 256 << 10;
 const SLICES_MAX: usize = 64;
@@ -28,7 +30,19 @@ pub(super) enum Template {
     Stored,
     Deleted,
     Error,
+    /// A value, as a packet.
+    HitPacket,
+    /// A value with its key, as a packet.
+    KeyedHitPacket,
+    NoopPacket,
+    SetPacket,
+    DeletePacket,
+    ErrorPacket,
 }
+
+const TEMPLATES: usize = 12;
+/// "Unknown command", as a packet says it.
+const UNKNOWN_COMMAND: u16 = 0x81;
 
 /// A reply, repeated.
 #[derive(Debug)]
@@ -47,7 +61,7 @@ impl Repeated {
 /// The bytes of every template.
 #[derive(Debug)]
 pub(super) struct Templates {
-    list: [Repeated; 6],
+    list: [Repeated; TEMPLATES],
 }
 
 impl Templates {
@@ -58,13 +72,42 @@ impl Templates {
         value.resize(value.len() + shape.value_len, b'v');
         value.extend_from_slice(b"\r\n");
         let hit = [value.as_slice(), b"END\r\n"].concat();
-        let units: [&[u8]; 6] = [&hit, &value, b"END\r\n", b"STORED\r\n", b"DELETED\r\n", b"ERROR\r\n"];
+        let bare = |opcode| packet(opcode, 0, Shape { key_len: 0, value_len: 0 });
+        let units: [&[u8]; TEMPLATES] = [
+            &hit,
+            &value,
+            b"END\r\n",
+            b"STORED\r\n",
+            b"DELETED\r\n",
+            b"ERROR\r\n",
+            &packet(GET, 0, Shape { key_len: 0, ..shape }),
+            &packet(GETKQ, 0, shape),
+            &bare(NOOP),
+            &bare(SET),
+            &bare(DELETE),
+            &packet(0, UNKNOWN_COMMAND, Shape { key_len: 0, value_len: 0 }),
+        ];
         Self { list: units.map(Repeated::new) }
     }
 
     fn get(&self, template: Template) -> &Repeated {
         &self.list[template as usize]
     }
+}
+
+/// A reply of the binary protocol with opaque and cas unique 0, and flags if there is a value.
+fn packet(opcode: u8, status: u16, shape: Shape) -> Vec<u8> {
+    let extras_len = if shape.value_len > 0 { 4 } else { 0 };
+    let body_len = extras_len + shape.key_len + shape.value_len;
+    let mut bytes = vec![RESPONSE, opcode];
+    bytes.extend_from_slice(&(shape.key_len as u16).to_be_bytes());
+    bytes.extend_from_slice(&[extras_len as u8, 0]);
+    bytes.extend_from_slice(&status.to_be_bytes());
+    bytes.extend_from_slice(&(body_len as u32).to_be_bytes());
+    bytes.resize(HEADER_LEN + extras_len, 0);
+    bytes.resize(bytes.len() + shape.key_len, b'k');
+    bytes.resize(bytes.len() + shape.value_len, b'v');
+    bytes
 }
 
 /// Repetitions of one template that are still to be sent.

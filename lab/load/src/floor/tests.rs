@@ -2,13 +2,18 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
 
-use super::{Floor, Parser, Queue, Shape, Templates, body_len};
+use super::parser::{Parser, body_len};
+use super::{Floor, Queue, Shape, Templates};
 
 const SHAPE: Shape = Shape { key_len: 2, value_len: 3 };
 const HIT: &str = "VALUE kk 0 3\r\nvvv\r\nEND\r\n";
 
 /// The reply to `input` when it comes in pieces of `piece` bytes and replies are taken `taken` bytes at a time.
 fn answers(input: &[u8], piece: usize, taken: usize) -> String {
+    String::from_utf8(bytes_answered(input, piece, taken)).unwrap()
+}
+
+fn bytes_answered(input: &[u8], piece: usize, taken: usize) -> Vec<u8> {
     let templates = Templates::new(SHAPE);
     let (mut parser, mut queue, mut pending, mut out) =
         (Parser::default(), Queue::default(), Vec::new(), Vec::new());
@@ -26,7 +31,48 @@ fn answers(input: &[u8], piece: usize, taken: usize) -> String {
             queue.wrote(&templates, count);
         }
     }
-    String::from_utf8(out).unwrap()
+    out
+}
+
+#[test]
+fn packets_are_answered_as_long_as_a_caches_replies() {
+    let request = |opcode: u8, key: &[u8], extras: &[u8], value: &[u8]| {
+        let body = [extras, key, value].concat();
+        let mut bytes = vec![0x80, opcode, 0, key.len() as u8, extras.len() as u8, 0, 0, 0];
+        bytes.extend((body.len() as u32).to_be_bytes());
+        bytes.resize(24, 9);
+        [bytes, body].concat()
+    };
+    let reply = |opcode: u8, status: u8, key: &[u8], extras: &[u8], value: &[u8]| {
+        let body = [extras, key, value].concat();
+        let mut bytes = vec![0x81, opcode, 0, key.len() as u8, extras.len() as u8, 0, 0, status];
+        bytes.extend((body.len() as u32).to_be_bytes());
+        bytes.resize(24, 0);
+        [bytes, body].concat()
+    };
+    let input = [
+        request(0, b"aa", b"", b""),
+        request(0x0d, b"bb", b"", b""),
+        request(0x0a, b"", b"", b""),
+        request(1, b"aa", &[0; 8], b"some\r\nvalue"),
+        request(4, b"aa", b"", b""),
+        b"get aa\r\n".to_vec(),
+        request(0x10, b"", b"", b""),
+    ]
+    .concat();
+    let expected = [
+        reply(0, 0, b"", &[0; 4], b"vvv"),
+        reply(0x0d, 0, b"kk", &[0; 4], b"vvv"),
+        reply(0x0a, 0, b"", b"", b""),
+        reply(1, 0, b"", b"", b""),
+        reply(4, 0, b"", b"", b""),
+        HIT.as_bytes().to_vec(),
+        reply(0, 0x81, b"", b"", b""),
+    ]
+    .concat();
+    for (piece, taken) in [(1, 1), (25, 7), (1000, 1000)] {
+        assert_eq!(bytes_answered(&input, piece, taken), expected, "pieces of {piece}, {taken} taken");
+    }
 }
 
 #[test]

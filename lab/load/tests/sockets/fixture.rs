@@ -1,7 +1,9 @@
-//! A small cache over a map, one thread for each connection, that can be told to misbehave.
+//! A small cache over a map, text and binary, one thread for each connection, that can be told to misbehave.
+
+mod packet;
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -46,24 +48,11 @@ pub(crate) fn serve(fault: Fault) -> SocketAddr {
 fn converse(socket: &TcpStream, items: &Items, fault: Fault) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut input = BufReader::new(socket);
-    let mut line = String::new();
     let mut answered = 0;
-    while input.read_line(&mut line)? > 0 {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        line.clear();
-        let reply = match words[0].as_str() {
-            "get" => get(&words[1..], items, fault),
-            "set" => {
-                let mut value = vec![0; words[4].parse::<usize>().expect("a length") + 2];
-                input.read_exact(&mut value)?;
-                value.truncate(value.len() - 2);
-                set(&words[1], value, items, fault)
-            }
-            "delete" => match items.lock().expect("no panic holds it").remove(&words[1]) {
-                Some(_) => b"DELETED\r\n".to_vec(),
-                None => b"NOT_FOUND\r\n".to_vec(),
-            },
-            _ => b"ERROR\r\n".to_vec(),
+    while let Some(&first) = input.fill_buf()?.first() {
+        let reply = match first {
+            0x80 => packet::reply(&mut input, items, fault)?,
+            _ => line_reply(&mut input, items, fault)?,
         };
         answered += 1;
         match fault {
@@ -76,17 +65,35 @@ fn converse(socket: &TcpStream, items: &Items, fault: Fault) -> io::Result<()> {
     Ok(())
 }
 
+/// The reply to the text command that comes next.
+fn line_reply(input: &mut impl BufRead, items: &Items, fault: Fault) -> io::Result<Vec<u8>> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    Ok(match words[0].as_str() {
+        "get" => get(&words[1..], items, fault),
+        "set" => {
+            let mut value = vec![0; words[4].parse::<usize>().expect("a length") + 2];
+            input.read_exact(&mut value)?;
+            value.truncate(value.len() - 2);
+            let stored = set(&words[1], value, items, fault);
+            if stored { b"STORED\r\n".to_vec() } else { format!("SERVER_ERROR {REFUSAL}\r\n").into_bytes() }
+        }
+        "delete" => match items.lock().expect("no panic holds it").remove(&words[1]) {
+            Some(_) => b"DELETED\r\n".to_vec(),
+            None => b"NOT_FOUND\r\n".to_vec(),
+        },
+        _ => b"ERROR\r\n".to_vec(),
+    })
+}
+
+/// What a refused set is told.
+const REFUSAL: &str = "out of memory storing object";
+
 fn get(keys: &[String], items: &Items, fault: Fault) -> Vec<u8> {
-    let items = items.lock().expect("no panic holds it");
     let mut reply = Vec::new();
     for key in keys {
-        let Some(value) = items.get(key) else { continue };
-        let mut value = value.clone();
-        match fault {
-            Fault::Contents => value[0] ^= 1,
-            Fault::Length => value.truncate(value.len() - 1),
-            _ => {}
-        }
+        let Some(value) = find(key, items, fault) else { continue };
         reply.extend(format!("VALUE {key} 0 {}\r\n", value.len()).into_bytes());
         reply.extend(value);
         reply.extend(b"\r\n");
@@ -95,10 +102,22 @@ fn get(keys: &[String], items: &Items, fault: Fault) -> Vec<u8> {
     reply
 }
 
-fn set(key: &str, value: Vec<u8>, items: &Items, fault: Fault) -> Vec<u8> {
+/// What is under `key`, and what the fault makes of it.
+fn find(key: &str, items: &Items, fault: Fault) -> Option<Vec<u8>> {
+    let mut value = items.lock().expect("no panic holds it").get(key)?.clone();
+    match fault {
+        Fault::Contents => value[0] ^= 1,
+        Fault::Length => value.truncate(value.len() - 1),
+        _ => {}
+    }
+    Some(value)
+}
+
+/// Whether the value was stored.
+fn set(key: &str, value: Vec<u8>, items: &Items, fault: Fault) -> bool {
     if fault == Fault::Refuse {
-        return b"SERVER_ERROR out of memory storing object\r\n".to_vec();
+        return false;
     }
     items.lock().expect("no panic holds it").insert(key.to_owned(), value);
-    b"STORED\r\n".to_vec()
+    true
 }

@@ -8,16 +8,17 @@ use guira_load::LoadError;
 use guira_load::engine::Quiet;
 use guira_load::pace::{Gaps, Pace};
 use guira_load::reply::Check;
-use guira_load::request::ItemStyle;
+use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::source::{Model, OnMiss};
 use guira_load::tally::Percentiles;
+use guira_load::target::Target;
 use guira_workload::mix::Weights;
 use guira_workload::{KeyShape, Mix, Popularity, SizeModel};
 
 fn load(addr: SocketAddr, weights: Weights) -> Load {
     Load {
-        addr,
+        target: Target::text(addr),
         threads: 1,
         connections: 3,
         pipeline: 4,
@@ -44,8 +45,17 @@ const EVERYTHING: Weights = Weights { get: 5.0, lone_get: 0.5, multiget: 3.0, se
 
 #[test]
 fn a_right_cache_is_found_right_under_every_operation() {
-    let addr = serve(Fault::None);
-    let mut load = load(addr, EVERYTHING);
+    right_under_every_operation(Protocol::Text);
+}
+
+#[test]
+fn a_right_cache_is_found_right_in_the_binary_protocol() {
+    right_under_every_operation(Protocol::Binary);
+}
+
+fn right_under_every_operation(protocol: Protocol) {
+    let mut load = load(serve(Fault::None), EVERYTHING);
+    load.target.protocol = protocol;
     load.model.on_miss = OnMiss::Fill;
     load.threads = 2;
     let preloaded = load.preload(&mut Quiet).unwrap();
@@ -61,14 +71,16 @@ fn a_right_cache_is_found_right_under_every_operation() {
 
 #[test]
 fn preloaded_keys_are_all_found() {
-    let addr = serve(Fault::None);
-    let load = load(addr, Weights { multiget: 1.0, get: 1.0, ..Weights::default() });
-    load.preload(&mut Quiet).unwrap();
-    let outcome = load.run(None, &mut Quiet).unwrap();
-    let counts = &outcome.tally.counts;
-    assert!(counts.gets > 100);
-    assert_eq!(counts.gets, counts.hits);
-    assert!((counts.hit_ratio() - 1.0).abs() < 1e-12);
+    for protocol in [Protocol::Text, Protocol::Binary] {
+        let mut load = load(serve(Fault::None), Weights { multiget: 1.0, get: 1.0, ..Weights::default() });
+        load.target.protocol = protocol;
+        load.preload(&mut Quiet).unwrap();
+        let outcome = load.run(None, &mut Quiet).unwrap();
+        let counts = &outcome.tally.counts;
+        assert!(counts.gets > 100);
+        assert_eq!(counts.gets, counts.hits);
+        assert!((counts.hit_ratio() - 1.0).abs() < 1e-12);
+    }
 }
 
 #[test]
@@ -84,9 +96,14 @@ fn misses_are_filled_until_there_are_none() {
 
 #[test]
 fn wrong_values_are_counted_and_shown() {
-    for (fault, told) in [(Fault::Contents, "wrong contents"), (Fault::Length, "bytes, not")] {
-        let addr = serve(fault);
-        let load = load(addr, GETS);
+    for (protocol, fault, told) in [
+        (Protocol::Text, Fault::Contents, "wrong contents"),
+        (Protocol::Text, Fault::Length, "bytes, not"),
+        (Protocol::Binary, Fault::Contents, "wrong contents"),
+        (Protocol::Binary, Fault::Length, "bytes, not"),
+    ] {
+        let mut load = load(serve(fault), GETS);
+        load.target.protocol = protocol;
         load.preload(&mut Quiet).unwrap();
         let outcome = load.run(None, &mut Quiet).unwrap();
         assert!(outcome.tally.counts.wrong > 0, "{fault:?}");
@@ -97,10 +114,13 @@ fn wrong_values_are_counted_and_shown() {
 
 #[test]
 fn refused_sets_are_counted_and_not_wrong() {
-    let addr = serve(Fault::Refuse);
-    let outcome = load(addr, GETS).preload(&mut Quiet).unwrap();
-    assert_eq!((outcome.tally.counts.sets, outcome.tally.counts.refused), (500, 500));
-    outcome.require_right().unwrap();
+    for protocol in [Protocol::Text, Protocol::Binary] {
+        let mut load = load(serve(Fault::Refuse), GETS);
+        load.target.protocol = protocol;
+        let outcome = load.preload(&mut Quiet).unwrap();
+        assert_eq!((outcome.tally.counts.sets, outcome.tally.counts.refused), (500, 500));
+        outcome.require_right().unwrap();
+    }
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! Finding the ends of requests, text or binary, and queueing a reply for each.
+
+use memchr::memchr;
+
+use super::reply::{Queue, Template};
+use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, REQUEST, SET};
+
+/// Finds the requests in a stream of bytes.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    /// Bytes of a set's body, or of a packet's, that are still to be skipped.
+    skip: usize,
+}
+
+impl Parser {
+    /// Queues a reply for every complete request in `input`; returns how many bytes were used.
+    pub(super) fn read(&mut self, input: &[u8], queue: &mut Queue) -> usize {
+        let mut at = 0;
+        while at < input.len() {
+            if self.skip > 0 {
+                let step = self.skip.min(input.len() - at);
+                self.skip -= step;
+                at += step;
+                continue;
+            }
+            if input[at] == REQUEST {
+                let Some(header) = input[at..].first_chunk::<HEADER_LEN>() else { break };
+                self.answer_packet(header, queue);
+                at += HEADER_LEN;
+                continue;
+            }
+            let Some(end) = memchr(b'\n', &input[at..]) else { break };
+            self.answer(&input[at..at + end], queue);
+            at += end + 1;
+        }
+        at
+    }
+
+    fn answer_packet(&mut self, header: &[u8; HEADER_LEN], queue: &mut Queue) {
+        let [_, opcode, _, _, _, _, _, _, b3, b2, b1, b0, ..] = *header;
+        self.skip = u32::from_be_bytes([b3, b2, b1, b0]) as usize;
+        let template = match opcode {
+            GET => Template::HitPacket,
+            GETKQ => Template::KeyedHitPacket,
+            NOOP => Template::NoopPacket,
+            SET => Template::SetPacket,
+            DELETE => Template::DeletePacket,
+            _ => Template::ErrorPacket,
+        };
+        queue.push(template, 1);
+    }
+
+    fn answer(&mut self, line: &[u8], queue: &mut Queue) {
+        match line.first() {
+            Some(b'g') => {
+                let keys = line.iter().filter(|&&byte| byte == b' ').count();
+                if keys == 1 {
+                    queue.push(Template::Hit, 1);
+                } else {
+                    queue.push(Template::Value, keys);
+                    queue.push(Template::End, 1);
+                }
+            }
+            Some(b's') if line.starts_with(b"set ") => {
+                self.skip = body_len(line) + 2;
+                queue.push(Template::Stored, 1);
+            }
+            Some(b's') => queue.push(Template::End, 1),
+            Some(b'd') => queue.push(Template::Deleted, 1),
+            _ => queue.push(Template::Error, 1),
+        }
+    }
+}
+
+/// The last number of a set line: the length of its body.
+pub(super) fn body_len(line: &[u8]) -> usize {
+    let mut len = 0_usize;
+    let mut unit = 1_usize;
+    for &byte in line.iter().rev().skip_while(|&&byte| byte == b'\r').take_while(|byte| byte.is_ascii_digit())
+    {
+        len = len.saturating_add(usize::from(byte - b'0').saturating_mul(unit));
+        unit = unit.saturating_mul(10);
+    }
+    len
+}
