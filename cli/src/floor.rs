@@ -12,6 +12,9 @@ pub(crate) struct Args {
     /// Address to listen at; port 0 takes a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// Address for datagrams; none when left out.
+    #[arg(long, value_name = "ADDR")]
+    udp: Option<SocketAddr>,
     /// Length of the keys that it pretends to have found.
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     key_size: usize,
@@ -26,5 +29,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut floor = Floor::bind(args.listen, shape).map_err(Failure::system("cannot listen"))?;
     let addr = floor.local_addr().map_err(Failure::system("cannot listen"))?;
     println!("floor: listening on {addr}");
+    if let Some(udp) = args.udp {
+        let addr = floor.bind_udp(udp).map_err(Failure::system("cannot listen"))?;
+        println!("floor: listening on udp {addr}");
+    }
     floor.serve().map_err(Failure::system("the floor server failed"))
 }

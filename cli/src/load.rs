@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use guira_load::LoadError;
+use guira_load::bench::LOST_MAX;
 use guira_load::pace::{Gaps, Pace};
 use guira_load::process::Process;
 use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::source::{Model, OnMiss};
-use guira_load::target::Target;
+use guira_load::target::{Carrier, Target};
 use guira_workload::mix::Weights;
 use guira_workload::{KeyShape, Mix, Popularity, SizeModel, cachelib};
 
@@ -25,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   guira load --server 127.0.0.1:11211 --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --preload --get 95 --set 5 --zipf 0.99 --value-size 100-1K --fill-misses
   guira load --server 127.0.0.1:11211 --protocol binary --preload --pipeline 32
+  guira load --server 127.0.0.1:11211 --protocol udp --preload --pipeline 8
   guira load --server 127.0.0.1:11211 --multiget 1 --multiget-keys 100 --get 0
   guira load --server 127.0.0.1:11211 --cachelib lab/workload/traces/kvcache_reg --keys 4M --preload
   guira load --server 127.0.0.1:11211 --rate 50k --connections 50 --duration 30s --json";
@@ -43,6 +45,12 @@ pub(crate) struct Args {
     /// What is spoken.
     #[arg(long, value_name = "PROTOCOL", default_value = "text")]
     protocol: Spoken,
+    /// Where datagrams go, if not to --server; the preload goes there over TCP.
+    #[arg(long, value_name = "ADDR")]
+    udp_server: Option<SocketAddr>,
+    /// Requests over UDP that may get lost, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = LOST_MAX * 100.0)]
+    lost_max: f64,
     /// The server's process, to report its processor time.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
@@ -145,6 +153,8 @@ enum Spoken {
     Text,
     /// Packets with headers of 24 bytes over TCP.
     Binary,
+    /// Text commands over UDP, one key a datagram; --pipeline is how many are in flight on each socket.
+    Udp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -235,10 +245,14 @@ impl Items {
 impl Args {
     fn target(&self) -> Target {
         let protocol = match self.protocol {
-            Spoken::Text => Protocol::Text,
+            Spoken::Text | Spoken::Udp => Protocol::Text,
             Spoken::Binary => Protocol::Binary,
         };
-        Target { protocol, ..Target::text(self.server) }
+        let carrier = match self.protocol {
+            Spoken::Text | Spoken::Binary => Carrier::Tcp,
+            Spoken::Udp => Carrier::Udp(self.udp_server.unwrap_or(self.server)),
+        };
+        Target { addr: self.server, protocol, carrier }
     }
 
     fn load(&self) -> Result<Load, Failure> {
@@ -281,5 +295,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         show::print(&outcome);
     }
-    Ok(outcome.require_right()?)
+    outcome.require_right()?;
+    Ok(outcome.require_answered(args.lost_max / 100.0)?)
 }

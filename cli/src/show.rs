@@ -72,6 +72,14 @@ pub(crate) fn print(outcome: &Outcome) {
         counts.refused,
         counts.contents_checked
     );
+    if counts.lost + counts.late > 0 {
+        println!(
+            "{} requests were never answered ({:.4} %), {} datagrams came too late",
+            counts.lost,
+            counts.lost_ratio() * 100.0,
+            counts.late
+        );
+    }
     for (name, histogram) in [("get", &outcome.tally.get_ns), ("set", &outcome.tally.set_ns)] {
         if !histogram.is_empty() {
             let p = Percentiles::of(histogram);

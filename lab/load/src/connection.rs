@@ -3,8 +3,11 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
+use rustix::fd::{AsFd, BorrowedFd};
+
 use crate::error::LoadError;
-use crate::reply::{Judge, ReplyError};
+use crate::link::{Flow, ReadError};
+use crate::reply::Judge;
 use crate::request::Outbox;
 use crate::tally::Tally;
 use crate::target::Target;
@@ -14,43 +17,18 @@ const INPUT_LEN_MIN: usize = 64 << 10;
 
 /// A connection to the server under load.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     socket: TcpStream,
     /// What was asked.
-    pub outbox: Outbox,
+    pub(crate) outbox: Outbox,
     input: Vec<u8>,
     /// End of the bytes of `input` that were read and not yet understood.
     filled: usize,
-    /// Whether the event loop waits for room in the socket.
-    pub awaits_room: bool,
-}
-
-/// How a read or a write ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// There is nothing more to do now.
-    Done,
-    /// The socket takes no more: wait for room.
-    Full,
-    /// The server closed the connection.
-    Closed,
-}
-
-/// Why reading failed.
-#[derive(Debug)]
-pub enum ReadError {
-    /// The socket failed.
-    Io(io::Error),
-    /// The bytes were no reply.
-    Reply(ReplyError),
 }
 
 impl Connection {
     /// Connects, without delaying small writes.
-    ///
-    /// # Errors
-    /// When the connection cannot be made.
-    pub fn open(target: &Target) -> Result<Self, LoadError> {
+    pub(crate) fn open(target: &Target) -> Result<Self, LoadError> {
         let connect = || -> io::Result<TcpStream> {
             let socket = TcpStream::connect(target.addr)?;
             socket.set_nodelay(true)?;
@@ -58,26 +36,11 @@ impl Connection {
             Ok(socket)
         };
         let socket = connect().map_err(|source| LoadError::Connect { addr: target.addr, source })?;
-        Ok(Self {
-            socket,
-            outbox: Outbox::new(target.protocol),
-            input: vec![0; INPUT_LEN_MIN],
-            filled: 0,
-            awaits_room: false,
-        })
-    }
-
-    /// The socket, for the event loop.
-    #[must_use]
-    pub const fn socket(&self) -> &TcpStream {
-        &self.socket
+        Ok(Self { socket, outbox: Outbox::new(target.protocol), input: vec![0; INPUT_LEN_MIN], filled: 0 })
     }
 
     /// Sends what was asked and not yet sent.
-    ///
-    /// # Errors
-    /// When the socket fails.
-    pub fn flush(&mut self, tally: &mut Tally) -> io::Result<Flow> {
+    pub(crate) fn flush(&mut self, tally: &mut Tally) -> io::Result<Flow> {
         while !self.outbox.unsent().is_empty() {
             match (&self.socket).write(self.outbox.unsent()) {
                 Ok(0) => return Ok(Flow::Closed),
@@ -94,10 +57,7 @@ impl Connection {
     }
 
     /// Reads what has come and judges it.
-    ///
-    /// # Errors
-    /// When the socket fails or the bytes are no reply.
-    pub fn receive(
+    pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
         tally: &mut Tally,
@@ -127,5 +87,11 @@ impl Connection {
                 self.input.resize(self.input.len() * 2, 0);
             }
         }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }

@@ -6,8 +6,8 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 
 use crate::clock::Clock;
-use crate::connection::{Connection, Flow, ReadError};
 use crate::error::LoadError;
+use crate::link::{Flow, Link, ReadError};
 use crate::pace::{Pace, Timetable};
 use crate::reply::{Check, Judge};
 use crate::request::ItemStyle;
@@ -25,6 +25,8 @@ const PROGRESS_NS: u64 = 100_000_000;
 /// milliseconds, so a shorter sleep would make the request late.
 const SLEEP_NS_MIN: u64 = 2_000_000;
 const SLEEP_UNIT_NS: u64 = 1_000_000;
+/// How often requests that are not answered are looked for.
+const GIVE_UP_NS: u64 = 10_000_000;
 const EVENTS_MAX: usize = 256;
 
 /// What one load thread does.
@@ -34,7 +36,7 @@ pub struct Plan {
     pub target: Target,
     /// Connections of this thread.
     pub connections: usize,
-    /// Requests in flight on each connection of a closed loop; they are written together.
+    /// Requests in flight on each connection of a closed loop; they are written together. Over UDP, each is a datagram.
     pub pipeline: usize,
     /// When requests are sent.
     pub pace: Pace,
@@ -102,9 +104,7 @@ struct Engine<'a, S, C> {
     judge: Judge,
     tally: Tally,
     epoll: OwnedFd,
-    connections: Vec<Connection>,
-    /// Connections with unanswered requests.
-    busy: usize,
+    links: Vec<Link>,
     timetable: Option<Timetable>,
     /// The connection that takes the next request of an open loop.
     turn: usize,
@@ -116,13 +116,12 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
     fn open(plan: &'a Plan, source: S, values: ValuePool, clock: C, rng: Rng) -> Result<Self, LoadError> {
         let system = LoadError::system("cannot wait for events");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| system(errno.into()))?;
-        let mut connections = Vec::with_capacity(plan.connections);
+        let mut links = Vec::with_capacity(plan.connections);
         for index in 0..plan.connections {
-            let connection = Connection::open(&plan.target)?;
+            let link = Link::open(&plan.target)?;
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::add(&epoll, connection.socket(), data, epoll::EventFlags::IN)
-                .map_err(|errno| system(errno.into()))?;
-            connections.push(connection);
+            epoll::add(&epoll, &link, data, epoll::EventFlags::IN).map_err(|errno| system(errno.into()))?;
+            links.push(link);
         }
         let now = clock.now_ns();
         let timetable = match plan.pace {
@@ -136,8 +135,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             judge: Judge::new(values, plan.check, plan.style.flags),
             tally: Tally::default(),
             epoll,
-            connections,
-            busy: 0,
+            links,
             timetable,
             turn: 0,
             exhausted: false,
@@ -147,10 +145,10 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
 
     fn run(mut self, observer: &mut dyn Observer) -> Result<Measured, LoadError> {
         let mut started_ns = None;
-        let mut progress_ns = 0;
+        let (mut progress_ns, mut give_up_ns) = (0, 0);
         let mut events = Vec::with_capacity(EVENTS_MAX);
         if self.timetable.is_none() {
-            (0..self.connections.len()).try_for_each(|index| self.next_batch(index))?;
+            (0..self.links.len()).try_for_each(|index| self.next_batch(index))?;
         }
         loop {
             let now = self.clock.now_ns();
@@ -168,13 +166,32 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
                 progress_ns = now + PROGRESS_NS;
                 observer.progress(&self.tally);
             }
+            if now >= give_up_ns {
+                give_up_ns = now + GIVE_UP_NS;
+                self.give_up(now)?;
+            }
             self.send_due(now)?;
             self.wait(&mut events, now)?;
         }
     }
 
     fn is_over(&self, now: u64) -> bool {
-        self.plan.span.until_ns.is_some_and(|until| now >= until) || (self.exhausted && self.busy == 0)
+        self.plan.span.until_ns.is_some_and(|until| now >= until) || (self.exhausted && !self.is_busy())
+    }
+
+    /// Whether any request is unanswered.
+    fn is_busy(&self) -> bool {
+        self.links.iter().any(|link| link.open_requests() > 0)
+    }
+
+    /// Gives up what is not answered in time, and goes on without it.
+    fn give_up(&mut self, now: u64) -> Result<(), LoadError> {
+        for index in 0..self.links.len() {
+            if self.links[index].give_up(&mut self.tally, now) {
+                self.next_batch(index)?;
+            }
+        }
+        Ok(())
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, now: u64) -> Result<(), LoadError> {
@@ -186,7 +203,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         }
         if events.is_empty() {
             let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
-            if self.busy > 0 && silent_ns > SILENCE_NS_MAX {
+            if silent_ns > SILENCE_NS_MAX && self.is_busy() {
                 return Err(LoadError::Silent { seconds: silent_ns / 1_000_000_000 });
             }
             return Ok(());
@@ -195,7 +212,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         for event in events.iter() {
             let (index, flags) = (event.data.u64() as usize, event.flags);
             if flags.contains(epoll::EventFlags::OUT) {
-                self.flush(index)?;
+                self.flush(index, now)?;
             }
             if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
                 self.receive(index)?;
@@ -221,19 +238,17 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             if self.exhausted {
                 break;
             }
-            let connection = &mut self.connections[self.turn];
-            let was_idle = connection.outbox.open_requests() == 0;
+            let link = &mut self.links[self.turn];
             let style = self.plan.style;
-            if !connection.outbox.push_next(&mut self.source, self.judge.values(), style, intended_ns)? {
+            if !link.push_next(&mut self.source, self.judge.values(), style, intended_ns)? {
                 self.exhausted = true;
                 break;
             }
-            self.busy += usize::from(was_idle);
-            self.turn = (self.turn + 1) % self.connections.len();
+            self.turn = (self.turn + 1) % self.links.len();
             sent += 1;
         }
-        for step in 0..sent.min(self.connections.len()) {
-            self.flush((first + step) % self.connections.len())?;
+        for step in 0..sent.min(self.links.len()) {
+            self.flush((first + step) % self.links.len(), now)?;
         }
         Ok(())
     }
@@ -242,59 +257,53 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
     fn next_batch(&mut self, index: usize) -> Result<(), LoadError> {
         let now = self.clock.now_ns();
         let style = self.plan.style;
-        let outbox = &mut self.connections[index].outbox;
-        let was_idle = outbox.open_requests() == 0;
-        outbox.push_fills(self.judge.values(), style, now)?;
+        let link = &mut self.links[index];
+        let room = link.room(self.plan.pipeline);
+        link.push_fills(self.judge.values(), style, now)?;
         if self.timetable.is_none() && !self.exhausted {
-            for _ in 0..self.plan.pipeline {
-                if !outbox.push_next(&mut self.source, self.judge.values(), style, now)? {
+            for _ in 0..room {
+                if !link.push_next(&mut self.source, self.judge.values(), style, now)? {
                     self.exhausted = true;
                     break;
                 }
             }
         }
-        if was_idle && outbox.open_requests() > 0 {
-            self.busy += 1;
-        }
-        self.flush(index)
+        self.flush(index, now)
     }
 
-    fn flush(&mut self, index: usize) -> Result<(), LoadError> {
-        let connection = &mut self.connections[index];
+    fn flush(&mut self, index: usize, now: u64) -> Result<(), LoadError> {
+        let link = &mut self.links[index];
         let flow =
-            connection.flush(&mut self.tally).map_err(|source| LoadError::Connection { index, source })?;
+            link.flush(&mut self.tally, now).map_err(|source| LoadError::Connection { index, source })?;
         let is_full = flow == Flow::Full;
         if flow == Flow::Closed {
-            return Err(LoadError::Closed { index, unanswered: connection.outbox.open_requests() });
+            return Err(LoadError::Closed { index, unanswered: link.open_requests() });
         }
-        if connection.awaits_room != is_full {
-            connection.awaits_room = is_full;
+        if link.awaits_room != is_full {
+            link.awaits_room = is_full;
             let room = if is_full { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::modify(&self.epoll, connection.socket(), data, epoll::EventFlags::IN | room)
+            epoll::modify(&self.epoll, &*link, data, epoll::EventFlags::IN | room)
                 .map_err(|errno| LoadError::system("cannot wait for events")(errno.into()))?;
         }
         Ok(())
     }
 
     fn receive(&mut self, index: usize) -> Result<(), LoadError> {
-        let connection = &mut self.connections[index];
-        let was_busy = connection.outbox.open_requests() > 0;
+        let link = &mut self.links[index];
         let clock = &self.clock;
         let flow =
-            connection.receive(&mut self.judge, &mut self.tally, || clock.now_ns()).map_err(|error| {
-                match error {
+            link.receive(&mut self.judge, &mut self.tally, || clock.now_ns()).map_err(
+                |error| match error {
                     ReadError::Io(source) => LoadError::Connection { index, source },
                     ReadError::Reply(source) => LoadError::Reply { index, source },
-                }
-            })?;
+                },
+            )?;
         if flow == Flow::Closed {
-            return Err(LoadError::Closed { index, unanswered: connection.outbox.open_requests() });
+            return Err(LoadError::Closed { index, unanswered: link.open_requests() });
         }
-        if connection.outbox.open_requests() == 0 {
-            self.busy -= usize::from(was_busy);
-            self.next_batch(index)?;
-        } else if self.timetable.is_some() && connection.outbox.has_fills() {
+        let has_room = link.room(self.plan.pipeline) > 0;
+        if has_room || (self.timetable.is_some() && link.has_fills()) {
             self.next_batch(index)?;
         }
         Ok(())

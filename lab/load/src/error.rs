@@ -92,6 +92,16 @@ pub enum LoadError {
         /// What the library said.
         problem: String,
     },
+    /// More requests were never answered than is allowed.
+    #[error("{lost} of {requests} requests were never answered; {} % may be", .limit * 100.0)]
+    Lost {
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        requests: u64,
+        /// The share allowed.
+        limit: f64,
+    },
     /// The server answered with wrong contents.
     #[error("{count} replies were wrong; the first: {first}")]
     WrongReplies {

@@ -2,11 +2,12 @@
 //!
 //! It reads requests, finds their ends (and skips the bodies of sets), and answers every get as a hit with a value
 //! of a fixed length, out of memory that was written before the first request. What it costs is the price of the
-//! event loop, the system calls and the kernel's TCP; no cache that answers over these sockets can cost less, so a
+//! event loop, the system calls and the kernel's TCP or UDP; no cache that answers over these sockets can cost less, so a
 //! cache's distance from it is what the cache itself costs.
 
 mod parser;
 mod reply;
+mod udp;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,15 +19,18 @@ use rustix::fd::OwnedFd;
 use parser::Parser;
 pub use reply::Shape;
 use reply::{Queue, Templates};
+use udp::Udp;
 
 const EVENTS_MAX: usize = 64;
 const LISTENER: u64 = u64::MAX;
+const UDP: u64 = u64::MAX - 1;
 const INPUT_LEN: usize = 256 << 10;
 
 /// The floor server: one thread, one epoll set.
 #[derive(Debug)]
 pub struct Floor {
     listener: TcpListener,
+    udp: Option<Udp>,
     epoll: OwnedFd,
     peers: Vec<Option<Peer>>,
     templates: Templates,
@@ -53,7 +57,17 @@ impl Floor {
         listener.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-        Ok(Self { listener, epoll, peers: Vec::new(), templates: Templates::new(shape) })
+        Ok(Self { listener, udp: None, epoll, peers: Vec::new(), templates: Templates::new(shape) })
+    }
+
+    /// Answers datagrams at `addr` as well; returns where.
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    pub fn bind_udp(&mut self, addr: SocketAddr) -> io::Result<SocketAddr> {
+        let udp = self.udp.insert(Udp::bind(addr, &self.templates)?);
+        epoll::add(&self.epoll, &*udp, epoll::EventData::new_u64(UDP), epoll::EventFlags::IN)?;
+        udp.local_addr()
     }
 
     /// Where it listens.
@@ -77,11 +91,10 @@ impl Floor {
                 Err(errno) => return Err(errno.into()),
             }
             for event in &events {
-                let data = event.data.u64();
-                if data == LISTENER {
-                    self.accept()?;
-                } else {
-                    self.turn(data as usize);
+                match event.data.u64() {
+                    LISTENER => self.accept()?,
+                    UDP => self.udp.iter_mut().for_each(Udp::turn),
+                    index => self.turn(index as usize),
                 }
             }
         }

@@ -16,11 +16,13 @@
 
 pub mod bench;
 pub mod clock;
-pub mod connection;
+mod connection;
+mod datagrams;
 pub mod engine;
 pub mod equal;
 pub mod error;
 pub mod floor;
+mod link;
 pub mod pace;
 pub mod process;
 pub mod replay;

@@ -52,6 +52,14 @@ pub enum ReplyError {
     /// A value that is not followed by a line end.
     #[error("the value of {0:?} is not followed by a line end")]
     ValueEnd(String),
+    /// A datagram that is no part of a reply.
+    #[error("a datagram for request {id} {problem}")]
+    Datagram {
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The number of its request.
+        id: u16,
+    },
     /// Bytes that are no packet of the binary protocol, or none that answers the request.
     #[error("a packet {problem}: {header}")]
     Packet {

@@ -162,6 +162,12 @@ impl Outbox {
         }
     }
 
+    /// Forgets every open request: no reply is expected any more.
+    pub(crate) fn abandon(&mut self) {
+        self.requests.clear();
+        self.keys.clear();
+    }
+
     /// Appends a set for every miss that waits for one; returns how many.
     ///
     /// # Errors

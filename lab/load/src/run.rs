@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use guira_workload::{Rng, ValuePool};
+use guira_workload::{Operation, Rng, ValuePool};
 use serde::Serialize;
 
 use crate::clock::{Clock, MonotonicClock};
@@ -13,11 +13,11 @@ use crate::error::LoadError;
 use crate::pace::Pace;
 use crate::process::Process;
 use crate::reply::Check;
-use crate::request::ItemStyle;
+use crate::request::{ItemStyle, Protocol};
 use crate::server::pin_thread;
 use crate::source::{Generator, Limited, Model, Preload, Source};
 use crate::tally::{Counts, Percentiles, Tally};
-use crate::target::Target;
+use crate::target::{Carrier, Target};
 
 /// A load as its user describes it.
 #[derive(Debug, Clone)]
@@ -109,6 +109,18 @@ impl Outcome {
     #[must_use]
     pub fn per_cpu_second(&self) -> Option<f64> {
         self.server_cpu_s.map(|cpu| self.tally.counts.operations() as f64 / cpu.max(1e-9))
+    }
+
+    /// An error when a larger share of the requests than `limit` was never answered.
+    ///
+    /// # Errors
+    /// When a larger share was lost.
+    pub fn require_answered(&self, limit: f64) -> Result<(), LoadError> {
+        let counts = &self.tally.counts;
+        if counts.lost_ratio() <= limit {
+            return Ok(());
+        }
+        Err(LoadError::Lost { lost: counts.lost, requests: counts.commands + counts.lost, limit })
     }
 
     /// An error when any reply was wrong.
@@ -241,7 +253,7 @@ impl Load {
         listener: &mut dyn Observer,
     ) -> Result<Outcome, LoadError> {
         let plan = Plan {
-            target: self.target.clone(),
+            target: self.target.by_connection(),
             connections,
             pipeline,
             pace: Pace::Closed,
@@ -260,6 +272,14 @@ impl Load {
         }
         if self.connections < self.threads {
             return fail("every thread needs a connection of its own");
+        }
+        if matches!(self.target.carrier, Carrier::Udp(_)) {
+            if self.target.protocol != Protocol::Text {
+                return fail("over UDP only the text protocol is spoken");
+            }
+            if self.model.mix.has(Operation::Multiget) {
+                return fail("over UDP every get has one key");
+            }
         }
         match self.pace {
             Pace::Open { rate_per_s, .. } if !rate_per_s.is_finite() || rate_per_s <= 0.0 => {

@@ -1,7 +1,7 @@
 //! Starting the servers that are compared, and stopping them again.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -13,6 +13,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::error::LoadError;
 use crate::floor::Shape;
 use crate::process::Process;
+use crate::request::Protocol;
+use crate::target::{Carrier, Target};
 
 /// How long a server may take until it accepts connections, in steps of [`STEP`].
 const STEPS_MAX: u32 = 500;
@@ -65,6 +67,42 @@ impl Kind {
     pub const fn is_cache(&self) -> bool {
         !matches!(self, Self::Floor { .. })
     }
+
+    /// Whether it can be reached by `wire`, as its help says: a server may be built without.
+    #[must_use]
+    pub fn can(&self, wire: Wire) -> bool {
+        let Some((guira, memcached)) = wire.options() else { return true };
+        let (binary, arguments, option): (_, &[&str], _) = match self {
+            Self::Floor { .. } => return true,
+            Self::Guira { binary, .. } => (binary, &["serve", "--help"], guira),
+            Self::Memcached { binary, .. } => (binary, &["-h"], memcached),
+        };
+        let told = Command::new(binary).args(arguments).output();
+        // A binary that cannot be run is not left out: starting it will say why.
+        told.map_or(true, |told| {
+            let help = String::from_utf8_lossy(&told.stdout);
+            help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == option)
+        })
+    }
+}
+
+/// By what a server can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// TCP connections.
+    Tcp,
+    /// TCP connections and, beside them, datagrams.
+    Udp,
+}
+
+impl Wire {
+    /// What the help of a server with this wire names: of Guira, and of memcached.
+    const fn options(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Tcp => None,
+            Self::Udp => Some(("--udp", "--udp-port")),
+        }
+    }
 }
 
 /// How a server is started.
@@ -76,6 +114,8 @@ pub struct Spec {
     pub workers: usize,
     /// Memory in bytes.
     pub memory: u64,
+    /// By what it can be reached.
+    pub wire: Wire,
     /// Processors that it may use; empty for all.
     pub cores: Vec<usize>,
     /// What the floor answers with.
@@ -88,6 +128,7 @@ pub struct Server {
     name: String,
     child: Child,
     addr: SocketAddr,
+    udp: Option<SocketAddr>,
 }
 
 impl Server {
@@ -98,20 +139,16 @@ impl Server {
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         let name = spec.kind.name();
         let fail = |problem: String| LoadError::Server { name: name.to_owned(), problem };
-        let (mut command, port) = command_for(spec).map_err(|error| fail(error.to_string()))?;
+        let (mut command, chosen) = command_for(spec).map_err(|error| fail(error.to_string()))?;
         let mut child = spawn_on(&spec.cores, &mut command)
             .map_err(|error| fail(format!("cannot start {:?}: {error}", command.get_program())))?;
-        let told = child.stdout.take().map(await_told_addr);
-        let mut server = Self {
-            name: name.to_owned(),
-            child,
-            addr: SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0))),
-        };
-        if port.is_none() {
-            server.addr = told
-                .flatten()
-                .ok_or_else(|| fail("it told no \"listening on 127.0.0.1:PORT\"".to_owned()))?;
-        }
+        let told = child.stdout.take().map(|stdout| await_told(stdout, spec.wire));
+        // From here on the child is stopped if anything fails.
+        let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut server = Self { name: name.to_owned(), child, addr: unknown, udp: None };
+        let ports = chosen.or(told.flatten());
+        let ports = ports.ok_or_else(|| fail(format!("it told no {}", wanted_line(spec.wire))))?;
+        (server.addr, server.udp) = (ports.tcp, ports.udp);
         server.await_connection()?;
         Ok(server)
     }
@@ -126,6 +163,13 @@ impl Server {
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// How a client reaches it: by datagrams if it was started for them.
+    #[must_use]
+    pub fn target(&self, protocol: Protocol) -> Target {
+        let carrier = self.udp.map_or(Carrier::Tcp, Carrier::Udp);
+        Target { addr: self.addr, protocol, carrier }
     }
 
     /// Its costs.
@@ -176,28 +220,54 @@ impl Drop for Server {
     }
 }
 
-/// The command line, and the port when it had to be chosen here.
-fn command_for(spec: &Spec) -> io::Result<(Command, Option<u16>)> {
+/// Where a server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ports {
+    tcp: SocketAddr,
+    udp: Option<SocketAddr>,
+}
+
+impl Ports {
+    /// Free ports, for a server that does not choose its own.
+    fn choose(wire: Wire) -> io::Result<Self> {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let udp = match wire {
+            Wire::Udp => Some(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?),
+            Wire::Tcp => None,
+        };
+        Ok(Self { tcp, udp })
+    }
+}
+
+/// The command line, and the ports when they had to be chosen here.
+fn command_for(spec: &Spec) -> io::Result<(Command, Option<Ports>)> {
     match &spec.kind {
         Kind::Guira { binary, args } => {
             let mut command = Command::new(binary);
             command.args(["serve", "--listen", "127.0.0.1:0", "--workers", &spec.workers.to_string()]);
+            if spec.wire == Wire::Udp {
+                command.args(["--udp", "127.0.0.1:0"]);
+            }
             command.args(["--memory", &spec.memory.to_string()]).args(args).stdout(Stdio::piped());
             Ok((command, None))
         }
         Kind::Memcached { binary, args, .. } => {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            let ports = Ports::choose(spec.wire)?;
             let mut command = Command::new(binary);
-            command.args(["-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
+            command.args(["-u", "root", "-l", "127.0.0.1", "-p", &ports.tcp.port().to_string()]);
+            command.args(["-U", &ports.udp.map_or(0, |addr| addr.port()).to_string()]);
             command
                 .args(["-t", &spec.workers.to_string(), "-m", &(spec.memory >> 20).to_string()])
                 .args(args);
             command.stdout(Stdio::null());
-            Ok((command, Some(port)))
+            Ok((command, Some(ports)))
         }
         Kind::Floor { binary } => {
             let mut command = Command::new(binary);
             command.args(["floor", "--listen", "127.0.0.1:0"]);
+            if spec.wire == Wire::Udp {
+                command.args(["--udp", "127.0.0.1:0"]);
+            }
             command.args(["--key-size", &spec.shape.key_len.to_string()]);
             command.args(["--value-size", &spec.shape.value_len.to_string()]).stdout(Stdio::piped());
             Ok((command, None))
@@ -227,33 +297,57 @@ pub fn pin_thread(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The address that the server tells, unless it ends or takes too long before it does.
-fn await_told_addr(stdout: impl Read + Send + 'static) -> Option<SocketAddr> {
+/// What a server must tell, for a message.
+const fn wanted_line(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Udp => "\"listening on 127.0.0.1:PORT\" and \"listening on udp 127.0.0.1:PORT\"",
+        Wire::Tcp => "\"listening on 127.0.0.1:PORT\"",
+    }
+}
+
+/// The addresses that the server tells, unless it ends or takes too long before it does.
+fn await_told(stdout: impl Read + Send + 'static, wire: Wire) -> Option<Ports> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         // Nobody waits for an address that comes too late.
-        let _too_late = sender.send(told_addr(stdout));
+        let _too_late = sender.send(told(stdout, wire));
     });
     receiver.recv_timeout(STEP * STEPS_MAX).ok().flatten()
 }
 
-/// Reads the line that tells the port, then keeps the pipe empty for as long as the server lives.
-fn told_addr(stdout: impl Read + Send + 'static) -> Option<SocketAddr> {
+/// Reads the lines that tell the ports, then keeps the pipe empty for as long as the server lives.
+fn told(stdout: impl Read + Send + 'static, wire: Wire) -> Option<Ports> {
     let mut lines = BufReader::new(stdout);
     let mut line = String::new();
+    let (mut tcp, mut udp) = (None, None);
     while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
-        if let Some(addr) = addr_in(&line) {
+        match addr_in(&line) {
+            Some((Wire::Udp, addr)) => udp = Some(addr),
+            Some((_, addr)) => tcp = Some(addr),
+            None => {}
+        }
+        if let Some(tcp) = tcp
+            && (wire != Wire::Udp || udp.is_some())
+        {
             thread::spawn(move || io::copy(&mut lines, &mut io::sink()));
-            return Some(addr);
+            return Some(Ports { tcp, udp });
         }
         line.clear();
     }
     None
 }
 
-fn addr_in(line: &str) -> Option<SocketAddr> {
+/// The address in a line that tells one, and whether it is one for datagrams.
+fn addr_in(line: &str) -> Option<(Wire, SocketAddr)> {
     let (_, after) = line.split_once("listening on ")?;
-    after.split_whitespace().next()?.parse().ok()
+    let mut words = after.split_whitespace();
+    let first = words.next()?;
+    match first.parse() {
+        Ok(addr) => Some((Wire::Tcp, addr)),
+        Err(_) if first == "udp" => Some((Wire::Udp, words.next()?.parse().ok()?)),
+        // Such as the word "tls".
+        Err(_) => Some((Wire::Tcp, words.next()?.parse().ok()?)),
+    }
 }
 
 fn stats(addr: SocketAddr) -> io::Result<Vec<(String, String)>> {
@@ -276,15 +370,36 @@ fn stats(addr: SocketAddr) -> io::Result<Vec<(String, String)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{addr_in, await_told_addr, told_addr};
+    use super::{Kind, Ports, Wire, addr_in, await_told, told};
 
     #[test]
     fn the_port_is_read_from_the_line_that_tells_it() {
-        assert_eq!(addr_in("INFO listening on 127.0.0.1:4321 with 1 worker"), "127.0.0.1:4321".parse().ok());
+        let addr = |text: &str| text.parse().unwrap();
+        assert_eq!(
+            addr_in("INFO listening on 127.0.0.1:4321 with 1 worker"),
+            Some((Wire::Tcp, addr("127.0.0.1:4321")))
+        );
+        assert_eq!(addr_in("listening on udp 127.0.0.1:1"), Some((Wire::Udp, addr("127.0.0.1:1"))));
+        assert_eq!(addr_in("listening on tls 127.0.0.1:1"), Some((Wire::Tcp, addr("127.0.0.1:1"))));
+        assert_eq!(addr_in("listening on unix:/run/x"), None);
         assert_eq!(addr_in("starting"), None);
         let lines = b"starting\nguira listening on 127.0.0.1:99\nmore\n";
-        assert_eq!(told_addr(lines.as_slice()), "127.0.0.1:99".parse().ok());
-        assert_eq!(told_addr(b"no port\n".as_slice()), None);
-        assert_eq!(await_told_addr(lines.as_slice()), "127.0.0.1:99".parse().ok());
+        let ports = Some(Ports { tcp: addr("127.0.0.1:99"), udp: None });
+        assert_eq!(told(lines.as_slice(), Wire::Tcp), ports);
+        assert_eq!(told(lines.as_slice(), Wire::Udp), None, "the port for datagrams was not told");
+        assert_eq!(told(b"no port\n".as_slice(), Wire::Tcp), None);
+        assert_eq!(await_told(lines.as_slice(), Wire::Tcp), ports);
+        let lines = b"listening on udp 127.0.0.1:7\nlistening on 127.0.0.1:99\n";
+        let both = Some(Ports { tcp: addr("127.0.0.1:99"), udp: Some(addr("127.0.0.1:7")) });
+        assert_eq!(told(lines.as_slice(), Wire::Udp), both);
+    }
+
+    #[test]
+    fn a_server_whose_help_lacks_an_option_cannot_use_it() {
+        let echo = |args| Kind::Memcached { label: "x".to_owned(), binary: "/bin/echo".into(), args };
+        assert!(echo(Vec::new()).can(Wire::Tcp));
+        assert!(!echo(Vec::new()).can(Wire::Udp), "echo's help is \"-h\"");
+        let missing = Kind::Guira { binary: "/nowhere/guira".into(), args: Vec::new() };
+        assert!(missing.can(Wire::Udp), "that it cannot be run is told when it is started");
     }
 }

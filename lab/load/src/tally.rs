@@ -27,6 +27,10 @@ pub struct Counts {
     pub contents_checked: u64,
     /// Values of wrong length, flags or contents, and keys nobody asked for.
     pub wrong: u64,
+    /// Requests over UDP that were not answered in time; they are part of no other count.
+    pub lost: u64,
+    /// Datagrams that came after their request was given up.
+    pub late: u64,
     /// Bytes sent.
     pub bytes_out: u64,
     /// Bytes received.
@@ -47,6 +51,12 @@ impl Counts {
         if self.gets == 0 { 0.0 } else { self.hits as f64 / self.gets as f64 }
     }
 
+    /// The share of requests that were never answered; 0 without requests.
+    #[must_use]
+    pub fn lost_ratio(&self) -> f64 {
+        self.lost as f64 / (self.commands + self.lost).max(1) as f64
+    }
+
     fn add(&mut self, other: &Self) {
         self.commands += other.commands;
         self.gets += other.gets;
@@ -57,6 +67,8 @@ impl Counts {
         self.refused += other.refused;
         self.contents_checked += other.contents_checked;
         self.wrong += other.wrong;
+        self.lost += other.lost;
+        self.late += other.late;
         self.bytes_out += other.bytes_out;
         self.bytes_in += other.bytes_in;
     }

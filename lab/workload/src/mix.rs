@@ -81,6 +81,19 @@ impl Mix {
         })))
     }
 
+    /// Whether `operation` can be drawn.
+    #[must_use]
+    pub fn has(&self, operation: Operation) -> bool {
+        match self {
+            Self::Only(only) => *only == operation,
+            Self::Several(cumulative) => {
+                let lower = [0.0].into_iter().chain(cumulative.iter().copied());
+                let mut bounds = OPERATIONS.iter().zip(lower.zip(cumulative));
+                bounds.any(|(&known, (lower, &upper))| known == operation && upper > lower)
+            }
+        }
+    }
+
     /// Draws the next operation.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> Operation {
@@ -113,6 +126,17 @@ mod tests {
     fn one_weight_is_one_operation() {
         let mix = Mix::new(&Weights { multiget: 0.1, ..Weights::default() }).unwrap();
         assert_eq!(mix, Mix::Only(Operation::Multiget));
+    }
+
+    #[test]
+    fn a_mix_has_what_has_a_weight() {
+        let mix = Mix::new(&Weights { get: 1.0, delete: 0.5, ..Weights::default() }).unwrap();
+        let has = |operation| mix.has(operation);
+        assert!(has(Operation::Get) && has(Operation::Delete));
+        assert!(!has(Operation::LoneGet) && !has(Operation::Multiget) && !has(Operation::Set));
+        assert!(
+            Mix::Only(Operation::Set).has(Operation::Set) && !Mix::Only(Operation::Set).has(Operation::Get)
+        );
     }
 
     #[test]

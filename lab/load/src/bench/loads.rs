@@ -5,6 +5,7 @@ use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, cachelib};
 
 use crate::error::LoadError;
 use crate::request::Protocol;
+use crate::server::Wire;
 use crate::source::{Model, OnMiss};
 
 const MIB: u64 = 1 << 20;
@@ -20,6 +21,8 @@ pub struct DataSet {
     pub memory: u64,
     /// The server's worker threads.
     pub workers: usize,
+    /// By what the server is reached.
+    pub wire: Wire,
 }
 
 /// One load.
@@ -65,7 +68,17 @@ impl LoadSpec {
 }
 
 const fn small() -> DataSet {
-    DataSet { keys: 1_000_000, sizes: SizeModel::Constant(32), memory: 1024 * MIB, workers: 1 }
+    DataSet {
+        keys: 1_000_000,
+        sizes: SizeModel::Constant(32),
+        memory: 1024 * MIB,
+        workers: 1,
+        wire: Wire::Tcp,
+    }
+}
+
+fn by_udp() -> DataSet {
+    DataSet { wire: Wire::Udp, ..small() }
 }
 
 fn uniform(name: &'static str, about: &'static str, data: DataSet, only: Operation) -> LoadSpec {
@@ -130,6 +143,24 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
             Operation::Get,
         ),
         mixed()?,
+        LoadSpec {
+            pipeline: 8,
+            ..uniform(
+                "uget1",
+                "UDP: 16 sockets, up to 8 gets in flight on each, one key a datagram",
+                by_udp(),
+                Operation::Get,
+            )
+        },
+        LoadSpec {
+            connections: 50,
+            ..uniform(
+                "uget1-50",
+                "UDP: 50 sockets, one get in flight on each, to stand beside get1",
+                by_udp(),
+                Operation::Get,
+            )
+        },
         uniform(
             "mget100-2w",
             "mget100 with two workers",
@@ -145,7 +176,7 @@ fn mixed() -> Result<LoadSpec, LoadError> {
     let sizes = cachelib::sizes(cachelib::KVCACHE_REG.sizes).map_err(|error| options(&error))?;
     let bytes = keys as f64 * (sizes.mean() + 16.0);
     let memory = (bytes / 10.0) as u64 / MIB * MIB;
-    let data = DataSet { keys, sizes, memory, workers: 1 };
+    let data = DataSet { keys, sizes, memory, workers: 1, wire: Wire::Tcp };
     let mix =
         Mix::new(&Weights { get: 0.95, set: 0.05, ..Weights::default() }).map_err(|error| options(&error))?;
     Ok(LoadSpec {

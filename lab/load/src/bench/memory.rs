@@ -14,7 +14,7 @@ use crate::pace::Pace;
 use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::Load;
-use crate::server::{Kind, Server, Spec};
+use crate::server::{Kind, Server, Spec, Wire};
 use crate::source::{Model, OnMiss};
 use crate::target::Target;
 
@@ -178,6 +178,7 @@ fn spec(case: &Case, kind: &Kind, options: &Options) -> Spec {
         kind: kind.clone(),
         workers: 1,
         memory: case.memory,
+        wire: Wire::Tcp,
         cores: options.server_cores.clone(),
         shape: Shape { key_len: 16, value_len: 32 },
     }

@@ -51,8 +51,7 @@ fn has_misses(rounds: &[crate::run::Outcome]) -> bool {
 /// A row for each load: medians in millions of operations per CPU second with their spread, then ratios.
 #[must_use]
 pub fn loads(results: &[LoadResult]) -> String {
-    let Some(first) = results.first() else { return String::new() };
-    let servers: Vec<&str> = first.series.iter().map(|series| series.server.as_str()).collect();
+    let servers = servers(results);
     let ratios = ratios(&servers);
     let mut columns = vec!["load".to_owned()];
     columns.extend(servers.iter().map(|&server| server.to_owned()));
@@ -60,16 +59,31 @@ pub fn loads(results: &[LoadResult]) -> String {
     let mut table = header(&columns);
     for result in results {
         push(&mut table, format_args!("| {} |", result.spec.name));
-        for series in &result.series {
-            let (median, spread) = (series.median() / 1e6, series.spread() * 50.0);
-            push(&mut table, format_args!(" {} ±{spread:.1} % |", significant(median, 3)));
+        for series in servers.iter().map(|server| result.of(server)) {
+            let figure = series.map_or_else(missing, |series| {
+                let spread = series.spread() * 50.0;
+                format!("{} ±{spread:.1} %", significant(series.median() / 1e6, 3))
+            });
+            push(&mut table, format_args!(" {figure} |"));
         }
         for (one, other) in &ratios {
-            push(&mut table, format_args!(" {} |", significant(result.ratio(one, other).unwrap_or(0.0), 3)));
+            let ratio = result.ratio(one, other).map_or_else(missing, |ratio| significant(ratio, 3));
+            push(&mut table, format_args!(" {ratio} |"));
         }
         table.push('\n');
     }
     table
+}
+
+/// Every server of any load, in the order of the one that has most: some loads leave a server out.
+fn servers(results: &[LoadResult]) -> Vec<&str> {
+    let most = results.iter().max_by_key(|result| result.series.len());
+    most.into_iter().flat_map(|result| &result.series).map(|series| series.server.as_str()).collect()
+}
+
+/// What stands where there is no figure.
+fn missing() -> String {
+    "–".to_owned()
 }
 
 /// Pairs of servers whose ratio is shown: Guira by every other, and every cache by the floor.
@@ -203,6 +217,22 @@ mod tests {
         let table = super::workers(&[load("mget100", 1000), load("mget100-2w", 950)]);
         assert!(table.ends_with("|---|---|\n| guira | 0.95 |\n"), "{table}");
         assert_eq!(super::workers(&[load("mget100", 1000)]), "");
+    }
+
+    #[test]
+    fn a_server_that_a_load_leaves_out_has_no_figure() {
+        let mut specs = specs::all().unwrap();
+        let (one, two) = (specs.remove(0), specs.remove(0));
+        let results = vec![
+            LoadResult { spec: one, series: vec![series("floor", [2_000_000; 3])] },
+            LoadResult {
+                spec: two,
+                series: vec![series("guira", [1_000_000; 3]), series("floor", [2_000_000; 3])],
+            },
+        ];
+        let table = loads(&results);
+        assert!(table.contains("| get1 | – | 2.00 ±0.0 % | – |"), "{table}");
+        assert!(table.contains("| get32 | 1.00 ±0.0 % | 2.00 ±0.0 % | 0.500 |"), "{table}");
     }
 
     fn series(server: &str, figures: [u64; 3]) -> Series {

@@ -72,6 +72,16 @@ impl Parser {
     }
 }
 
+/// The answer to a datagram, which asks for one key.
+pub(super) fn datagram_template(text: &[u8]) -> Template {
+    match text.first() {
+        Some(b'g') => Template::Hit,
+        Some(b's') if text.starts_with(b"set ") => Template::Stored,
+        Some(b'd') => Template::Deleted,
+        _ => Template::Error,
+    }
+}
+
 /// The last number of a set line: the length of its body.
 pub(super) fn body_len(line: &[u8]) -> usize {
     let mut len = 0_usize;

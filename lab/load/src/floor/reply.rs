@@ -90,6 +90,12 @@ impl Templates {
         Self { list: units.map(Repeated::new) }
     }
 
+    /// The bytes of one such reply.
+    pub(super) fn one(&self, template: Template) -> &[u8] {
+        let repeated = self.get(template);
+        &repeated.bytes[..repeated.unit]
+    }
+
     fn get(&self, template: Template) -> &Repeated {
         &self.list[template as usize]
     }

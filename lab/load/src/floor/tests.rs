@@ -1,5 +1,5 @@
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 
 use super::parser::{Parser, body_len};
@@ -95,6 +95,27 @@ fn more_repetitions_than_the_template_holds() {
 fn the_body_length_is_the_last_number_of_the_line() {
     assert_eq!(body_len(b"set key1 0 5 32\r"), 32);
     assert_eq!(body_len(b"set key1 0 5 \r"), 0);
+}
+
+#[test]
+fn a_datagram_is_answered_with_its_number() {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut floor = Floor::bind(any, Shape { key_len: 2, value_len: 1400 }).unwrap();
+    let addr = floor.bind_udp(any).unwrap();
+    thread::spawn(move || floor.serve());
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.connect(addr).unwrap();
+    let ask = |text: &str| socket.send(&[b"\x07\x09\0\0\0\x01\0\0", text.as_bytes()].concat()).unwrap();
+    let mut bytes = [0; 2000];
+    ask("get aa\r\n");
+    let count = socket.recv(&mut bytes).unwrap();
+    assert_eq!((count, &bytes[..24]), (1400, b"\x07\x09\0\0\0\x02\0\0VALUE kk 0 1400\r".as_slice()));
+    let count = socket.recv(&mut bytes).unwrap();
+    assert_eq!(&bytes[..8], b"\x07\x09\0\x01\0\x02\0\0");
+    assert!(bytes[..count].ends_with(b"vv\r\nEND\r\n"));
+    ask("set aa 0 0 1\r\nx\r\n");
+    let count = socket.recv(&mut bytes).unwrap();
+    assert_eq!(&bytes[..count], b"\x07\x09\0\0\0\x01\0\0STORED\r\n");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::equal;
 use crate::error::LoadError;
 use crate::floor::Shape;
 use crate::run::{Outcome, Record};
-use crate::server::{Kind, Server, Spec};
+use crate::server::{Kind, Server, Spec, Wire};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -78,7 +78,14 @@ pub fn run(
 
 fn spec(kind: &Kind, memory: u64, options: &Options) -> Spec {
     let shape = Shape { key_len: 16, value_len: 32 };
-    Spec { kind: kind.clone(), workers: 1, memory, cores: options.server_cores.clone(), shape }
+    Spec {
+        kind: kind.clone(),
+        workers: 1,
+        memory,
+        wire: Wire::Tcp,
+        cores: options.server_cores.clone(),
+        shape,
+    }
 }
 
 /// Items like the trace's, twice as many as fit.

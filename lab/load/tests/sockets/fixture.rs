@@ -1,5 +1,6 @@
 //! A small cache over a map, text and binary, one thread for each connection, that can be told to misbehave.
 
+mod datagram;
 mod packet;
 
 use std::collections::HashMap;
@@ -8,6 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use guira_load::target::{Carrier, Target};
 
 /// What the cache does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +27,28 @@ pub(crate) enum Fault {
     Close(u32),
     /// It refuses every set.
     Refuse,
+    /// It forgets to answer every so manieth datagram.
+    Forget(u32),
 }
 
 type Items = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 /// Starts the cache on a free port; it lives as long as the test.
 pub(crate) fn serve(fault: Fault) -> SocketAddr {
+    serve_items(&Items::default(), fault)
+}
+
+/// Starts the cache on free ports for connections and for datagrams.
+pub(crate) fn serve_with_datagrams(fault: Fault) -> Target {
+    let items = Items::default();
+    let udp = datagram::serve(&items, fault);
+    Target { carrier: Carrier::Udp(udp), ..Target::text(serve_items(&items, fault)) }
+}
+
+fn serve_items(items: &Items, fault: Fault) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let addr = listener.local_addr().expect("a bound socket has an address");
-    let items = Items::default();
+    let items = Arc::clone(items);
     thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             let items = Arc::clone(&items);

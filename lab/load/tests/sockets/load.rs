@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::fixture::{Fault, serve};
+use crate::fixture::{Fault, serve, serve_with_datagrams};
 use guira_load::LoadError;
 use guira_load::engine::Quiet;
 use guira_load::pace::{Gaps, Pace};
@@ -12,9 +12,9 @@ use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::source::{Model, OnMiss};
 use guira_load::tally::Percentiles;
-use guira_load::target::Target;
+use guira_load::target::{Carrier, Target};
 use guira_workload::mix::Weights;
-use guira_workload::{KeyShape, Mix, Popularity, SizeModel};
+use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel};
 
 fn load(addr: SocketAddr, weights: Weights) -> Load {
     Load {
@@ -81,6 +81,59 @@ fn preloaded_keys_are_all_found() {
         assert_eq!(counts.gets, counts.hits);
         assert!((counts.hit_ratio() - 1.0).abs() < 1e-12);
     }
+}
+
+#[test]
+fn a_right_cache_is_found_right_over_udp() {
+    let target = serve_with_datagrams(Fault::None);
+    let mut load = load(target.addr, Weights { multiget: 0.0, ..EVERYTHING });
+    load.target = target;
+    load.model.on_miss = OnMiss::Fill;
+    load.threads = 2;
+    let preloaded = load.preload(&mut Quiet).unwrap();
+    assert_eq!((preloaded.tally.counts.sets, preloaded.tally.counts.lost), (500, 0));
+    let outcome = load.run(None, &mut Quiet).unwrap();
+    outcome.require_right().unwrap();
+    outcome.require_answered(0.0).unwrap();
+    let counts = &outcome.tally.counts;
+    assert!(counts.hits > 100 && counts.deletes > 0 && counts.sets > 0 && counts.fills > 0, "{counts:?}");
+    assert!(counts.hits < counts.gets, "lone gets are never found: {counts:?}");
+}
+
+#[test]
+fn wrong_values_over_udp_are_counted() {
+    let target = serve_with_datagrams(Fault::Contents);
+    let mut load = load(target.addr, GETS);
+    load.target = target;
+    load.preload(&mut Quiet).unwrap();
+    assert!(load.run(None, &mut Quiet).unwrap().require_right().is_err());
+}
+
+#[test]
+fn lost_datagrams_are_counted_and_an_error_above_the_limit() {
+    let target = serve_with_datagrams(Fault::Forget(20));
+    let mut load = load(target.addr, GETS);
+    load.target = target;
+    load.duration = Duration::from_millis(900);
+    let outcome = load.run(None, &mut Quiet).unwrap();
+    outcome.require_right().unwrap();
+    let counts = &outcome.tally.counts;
+    assert!(counts.lost > 0 && counts.commands > counts.lost, "{counts:?}");
+    let error = outcome.require_answered(0.001).unwrap_err();
+    assert!(matches!(error, LoadError::Lost { .. }), "{error}");
+    assert!(error.to_string().ends_with("were never answered; 0.1 % may be"), "{error}");
+    outcome.require_answered(0.5).unwrap();
+}
+
+#[test]
+fn over_udp_an_open_loop_keeps_its_rate() {
+    let target = serve_with_datagrams(Fault::None);
+    let mut load = load(target.addr, GETS);
+    load.target = target;
+    load.pace = Pace::Open { rate_per_s: 2000.0, arrivals: Gaps::Poisson };
+    load.duration = Duration::from_millis(500);
+    let gets = load.run(None, &mut Quiet).unwrap().tally.counts.gets;
+    assert!((800..=1200).contains(&gets), "{gets}");
 }
 
 #[test]
@@ -167,6 +220,14 @@ fn nonsense_is_refused_before_anything_is_sent() {
         (|load: &mut Load| load.pipeline = 0) as fn(&mut Load),
         |load| load.connections = 0,
         |load| load.threads = 9,
+        |load| {
+            load.target.carrier = Carrier::Udp(load.target.addr);
+            load.target.protocol = Protocol::Binary;
+        },
+        |load| {
+            load.target.carrier = Carrier::Udp(load.target.addr);
+            load.model.mix = Mix::Only(Operation::Multiget);
+        },
         |load| load.pace = Pace::Open { rate_per_s: 0.0, arrivals: Gaps::Even },
     ] {
         let mut load = load(addr, GETS);

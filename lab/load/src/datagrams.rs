@@ -1,0 +1,302 @@
+//! One socket of a load over UDP: each request is a datagram of its own, several are open at the same time, and some
+//! may never be answered.
+//!
+//! memcached puts 8 bytes before the text: the number of the request, which comes back; the number of this datagram and
+//! how many the message has; and two bytes of zero. A reply is read when all its datagrams are there, in whatever order
+//! they came, and must then be exactly the reply to its request.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use guira_workload::ValuePool;
+use rustix::fd::{AsFd, BorrowedFd};
+
+use crate::error::LoadError;
+use crate::link::{Flow, ReadError};
+use crate::reply::{Judge, ReplyError};
+use crate::request::{ItemStyle, Outbox, Protocol};
+use crate::source::Source;
+use crate::tally::Tally;
+
+/// Bytes before the text of a datagram.
+pub(crate) const HEADER_LEN: usize = 8;
+/// A request that has no reply after this time is given up. On a machine's own network nothing takes so long.
+pub(crate) const PATIENCE_NS: u64 = 250_000_000;
+/// No datagram is longer.
+const DATAGRAM_LEN_MAX: usize = 1 << 16;
+/// Numbers of requests given up that are remembered, to know late replies from replies to nothing.
+const GIVEN_UP_MAX: usize = 4096;
+
+/// A UDP socket with the requests open over it.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
+    protocol: Protocol,
+    /// Open requests, the oldest first; the last `unsent` of them wait for room in the socket.
+    open: VecDeque<Exchange>,
+    unsent: usize,
+    /// Answered requests whose miss is to be followed by a set.
+    missed: Vec<Exchange>,
+    /// Answered requests, for their buffers.
+    spare: Vec<Exchange>,
+    next_id: u16,
+    given_up: VecDeque<u16>,
+    input: Vec<u8>,
+}
+
+/// A request and what has come of its reply.
+#[derive(Debug)]
+struct Exchange {
+    id: u16,
+    sent_ns: u64,
+    outbox: Outbox,
+    parts: Parts,
+}
+
+/// The datagrams of a reply that has several.
+#[derive(Debug, Default)]
+struct Parts {
+    payloads: Vec<Option<Vec<u8>>>,
+}
+
+/// The header of a datagram of a reply.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    id: u16,
+    sequence: usize,
+    total: usize,
+}
+
+impl Header {
+    fn read(datagram: &[u8]) -> Result<(Self, &[u8]), ReplyError> {
+        let Some(([i1, i0, s1, s0, t1, t0, reserved @ ..], payload)) =
+            datagram.split_first_chunk::<HEADER_LEN>()
+        else {
+            return Err(ReplyError::Datagram { problem: "is shorter than its header", id: 0 });
+        };
+        let header = Self {
+            id: u16::from_be_bytes([*i1, *i0]),
+            sequence: usize::from(u16::from_be_bytes([*s1, *s0])),
+            total: usize::from(u16::from_be_bytes([*t1, *t0])),
+        };
+        if header.sequence >= header.total || *reserved != [0; 2] {
+            return Err(ReplyError::Datagram { problem: "has an impossible header", id: header.id });
+        }
+        Ok((header, payload))
+    }
+}
+
+impl Parts {
+    /// Adds one datagram; the whole reply when it was the last that lacked.
+    fn add(&mut self, header: Header, payload: &[u8]) -> Result<Option<Vec<u8>>, ReplyError> {
+        let fault = |problem| ReplyError::Datagram { problem, id: header.id };
+        if self.payloads.is_empty() {
+            self.payloads.resize(header.total, None);
+        }
+        if self.payloads.len() != header.total {
+            return Err(fault("belongs to a reply of another length"));
+        }
+        if self.payloads[header.sequence].replace(payload.to_vec()).is_some() {
+            return Err(fault("came twice"));
+        }
+        if self.payloads.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        Ok(Some(self.payloads.drain(..).flatten().flatten().collect()))
+    }
+}
+
+impl Datagrams {
+    /// A socket that sends to `addr` and hears only from there.
+    pub(crate) fn open(addr: SocketAddr, protocol: Protocol) -> Result<Self, LoadError> {
+        let connect = || -> io::Result<UdpSocket> {
+            let local = match addr {
+                SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+                SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+            };
+            let socket = UdpSocket::bind(local)?;
+            socket.connect(addr)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        Ok(Self {
+            socket: connect().map_err(|source| LoadError::Connect { addr, source })?,
+            protocol,
+            open: VecDeque::new(),
+            unsent: 0,
+            missed: Vec::new(),
+            spare: Vec::new(),
+            next_id: 0,
+            given_up: VecDeque::new(),
+            input: vec![0; DATAGRAM_LEN_MAX],
+        })
+    }
+
+    /// Requests that wait for their reply.
+    pub(crate) fn open_requests(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether misses wait to be filled.
+    pub(crate) const fn has_fills(&self) -> bool {
+        !self.missed.is_empty()
+    }
+
+    /// Appends a set for every miss that waits for one.
+    pub(crate) fn push_fills(
+        &mut self,
+        values: &ValuePool,
+        style: ItemStyle,
+        now_ns: u64,
+    ) -> Result<(), LoadError> {
+        while let Some(mut exchange) = self.missed.pop() {
+            exchange.outbox.push_fills(values, style, now_ns)?;
+            self.enqueue(exchange);
+        }
+        Ok(())
+    }
+
+    /// Appends the source's next request; false when the source is at its end.
+    pub(crate) fn push_next<S: Source>(
+        &mut self,
+        source: &mut S,
+        values: &ValuePool,
+        style: ItemStyle,
+        intended_ns: u64,
+    ) -> Result<bool, LoadError> {
+        let mut exchange = self.spare.pop().unwrap_or_else(|| Exchange {
+            id: 0,
+            sent_ns: 0,
+            outbox: Outbox::new(self.protocol),
+            parts: Parts::default(),
+        });
+        let is_there = exchange.outbox.push_next(source, values, style, intended_ns)?;
+        if is_there {
+            self.enqueue(exchange);
+        }
+        Ok(is_there)
+    }
+
+    fn enqueue(&mut self, mut exchange: Exchange) {
+        exchange.id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        // A number that is used again is not given up any more.
+        if !self.given_up.is_empty() {
+            self.given_up.retain(|&id| id != exchange.id);
+        }
+        self.open.push_back(exchange);
+        self.unsent += 1;
+    }
+
+    /// Sends the requests that were not yet sent, each as one datagram.
+    pub(crate) fn flush(&mut self, tally: &mut Tally, now_ns: u64) -> io::Result<Flow> {
+        while self.unsent > 0 {
+            let next = self.open.len() - self.unsent;
+            let exchange = &mut self.open[next];
+            let [i1, i0] = exchange.id.to_be_bytes();
+            let header = [i1, i0, 0, 0, 0, 1, 0, 0];
+            let slices = [IoSlice::new(&header), IoSlice::new(exchange.outbox.unsent())];
+            match rustix::io::writev(&self.socket, &slices) {
+                Ok(count) => {
+                    exchange.outbox.took(count - HEADER_LEN);
+                    exchange.sent_ns = now_ns;
+                    tally.counts.bytes_out += count as u64;
+                    self.unsent -= 1;
+                }
+                Err(rustix::io::Errno::AGAIN) => return Ok(Flow::Full),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(Flow::Done)
+    }
+
+    /// Reads what has come and judges it.
+    pub(crate) fn receive(
+        &mut self,
+        judge: &mut Judge,
+        tally: &mut Tally,
+        now: impl Fn() -> u64,
+    ) -> Result<Flow, ReadError> {
+        loop {
+            match self.socket.recv(&mut self.input) {
+                Ok(count) => {
+                    tally.counts.bytes_in += count as u64;
+                    self.hear(count, judge, tally, now()).map_err(ReadError::Reply)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Done),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ReadError::Io(error)),
+            }
+        }
+    }
+
+    /// Takes the datagram in the first `count` bytes of the input.
+    fn hear(
+        &mut self,
+        count: usize,
+        judge: &mut Judge,
+        tally: &mut Tally,
+        now_ns: u64,
+    ) -> Result<(), ReplyError> {
+        let (header, payload) = Header::read(&self.input[..count])?;
+        let sent = self.open.len() - self.unsent;
+        let Some(at) = self.open.iter().take(sent).position(|exchange| exchange.id == header.id) else {
+            self.note_unexpected(header.id, tally);
+            return Ok(());
+        };
+        let whole = match header.total {
+            1 => None,
+            _ => match self.open[at].parts.add(header, payload)? {
+                None => return Ok(()),
+                whole => whole,
+            },
+        };
+        // It was found at this place.
+        let Some(mut exchange) = self.open.remove(at) else { return Ok(()) };
+        let reply = whole.as_deref().unwrap_or(payload);
+        let used = judge.read(reply, &mut exchange.outbox, tally, now_ns)?;
+        if used < reply.len() || exchange.outbox.open_requests() > 0 {
+            return Err(ReplyError::Datagram { problem: "is only a part of a reply", id: header.id });
+        }
+        let done = if exchange.outbox.has_fills() { &mut self.missed } else { &mut self.spare };
+        done.push(exchange);
+        Ok(())
+    }
+
+    /// A datagram for no open request is late, or nobody asked for it.
+    fn note_unexpected(&self, id: u16, tally: &mut Tally) {
+        match self.given_up.iter().position(|&given_up| given_up == id) {
+            Some(_) => tally.counts.late += 1,
+            None => tally.wrong(|| format!("a datagram came for request {id}, which is not open")),
+        }
+    }
+
+    /// Gives up requests that were not answered in time, and says whether there were any.
+    pub(crate) fn give_up(&mut self, tally: &mut Tally, now_ns: u64) -> bool {
+        let sent = self.open.len() - self.unsent;
+        let is_over = |exchange: &Exchange| now_ns.saturating_sub(exchange.sent_ns) > PATIENCE_NS;
+        let count = self.open.iter().take(sent).take_while(|exchange| is_over(exchange)).count();
+        for mut exchange in self.open.drain(..count) {
+            tally.counts.lost += 1;
+            if self.given_up.len() == GIVEN_UP_MAX {
+                self.given_up.pop_front();
+            }
+            self.given_up.push_back(exchange.id);
+            exchange.outbox.abandon();
+            exchange.parts.payloads.clear();
+            self.spare.push(exchange);
+        }
+        count > 0
+    }
+}
+
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

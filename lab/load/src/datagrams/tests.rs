@@ -1,0 +1,175 @@
+use std::net::UdpSocket;
+
+use guira_workload::{Operation, ValuePool};
+
+use super::{Datagrams, PATIENCE_NS};
+use crate::link::{Flow, ReadError};
+use crate::reply::{Check, Judge};
+use crate::request::{ItemStyle, Protocol};
+use crate::source::{OnMiss, Source, Subject};
+use crate::tally::Tally;
+
+const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 1 };
+
+/// Gets of key0, key1, …
+struct Gets {
+    next_id: u64,
+}
+
+impl Source for Gets {
+    fn next_operation(&mut self) -> Option<Operation> {
+        Some(Operation::Get)
+    }
+
+    fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
+        let id = self.next_id;
+        self.next_id += 1;
+        out.extend_from_slice(format!("key{id}").as_bytes());
+        Subject { id, value_len: 5, exptime: 0, on_miss: OnMiss::Fill }
+    }
+}
+
+/// A client, and a server whose part the test plays. What one sends over this machine's own network the other has.
+struct Bench {
+    server: UdpSocket,
+    client: Datagrams,
+    judge: Judge,
+    tally: Tally,
+}
+
+/// A client that sent gets of this many keys at the time 1000.
+fn asked(requests: usize) -> Bench {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let addr = server.local_addr().unwrap();
+    let values = ValuePool::new(100);
+    let mut bench = Bench {
+        server,
+        client: Datagrams::open(addr, Protocol::Text).unwrap(),
+        judge: Judge::new(values.clone(), Check::Contents { sample: 1 }, 0),
+        tally: Tally::default(),
+    };
+    let mut gets = Gets { next_id: 0 };
+    for _ in 0..requests {
+        assert!(bench.client.push_next(&mut gets, &values, STYLE, 1000).unwrap());
+    }
+    assert_eq!(bench.client.flush(&mut bench.tally, 1000).unwrap(), Flow::Done);
+    bench
+}
+
+impl Bench {
+    /// The next request that the server has: header and text.
+    fn request(&self) -> (Vec<u8>, String) {
+        let mut bytes = [0; 2000];
+        let (count, client) = self.server.recv_from(&mut bytes).unwrap();
+        self.server.connect(client).unwrap();
+        (bytes[..8].to_vec(), String::from_utf8_lossy(&bytes[8..count]).into_owned())
+    }
+
+    fn send(&self, id: u16, sequence: u16, total: u16, text: &[u8]) {
+        let mut bytes: Vec<u8> =
+            [id, sequence, total, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
+        bytes.extend(text);
+        self.server.send(&bytes).unwrap();
+    }
+
+    fn hit(&self, id: u64) -> Vec<u8> {
+        let value = self.judge.values().get(id, 5).unwrap();
+        [format!("VALUE key{id} 0 5\r\n").as_bytes(), value, b"\r\nEND\r\n"].concat()
+    }
+
+    fn receive(&mut self) -> Result<Flow, ReadError> {
+        self.client.receive(&mut self.judge, &mut self.tally, || 4000)
+    }
+}
+
+#[test]
+fn replies_come_in_any_order_and_in_pieces() {
+    let mut bench = asked(3);
+    for id in 0..3_u8 {
+        let (header, text) = bench.request();
+        assert_eq!((header, text), (vec![0, id, 0, 0, 0, 1, 0, 0], format!("get key{id}\r\n")));
+    }
+    let hit = bench.hit(1);
+    bench.send(2, 0, 1, &bench.hit(2));
+    bench.send(1, 2, 3, &hit[12..]);
+    bench.send(1, 0, 3, &hit[..5]);
+    assert_eq!(bench.receive().unwrap(), Flow::Done);
+    assert_eq!((bench.tally.counts.hits, bench.client.open_requests()), (1, 2));
+    bench.send(0, 0, 1, &bench.hit(0));
+    bench.send(1, 1, 3, &hit[5..12]);
+    bench.receive().unwrap();
+    let counts = &bench.tally.counts;
+    assert_eq!((counts.gets, counts.hits, counts.wrong, counts.commands), (3, 3, 0, 3));
+    assert_eq!((counts.contents_checked, bench.client.open_requests()), (3, 0));
+    assert_eq!(bench.tally.get_ns.max(), bench.tally.get_ns.highest_equivalent(3000));
+}
+
+#[test]
+fn an_unanswered_request_is_given_up_and_its_reply_is_late() {
+    let mut bench = asked(2);
+    bench.request();
+    bench.send(1, 0, 1, &bench.hit(1));
+    bench.receive().unwrap();
+    assert!(!bench.client.give_up(&mut bench.tally, 1000 + PATIENCE_NS));
+    assert!(bench.client.give_up(&mut bench.tally, 1001 + PATIENCE_NS));
+    assert_eq!((bench.tally.counts.lost, bench.client.open_requests()), (1, 0));
+    assert!((bench.tally.counts.lost_ratio() - 0.5).abs() < 1e-12);
+    bench.send(0, 0, 1, &bench.hit(0));
+    bench.receive().unwrap();
+    let counts = &bench.tally.counts;
+    assert_eq!((counts.late, counts.wrong, counts.hits), (1, 0, 1), "a late value is no hit");
+    bench.send(7, 0, 1, b"END\r\n");
+    bench.receive().unwrap();
+    assert_eq!(bench.tally.counts.wrong, 1, "nobody asked");
+}
+
+#[test]
+fn a_miss_is_followed_by_a_datagram_with_a_set() {
+    let mut bench = asked(1);
+    bench.request();
+    bench.send(0, 0, 1, b"END\r\n");
+    bench.receive().unwrap();
+    assert!(bench.client.has_fills());
+    let values = bench.judge.values().clone();
+    bench.client.push_fills(&values, STYLE, 2000).unwrap();
+    bench.client.flush(&mut bench.tally, 2000).unwrap();
+    let (header, text) = bench.request();
+    assert_eq!(header, [0, 1, 0, 0, 0, 1, 0, 0]);
+    assert!(text.starts_with("set key0 0 0 5\r\n"), "{text}");
+    bench.send(1, 0, 1, b"STORED\r\n");
+    bench.receive().unwrap();
+    assert_eq!((bench.tally.counts.fills, bench.client.open_requests()), (1, 0));
+}
+
+#[test]
+fn wrong_values_are_found() {
+    let mut bench = asked(1);
+    bench.request();
+    let mut hit = bench.hit(0);
+    hit[20] ^= 1;
+    bench.send(0, 0, 1, &hit);
+    bench.receive().unwrap();
+    assert_eq!(bench.tally.counts.wrong, 1);
+}
+
+#[test]
+fn what_is_no_part_of_a_reply_ends_the_reading() {
+    let hit = |bench: &Bench| bench.hit(0);
+    type Send = fn(&Bench, &[u8]);
+    let cases: [(Send, &str); 6] = [
+        (|bench, _| assert_eq!(bench.server.send(b"short").unwrap(), 5), "is shorter than its header"),
+        (|bench, hit| bench.send(0, 1, 1, hit), "has an impossible header"),
+        (|bench, hit| (0..2).for_each(|_| bench.send(0, 0, 2, hit)), "came twice"),
+        (|bench, hit| (2..4).for_each(|total| bench.send(0, 0, total, hit)), "of another length"),
+        (|bench, hit| bench.send(0, 0, 1, &hit[..9]), "only a part"),
+        (|bench, hit| bench.send(0, 0, 1, &[hit, b"END\r\n"].concat()), "although nothing was asked"),
+    ];
+    for (send, told) in cases {
+        let mut bench = asked(1);
+        bench.request();
+        send(&bench, &hit(&bench));
+        let Err(ReadError::Reply(error)) = bench.receive() else { panic!("{told}: it was taken") };
+        assert!(error.to_string().contains(told), "{told}: {error}");
+    }
+}

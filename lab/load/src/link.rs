@@ -1,0 +1,152 @@
+//! What the event loop drives: a connection, or a socket of datagrams, with what was asked over it.
+
+use std::io;
+
+use guira_workload::ValuePool;
+use rustix::fd::{AsFd, BorrowedFd};
+
+use crate::connection::Connection;
+use crate::datagrams::Datagrams;
+use crate::error::LoadError;
+use crate::reply::{Judge, ReplyError};
+use crate::request::ItemStyle;
+use crate::source::Source;
+use crate::tally::Tally;
+use crate::target::{Carrier, Target};
+
+/// How a read or a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// There is nothing more to do now.
+    Done,
+    /// The socket takes no more: wait for room.
+    Full,
+    /// The server closed the connection.
+    Closed,
+}
+
+/// Why reading failed.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// The socket failed.
+    Io(io::Error),
+    /// The bytes were no reply.
+    Reply(ReplyError),
+}
+
+/// One socket of the load.
+#[derive(Debug)]
+pub(crate) struct Link {
+    way: Way,
+    /// Whether the event loop waits for room in the socket.
+    pub(crate) awaits_room: bool,
+}
+
+#[derive(Debug)]
+enum Way {
+    Connection(Connection),
+    Datagrams(Datagrams),
+}
+
+impl Link {
+    /// Connects to `target`.
+    pub(crate) fn open(target: &Target) -> Result<Self, LoadError> {
+        let way = match &target.carrier {
+            Carrier::Udp(addr) => Way::Datagrams(Datagrams::open(*addr, target.protocol)?),
+            Carrier::Tcp => Way::Connection(Connection::open(target)?),
+        };
+        Ok(Self { way, awaits_room: false })
+    }
+
+    /// Requests that wait for their reply.
+    pub(crate) fn open_requests(&self) -> usize {
+        match &self.way {
+            Way::Connection(connection) => connection.outbox.open_requests(),
+            Way::Datagrams(datagrams) => datagrams.open_requests(),
+        }
+    }
+
+    /// How many requests a closed loop adds now: a connection takes the next batch when the last one is answered,
+    /// datagrams one for each that is answered.
+    pub(crate) fn room(&self, pipeline: usize) -> usize {
+        match &self.way {
+            Way::Connection(connection) if connection.outbox.open_requests() > 0 => 0,
+            Way::Connection(_) => pipeline,
+            Way::Datagrams(datagrams) => pipeline.saturating_sub(datagrams.open_requests()),
+        }
+    }
+
+    /// Whether misses wait to be filled.
+    pub(crate) const fn has_fills(&self) -> bool {
+        match &self.way {
+            Way::Connection(connection) => connection.outbox.has_fills(),
+            Way::Datagrams(datagrams) => datagrams.has_fills(),
+        }
+    }
+
+    /// Appends a set for every miss that waits for one.
+    pub(crate) fn push_fills(
+        &mut self,
+        values: &ValuePool,
+        style: ItemStyle,
+        now_ns: u64,
+    ) -> Result<(), LoadError> {
+        match &mut self.way {
+            Way::Connection(connection) => connection.outbox.push_fills(values, style, now_ns).map(drop),
+            Way::Datagrams(datagrams) => datagrams.push_fills(values, style, now_ns),
+        }
+    }
+
+    /// Appends the source's next request; false when the source is at its end.
+    #[inline]
+    pub(crate) fn push_next<S: Source>(
+        &mut self,
+        source: &mut S,
+        values: &ValuePool,
+        style: ItemStyle,
+        intended_ns: u64,
+    ) -> Result<bool, LoadError> {
+        match &mut self.way {
+            Way::Connection(connection) => connection.outbox.push_next(source, values, style, intended_ns),
+            Way::Datagrams(datagrams) => datagrams.push_next(source, values, style, intended_ns),
+        }
+    }
+
+    /// Sends what was asked and not yet sent.
+    pub(crate) fn flush(&mut self, tally: &mut Tally, now_ns: u64) -> io::Result<Flow> {
+        match &mut self.way {
+            Way::Connection(connection) => connection.flush(tally),
+            Way::Datagrams(datagrams) => datagrams.flush(tally, now_ns),
+        }
+    }
+
+    /// Reads what has come and judges it.
+    pub(crate) fn receive(
+        &mut self,
+        judge: &mut Judge,
+        tally: &mut Tally,
+        now: impl Fn() -> u64,
+    ) -> Result<Flow, ReadError> {
+        match &mut self.way {
+            Way::Connection(connection) => connection.receive(judge, tally, now),
+            Way::Datagrams(datagrams) => datagrams.receive(judge, tally, now),
+        }
+    }
+
+    /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none.
+    pub(crate) fn give_up(&mut self, tally: &mut Tally, now_ns: u64) -> bool {
+        match &mut self.way {
+            Way::Connection(_) => false,
+            Way::Datagrams(datagrams) => datagrams.give_up(tally, now_ns),
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.way {
+            Way::Connection(connection) => connection.as_fd(),
+            Way::Datagrams(datagrams) => datagrams.as_fd(),
+        }
+    }
+}
