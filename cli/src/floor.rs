@@ -1,8 +1,10 @@
 //! `guira floor`: the no-cache server beside which caches are measured.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use guira_load::floor::{Floor, Shape};
+use guira_load::tls::server_config;
 
 use crate::failure::Failure;
 
@@ -15,6 +17,12 @@ pub(crate) struct Args {
     /// Address for datagrams; none when left out.
     #[arg(long, value_name = "ADDR")]
     udp: Option<SocketAddr>,
+    /// Speak TLS, and show the certificate in this PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, in a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Length of the keys that it pretends to have found.
     #[arg(long, value_name = "BYTES", default_value_t = 16)]
     key_size: usize,
@@ -27,6 +35,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let shape = Shape { key_len: args.key_size, value_len: args.value_size };
     let mut floor = Floor::bind(args.listen, shape).map_err(Failure::system("cannot listen"))?;
+    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        floor.speak_tls(server_config(certificate, key)?);
+    }
     let addr = floor.local_addr().map_err(Failure::system("cannot listen"))?;
     println!("floor: listening on {addr}");
     if let Some(udp) = args.udp {

@@ -15,6 +15,7 @@ use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::source::{Model, OnMiss};
 use guira_load::target::{Carrier, Target};
+use guira_load::tls::{TlsClient, Trust};
 use guira_workload::mix::Weights;
 use guira_workload::{KeyShape, Mix, Popularity, SizeModel, cachelib};
 
@@ -27,6 +28,7 @@ const EXAMPLES: &str = "Examples:
   guira load --server 127.0.0.1:11211 --preload --get 95 --set 5 --zipf 0.99 --value-size 100-1K --fill-misses
   guira load --server 127.0.0.1:11211 --protocol binary --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --protocol udp --preload --pipeline 8
+  guira load --server 127.0.0.1:11211 --tls --tls-ca ca.pem --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --multiget 1 --multiget-keys 100 --get 0
   guira load --server 127.0.0.1:11211 --cachelib lab/workload/traces/kvcache_reg --keys 4M --preload
   guira load --server 127.0.0.1:11211 --rate 50k --connections 50 --duration 30s --json";
@@ -45,6 +47,15 @@ pub(crate) struct Args {
     /// What is spoken.
     #[arg(long, value_name = "PROTOCOL", default_value = "text")]
     protocol: Spoken,
+    /// Speak TLS 1.3 with AES-128-GCM.
+    #[arg(long)]
+    tls: bool,
+    /// PEM file with the certificates of the authorities that may have signed the server's.
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    tls_ca: Option<PathBuf>,
+    /// Speak TLS with any server, whatever certificate it shows.
+    #[arg(long, requires = "tls", conflicts_with = "tls_ca")]
+    tls_insecure: bool,
     /// Where datagrams go, if not to --server; the preload goes there over TCP.
     #[arg(long, value_name = "ADDR")]
     udp_server: Option<SocketAddr>,
@@ -243,16 +254,30 @@ impl Items {
 }
 
 impl Args {
-    fn target(&self) -> Target {
+    fn target(&self) -> Result<Target, Failure> {
         let protocol = match self.protocol {
             Spoken::Text | Spoken::Udp => Protocol::Text,
             Spoken::Binary => Protocol::Binary,
         };
-        let carrier = match self.protocol {
-            Spoken::Text | Spoken::Binary => Carrier::Tcp,
-            Spoken::Udp => Carrier::Udp(self.udp_server.unwrap_or(self.server)),
+        let carrier = match (self.protocol, self.trust()?) {
+            (Spoken::Text | Spoken::Binary, None) => Carrier::Tcp,
+            (Spoken::Text | Spoken::Binary, Some(trust)) => Carrier::Tls(TlsClient::new(trust)?),
+            (Spoken::Udp, None) => Carrier::Udp(self.udp_server.unwrap_or(self.server)),
+            (Spoken::Udp, Some(_)) => {
+                return Err(Failure::Usage("there is no TLS over UDP".to_owned()));
+            }
         };
-        Target { addr: self.server, protocol, carrier }
+        Ok(Target { addr: self.server, protocol, carrier })
+    }
+
+    /// Whom to believe; none without TLS.
+    fn trust(&self) -> Result<Option<Trust<'_>>, Failure> {
+        match (self.tls, self.tls_insecure, &self.tls_ca) {
+            (false, ..) => Ok(None),
+            (true, true, _) => Ok(Some(Trust::Anyone)),
+            (true, false, Some(path)) => Ok(Some(Trust::Authority(path))),
+            (true, false, None) => Err(Failure::Usage("--tls needs --tls-ca or --tls-insecure".to_owned())),
+        }
     }
 
     fn load(&self) -> Result<Load, Failure> {
@@ -261,7 +286,7 @@ impl Args {
             Arrivals::Even => Gaps::Even,
         };
         Ok(Load {
-            target: self.target(),
+            target: self.target()?,
             threads: self.threads,
             connections: self.connections,
             pipeline: self.pipeline,
@@ -286,6 +311,9 @@ impl Args {
 /// Runs the load and prints what was measured.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let load = args.load()?;
+    if let Carrier::Tls(tls) = &load.target.carrier {
+        eprintln!("{} agreed on {}", load.target.addr, tls.agreed(load.target.addr)?);
+    }
     if args.items.preload {
         load.preload(&mut Bar::new("preloading"))?.require_right()?;
     }

@@ -60,6 +60,10 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["load", "--server", "127.0.0.1:1", "--key-size", "2"][..], "use at least 5"),
         (&["load", "--server", "127.0.0.1:1", "--get", "0"][..], "all weights of the mix are 0"),
         (&["load", "--server", "127.0.0.1:1", "--zipf=-1"][..], "at least 0"),
+        (&["load", "--server", "127.0.0.1:1", "--tls"][..], "--tls-ca or --tls-insecure"),
+        (&["load", "--server", "127.0.0.1:1", "--tls-ca", "x"][..], "--tls"),
+        (&["load", "--server", "127.0.0.1:1", "--tls", "--tls-insecure", "--protocol", "udp"][..], "no TLS"),
+        (&["load", "--server", "127.0.0.1:1", "--protocol", "udp", "--multiget", "1"][..], "one key"),
         (&["bench", "--only", "get33"][..], "get32"),
         (&["replay", "x", "--format", "csv"][..], "twitter"),
     ] {

@@ -197,11 +197,15 @@ fn start_fleet(spec: &LoadSpec, options: &Options, told: &mut dyn FnMut(&str)) -
     let mut servers = Vec::new();
     for kind in &options.servers {
         if !kind.can(spec.data.wire) {
-            told(&format!("{}: {} is left out, it has no {:?}", spec.name, kind.name(), spec.data.wire));
+            told(&format!("{}: {} is left out, it has no {}", spec.name, kind.name(), spec.data.wire.name()));
             continue;
         }
         told(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
-        servers.push(preloaded(spec, kind, options)?);
+        let server = preloaded(spec, kind, options)?;
+        if let Some(agreed) = server.agreed()? {
+            told(&format!("{}: {} agreed on {agreed}", spec.name, kind.name()));
+        }
+        servers.push(server);
     }
     Ok(Fleet { data: spec.data.clone(), servers })
 }

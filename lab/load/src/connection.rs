@@ -1,6 +1,6 @@
 //! One connection of the load: a non-blocking socket with what was asked over it and what has been read from it.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice};
 use std::net::TcpStream;
 
 use rustix::fd::{AsFd, BorrowedFd};
@@ -9,8 +9,9 @@ use crate::error::LoadError;
 use crate::link::{Flow, ReadError};
 use crate::reply::Judge;
 use crate::request::Outbox;
+use crate::stream::Stream;
 use crate::tally::Tally;
-use crate::target::Target;
+use crate::target::{Carrier, Target};
 
 /// Room for replies that a connection starts with; it doubles while a reply does not fit.
 const INPUT_LEN_MIN: usize = 64 << 10;
@@ -18,7 +19,7 @@ const INPUT_LEN_MIN: usize = 64 << 10;
 /// A connection to the server under load.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: TcpStream,
+    stream: Stream,
     /// What was asked.
     pub(crate) outbox: Outbox,
     input: Vec<u8>,
@@ -29,22 +30,34 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects, without delaying small writes.
     pub(crate) fn open(target: &Target) -> Result<Self, LoadError> {
-        let connect = || -> io::Result<TcpStream> {
-            let socket = TcpStream::connect(target.addr)?;
-            socket.set_nodelay(true)?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
+        let addr = target.addr;
+        let failed = |source| LoadError::Connect { addr, source };
+        let mut socket = TcpStream::connect(addr).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        let session = match &target.carrier {
+            Carrier::Tls(tls) => Some(tls.shake_hands(&mut socket, addr)?),
+            Carrier::Tcp | Carrier::Udp(_) => None,
         };
-        let socket = connect().map_err(|source| LoadError::Connect { addr: target.addr, source })?;
-        Ok(Self { socket, outbox: Outbox::new(target.protocol), input: vec![0; INPUT_LEN_MIN], filled: 0 })
+        socket.set_nonblocking(true).map_err(failed)?;
+        let stream = match session {
+            Some(session) => Stream::tls(socket, session),
+            None => Stream::Plain(socket),
+        };
+        Ok(Self { stream, outbox: Outbox::new(target.protocol), input: vec![0; INPUT_LEN_MIN], filled: 0 })
     }
 
     /// Sends what was asked and not yet sent.
     pub(crate) fn flush(&mut self, tally: &mut Tally) -> io::Result<Flow> {
-        while !self.outbox.unsent().is_empty() {
-            match (&self.socket).write(self.outbox.unsent()) {
-                Ok(0) => return Ok(Flow::Closed),
-                Ok(count) => {
+        loop {
+            let unsent = self.outbox.unsent();
+            let written = match unsent.is_empty() {
+                true => self.stream.flush().map(|()| None),
+                false => self.stream.write(&[IoSlice::new(unsent)]).map(Some),
+            };
+            match written {
+                Ok(None) => return Ok(Flow::Done),
+                Ok(Some(0)) => return Ok(Flow::Closed),
+                Ok(Some(count)) => {
                     self.outbox.took(count);
                     tally.counts.bytes_out += count as u64;
                 }
@@ -53,7 +66,6 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Flow::Done)
     }
 
     /// Reads what has come and judges it.
@@ -65,7 +77,7 @@ impl Connection {
     ) -> Result<Flow, ReadError> {
         loop {
             let room = self.input.len() - self.filled;
-            let count = match (&self.socket).read(&mut self.input[self.filled..]) {
+            let count = match self.stream.read(&mut self.input[self.filled..]) {
                 Ok(0) => return Ok(Flow::Closed),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Done),
@@ -92,6 +104,6 @@ impl Connection {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.stream.as_fd()
     }
 }

@@ -78,6 +78,9 @@ pub enum LoadError {
         /// The longest available.
         max: usize,
     },
+    /// TLS could not be prepared, or a server does not agree to it.
+    #[error("{0}")]
+    Tls(String),
     /// The options contradict each other.
     #[error("{0}")]
     Options(String),

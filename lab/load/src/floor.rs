@@ -9,13 +9,16 @@ mod parser;
 mod reply;
 mod udp;
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
+use rustls::{ServerConfig, ServerConnection};
 
+use crate::stream::Stream;
 use parser::Parser;
 pub use reply::Shape;
 use reply::{Queue, Templates};
@@ -30,6 +33,7 @@ const INPUT_LEN: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Floor {
     listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
     udp: Option<Udp>,
     epoll: OwnedFd,
     peers: Vec<Option<Peer>>,
@@ -39,12 +43,19 @@ pub struct Floor {
 /// One client of the floor server.
 #[derive(Debug)]
 struct Peer {
-    socket: TcpStream,
+    stream: Stream,
     parser: Parser,
     input: Vec<u8>,
     filled: usize,
     queue: Queue,
-    awaits_room: bool,
+    awaits: Awaits,
+}
+
+/// What the event loop waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaits {
+    Input,
+    Room,
 }
 
 impl Floor {
@@ -57,7 +68,19 @@ impl Floor {
         listener.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
-        Ok(Self { listener, udp: None, epoll, peers: Vec::new(), templates: Templates::new(shape) })
+        Ok(Self {
+            listener,
+            tls: None,
+            udp: None,
+            epoll,
+            peers: Vec::new(),
+            templates: Templates::new(shape),
+        })
+    }
+
+    /// Speaks TLS on every connection from now on.
+    pub fn speak_tls(&mut self, config: Arc<ServerConfig>) {
+        self.tls = Some(config);
     }
 
     /// Answers datagrams at `addr` as well; returns where.
@@ -113,33 +136,41 @@ impl Floor {
                 self.peers.push(None);
                 self.peers.len() - 1
             });
+            let stream = match &self.tls {
+                Some(config) => {
+                    let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+                    Stream::tls(socket, session)
+                }
+                None => Stream::Plain(socket),
+            };
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN)?;
+            epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
             self.peers[index] = Some(Peer {
-                socket,
+                stream,
                 parser: Parser::default(),
                 input: vec![0; INPUT_LEN],
                 filled: 0,
                 queue: Queue::default(),
-                awaits_room: false,
+                awaits: Awaits::Input,
             });
         }
     }
 
     fn turn(&mut self, index: usize) {
         let Some(peer) = self.peers[index].as_mut() else { return };
-        let is_open = peer.turn(&self.templates).is_ok_and(|is_open| is_open);
-        if !is_open {
+        let Ok(awaits) = peer.turn(&self.templates) else {
             // Dropping the socket takes it out of the epoll set.
             self.peers[index] = None;
             return;
-        }
-        let awaits_room = !peer.queue.is_empty();
-        if awaits_room != peer.awaits_room {
-            peer.awaits_room = awaits_room;
-            let flags = if awaits_room { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        };
+        if awaits != peer.awaits {
+            peer.awaits = awaits;
+            let flags = match awaits {
+                Awaits::Room => epoll::EventFlags::OUT,
+                Awaits::Input => epoll::EventFlags::IN,
+            };
             let data = epoll::EventData::new_u64(index as u64);
-            if epoll::modify(&self.epoll, &peer.socket, data, flags).is_err() {
+            if epoll::modify(&self.epoll, &peer.stream, data, flags).is_err() {
                 self.peers[index] = None;
             }
         }
@@ -147,41 +178,52 @@ impl Floor {
 }
 
 impl Peer {
-    /// Sends what is queued; when nothing is left, reads and answers. False when the client is gone.
-    fn turn(&mut self, templates: &Templates) -> io::Result<bool> {
-        if !self.queue.is_empty() {
-            self.send(templates)?;
-            return Ok(true);
+    /// Sends what is queued; when nothing is left, reads and answers.
+    fn turn(&mut self, templates: &Templates) -> io::Result<Awaits> {
+        loop {
+            if !self.send(templates)? {
+                return Ok(Awaits::Room);
+            }
+            let room = self.input.len() - self.filled;
+            let count = match self.stream.read(&mut self.input[self.filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Awaits::Input),
+                Err(error) => return Err(error),
+            };
+            self.filled += count;
+            let used = self.parser.read(&self.input[..self.filled], &mut self.queue);
+            self.input.copy_within(used..self.filled, 0);
+            self.filled -= used;
+            if self.filled == self.input.len() {
+                // A line as long as the whole buffer is no request.
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            if !self.send(templates)? {
+                return Ok(Awaits::Room);
+            }
+            if count < room {
+                return Ok(Awaits::Input);
+            }
         }
-        let count = match (&self.socket).read(&mut self.input[self.filled..]) {
-            Ok(0) => return Ok(false),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(error) => return Err(error),
-        };
-        self.filled += count;
-        let used = self.parser.read(&self.input[..self.filled], &mut self.queue);
-        self.input.copy_within(used..self.filled, 0);
-        self.filled -= used;
-        if self.filled == self.input.len() {
-            // A line as long as the whole buffer is no request.
-            return Ok(false);
-        }
-        self.send(templates)?;
-        Ok(true)
     }
 
-    fn send(&mut self, templates: &Templates) -> io::Result<()> {
-        while !self.queue.is_empty() {
-            let result = self.queue.with_slices(templates, |slices| (&self.socket).write_vectored(slices));
-            match result {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.queue.wrote(templates, count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+    /// Sends what is queued; false when the socket has no room for all of it.
+    fn send(&mut self, templates: &Templates) -> io::Result<bool> {
+        loop {
+            let stream = &mut self.stream;
+            let written = match self.queue.is_empty() {
+                true => stream.flush().map(|()| None),
+                false => self.queue.with_slices(templates, |slices| stream.write(slices)).map(Some),
+            };
+            match written {
+                Ok(None) => return Ok(true),
+                Ok(Some(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(Some(count)) => self.queue.wrote(templates, count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod certificate;
 pub mod clock;
 mod connection;
 mod datagrams;
@@ -31,7 +32,9 @@ pub mod request;
 pub mod run;
 pub mod server;
 pub mod source;
+mod stream;
 pub mod tally;
 pub mod target;
+pub mod tls;
 
 pub use error::LoadError;

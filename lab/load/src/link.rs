@@ -53,7 +53,7 @@ impl Link {
     pub(crate) fn open(target: &Target) -> Result<Self, LoadError> {
         let way = match &target.carrier {
             Carrier::Udp(addr) => Way::Datagrams(Datagrams::open(*addr, target.protocol)?),
-            Carrier::Tcp => Way::Connection(Connection::open(target)?),
+            Carrier::Tcp | Carrier::Tls(_) => Way::Connection(Connection::open(target)?),
         };
         Ok(Self { way, awaits_room: false })
     }

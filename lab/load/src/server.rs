@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::certificate::Certificate;
 use crate::error::LoadError;
 use crate::floor::Shape;
 use crate::process::Process;
 use crate::request::Protocol;
 use crate::target::{Carrier, Target};
+use crate::tls::{TlsClient, Trust};
 
 /// How long a server may take until it accepts connections, in steps of [`STEP`].
 const STEPS_MAX: u32 = 500;
@@ -93,14 +95,27 @@ pub enum Wire {
     Tcp,
     /// TCP connections and, beside them, datagrams.
     Udp,
+    /// TCP connections with TLS, by a certificate that is made for the server.
+    Tls,
 }
 
 impl Wire {
+    /// Its name, for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Tls => "TLS",
+        }
+    }
+
     /// What the help of a server with this wire names: of Guira, and of memcached.
     const fn options(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Tcp => None,
             Self::Udp => Some(("--udp", "--udp-port")),
+            Self::Tls => Some(("--tls-cert", "--enable-ssl")),
         }
     }
 }
@@ -129,6 +144,9 @@ pub struct Server {
     child: Child,
     addr: SocketAddr,
     udp: Option<SocketAddr>,
+    tls: Option<TlsClient>,
+    /// Kept for as long as the server may read it.
+    _certificate: Option<Certificate>,
 }
 
 impl Server {
@@ -139,13 +157,21 @@ impl Server {
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         let name = spec.kind.name();
         let fail = |problem: String| LoadError::Server { name: name.to_owned(), problem };
-        let (mut command, chosen) = command_for(spec).map_err(|error| fail(error.to_string()))?;
+        let certificate = match spec.wire {
+            Wire::Tls => Some(Certificate::make()?),
+            Wire::Tcp | Wire::Udp => None,
+        };
+        let trust = certificate.as_ref().map(Certificate::authority);
+        let tls = trust.map(|path| TlsClient::new(Trust::Authority(&path))).transpose()?;
+        let (mut command, chosen) =
+            command_for(spec, certificate.as_ref()).map_err(|error| fail(error.to_string()))?;
         let mut child = spawn_on(&spec.cores, &mut command)
             .map_err(|error| fail(format!("cannot start {:?}: {error}", command.get_program())))?;
         let told = child.stdout.take().map(|stdout| await_told(stdout, spec.wire));
         // From here on the child is stopped if anything fails.
         let unknown = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let mut server = Self { name: name.to_owned(), child, addr: unknown, udp: None };
+        let mut server =
+            Self { name: name.to_owned(), child, addr: unknown, udp: None, tls, _certificate: certificate };
         let ports = chosen.or(told.flatten());
         let ports = ports.ok_or_else(|| fail(format!("it told no {}", wanted_line(spec.wire))))?;
         (server.addr, server.udp) = (ports.tcp, ports.udp);
@@ -165,10 +191,22 @@ impl Server {
         self.addr
     }
 
-    /// How a client reaches it: by datagrams if it was started for them.
+    /// What it agrees on with a client that speaks TLS: version and cipher; none when it was started without TLS.
+    ///
+    /// # Errors
+    /// When it does not agree.
+    pub fn agreed(&self) -> Result<Option<String>, LoadError> {
+        self.tls.as_ref().map(|tls| tls.agreed(self.addr)).transpose()
+    }
+
+    /// How a client reaches it: by datagrams or with TLS if it was started for them.
     #[must_use]
     pub fn target(&self, protocol: Protocol) -> Target {
-        let carrier = self.udp.map_or(Carrier::Tcp, Carrier::Udp);
+        let carrier = match (&self.tls, self.udp) {
+            (Some(tls), _) => Carrier::Tls(tls.clone()),
+            (None, Some(udp)) => Carrier::Udp(udp),
+            (None, None) => Carrier::Tcp,
+        };
         Target { addr: self.addr, protocol, carrier }
     }
 
@@ -233,21 +271,19 @@ impl Ports {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let udp = match wire {
             Wire::Udp => Some(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?),
-            Wire::Tcp => None,
+            Wire::Tcp | Wire::Tls => None,
         };
         Ok(Self { tcp, udp })
     }
 }
 
 /// The command line, and the ports when they had to be chosen here.
-fn command_for(spec: &Spec) -> io::Result<(Command, Option<Ports>)> {
+fn command_for(spec: &Spec, certificate: Option<&Certificate>) -> io::Result<(Command, Option<Ports>)> {
     match &spec.kind {
         Kind::Guira { binary, args } => {
             let mut command = Command::new(binary);
             command.args(["serve", "--listen", "127.0.0.1:0", "--workers", &spec.workers.to_string()]);
-            if spec.wire == Wire::Udp {
-                command.args(["--udp", "127.0.0.1:0"]);
-            }
+            add_wire(&mut command, spec.wire, certificate);
             command.args(["--memory", &spec.memory.to_string()]).args(args).stdout(Stdio::piped());
             Ok((command, None))
         }
@@ -259,19 +295,33 @@ fn command_for(spec: &Spec) -> io::Result<(Command, Option<Ports>)> {
             command
                 .args(["-t", &spec.workers.to_string(), "-m", &(spec.memory >> 20).to_string()])
                 .args(args);
+            if let Some(certificate) = certificate {
+                let (chain, key) = (certificate.certificate(), certificate.key());
+                let files = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());
+                command.args(["-Z", "-o", &files]);
+            }
             command.stdout(Stdio::null());
             Ok((command, Some(ports)))
         }
         Kind::Floor { binary } => {
             let mut command = Command::new(binary);
             command.args(["floor", "--listen", "127.0.0.1:0"]);
-            if spec.wire == Wire::Udp {
-                command.args(["--udp", "127.0.0.1:0"]);
-            }
+            add_wire(&mut command, spec.wire, certificate);
             command.args(["--key-size", &spec.shape.key_len.to_string()]);
             command.args(["--value-size", &spec.shape.value_len.to_string()]).stdout(Stdio::piped());
             Ok((command, None))
         }
+    }
+}
+
+/// Adds what Guira and the floor are told of their wire.
+fn add_wire(command: &mut Command, wire: Wire, certificate: Option<&Certificate>) {
+    if wire == Wire::Udp {
+        command.args(["--udp", "127.0.0.1:0"]);
+    }
+    if let Some(certificate) = certificate {
+        command.arg("--tls-cert").arg(certificate.certificate());
+        command.arg("--tls-key").arg(certificate.key());
     }
 }
 
@@ -301,7 +351,7 @@ pub fn pin_thread(cores: &[usize]) -> io::Result<()> {
 const fn wanted_line(wire: Wire) -> &'static str {
     match wire {
         Wire::Udp => "\"listening on 127.0.0.1:PORT\" and \"listening on udp 127.0.0.1:PORT\"",
-        Wire::Tcp => "\"listening on 127.0.0.1:PORT\"",
+        Wire::Tcp | Wire::Tls => "\"listening on 127.0.0.1:PORT\"",
     }
 }
 

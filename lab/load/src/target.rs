@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 
 use crate::request::Protocol;
+use crate::tls::TlsClient;
 
 /// What carries requests and replies.
 #[derive(Debug, Clone)]
 pub enum Carrier {
     /// TCP connections.
     Tcp,
+    /// TCP connections with TLS.
+    Tls(TlsClient),
     /// Datagrams to this address; what must not get lost, such as the sets that fill a server, still goes over TCP.
     Udp(SocketAddr),
 }
@@ -36,7 +39,7 @@ impl Target {
     pub fn by_connection(&self) -> Self {
         match self.carrier {
             Carrier::Udp(_) => Self { carrier: Carrier::Tcp, ..self.clone() },
-            Carrier::Tcp => self.clone(),
+            Carrier::Tcp | Carrier::Tls(_) => self.clone(),
         }
     }
 }

@@ -103,7 +103,7 @@ fn uniform(name: &'static str, about: &'static str, data: DataSet, only: Operati
 /// Never in practice: the models are constants.
 pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
     let large = |keys, len| DataSet { keys, sizes: SizeModel::Constant(len), ..small() };
-    Ok(vec![
+    let mut loads = vec![
         LoadSpec {
             connections: 50,
             ..uniform("get1", "50 connections, one get in flight on each", small(), Operation::Get)
@@ -143,6 +143,22 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
             Operation::Get,
         ),
         mixed()?,
+        uniform(
+            "mget100-2w",
+            "mget100 with two workers",
+            DataSet { workers: 2, ..small() },
+            Operation::Multiget,
+        ),
+    ];
+    loads.extend(by_other_wires());
+    Ok(loads)
+}
+
+/// Loads over UDP and TLS. memcached is used over UDP both ways: a client with few sockets that sends the gets of a
+/// page at once (its server is never without work), and many processes with one socket and one get each. A server of
+/// datagrams has one queue for all of them, so they differ only in how much of it there is to take at once.
+fn by_other_wires() -> Vec<LoadSpec> {
+    vec![
         LoadSpec {
             pipeline: 8,
             ..uniform(
@@ -161,13 +177,16 @@ pub fn all() -> Result<Vec<LoadSpec>, LoadError> {
                 Operation::Get,
             )
         },
-        uniform(
-            "mget100-2w",
-            "mget100 with two workers",
-            DataSet { workers: 2, ..small() },
-            Operation::Multiget,
-        ),
-    ])
+        LoadSpec {
+            pipeline: 32,
+            ..uniform(
+                "tget32",
+                "get32 over TLS 1.3 with AES-128-GCM",
+                DataSet { wire: Wire::Tls, ..small() },
+                Operation::Get,
+            )
+        },
+    ]
 }
 
 fn mixed() -> Result<LoadSpec, LoadError> {

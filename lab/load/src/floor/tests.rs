@@ -1,9 +1,12 @@
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 
 use super::parser::{Parser, body_len};
 use super::{Floor, Queue, Shape, Templates};
+use crate::certificate::Certificate;
+use crate::stream::Stream;
+use crate::tls::{TlsClient, Trust, server_config};
 
 const SHAPE: Shape = Shape { key_len: 2, value_len: 3 };
 const HIT: &str = "VALUE kk 0 3\r\nvvv\r\nEND\r\n";
@@ -116,6 +119,33 @@ fn a_datagram_is_answered_with_its_number() {
     ask("set aa 0 0 1\r\nx\r\n");
     let count = socket.recv(&mut bytes).unwrap();
     assert_eq!(&bytes[..count], b"\x07\x09\0\0\0\x01\0\0STORED\r\n");
+}
+
+#[test]
+fn over_tls_a_long_pipeline_is_answered_to_its_end() {
+    let certificate = Certificate::make().unwrap();
+    let mut floor = Floor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SHAPE).unwrap();
+    floor.speak_tls(server_config(&certificate.certificate(), &certificate.key()).unwrap());
+    let addr = floor.local_addr().unwrap();
+    thread::spawn(move || floor.serve());
+    let mut socket = TcpStream::connect(addr).unwrap();
+    let tls = TlsClient::new(Trust::Authority(&certificate.authority())).unwrap();
+    let session = tls.shake_hands(&mut socket, addr).unwrap();
+    let mut stream = Stream::tls(socket, session);
+    let request = b"get aa\r\n".repeat(20_000);
+    let mut unsent = request.as_slice();
+    while !unsent.is_empty() {
+        let count = stream.write(&[IoSlice::new(unsent)]).unwrap();
+        unsent = &unsent[count..];
+    }
+    stream.flush().unwrap();
+    let (mut reply, mut piece) = (Vec::new(), vec![0; 10_000]);
+    while reply.len() < HIT.len() * 20_000 {
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "the floor closed the connection");
+        reply.extend_from_slice(&piece[..count]);
+    }
+    assert_eq!(reply, HIT.repeat(20_000).as_bytes());
 }
 
 #[test]

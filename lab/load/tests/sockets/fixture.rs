@@ -4,13 +4,14 @@ mod datagram;
 mod packet;
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use guira_load::target::{Carrier, Target};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// What the cache does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,25 +46,40 @@ pub(crate) fn serve_with_datagrams(fault: Fault) -> Target {
     Target { carrier: Carrier::Udp(udp), ..Target::text(serve_items(&items, fault)) }
 }
 
+/// Starts the cache with TLS on a free port.
+pub(crate) fn serve_tls(config: Arc<ServerConfig>) -> SocketAddr {
+    let items = Items::default();
+    accept(move |socket| {
+        let session = ServerConnection::new(Arc::clone(&config)).expect("a right configuration");
+        converse(StreamOwned::new(session, socket), &items, Fault::None)
+    })
+}
+
 fn serve_items(items: &Items, fault: Fault) -> SocketAddr {
+    let items = Arc::clone(items);
+    accept(move |socket| converse(socket, &items, fault))
+}
+
+/// Lets `talk` have every connection to a free port, each on a thread of its own.
+fn accept(talk: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let addr = listener.local_addr().expect("a bound socket has an address");
-    let items = Arc::clone(items);
+    let talk = Arc::new(talk);
     thread::spawn(move || {
         for socket in listener.incoming().flatten() {
-            let items = Arc::clone(&items);
+            let talk = Arc::clone(&talk);
             thread::spawn(move || {
+                socket.set_nodelay(true).expect("a connected socket");
                 // A client that goes away ends its thread.
-                let _gone = converse(&socket, &items, fault);
+                let _gone = talk(socket);
             });
         }
     });
     addr
 }
 
-fn converse(socket: &TcpStream, items: &Items, fault: Fault) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    let mut input = BufReader::new(socket);
+fn converse(stream: impl Read + Write, items: &Items, fault: Fault) -> io::Result<()> {
+    let mut input = BufReader::new(stream);
     let mut answered = 0;
     while let Some(&first) = input.fill_buf()?.first() {
         let reply = match first {
@@ -76,7 +92,8 @@ fn converse(socket: &TcpStream, items: &Items, fault: Fault) -> io::Result<()> {
             Fault::Close(after) if answered > after => return Ok(()),
             _ => {}
         }
-        (&mut &*socket).write_all(&reply)?;
+        input.get_mut().write_all(&reply)?;
+        input.get_mut().flush()?;
     }
     Ok(())
 }

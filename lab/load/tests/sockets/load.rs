@@ -16,7 +16,7 @@ use guira_load::target::{Carrier, Target};
 use guira_workload::mix::Weights;
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel};
 
-fn load(addr: SocketAddr, weights: Weights) -> Load {
+pub(crate) fn load(addr: SocketAddr, weights: Weights) -> Load {
     Load {
         target: Target::text(addr),
         threads: 1,
@@ -41,7 +41,8 @@ fn load(addr: SocketAddr, weights: Weights) -> Load {
 }
 
 const GETS: Weights = Weights { get: 1.0, lone_get: 0.0, multiget: 0.0, set: 0.0, delete: 0.0 };
-const EVERYTHING: Weights = Weights { get: 5.0, lone_get: 0.5, multiget: 3.0, set: 1.0, delete: 0.5 };
+pub(crate) const EVERYTHING: Weights =
+    Weights { get: 5.0, lone_get: 0.5, multiget: 3.0, set: 1.0, delete: 0.5 };
 
 #[test]
 fn a_right_cache_is_found_right_under_every_operation() {

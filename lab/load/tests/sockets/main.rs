@@ -3,3 +3,4 @@
 mod fixture;
 mod load;
 mod replay;
+mod tls;

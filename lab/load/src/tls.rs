@@ -1,0 +1,184 @@
+//! TLS on both sides of a connection of the load, always version 1.3 with AES-128-GCM, so that every server pays for
+//! the same work.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::version::TLS13;
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+};
+
+use crate::error::LoadError;
+
+/// How long a handshake may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// Whom a client believes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust<'a> {
+    /// A server whose certificate is signed by one of those in this PEM file.
+    Authority(&'a Path),
+    /// Every server: its certificate is not looked at.
+    Anyone,
+}
+
+/// What a client needs to speak TLS.
+#[derive(Debug, Clone)]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+}
+
+fn failed(what: &str, error: &dyn std::error::Error) -> LoadError {
+    LoadError::Tls(format!("{what}: {error}"))
+}
+
+/// The one cipher suite that is offered and accepted.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider { cipher_suites: vec![TLS13_AES_128_GCM_SHA256], ..default_provider() })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let problem = format!("cannot read certificates from {}", path.display());
+    let list: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).map_err(|error| failed(&problem, &error))?.collect();
+    let list = list.map_err(|error| failed(&problem, &error))?;
+    if list.is_empty() { Err(LoadError::Tls(format!("{problem}: there are none"))) } else { Ok(list) }
+}
+
+impl TlsClient {
+    /// A client that believes `trust`.
+    ///
+    /// # Errors
+    /// When the file has no certificates.
+    pub fn new(trust: Trust<'_>) -> Result<Self, LoadError> {
+        let provider = provider();
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| failed("cannot prepare TLS", &error))?;
+        let config = match trust {
+            Trust::Anyone => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Credulous { provider }))
+                .with_no_client_auth(),
+            Trust::Authority(path) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path)? {
+                    roots
+                        .add(certificate)
+                        .map_err(|error| failed("a certificate is no authority", &error))?;
+                }
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+                    .build()
+                    .map_err(|error| failed("cannot prepare TLS", &error))?;
+                builder.with_webpki_verifier(verifier).with_no_client_auth()
+            }
+        };
+        Ok(Self { config: Arc::new(config) })
+    }
+
+    /// Shakes hands over `socket`, which blocks.
+    ///
+    /// # Errors
+    /// When the server does not speak TLS 1.3 with AES-128-GCM, or its certificate is not believed.
+    pub(crate) fn shake_hands(
+        &self,
+        socket: &mut TcpStream,
+        addr: SocketAddr,
+    ) -> Result<ClientConnection, LoadError> {
+        let refused =
+            |error: &dyn std::error::Error| failed(&format!("the TLS handshake with {addr} failed"), error);
+        let name = ServerName::from(addr.ip());
+        let mut session =
+            ClientConnection::new(Arc::clone(&self.config), name).map_err(|error| refused(&error))?;
+        let shake = |session: &mut ClientConnection, socket: &mut TcpStream| -> io::Result<()> {
+            socket.set_read_timeout(Some(HANDSHAKE_MAX))?;
+            while session.is_handshaking() || session.wants_write() {
+                session.complete_io(socket)?;
+            }
+            socket.set_read_timeout(None)
+        };
+        shake(&mut session, socket).map_err(|error| refused(&error))?;
+        Ok(session)
+    }
+
+    /// What a server agrees on with this client, in words: version and cipher.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or does not agree.
+    pub fn agreed(&self, addr: SocketAddr) -> Result<String, LoadError> {
+        let connected = TcpStream::connect(addr);
+        let mut socket = connected.map_err(|source| LoadError::Connect { addr, source })?;
+        let session = self.shake_hands(&mut socket, addr)?;
+        let version = session.protocol_version().and_then(|version| version.as_str());
+        let suite = session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+        Ok(format!("{}, {}", version.unwrap_or("unknown version"), suite.unwrap_or("unknown cipher")))
+    }
+}
+
+/// What a server needs to speak TLS: `certificate` and `key` are PEM files.
+///
+/// # Errors
+/// When a file cannot be used.
+pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, LoadError> {
+    let chain = certificates(certificate)?;
+    let secret = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| failed(&format!("cannot read a key from {}", key.display()), &error))?;
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret))
+        .map_err(|error| failed("cannot use the certificate", &error))?;
+    Ok(Arc::new(config))
+}
+
+/// Believes every certificate, as `--tls-insecure` asks; that the server holds its key is still checked.
+#[derive(Debug)]
+struct Credulous {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Credulous {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
