@@ -5,6 +5,8 @@
 //! both; what the server spent for an operation does not. The servers take turns within a round, so that a change of
 //! the machine's mood meets all of them, and the figure is the median of the rounds.
 
+pub mod dump;
+pub mod idle;
 pub mod loads;
 pub mod machine;
 pub mod memory;
@@ -25,7 +27,9 @@ use crate::pace::Pace;
 use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Load, Outcome};
-use crate::server::{FLOOR, Kind, Server, Spec};
+use crate::server::{FLOOR, Kind, Server, Spec, Wire};
+use dump::Dumped;
+use idle::Idle;
 use loads::{DataSet, LoadSpec};
 use memory::Held;
 use open_loop::Latencies;
@@ -84,6 +88,10 @@ pub struct Results {
     pub memory: Vec<Held>,
     /// Items held at equal resident size.
     pub equal: Vec<Held>,
+    /// Memory for each idle connection.
+    pub idle: Vec<Idle>,
+    /// Loads beside dumps of all keys.
+    pub dumped: Vec<Dumped>,
 }
 
 impl Series {
@@ -169,7 +177,37 @@ pub fn run(
         ));
         results.equal.extend(memory::measure_at_equal_size(case, options)?);
     }
+    for case in &selection.idle {
+        for kind in caches_with(case.wire, case.name, options, told) {
+            told(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
+            results.idle.push(idle::measure(*case, kind, options)?);
+        }
+    }
+    if let Some(case) = &selection.dump {
+        for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
+            results.dumped.extend(dump::measure(case, kind, options, told)?);
+        }
+    }
     Ok(results)
+}
+
+/// The caches that can be reached by `wire`; `told` hears of the others.
+fn caches_with<'a>(
+    wire: Wire,
+    part: &str,
+    options: &'a Options,
+    told: &mut dyn FnMut(&str),
+) -> Vec<&'a Kind> {
+    options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, told)).collect()
+}
+
+/// Whether `kind` can be reached by `wire`; `told` hears when not.
+fn has_wire(kind: &Kind, wire: Wire, part: &str, told: &mut dyn FnMut(&str)) -> bool {
+    let can = kind.can(wire);
+    if !can {
+        told(&format!("{part}: {} is left out, it has no {}", kind.name(), wire.name()));
+    }
+    can
 }
 
 fn run_loads(
@@ -196,8 +234,7 @@ fn run_loads(
 fn start_fleet(spec: &LoadSpec, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
     let mut servers = Vec::new();
     for kind in &options.servers {
-        if !kind.can(spec.data.wire) {
-            told(&format!("{}: {} is left out, it has no {}", spec.name, kind.name(), spec.data.wire.name()));
+        if !has_wire(kind, spec.data.wire, spec.name, told) {
             continue;
         }
         told(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
@@ -228,6 +265,7 @@ fn server_spec(spec: &LoadSpec, kind: &Kind, options: &Options) -> Spec {
         kind: kind.clone(),
         workers: spec.data.workers,
         memory: spec.data.memory,
+        max_connections: None,
         wire: spec.data.wire,
         cores: if spec.data.workers == 1 { options.server_cores.clone() } else { Vec::new() },
         shape: Shape { key_len: 16, value_len: spec.data.sizes.mean().round() as usize },

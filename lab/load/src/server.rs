@@ -129,6 +129,8 @@ pub struct Spec {
     pub workers: usize,
     /// Memory in bytes.
     pub memory: u64,
+    /// Connections that it may have at the same time; its own default when none.
+    pub max_connections: Option<u32>,
     /// By what it can be reached.
     pub wire: Wire,
     /// Processors that it may use; empty for all.
@@ -284,6 +286,9 @@ fn command_for(spec: &Spec, certificate: Option<&Certificate>) -> io::Result<(Co
             let mut command = Command::new(binary);
             command.args(["serve", "--listen", "127.0.0.1:0", "--workers", &spec.workers.to_string()]);
             add_wire(&mut command, spec.wire, certificate);
+            if let Some(count) = spec.max_connections {
+                command.args(["--max-connections", &count.to_string()]);
+            }
             command.args(["--memory", &spec.memory.to_string()]).args(args).stdout(Stdio::piped());
             Ok((command, None))
         }
@@ -295,6 +300,9 @@ fn command_for(spec: &Spec, certificate: Option<&Certificate>) -> io::Result<(Co
             command
                 .args(["-t", &spec.workers.to_string(), "-m", &(spec.memory >> 20).to_string()])
                 .args(args);
+            if let Some(count) = spec.max_connections {
+                command.args(["-c", &count.to_string()]);
+            }
             if let Some(certificate) = certificate {
                 let (chain, key) = (certificate.certificate(), certificate.key());
                 let files = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd};
 
@@ -25,6 +26,14 @@ impl Stream {
     /// A socket whose bytes belong to `session`.
     pub(crate) fn tls(socket: TcpStream, session: impl Into<rustls::Connection>) -> Self {
         Self::Tls(Box::new(TlsStream { socket, session: session.into() }))
+    }
+
+    /// How long a read of a blocking socket may take.
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.set_read_timeout(Some(timeout)),
+            Self::Tls(tls) => tls.socket.set_read_timeout(Some(timeout)),
+        }
     }
 
     /// Reads what has come, as [`Read::read`] does. A read that does not fill `into` leaves nothing in the session, so

@@ -178,6 +178,7 @@ fn spec(case: &Case, kind: &Kind, options: &Options) -> Spec {
         kind: kind.clone(),
         workers: 1,
         memory: case.memory,
+        max_connections: None,
         wire: Wire::Tcp,
         cores: options.server_cores.clone(),
         shape: Shape { key_len: 16, value_len: 32 },

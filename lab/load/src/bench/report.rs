@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::dump::Dumped;
+use super::idle::Idle;
 use super::machine::{self, Machine};
 use super::memory::Held;
 use super::open_loop::Latencies;
@@ -26,6 +28,8 @@ struct Raw<'a> {
     open: &'a [Latencies],
     memory: &'a [Held],
     equal: &'a [Held],
+    idle: &'a [Idle],
+    dumped: &'a [Dumped],
 }
 
 /// One load's rounds.
@@ -62,6 +66,8 @@ pub fn file(
         open: &results.open,
         memory: &results.memory,
         equal: &results.equal,
+        idle: &results.idle,
+        dumped: &results.dumped,
     };
     let readme = readme(&raw, results, options, &plots);
     write(&dir.join("README.md"), readme.as_bytes())?;

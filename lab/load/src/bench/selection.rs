@@ -1,8 +1,13 @@
 //! Which parts of the bench are run.
 
+use std::time::Duration;
+
+use super::dump;
+use super::idle;
 use super::loads::{self, LoadSpec};
 use super::memory::{self, Case};
 use crate::error::LoadError;
+use crate::server::Wire;
 
 const GIB: u64 = 1 << 30;
 const KEYS: u64 = 25_000_000;
@@ -15,6 +20,20 @@ const MEMORY: &str = "memory";
 const MEMORY_STAMPED: &str = "memory-stamped";
 const MEMORY_SIZES: &str = "memory-sizes";
 const ITEMS: &str = "items";
+const IDLE: &str = "idle-connections";
+const IDLE_TLS: &str = "idle-connections-tls";
+const METADUMP: &str = "metadump";
+
+const IDLE_CONNECTIONS: usize = 10_000;
+/// Fewer: each needs a handshake.
+const IDLE_TLS_CONNECTIONS: usize = 1000;
+
+/// The load that dumps run beside, and what the servers hold in it.
+const DUMP_LOAD: &str = "get32";
+const DUMP_KEYS: u64 = 10_000_000;
+const DUMP_MEMORY: u64 = 2 * GIB;
+const DUMP_DURATION: Duration = Duration::from_secs(5);
+const DUMP_DURATION_QUICK: Duration = Duration::from_secs(1);
 
 /// The name of the load that the open loop sends.
 const OPEN_LOAD: &str = "get1";
@@ -39,6 +58,10 @@ pub struct Selection {
     pub memory: Vec<Case>,
     /// Items held at equal resident size.
     pub equal: Vec<Case>,
+    /// Memory for each idle connection.
+    pub idle: Vec<idle::Case>,
+    /// A load beside dumps of all keys.
+    pub dump: Option<dump::Case>,
 }
 
 impl Selection {
@@ -57,9 +80,9 @@ impl Selection {
         }
         let is_named = |name: &str| only.iter().any(|other| other == name);
         let wanted = |name: &str| is_named(name) || (only.is_empty() && name != MEMORY_SIZES);
-        let part = match scale {
-            Scale::Full => 1,
-            Scale::Quick => QUICK_PART,
+        let (part, dump_duration) = match scale {
+            Scale::Full => (1, DUMP_DURATION),
+            Scale::Quick => (QUICK_PART, DUMP_DURATION_QUICK),
         };
         let (memory, keys) = (GIB / part, KEYS / part);
         let mut cases = Vec::new();
@@ -72,7 +95,14 @@ impl Selection {
         if wanted(MEMORY_SIZES) {
             cases.extend(memory::sweep(memory, keys));
         }
+        let dump = all.iter().find(|spec| spec.name == DUMP_LOAD && wanted(METADUMP));
+        let idle = [
+            idle::Case { name: IDLE, connections: IDLE_CONNECTIONS, wire: Wire::Tcp },
+            idle::Case { name: IDLE_TLS, connections: IDLE_TLS_CONNECTIONS, wire: Wire::Tls },
+        ];
         Ok(Self {
+            dump: dump.map(|spec| dump::case(spec, DUMP_KEYS / part, DUMP_MEMORY / part, dump_duration)),
+            idle: idle.into_iter().filter(|case| wanted(case.name)).collect(),
             open: all.iter().find(|spec| spec.name == OPEN_LOAD && wanted(OPEN)).cloned(),
             loads: all
                 .into_iter()
@@ -87,7 +117,7 @@ impl Selection {
 
 /// Every name that can be selected.
 fn names(loads: &[LoadSpec]) -> Vec<&str> {
-    let parts = [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS];
+    let parts = [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS, IDLE, IDLE_TLS, METADUMP];
     loads.iter().map(|spec| spec.name).chain(parts).collect()
 }
 
@@ -105,6 +135,9 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
             (MEMORY_STAMPED, "the same with 4-byte flags and exptime"),
             (MEMORY_SIZES, "the same for 20 sizes of guira's memory between 0.5 and 2 GiB (only when named)"),
             (ITEMS, "items of CacheLib's kvcache_reg held at equal resident size"),
+            (IDLE, "resident bytes for each of 10,000 idle connections, which have asked once"),
+            (IDLE_TLS, "the same for 1,000 connections with TLS"),
+            (METADUMP, "get32 over 10 M items, without and with lru_crawler metadump all beside it"),
         ]
         .map(|(name, about)| (name.to_owned(), about.to_owned())),
     );
@@ -124,7 +157,9 @@ mod tests {
     fn parts_are_found_by_name_and_unknown_ones_refused() {
         let some = named(&["set32", "get1"]);
         assert_eq!(some.loads.iter().map(|spec| spec.name).collect::<Vec<_>>(), ["get1", "set32"]);
-        assert!(some.open.is_none() && some.memory.is_empty() && some.equal.is_empty());
+        assert!(
+            some.open.is_none() && some.memory.is_empty() && some.equal.is_empty() && some.idle.is_empty()
+        );
         let error = Selection::named(&["get33".to_owned()], Scale::Full).unwrap_err().to_string();
         assert!(error.contains("get32") && error.contains("memory-sizes"), "{error}");
     }
@@ -133,7 +168,10 @@ mod tests {
     fn everything_but_the_long_part_is_the_default() {
         let all = named(&[]);
         assert_eq!((all.memory.len(), all.equal.len(), all.open.is_some()), (2, 1, true));
+        assert_eq!((all.idle.len(), all.dump.is_some()), (2, true));
+        let dumped = named(&["metadump"]).dump.unwrap().load;
+        assert_eq!((dumped.data.keys, dumped.pipeline), (10_000_000, 32));
         assert_eq!(named(&["memory-sizes"]).memory.len(), 20);
-        assert_eq!(described().unwrap().len(), all.loads.len() + 5);
+        assert_eq!(described().unwrap().len(), all.loads.len() + 8);
     }
 }

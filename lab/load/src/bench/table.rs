@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::dump::Dumped;
+use super::idle::Idle;
 use super::memory::Held;
 use super::open_loop::Latencies;
 use super::{LoadResult, Results, Series};
@@ -40,6 +42,19 @@ pub fn all(results: &Results) -> String {
     if !results.equal.is_empty() {
         text.push_str("\nItems held at equal resident size.\n\n");
         text.push_str(&held(&results.equal));
+    }
+    if !results.idle.is_empty() {
+        text.push_str(
+            "\nMemory of the process for each idle connection (without what the kernel keeps).\n\n",
+        );
+        text.push_str(&idle(&results.idle));
+    }
+    if !results.dumped.is_empty() {
+        text.push_str(
+            "\nget32 without and with `lru_crawler metadump all` in a loop on another connection, in millions of \
+             operations a second of time and of server processor time.\n\n",
+        );
+        text.push_str(&dumped(&results.dumped));
     }
     text.trim_start().to_owned()
 }
@@ -182,6 +197,60 @@ fn held(results: &[Held]) -> String {
     table
 }
 
+fn idle(results: &[Idle]) -> String {
+    let columns =
+        ["case", "server", "connections", "resident before, MiB", "after, MiB", "bytes per connection"];
+    let mut table = header(&columns.map(str::to_owned));
+    for idle in results {
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {} | {} | {:.1} | {:.1} | {:.0} |\n",
+                idle.case,
+                idle.server,
+                idle.connections,
+                idle.resident_before as f64 / MIB,
+                idle.resident_after as f64 / MIB,
+                idle.bytes_per_connection
+            ),
+        );
+    }
+    table
+}
+
+fn dumped(results: &[Dumped]) -> String {
+    let columns = [
+        "server",
+        "items held",
+        "listed",
+        "seconds a dump",
+        "alone, M/s",
+        "beside, M/s",
+        "beside ÷ alone",
+        "alone, M/CPU s",
+        "beside, M/CPU s",
+    ];
+    let mut table = header(&columns.map(str::to_owned));
+    for dumped in results {
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {} | {} | {} | {} | {} | {:.2} | {} | {} |\n",
+                dumped.server,
+                dumped.items,
+                dumped.listed,
+                significant(dumped.seconds_per_dump, 3),
+                significant(dumped.alone_per_s / 1e6, 3),
+                significant(dumped.beside_per_s / 1e6, 3),
+                dumped.beside_per_s / dumped.alone_per_s.max(1e-9),
+                significant(dumped.alone_per_cpu_s / 1e6, 3),
+                significant(dumped.beside_per_cpu_s / 1e6, 3)
+            ),
+        );
+    }
+    table
+}
+
 /// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
 pub(crate) fn significant(number: f64, digits: i32) -> String {
     if number == 0.0 || !number.is_finite() {
@@ -204,6 +273,8 @@ pub(crate) fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::{all, loads, significant};
+    use crate::bench::dump::Dumped;
+    use crate::bench::idle::Idle;
     use crate::bench::{LoadResult, Results, Series, loads as specs};
     use crate::run::Outcome;
     use crate::tally::Tally;
@@ -217,6 +288,35 @@ mod tests {
         let table = super::workers(&[load("mget100", 1000), load("mget100-2w", 950)]);
         assert!(table.ends_with("|---|---|\n| guira | 0.95 |\n"), "{table}");
         assert_eq!(super::workers(&[load("mget100", 1000)]), "");
+    }
+
+    #[test]
+    fn idle_connections_and_dumps_have_their_tables() {
+        let idle = Idle {
+            case: "idle-connections",
+            server: "guira".to_owned(),
+            connections: 10_000,
+            resident_before: 1 << 20,
+            resident_after: 11 << 20,
+            bytes_per_connection: 1048.576,
+        };
+        let dumped = Dumped {
+            server: "memcached".to_owned(),
+            items: 100,
+            listed: 99,
+            dumps: 2,
+            seconds_per_dump: 1.25,
+            alone_per_s: 2e6,
+            beside_per_s: 1e6,
+            alone_per_cpu_s: 3e6,
+            beside_per_cpu_s: 1.5e6,
+        };
+        let text = all(&Results { idle: vec![idle], dumped: vec![dumped], ..Results::default() });
+        assert!(text.contains("| idle-connections | guira | 10000 | 1.0 | 11.0 | 1049 |"), "{text}");
+        assert!(
+            text.contains("| memcached | 100 | 99 | 1.25 | 2.00 | 1.00 | 0.50 | 3.00 | 1.50 |"),
+            "{text}"
+        );
     }
 
     #[test]

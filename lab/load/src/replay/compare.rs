@@ -82,6 +82,7 @@ fn spec(kind: &Kind, memory: u64, options: &Options) -> Spec {
         kind: kind.clone(),
         workers: 1,
         memory,
+        max_connections: None,
         wire: Wire::Tcp,
         cores: options.server_cores.clone(),
         shape,

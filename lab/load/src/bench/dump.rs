@@ -1,0 +1,314 @@
+//! A dump of all keys beside a load: what `lru_crawler metadump all`, again and again, costs those who are being served.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use memchr::memchr_iter;
+use serde::Serialize;
+
+use super::loads::{DataSet, LoadSpec};
+use super::{Options, load_for, median, server_spec};
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::Quiet;
+use crate::error::LoadError;
+use crate::run::{Load, Outcome};
+use crate::server::{Kind, Server, pin_thread};
+
+const COMMAND: &[u8] = b"lru_crawler metadump all\r\n";
+/// How long a server may be silent within a dump.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Time until a server that was busy is asked again.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+const READ_LEN: usize = 1 << 20;
+/// The end of a dump: the line after the last item's.
+const END: &[u8] = b"END\r\n";
+
+/// A load, and how long it is measured without and with dumps.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The load.
+    pub load: LoadSpec,
+    /// Length of each measurement.
+    pub duration: Duration,
+}
+
+/// What a server did beside its dumps.
+#[derive(Debug, Clone, Serialize)]
+pub struct Dumped {
+    /// The server.
+    pub server: String,
+    /// Items that it held.
+    pub items: u64,
+    /// Lines of items in the last dump.
+    pub listed: u64,
+    /// Dumps that were complete, over all rounds.
+    pub dumps: usize,
+    /// The median time of a dump beside the load.
+    pub seconds_per_dump: f64,
+    /// Operations per second of the load alone, the median of the rounds.
+    pub alone_per_s: f64,
+    /// The same beside the dumps.
+    pub beside_per_s: f64,
+    /// Operations per second of the server's processor time of the load alone.
+    pub alone_per_cpu_s: f64,
+    /// The same beside the dumps, which are part of the cost.
+    pub beside_per_cpu_s: f64,
+}
+
+/// `load` with `keys` small items in `memory`.
+#[must_use]
+pub fn case(load: &LoadSpec, keys: u64, memory: u64, duration: Duration) -> Case {
+    let popularity = guira_workload::Popularity::Uniform { count: keys };
+    let data = DataSet { keys, memory, ..load.data.clone() };
+    Case { load: LoadSpec { name: "metadump", data, popularity, ..load.clone() }, duration }
+}
+
+/// Measures one server without and with dumps; none when it does not dump, which `told` hears.
+///
+/// # Errors
+/// When the server cannot be started, a load or a dump fails, or it answers wrongly.
+pub fn measure(
+    case: &Case,
+    kind: &Kind,
+    options: &Options,
+    told: &mut dyn FnMut(&str),
+) -> Result<Option<Dumped>, LoadError> {
+    let server = Server::start(&server_spec(&case.load, kind, options))?;
+    let failed = LoadError::system("a dump failed");
+    if let Some(refusal) = Dump::open(server.addr()).and_then(|mut dump| dump.refusal()).map_err(&failed)? {
+        told(&format!("metadump: {} is left out, it answers {refusal:?}", kind.name()));
+        return Ok(None);
+    }
+    told(&format!("metadump: setting {} keys in {}", case.load.data.keys, kind.name()));
+    load_for(&case.load, &server, options, 0).preload(&mut Quiet)?.require_right()?;
+    let (mut alone, mut beside, mut dumps) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..options.rounds {
+        let load = Load { duration: case.duration, ..load_for(&case.load, &server, options, round) };
+        let run = || -> Result<Outcome, LoadError> {
+            let outcome = load.run(Some(server.process()), &mut Quiet)?;
+            outcome.require_right()?;
+            Ok(outcome)
+        };
+        alone.push(run()?);
+        let (outcome, listed) = beside_dumps(server.addr(), &options.client_cores, run)?;
+        beside.push(outcome);
+        dumps.extend(listed);
+        told(&format!(
+            "metadump: round {} of {}: {:<9} {:.3} M operations per second alone, {:.3} beside {} dumps",
+            round + 1,
+            options.rounds,
+            kind.name(),
+            alone[round].per_second() / 1e6,
+            beside[round].per_second() / 1e6,
+            dumps.len(),
+        ));
+    }
+    let of = |outcomes: &[Outcome], figure: fn(&Outcome) -> f64| {
+        median(&outcomes.iter().map(figure).collect::<Vec<_>>())
+    };
+    let per_cpu = |outcome: &Outcome| outcome.per_cpu_second().unwrap_or(0.0);
+    Ok(Some(Dumped {
+        server: kind.name().to_owned(),
+        items: server.stat("curr_items")?,
+        listed: dumps.last().map_or(0, |dump| dump.items),
+        dumps: dumps.len(),
+        seconds_per_dump: median(&dumps.iter().map(|dump| dump.seconds).collect::<Vec<_>>()),
+        alone_per_s: of(&alone, Outcome::per_second),
+        beside_per_s: of(&beside, Outcome::per_second),
+        alone_per_cpu_s: of(&alone, per_cpu),
+        beside_per_cpu_s: of(&beside, per_cpu),
+    }))
+}
+
+/// Runs `load` while another thread dumps; the last dump is waited for, so that there is at least one.
+fn beside_dumps(
+    addr: SocketAddr,
+    cores: &[usize],
+    load: impl FnOnce() -> Result<Outcome, LoadError>,
+) -> Result<(Outcome, Vec<Listed>), LoadError> {
+    let failed = LoadError::system("a dump failed");
+    let mut dump = Dump::open(addr).map_err(&failed)?;
+    let (stop, stopped) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || -> io::Result<Vec<Listed>> {
+            if !cores.is_empty() {
+                pin_thread(cores)?;
+            }
+            dump.again_and_again(&stopped)
+        });
+        let outcome = load();
+        drop(stop);
+        let listed = reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")));
+        Ok((outcome?, listed.map_err(failed)?))
+    })
+}
+
+/// One complete dump.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Listed {
+    items: u64,
+    seconds: f64,
+}
+
+/// A connection that asks for dumps.
+struct Dump {
+    socket: TcpStream,
+    input: Vec<u8>,
+}
+
+/// What has been read of a dump.
+#[derive(Debug, Default)]
+struct Progress {
+    lines: u64,
+    /// The last bytes read, as many as [`END`] has and one more.
+    tail: Vec<u8>,
+}
+
+impl Progress {
+    /// Takes the bytes that came next.
+    fn take(&mut self, bytes: &[u8]) {
+        self.lines += memchr_iter(b'\n', bytes).count() as u64;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(END.len() + 1)..]);
+        let surplus = self.tail.len().saturating_sub(END.len() + 1);
+        self.tail.drain(..surplus);
+    }
+
+    /// Whether the last line read is `END`.
+    fn is_over(&self) -> bool {
+        let before = self.tail.strip_suffix(END);
+        before.is_some_and(|before| before.last().is_none_or(|&byte| byte == b'\n'))
+    }
+
+    /// The single line of a server that does not dump, if it is one; it may as well be the first item's, or the end.
+    fn only_line(&self, bytes: &[u8]) -> Option<String> {
+        let is_line = self.lines == 1 && !self.is_over() && !bytes.starts_with(b"key=");
+        is_line.then(|| String::from_utf8_lossy(bytes).trim_end().to_owned())
+    }
+}
+
+impl Dump {
+    fn open(addr: SocketAddr) -> io::Result<Self> {
+        let socket = TcpStream::connect(addr)?;
+        socket.set_read_timeout(Some(SILENCE_MAX))?;
+        Ok(Self { socket, input: vec![0; READ_LEN] })
+    }
+
+    /// What a server that does not dump answers; none when it does.
+    fn refusal(&mut self) -> io::Result<Option<String>> {
+        match self.once()? {
+            Answer::Listed(_) => Ok(None),
+            Answer::Refused(line) => Ok(Some(line)),
+        }
+    }
+
+    /// Dumps until `stopped` has no sender any more; returns the complete ones.
+    fn again_and_again(&mut self, stopped: &Receiver<()>) -> io::Result<Vec<Listed>> {
+        let clock = MonotonicClock::start();
+        let mut complete = Vec::new();
+        while complete.is_empty() || stopped.try_recv() != Err(TryRecvError::Disconnected) {
+            let from_ns = clock.now_ns();
+            match self.once()? {
+                Answer::Listed(items) => {
+                    let seconds = (clock.now_ns() - from_ns) as f64 / 1e9;
+                    complete.push(Listed { items, seconds });
+                }
+                Answer::Refused(line) if line.starts_with("BUSY") => thread::sleep(BUSY_PAUSE),
+                Answer::Refused(line) => return Err(io::Error::other(line)),
+            }
+        }
+        Ok(complete)
+    }
+
+    fn once(&mut self) -> io::Result<Answer> {
+        self.socket.write_all(COMMAND)?;
+        let mut progress = Progress::default();
+        loop {
+            let count = self.socket.read(&mut self.input)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let bytes = &self.input[..count];
+            let is_first = progress.lines == 0;
+            progress.take(bytes);
+            if progress.is_over() {
+                return Ok(Answer::Listed(progress.lines - 1));
+            }
+            if let Some(line) = progress.only_line(bytes).filter(|_| is_first) {
+                return Ok(Answer::Refused(line));
+            }
+        }
+    }
+}
+
+/// What a server makes of the command.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    /// A dump with so many items.
+    Listed(u64),
+    /// Another line.
+    Refused(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::{Answer, Dump, Progress};
+
+    /// A server that gives these answers, one for each command.
+    fn serve(answers: &'static [&'static str]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
+            for answer in answers {
+                assert_eq!(lines.next().unwrap().unwrap(), "lru_crawler metadump all");
+                socket.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        addr
+    }
+
+    const TWO: &str = "key=a exp=-1\nkey=END exp=-1\nEND\r\n";
+
+    #[test]
+    fn items_are_counted_however_the_dump_is_cut() {
+        for piece in 1..TWO.len() {
+            let mut progress = Progress::default();
+            let mut pieces = TWO.as_bytes().chunks(piece).peekable();
+            while let Some(bytes) = pieces.next() {
+                progress.take(bytes);
+                assert_eq!(progress.is_over(), pieces.peek().is_none(), "pieces of {piece}");
+            }
+            assert_eq!(progress.lines - 1, 2);
+        }
+    }
+
+    #[test]
+    fn a_server_that_does_not_dump_is_told_from_one_that_is_empty() {
+        let refusal = |answers| Dump::open(serve(answers)).unwrap().refusal().unwrap();
+        assert_eq!(refusal(&["ERROR\r\n"]), Some("ERROR".to_owned()));
+        assert_eq!(refusal(&["END\r\n"]), None);
+        assert_eq!(refusal(&[TWO]), None);
+        assert_eq!(Dump::open(serve(&[TWO])).unwrap().once().unwrap(), Answer::Listed(2));
+    }
+
+    #[test]
+    fn dumps_go_on_until_they_are_stopped_and_one_is_complete() {
+        let (stop, stopped) = mpsc::channel();
+        drop(stop);
+        let mut dump = Dump::open(serve(&["BUSY currently processing\r\n", TWO])).unwrap();
+        let complete = dump.again_and_again(&stopped).unwrap();
+        assert_eq!(complete.iter().map(|listed| listed.items).collect::<Vec<_>>(), [2]);
+        let (_stop, stopped) = mpsc::channel();
+        let mut dump = Dump::open(serve(&[TWO, TWO, "ERROR\r\n"])).unwrap();
+        assert_eq!(dump.again_and_again(&stopped).unwrap_err().to_string(), "ERROR");
+    }
+}

@@ -1,0 +1,331 @@
+//! Connections at rest: what each of them costs the process of a server.
+//!
+//! Each is opened, asks for a value, has its reply, and then stays open and silent, as most of a fleet's connections
+//! are most of the time. The figure is what the resident size grew by; what the kernel keeps for a socket is not in it
+//! and is the same for all servers.
+
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
+
+use super::Options;
+use crate::error::LoadError;
+use crate::floor::Shape;
+use crate::request::Protocol;
+use crate::server::{Kind, Server, Spec, Wire};
+use crate::stream::Stream;
+use crate::target::{Carrier, Target};
+
+/// Connections that a server is allowed.
+const CONNECTIONS_MAX: u32 = 20_000;
+const MEMORY: u64 = 1 << 30;
+/// Files that this process, or a server, has open beside the connections.
+const OTHER_FILES: u64 = 1000;
+/// A resident size is settled when it is the same twice, this far apart.
+const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE_TRIES: usize = 40;
+/// How long a reply may take.
+const REPLY_MAX: Duration = Duration::from_secs(10);
+/// The longest reply that is awaited: all of `stats`.
+const REPLY_LEN_MAX: usize = 64 << 10;
+
+/// Where connections come from while there are ports: what the system chooses by itself on this machine's own network.
+const SOURCE_FIRST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+const SET: &[u8] = b"set idle 0 0 32\r\n0123456789abcdef0123456789abcdef\r\n";
+const GET: &[u8] = b"get idle\r\n";
+const HIT: &[u8] = b"VALUE idle 0 32\r\n0123456789abcdef0123456789abcdef\r\nEND\r\n";
+
+/// What is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// Its name.
+    pub name: &'static str,
+    /// How many connections.
+    pub connections: usize,
+    /// By what they reach the server.
+    pub wire: Wire,
+}
+
+/// What a server's idle connections cost it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Idle {
+    /// The case.
+    pub case: &'static str,
+    /// The server.
+    pub server: String,
+    /// How many connections were opened.
+    pub connections: usize,
+    /// Resident bytes of the process before, with one connection.
+    pub resident_before: u64,
+    /// Resident bytes of the process with all of them open.
+    pub resident_after: u64,
+    /// What one connection added.
+    pub bytes_per_connection: f64,
+}
+
+/// Opens the connections of `case` to one server, and looks at its resident size before and after.
+///
+/// # Errors
+/// When the server cannot be started, a connection fails or is closed, or too few files may be open.
+pub fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError> {
+    // Before the server starts, which inherits the limit.
+    allow_files(case.connections as u64 + OTHER_FILES)?;
+    let server = Server::start(&Spec {
+        kind: kind.clone(),
+        workers: 1,
+        memory: MEMORY,
+        max_connections: Some(CONNECTIONS_MAX),
+        wire: case.wire,
+        cores: options.server_cores.clone(),
+        shape: Shape { key_len: 4, value_len: 32 },
+    })?;
+    let mut crowd = Crowd::new(server.target(Protocol::Text));
+    crowd.add()?;
+    crowd.ask_first(SET, b"STORED\r\n")?;
+    let resident_before = settled(&server)?;
+    for _ in 0..case.connections {
+        crowd.add()?;
+    }
+    let resident_after = settled(&server)?;
+    crowd.require_open()?;
+    Ok(Idle {
+        case: case.name,
+        server: kind.name().to_owned(),
+        connections: case.connections,
+        resident_before,
+        resident_after,
+        bytes_per_connection: resident_after.saturating_sub(resident_before) as f64
+            / case.connections.max(1) as f64,
+    })
+}
+
+/// Raises the number of files that may be open to `count`.
+fn allow_files(count: u64) -> Result<(), LoadError> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= count) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|maximum| maximum.max(count));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum })
+        .map_err(|errno| LoadError::system("cannot raise the number of open files")(errno.into()))
+}
+
+/// The resident size of a server, once it does not change any more.
+fn settled(server: &Server) -> Result<u64, LoadError> {
+    let look = || {
+        let resident = server.process().resident_bytes();
+        resident.map_err(LoadError::system("cannot read the server's resident size"))
+    };
+    let mut last = look()?;
+    for _ in 0..SETTLE_TRIES {
+        thread::sleep(SETTLE);
+        let next = look()?;
+        if next == last {
+            break;
+        }
+        last = next;
+    }
+    Ok(last)
+}
+
+/// Connections that have asked once.
+struct Crowd {
+    target: Target,
+    members: Vec<Stream>,
+    /// The last number of the address 127.0.0.x that connections come from.
+    source: u8,
+}
+
+impl Crowd {
+    const fn new(target: Target) -> Self {
+        Self { target, members: Vec::new(), source: 1 }
+    }
+
+    /// Opens one more connection, and asks over it. The first finds nothing yet.
+    fn add(&mut self) -> Result<(), LoadError> {
+        let addr = self.target.addr;
+        let mut socket = self.connect()?;
+        let stream = match &self.target.carrier {
+            Carrier::Tls(tls) => {
+                let session = tls.shake_hands(&mut socket, addr)?;
+                Stream::tls(socket, session)
+            }
+            Carrier::Tcp | Carrier::Udp(_) => Stream::Plain(socket),
+        };
+        let index = self.members.len();
+        self.members.push(stream);
+        self.ask(index, GET, if index == 0 { b"END\r\n" } else { HIT })
+    }
+
+    /// A blocking connection; from another address of this machine when the ports of the last one are used up.
+    fn connect(&mut self) -> Result<TcpStream, LoadError> {
+        let addr = self.target.addr;
+        loop {
+            let source = Ipv4Addr::new(127, 0, 0, self.source);
+            match connect_from(SocketAddr::from((source, 0)), addr) {
+                Err(error) if is_out_of_ports(&error) && self.source < u8::MAX => self.source += 1,
+                other => return other.map_err(|source| LoadError::Connect { addr, source }),
+            }
+        }
+    }
+
+    fn ask_first(&mut self, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
+        self.ask(0, request, expected)
+    }
+
+    /// Sends `request` over connection `index` and requires that the reply is `expected`.
+    fn ask(&mut self, index: usize, request: &[u8], expected: &[u8]) -> Result<(), LoadError> {
+        let stream = &mut self.members[index];
+        let is_whole = |reply: &[u8]| reply.len() >= expected.len() || !expected.starts_with(reply);
+        let reply =
+            converse(stream, request, is_whole).map_err(|source| LoadError::Connection { index, source })?;
+        if reply == expected {
+            return Ok(());
+        }
+        let first = format!("connection {index}: {:?}", String::from_utf8_lossy(&reply));
+        Err(LoadError::WrongReplies { count: 1, first })
+    }
+
+    /// An error unless the server still has all connections.
+    fn require_open(&mut self) -> Result<(), LoadError> {
+        let failed = |source| LoadError::Connection { index: 0, source };
+        let reply = converse(&mut self.members[0], b"stats\r\n", |reply| reply.ends_with(b"END\r\n"))
+            .map_err(failed)?;
+        let open = curr_connections(&String::from_utf8_lossy(&reply)).unwrap_or(0);
+        if open >= self.members.len() as u64 {
+            return Ok(());
+        }
+        let problem = format!("it has {open} of {} connections", self.members.len());
+        Err(LoadError::Server { name: self.target.addr.to_string(), problem })
+    }
+}
+
+fn curr_connections(stats: &str) -> Option<u64> {
+    stats.lines().find_map(|line| line.strip_prefix("STAT curr_connections ")?.trim().parse().ok())
+}
+
+fn is_out_of_ports(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
+}
+
+fn connect_from(source: SocketAddr, addr: SocketAddr) -> io::Result<TcpStream> {
+    let (family, flags) = (AddressFamily::INET, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // The system finds a free port much faster when it connects than when it binds, so the first address is not bound.
+    if source.ip() != SOURCE_FIRST {
+        rustix::net::bind(&socket, &source)?;
+    }
+    rustix::net::connect(&socket, &addr)?;
+    let socket = TcpStream::from(socket);
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+/// Sends `request` and reads until the reply is whole.
+fn converse(
+    stream: &mut Stream,
+    mut request: &[u8],
+    is_whole: impl Fn(&[u8]) -> bool,
+) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(REPLY_MAX)?;
+    while !request.is_empty() {
+        let count = stream.write(&[IoSlice::new(request)])?;
+        request = &request[count..];
+    }
+    stream.flush()?;
+    let (mut reply, mut piece) = (Vec::new(), [0; 4096]);
+    while !is_whole(&reply) && reply.len() < REPLY_LEN_MAX {
+        match stream.read(&mut piece)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => reply.extend_from_slice(&piece[..count]),
+        }
+    }
+    Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::thread;
+
+    use super::{Crowd, HIT, SET, connect_from, curr_connections};
+    use crate::error::LoadError;
+    use crate::target::Target;
+
+    /// A server that has one value, closes nothing, and says that it has `told` connections.
+    fn serve(told: usize) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let mut is_set = false;
+            let mut open = Vec::new();
+            for socket in listener.incoming() {
+                open.push(socket.unwrap());
+                let mut bytes = [0; 1000];
+                // The first connection also sets; the next one is then accepted.
+                for _ in 0..if open.len() == 1 { 2 } else { 1 } {
+                    let socket = open.last_mut().unwrap();
+                    let count = socket.read(&mut bytes).unwrap();
+                    let reply: &[u8] = match &bytes[..count] {
+                        SET => b"STORED\r\n",
+                        _ if is_set => HIT,
+                        _ => b"END\r\n",
+                    };
+                    is_set |= &bytes[..count] == SET;
+                    socket.write_all(reply).unwrap();
+                }
+                if open.len() == 3 {
+                    assert_eq!(open[0].read(&mut bytes).unwrap(), 7);
+                    let reply = format!("STAT x 1\r\nSTAT curr_connections {told}\r\nEND\r\n");
+                    open[0].write_all(reply.as_bytes()).unwrap();
+                }
+            }
+        });
+        addr
+    }
+
+    #[test]
+    fn every_connection_is_answered_once_and_stays_open() {
+        for (told, is_right) in [(3, true), (2, false)] {
+            let mut crowd = Crowd::new(Target::text(serve(told)));
+            crowd.add().unwrap();
+            crowd.ask_first(SET, b"STORED\r\n").unwrap();
+            crowd.add().unwrap();
+            crowd.add().unwrap();
+            let result = crowd.require_open();
+            assert_eq!(result.is_ok(), is_right, "{result:?}");
+            assert_eq!(crowd.members.len(), 3);
+        }
+    }
+
+    #[test]
+    fn a_wrong_reply_is_told() {
+        let mut crowd = Crowd::new(Target::text(serve(1)));
+        crowd.add().unwrap();
+        let error = crowd.ask_first(SET, HIT).unwrap_err();
+        assert!(
+            matches!(&error, LoadError::WrongReplies { first, .. } if first.contains("STORED")),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn connections_come_from_the_address_that_is_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = connect_from("127.0.0.9:0".parse().unwrap(), listener.local_addr().unwrap()).unwrap();
+        assert_eq!(socket.local_addr().unwrap().ip().to_string(), "127.0.0.9");
+    }
+
+    #[test]
+    fn the_number_of_connections_is_read_from_the_stats() {
+        assert_eq!(curr_connections("STAT a 1\r\nSTAT curr_connections 12\r\nEND\r\n"), Some(12));
+        assert_eq!(curr_connections("END\r\n"), None);
+    }
+}
