@@ -14,6 +14,8 @@ use crate::units::Span;
 const EXAMPLES: &str = "Examples:
   guira bench --only get32,mget100,set32,get1 --quick
   guira bench --only mget100 --rounds 9 --servers guira,floor --guira-binary target/release/guira
+  guira bench --only bget32,uget1,tget32 --servers guira,memcached,1.6.45=/opt/memcached,floor
+  guira bench --only idle-connections,metadump
   guira bench --out docs/bench
   guira bench --list";
 

@@ -20,19 +20,24 @@ fn stderr(output: &Output) -> String {
 struct Floor {
     child: Child,
     addr: String,
+    udp: String,
 }
 
 impl Floor {
     fn start() -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_guira"))
-            .arg("floor")
+            .args(["floor", "--udp", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary was built");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let addr = line.trim().rsplit(' ').next().expect("an address").to_owned();
-        Self { child, addr }
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut told = |before: &str| {
+            let line = lines.next().expect("a line").expect("a line");
+            line.strip_prefix(before).expect("an address").to_owned()
+        };
+        let addr = told("floor: listening on ");
+        let udp = told("floor: listening on udp ");
+        Self { child, addr, udp }
     }
 }
 
@@ -89,8 +94,9 @@ fn a_load_is_told_as_json_with_the_servers_processor_time() {
     let pid = floor.child.id().to_string();
     let run = ["load", "--server", &floor.addr, "--server-pid", &pid, "--pipeline", "8"];
     let brief = ["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"];
-    for protocol in ["text", "binary"] {
-        let output = guira(&[&run[..], &brief, &["--protocol", protocol]].concat());
+    for protocol in ["text", "binary", "udp"] {
+        let output =
+            guira(&[&run[..], &brief, &["--protocol", protocol, "--udp-server", &floor.udp]].concat());
         assert!(output.status.success(), "{protocol}: {}", stderr(&output));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert!(json["counts"]["gets"].as_u64().expect("a number") > 0);
@@ -126,9 +132,20 @@ fn a_bench_prints_its_table_and_files_its_results() {
 }
 
 #[test]
+fn a_bench_starts_servers_for_udp_and_tls() {
+    let run = ["bench", "--only", "bget32,uget1,tget32", "--servers", "floor", "--rounds", "1", "--quick"];
+    let output = guira(&run);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("floor agreed on TLSv1_3, TLS13_AES_128_GCM_SHA256"));
+    for load in ["bget32", "uget1", "tget32"] {
+        assert!(stdout(&output).contains(&format!("| {load} | ")), "{load}: {}", stdout(&output));
+    }
+}
+
+#[test]
 fn the_parts_of_the_bench_are_listed() {
     let list = stdout(&guira(&["bench", "--list"]));
-    for part in ["get1", "mget100", "mixed", "open", "memory-sizes", "items"] {
+    for part in ["get1", "mixed", "open", "memory-sizes", "items", "uget1", "idle-connections", "metadump"] {
         assert!(list.lines().any(|line| line.split_whitespace().next() == Some(part)), "{part}: {list}");
     }
 }

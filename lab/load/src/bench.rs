@@ -3,7 +3,8 @@
 //!
 //! Processor time and not time: client and server share a machine, so how fast the clock's second passes depends on
 //! both; what the server spent for an operation does not. The servers take turns within a round, so that a change of
-//! the machine's mood meets all of them, and the figure is the median of the rounds.
+//! the machine's mood meets all of them, and the figure is the median of the rounds. Loads that need UDP or TLS leave out
+//! servers whose help does not name it.
 
 pub mod dump;
 pub mod idle;

@@ -21,8 +21,9 @@ use crate::tally::Tally;
 
 /// Bytes before the text of a datagram.
 pub(crate) const HEADER_LEN: usize = 8;
-/// A request that has no reply after this time is given up. On a machine's own network nothing takes so long.
-pub(crate) const PATIENCE_NS: u64 = 250_000_000;
+/// A request that has no reply after this time is given up. On a machine's own network only a server that does not run
+/// takes so long.
+pub(crate) const PATIENCE_NS: u64 = 500_000_000;
 /// No datagram is longer.
 const DATAGRAM_LEN_MAX: usize = 1 << 16;
 /// Numbers of requests given up that are remembered, to know late replies from replies to nothing.

@@ -46,7 +46,7 @@ pub struct Dumped {
     pub listed: u64,
     /// Dumps that were complete, over all rounds.
     pub dumps: usize,
-    /// The median time of a dump beside the load.
+    /// The median time of a dump; one that outlasts the load ends without it.
     pub seconds_per_dump: f64,
     /// Operations per second of the load alone, the median of the rounds.
     pub alone_per_s: f64,

@@ -160,6 +160,8 @@ loads with values of many sizes it answers with the mean size. Every reply's key
 the contents of one value in 64. In `mixed` both caches are allowed the same memory, a tenth of the set's bytes;
 guira counts its whole process in that, memcached only its items. The sizes are those of kvcache_reg from
 facebook/CacheLib (Apache-2.0).
+Loads over TLS use version 1.3 with AES-128-GCM: the client takes nothing else, and the floor encrypts too. Over UDP at
+most 0.1 % of the requests were lost. A server without TLS or UDP has no figure there.
 ";
 
 pub(crate) fn machine_lines(machine: &Machine, versions: &[(String, String)]) -> String {

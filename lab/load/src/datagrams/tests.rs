@@ -125,6 +125,24 @@ fn an_unanswered_request_is_given_up_and_its_reply_is_late() {
 }
 
 #[test]
+fn a_number_that_is_used_again_is_not_given_up_any_more() {
+    let mut bench = asked(1);
+    bench.request();
+    assert!(bench.client.give_up(&mut bench.tally, 1001 + PATIENCE_NS));
+    // As after 65,536 requests.
+    bench.client.next_id = 0;
+    let values = bench.judge.values().clone();
+    assert!(bench.client.push_next(&mut Gets { next_id: 5 }, &values, STYLE, 2000).unwrap());
+    bench.client.flush(&mut bench.tally, 2000).unwrap();
+    for _ in 0..2 {
+        bench.send(0, 0, 1, &bench.hit(5));
+    }
+    bench.receive().unwrap();
+    let counts = &bench.tally.counts;
+    assert_eq!((counts.hits, counts.late, counts.wrong), (1, 0, 1), "the second reply is not late but wrong");
+}
+
+#[test]
 fn a_miss_is_followed_by_a_datagram_with_a_set() {
     let mut bench = asked(1);
     bench.request();

@@ -1,4 +1,7 @@
 //! The floor over UDP: a datagram comes, its number is put before a reply that was written before, and that is sent.
+//!
+//! Each datagram costs two system calls here, as in memcached. A server that receives and sends many with one call can
+//! come below this floor.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

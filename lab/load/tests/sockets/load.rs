@@ -115,7 +115,7 @@ fn lost_datagrams_are_counted_and_an_error_above_the_limit() {
     let target = serve_with_datagrams(Fault::Forget(20));
     let mut load = load(target.addr, GETS);
     load.target = target;
-    load.duration = Duration::from_millis(900);
+    load.duration = Duration::from_millis(1500);
     let outcome = load.run(None, &mut Quiet).unwrap();
     outcome.require_right().unwrap();
     let counts = &outcome.tally.counts;
@@ -124,6 +124,17 @@ fn lost_datagrams_are_counted_and_an_error_above_the_limit() {
     assert!(matches!(error, LoadError::Lost { .. }), "{error}");
     assert!(error.to_string().ends_with("were never answered; 0.1 % may be"), "{error}");
     outcome.require_answered(0.5).unwrap();
+}
+
+#[test]
+fn a_load_goes_on_when_no_datagram_is_answered() {
+    let target = serve_with_datagrams(Fault::Forget(1));
+    let mut load = load(target.addr, GETS);
+    load.target = target;
+    load.duration = Duration::from_millis(1500);
+    let counts = load.run(None, &mut Quiet).unwrap().tally.counts;
+    assert_eq!(counts.commands, 0);
+    assert!(counts.lost > 3 * 4, "what was lost first was followed by more: {counts:?}");
 }
 
 #[test]

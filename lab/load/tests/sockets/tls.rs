@@ -8,6 +8,7 @@ use guira_load::LoadError;
 use guira_load::engine::Quiet;
 use guira_load::target::{Carrier, Target};
 use guira_load::tls::{TlsClient, Trust, server_config};
+use guira_workload::{Popularity, SizeModel};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
@@ -58,6 +59,20 @@ fn a_right_cache_is_found_right_over_tls() {
     outcome.require_right().unwrap();
     let counts = &outcome.tally.counts;
     assert!(counts.hits > 100 && counts.sets > 0 && counts.hits < counts.gets, "{counts:?}");
+}
+
+#[test]
+fn over_tls_more_is_asked_than_the_socket_takes_at_once() {
+    let files = Files::make("large", "127.0.0.1");
+    let addr = serve_tls(server_config(&files.certificate(), &files.key()).unwrap());
+    let tls = TlsClient::new(Trust::Authority(&files.certificate())).unwrap();
+    let mut load = load(addr, EVERYTHING);
+    load.target = Target { carrier: Carrier::Tls(tls), ..Target::text(addr) };
+    load.pipeline = 64;
+    load.model.sizes = SizeModel::Constant(500_000);
+    load.model.popularity = Popularity::Uniform { count: 64 };
+    let preloaded = load.preload(&mut Quiet).unwrap();
+    assert_eq!((preloaded.tally.counts.sets, preloaded.tally.counts.wrong), (64, 0));
 }
 
 #[test]

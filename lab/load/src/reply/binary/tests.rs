@@ -121,6 +121,10 @@ fn replies_out_of_order_are_wrong() {
     let mut bench = asked(Operation::Multiget, 1, 2);
     let input = [bench.quiet_hit(1, 1), bench.quiet_hit(0, 0)].concat();
     assert!(bench.wrong(&input).contains("opaque 0, which is not open"));
+    let mut bench = asked(Operation::Multiget, 2, 2);
+    let input = bench.quiet_hit(2, 2);
+    assert!(bench.wrong(&input).contains("opaque 2, which is not open"), "that is the first Noop's");
+    assert_eq!(bench.tally.counts.gets, 0);
 }
 
 #[test]
@@ -182,6 +186,7 @@ fn what_is_no_reply_ends_the_reading() {
     let value = [1; LEN as usize];
     let cases = [
         (Operation::Get, vec![0x80; 24], "is no reply"),
+        (Operation::Get, [&[0x81, 0, 0, 0, 0, 1][..], &[0; 18]].concat(), "is no reply"),
         (Operation::Get, packet(1, 0, 0, b"", b"", b""), "does not answer the oldest request"),
         (Operation::Get, packet(0, 0, 0, b"", b"", &value), "has no flags"),
         (Operation::Get, packet(0, 0, 0, &FLAGS, b"key0", &value), "has a key"),
