@@ -79,7 +79,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.list {
         for (name, about) in described()? {
-            println!("{name:<15} {about}");
+            println!("{name:<21} {about}");
         }
         return Ok(());
     }

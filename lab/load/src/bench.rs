@@ -179,6 +179,11 @@ pub fn run(
         results.equal.extend(memory::measure_at_equal_size(case, options)?);
     }
     for case in &selection.idle {
+        if let Err(error) = idle::allow_files(case.connections) {
+            // Not worth losing what was measured before.
+            told(&format!("{}: left out, {error}", case.name));
+            continue;
+        }
         for kind in caches_with(case.wire, case.name, options, told) {
             told(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
             results.idle.push(idle::measure(*case, kind, options)?);

@@ -69,13 +69,12 @@ pub struct Idle {
     pub bytes_per_connection: f64,
 }
 
-/// Opens the connections of `case` to one server, and looks at its resident size before and after.
+/// Opens the connections of `case` to one server, and looks at its resident size before and after. [`allow_files`] must
+/// have let this process, and with it the server, open so many.
 ///
 /// # Errors
-/// When the server cannot be started, a connection fails or is closed, or too few files may be open.
+/// When the server cannot be started, or a connection fails or is closed.
 pub fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadError> {
-    // Before the server starts, which inherits the limit.
-    allow_files(case.connections as u64 + OTHER_FILES)?;
     let server = Server::start(&Spec {
         kind: kind.clone(),
         workers: 1,
@@ -105,15 +104,19 @@ pub fn measure(case: Case, kind: &Kind, options: &Options) -> Result<Idle, LoadE
     })
 }
 
-/// Raises the number of files that may be open to `count`.
-fn allow_files(count: u64) -> Result<(), LoadError> {
+/// Lets this process, and the servers that it starts from now on, have `connections` open.
+///
+/// # Errors
+/// When the system does not let it.
+pub(super) fn allow_files(connections: usize) -> Result<(), LoadError> {
+    let count = connections as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= count) {
         return Ok(());
     }
     let maximum = limit.maximum.map(|maximum| maximum.max(count));
     setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum })
-        .map_err(|errno| LoadError::system("cannot raise the number of open files")(errno.into()))
+        .map_err(|errno| LoadError::system("too few files may be open")(errno.into()))
 }
 
 /// The resident size of a server, once it does not change any more.
@@ -255,7 +258,9 @@ mod tests {
     use std::net::{SocketAddr, TcpListener};
     use std::thread;
 
-    use super::{Crowd, HIT, SET, connect_from, curr_connections};
+    use super::{
+        Crowd, HIT, OTHER_FILES, Resource, SET, allow_files, connect_from, curr_connections, getrlimit,
+    };
     use crate::error::LoadError;
     use crate::target::Target;
 
@@ -321,6 +326,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = connect_from("127.0.0.9:0".parse().unwrap(), listener.local_addr().unwrap()).unwrap();
         assert_eq!(socket.local_addr().unwrap().ip().to_string(), "127.0.0.9");
+    }
+
+    #[test]
+    fn as_many_files_are_allowed_as_connections_need() {
+        allow_files(1).unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        assert!(limit.current.is_none_or(|current| current > OTHER_FILES));
+        let Some(maximum) = limit.maximum else { return };
+        if let Err(error) = allow_files(usize::try_from(maximum).unwrap()) {
+            assert_eq!(error.to_string(), "too few files may be open");
+        }
     }
 
     #[test]
