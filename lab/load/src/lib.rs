@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`engine`] turns that wheel on one thread; [`run`] runs several threads of it; [`floor`] is the server that moves
-//! the same bytes and stores nothing; [`server`] starts servers and reads their costs; [`bench`] compares them.
+//! the same bytes and stores nothing; [`server`] starts servers and reads their costs; [`mod@bench`] compares them.
 
 #![forbid(unsafe_code)]
 

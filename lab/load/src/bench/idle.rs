@@ -69,8 +69,8 @@ pub struct Idle {
     pub bytes_per_connection: f64,
 }
 
-/// Opens the connections of `case` to one server, and looks at its resident size before and after. [`allow_files`] must
-/// have let this process, and with it the server, open so many.
+/// Opens the connections of `case` to one server, and looks at its resident size before and after. This process, and with
+/// it the server, must be allowed to have so many files open.
 ///
 /// # Errors
 /// When the server cannot be started, or a connection fails or is closed.
