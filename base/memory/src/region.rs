@@ -2,7 +2,9 @@
 
 use guira_sync::atomic::AtomicU64;
 use guira_sync::words::{Line, WORD};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MlockFlags, ProtFlags, madvise, mlock_with, mmap_anonymous, munlock, munmap,
+};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -64,6 +66,14 @@ pub enum HugePages {
 pub struct Region {
     base: NonNull<u8>,
     reserved: usize,
+    swap: Swap,
+}
+
+/// Whether the system may write what was committed to its swap space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Swap {
+    Allowed,
+    Never,
 }
 
 // SAFETY: the mapping belongs to the Region alone and is reached only through shared references to atomics, or
@@ -100,7 +110,7 @@ impl Region {
             unsafe { munmap((aligned + reserved) as *mut c_void, tail) }?;
         }
         let base = NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        let region = Region { base, reserved };
+        let region = Region { base, reserved, swap: Swap::Allowed };
         if huge == HugePages::Ask {
             // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
             let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
@@ -207,6 +217,18 @@ impl Region {
         let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxNoHugepage) };
     }
 
+    /// Keeps in memory whatever is committed from now on: the system never writes it to swap space. What is not touched stays
+    /// uncommitted all the same.
+    ///
+    /// # Errors
+    /// What `mlock2` says; usually that the limit of locked memory (`ulimit -l`) is less than the whole Region.
+    pub fn lock(&mut self) -> io::Result<()> {
+        // SAFETY: locking our own mapping changes no contents.
+        unsafe { mlock_with(self.base.as_ptr().cast(), self.reserved, MlockFlags::ONFAULT) }?;
+        self.swap = Swap::Never;
+        Ok(())
+    }
+
     /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096.
     ///
     /// # Errors
@@ -218,10 +240,29 @@ impl Region {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
+        let first: *mut c_void = first.as_ptr().cast();
+        if self.swap == Swap::Never {
+            return discard_locked(first, length);
+        }
         // SAFETY: our own mapping; its words are atomics, to which the system's zeroes look like one more writer.
-        unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxDontNeed) }?;
+        unsafe { madvise(first, length, Advice::LinuxDontNeed) }?;
         Ok(())
     }
+}
+
+/// Gives back a part of our own mapping that is locked. Since Linux 5.18 there is advice for that; before, it has to be unlocked.
+fn discard_locked(first: *mut c_void, length: usize) -> io::Result<()> {
+    // SAFETY: as in `Region::discard`.
+    if unsafe { madvise(first, length, Advice::LinuxDontneedLocked) }.is_ok() {
+        return Ok(());
+    }
+    // SAFETY: unlocking changes no contents.
+    unsafe { munlock(first, length) }?;
+    // SAFETY: as in `Region::discard`.
+    let discarded = unsafe { madvise(first, length, Advice::LinuxDontNeed) };
+    // SAFETY: locking changes no contents. As much was locked a moment ago, so that the limit allows it.
+    unsafe { mlock_with(first, length, MlockFlags::ONFAULT) }?;
+    Ok(discarded?)
 }
 
 impl Drop for Region {
@@ -254,6 +295,22 @@ mod tests {
         assert!(region.words(Offset::from_bytes((2 << 20) - 8), 1).is_some());
         assert!(region.words(Offset::from_bytes((2 << 20) - 8), 2).is_none());
         assert!(region.words(Offset::from_units((1 << 40) - 1), 1).is_none());
+    }
+
+    #[test]
+    fn a_locked_region_can_be_used_and_discarded_and_a_limit_that_forbids_it_is_told() {
+        let mut region = Region::anonymous(4 << 20, HugePages::No).unwrap();
+        if let Err(error) = region.lock() {
+            assert!(matches!(error.raw_os_error(), Some(1 | 12)), "the limit of locked memory: {error}");
+            return;
+        }
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+        assert_ne!(locked.trim(), "0 kB");
+        let at = Offset::from_bytes(1 << 20);
+        words::store(region.word(at), 7);
+        region.discard(1 << 20, 4096).unwrap();
+        assert_eq!(words::load(region.word(at)), 0);
     }
 
     #[test]

@@ -1,94 +1,22 @@
 //! What all sessions of an engine share.
 
 use crate::balance::Balance;
-use crate::index::{Cuckoo, SearchLimits, Table};
+use crate::index::{Cuckoo, Table};
 use crate::item::{BEHIND_CHUNKS, Header, Item};
 use crate::maintain::Upkeep;
+use crate::options::{Hashing, OpenError, Residence, SlabOptions};
 use crate::pins::Pins;
 use crate::policy::clock::Hand;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
 use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind};
-use guira_memory::slab::{ClassTable, PAGE_BYTES, SlabMemory};
+use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
-use std::io;
 use std::sync::{Arc, Mutex};
-
-/// How a slab engine is set up.
-#[derive(Clone, Copy, Debug)]
-pub struct SlabOptions {
-    /// Bytes it may commit: items, their pages' metadata, and the index.
-    pub memory: usize,
-    /// The largest item, in bytes as memcached counts them (`-I`): its header of 48, cas of 8, key, flags and value with
-    /// line end.
-    pub max_item_size: usize,
-    /// Growth from one slab class to the next above 256 bytes.
-    pub factor: f64,
-    /// Version counters.
-    pub stripes: usize,
-    /// How far an insert searches for an empty slot.
-    pub search: SearchLimits,
-    /// How keys are hashed.
-    pub hashing: Hashing,
-}
-
-/// How keys are hashed.
-#[derive(Clone, Copy, Debug)]
-pub enum Hashing {
-    /// By rapidhash with this seed.
-    Seeded(u64),
-    /// By a function of the test's choice.
-    Fixed(fn(&[u8]) -> u64),
-}
-
-impl Default for SlabOptions {
-    fn default() -> Self {
-        SlabOptions {
-            memory: 64 * MIB,
-            max_item_size: MIB,
-            factor: 1.06,
-            stripes: guira_sync::version::DEFAULT_STRIPES,
-            search: SearchLimits::default(),
-            hashing: Hashing::Seeded(0),
-        }
-    }
-}
-
-/// Why an engine cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is too little memory to do anything with.
-    #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
-    TooSmall(usize),
-    /// Places in it would not fit into the slots of the index.
-    #[error("{0} bytes are too much: a slab engine reaches {MAXIMUM}")]
-    TooBig(usize),
-    /// The largest item does not leave room for others.
-    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
-    ItemTooLarge {
-        /// The largest item.
-        item: usize,
-        /// All memory.
-        memory: usize,
-    },
-    /// The system refused the address space.
-    #[error("cannot reserve {bytes} bytes of address space")]
-    Reserve {
-        /// How much was asked for.
-        bytes: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-/// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
-const MAXIMUM: usize = 5 << 40;
-/// The least memory, in bytes: a few pages.
-const MINIMUM: usize = 8 * PAGE_BYTES;
 
 /// The hand of a class.
 #[derive(Debug, Default)]
@@ -135,15 +63,7 @@ const SMALL_CACHE: usize = 64 * MIB;
 
 impl Core {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
-        if options.memory < MINIMUM {
-            return Err(OpenError::TooSmall(options.memory));
-        }
-        if options.memory > MAXIMUM {
-            return Err(OpenError::TooBig(options.memory));
-        }
-        if options.max_item_size > options.memory / 2 {
-            return Err(OpenError::ItemTooLarge { item: options.max_item_size, memory: options.memory });
-        }
+        options.check()?;
         // An index of the smallest items there can be takes less than a fifth of memory.
         let buckets_max = (options.memory / 5 / 64).clamp(64, u32::MAX as usize) as u32;
         let arena = Table::bytes(buckets_max).next_multiple_of(2 * MIB);
@@ -152,9 +72,13 @@ impl Core {
         let arenas_at = (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(2 * MIB);
         let pages_at = arenas_at + 2 * arena;
         let reserve = pages_at + pages * PAGE_BYTES + BEHIND_CHUNKS;
-        let huge = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
-        let region = Region::anonymous(reserve, huge)
+        let by_size = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
+        let huge = options.huge_pages.unwrap_or(by_size);
+        let mut region = Region::anonymous(reserve, huge)
             .map_err(|source| OpenError::Reserve { bytes: reserve, source })?;
+        if options.residence == Residence::Locked {
+            region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
+        }
         let region = Arc::new(region);
         let budget = Arc::new(Budget::new(options.memory));
         let buckets = (options.memory / 4096).clamp(64, 32_768).min(buckets_max as usize) as u32;
@@ -168,7 +92,7 @@ impl Core {
         if !budget.take(fixed) {
             return Err(OpenError::TooSmall(options.memory));
         }
-        let classes = ClassTable::new(options.factor);
+        let classes = options.classes();
         let class_count = classes.len();
         let memory = SlabMemory::new(
             region.clone(),

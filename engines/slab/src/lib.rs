@@ -27,7 +27,9 @@ mod draft;
 pub mod hooks;
 pub mod index;
 mod item;
+mod keep;
 mod maintain;
+mod options;
 mod pin;
 mod pins;
 pub mod policy;
@@ -36,9 +38,13 @@ mod session;
 mod stats;
 mod update;
 
-pub use crate::core::{Hashing, OpenError, SlabEngine, SlabOptions};
+pub use crate::core::SlabEngine;
 pub use draft::SlabDraft;
+pub use guira_memory::HugePages;
 pub use index::SearchLimits;
+pub use options::{
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, OpenError, Residence, SlabOptions,
+};
 pub use pin::SlabPin;
 pub use session::SlabSession;
 

@@ -9,6 +9,7 @@
 use crate::core::Core;
 use crate::index::{GrowthStep, Items, SLOTS};
 use crate::item::GENERATIONS;
+use crate::options::Eviction;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::{Count, SessionCounters};
 use crate::update::Unlinked;
@@ -355,6 +356,10 @@ impl Items for Migration<'_> {
         self.session.core.hash_at(at)
     }
 
+    fn may_lose(&self) -> bool {
+        self.session.core.options.eviction == Eviction::On
+    }
+
     fn lost(&mut self, at: Offset) {
         self.session.account_unlinked(at, Unlinked::Crowded, self.now);
         self.session.free_item(at, self.now);
@@ -364,6 +369,7 @@ impl Items for Migration<'_> {
 impl SlabSession {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         let core = self.core.clone();
+        self.seen = now;
         let mut done = 0;
         while done < budget && self.grow_step(now) {
             done += 1;
@@ -371,11 +377,8 @@ impl SlabSession {
         if core.budget.kept() > 0 && done < budget {
             core.review_kept();
             // The table waits for memory: one page after another gives its own.
-            if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() {
-                match core.balance.oldest() {
-                    Some(donor) => self.begin_drain(donor),
-                    None => core.budget.keep(0),
-                }
+            if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() && !self.drain_coldest() {
+                core.budget.keep(0);
             }
             done += 1;
         }
@@ -397,6 +400,17 @@ impl SlabSession {
             done += 1;
         }
         done
+    }
+
+    /// Takes a page out of the class whose hand is slowest; without eviction, an empty one. False if there is none.
+    fn drain_coldest(&mut self) -> bool {
+        match self.core.options.eviction {
+            Eviction::Off => self.drain_empty_page(),
+            Eviction::On => {
+                let donor = self.core.balance.oldest();
+                donor.inspect(|donor| self.begin_drain(*donor)).is_some()
+            }
+        }
     }
 
     /// Does one step of growth. False if there is nothing to do for now.

@@ -3,6 +3,8 @@
 use crate::core::{ClassHand, Core};
 use crate::draft::Pieces;
 use crate::index::{Held, SlotAt};
+use crate::keep::dead_victim;
+use crate::options::Eviction;
 use crate::policy::clock::{Ring, RingPlace};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
@@ -159,7 +161,7 @@ impl Core {
     }
 
     /// Says how `class` stands after its hand has moved or its pages have changed.
-    fn note_age(&self, class: ClassId, hand: &ClassHand, guard: &ClassGuard<'_>) {
+    pub(crate) fn note_age(&self, class: ClassId, hand: &ClassHand, guard: &ClassGuard<'_>) {
         let per_page = guard.geometry().bitmap_words as usize;
         let pages = guard.pages();
         let stamp =
@@ -186,6 +188,9 @@ impl SlabSession {
         if self.refill_free(class, batch, self.core.source_for(class)) {
             return Ok(());
         }
+        if self.core.options.eviction == Eviction::Off {
+            return self.refill_keeping(class, batch, now);
+        }
         if !self.core.balance.is_waiting(class)
             && let Some(donor) = self.core.balance.donor(class)
         {
@@ -203,7 +208,7 @@ impl SlabSession {
     }
 
     /// Takes free chunks, from the class's pages or from a new one.
-    fn refill_free(&mut self, class: ClassId, batch: usize, source: Source) -> bool {
+    pub(crate) fn refill_free(&mut self, class: ClassId, batch: usize, source: Source) -> bool {
         let core = &self.core;
         let cache = &mut self.caches[usize::from(class.0)];
         if core.memory.lock(class).take(batch, cache) > 0 {
@@ -238,7 +243,7 @@ impl SlabSession {
                 break;
             }
             self.spare_continuations(class, &mut victims);
-            self.unlink_all(&victims, now);
+            self.unlink_all(&victims, Unlinked::Evicted, now);
             if !self.caches[usize::from(class.0)].is_empty() {
                 return true;
             }
@@ -256,7 +261,7 @@ impl SlabSession {
         }
     }
 
-    fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
+    pub(crate) fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
         let core = &self.core;
         let mut hand = core.lock_hand(class);
         let mut guard = core.memory.lock(class);
@@ -279,8 +284,8 @@ impl SlabSession {
         victims
     }
 
-    /// Evicts the items at `victims`. Their buckets are asked for together, so that the misses overlap.
-    fn unlink_all(&mut self, victims: &[Offset], now: Seconds) -> usize {
+    /// Removes the items at `victims`, for this reason if it holds. Their buckets are asked for together, so that the misses overlap.
+    pub(crate) fn unlink_all(&mut self, victims: &[Offset], why: Unlinked, now: Seconds) -> usize {
         let core = self.core.clone();
         let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
         for at in victims {
@@ -292,7 +297,7 @@ impl SlabSession {
         }
         let mut unlinked = 0;
         for (at, hash) in hashed {
-            if self.unlink(at, hash, Unlinked::Evicted, now) {
+            if self.unlink(at, hash, why, now) {
                 unlinked += 1;
             }
         }
@@ -435,7 +440,7 @@ impl SlabSession {
             for at in victims {
                 core.region.prefetch(at.bytes());
             }
-            evicted += self.unlink_all(victims, Seconds(0));
+            evicted += self.unlink_all(victims, Unlinked::Evicted, Seconds(0));
         }
         evicted
     }
@@ -504,27 +509,40 @@ impl SlabSession {
         false
     }
 
-    /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one.
-    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) {
+    /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one. The caller looks
+    /// again: there may still be none.
+    ///
+    /// # Errors
+    /// If something would have to be evicted, and eviction is off.
+    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) -> Result<(), Refusal> {
         let core = self.core.clone();
         let was_growing = core.index.is_growing();
         if let Some(moved) = core.index.make_room(key.hash) {
             self.counters.add(Count::Displacements, moved);
-            return;
+            return Ok(());
         }
         // Another session may have begun meanwhile: then there is room in the new table.
         if !was_growing && (core.index.is_growing() || self.begin_growth(now)) {
-            return;
+            return Ok(());
         }
         let held = core.index.lock(key.hash);
-        let Some((slot, at)) = crowd_victim(&core, &held) else {
+        if held.has_room() {
             held.release_unchanged();
-            return;
+            return Ok(());
+        }
+        let (victim, why) = match core.options.eviction {
+            Eviction::On => (crowd_victim(&core, &held), Unlinked::Crowded),
+            Eviction::Off => (dead_victim(&core, &held, now), Unlinked::Dead),
+        };
+        let Some((slot, at)) = victim else {
+            held.release_unchanged();
+            return Err(Refusal::NoMemory);
         };
         held.remove(slot);
         drop(held);
-        self.account_unlinked(at, Unlinked::Crowded, now);
+        self.account_unlinked(at, why, now);
         self.free_item(at, now);
+        Ok(())
     }
 }
 
@@ -554,9 +572,6 @@ fn free_chunk(core: &Core, caches: &mut [Vec<Offset>], at: Offset) {
 /// one that was not read lately.
 fn crowd_victim(core: &Core, held: &Held<'_>) -> Option<(SlotAt, Offset)> {
     let all = held.candidates();
-    if held.has_room() {
-        return None;
-    }
     let crowd = all.iter().filter(|(_, entry)| entry.tag == held.tag());
     if crowd.clone().count() > 4 {
         return crowd.max_by_key(|(_, entry)| entry.item).map(|(slot, entry)| (*slot, entry.item));

@@ -77,7 +77,7 @@ impl SlabSession {
     {
         self.core.settle_flush(now);
         if let Some(room) = room.filter(|_| draft.is_none()) {
-            self.prepare(key.bytes.len(), &room)?;
+            self.prepare(key.bytes.len(), &room, now)?;
         }
         let mut supplies = Supplies { draft, spare: None };
         loop {
@@ -96,20 +96,20 @@ impl SlabSession {
                         self.draft_with(key.bytes.len(), fields, length, now).ok_or(Refusal::NoMemory)?;
                     supplies.spare = Some(spare);
                 }
-                Attempt::NeedSlot => self.make_slot(key, now),
+                Attempt::NeedSlot => self.make_slot(key, now)?,
             }
         }
     }
 
     /// Finds memory for what will probably be stored.
-    fn prepare(&mut self, key_len: usize, room: &Room) -> Result<(), Refusal> {
+    fn prepare(&mut self, key_len: usize, room: &Room, now: Seconds) -> Result<(), Refusal> {
         if !guira_contract::Session::fits(self, key_len, room) {
             return Err(Refusal::TooLarge);
         }
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
-            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, Seconds(0)),
+            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, now),
             _ => Ok(()),
         }
     }

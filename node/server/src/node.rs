@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::worker::{Acceptor, Worker};
 use guira_contract::{Engine, EngineStats};
 use guira_memory::{KIB, MIB};
-use guira_roster::OpenError;
+use guira_roster::{OpenError, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_transport::{Address, ListenError, Listener, Mailbox, Stream};
@@ -76,7 +76,7 @@ pub fn start(options: &Options) -> Result<Running, StartError> {
         let least = crate::Size((reserve + ENGINE_LEAST + 64 * KIB).next_multiple_of(64 * KIB));
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let engine = options.engine.open(memory, options.max_item_size.0, seed())?;
+    let engine = options.engine.open(&Setup::new(memory, options.max_item_size.0, seed()))?;
     start_with(options, engine, CoarseClock::system())
 }
 

@@ -468,6 +468,16 @@ impl ClassGuard<'_> {
         (page, given)
     }
 
+    /// The place in [`ClassGuard::pages`] of a page of which no chunk is handed out.
+    pub fn empty_page(&self) -> Option<usize> {
+        if self.state.free < u64::from(self.geometry.chunks) {
+            return None;
+        }
+        let is_empty = |page: &&PageId| self.memory.descriptor(**page).free() == self.geometry.chunks;
+        let empty = *self.state.partial.iter().find(is_empty)?;
+        self.state.pages.iter().position(|page| *page == empty)
+    }
+
     /// Those of the chunks `chunks` (bits of word `word` of the page's bitmap) that were read lately.
     pub fn recent(&self, page: PageId, word: u32, chunks: u64) -> u64 {
         self.each(page, word, chunks).filter(|(_, at)| self.memory.is_recent(*at)).map(|(bit, _)| bit).sum()
@@ -514,7 +524,7 @@ mod tests {
         let region = Arc::new(Region::anonymous((pages as usize + 1) * PAGE_BYTES, HugePages::No).unwrap());
         let budget = Arc::new(Budget::new(pages as usize * PAGE_BYTES));
         let start = Offset::from_bytes(PAGE_BYTES as u64);
-        SlabMemory::new(region, budget, ClassTable::new(1.08), Offset::from_bytes(64), start, pages, 1)
+        SlabMemory::new(region, budget, ClassTable::new(1.08, 24), Offset::from_bytes(64), start, pages, 1)
     }
 
     #[test]
@@ -522,7 +532,7 @@ mod tests {
         let region = Arc::new(Region::anonymous(64 * PAGE_BYTES, HugePages::Ask).unwrap());
         let budget = Arc::new(Budget::new(11 * PAGE_BYTES));
         let start = Offset::from_bytes(8 * PAGE_BYTES as u64);
-        let (classes, metadata) = (ClassTable::new(1.08), Offset::from_bytes(64));
+        let (classes, metadata) = (ClassTable::new(1.08, 24), Offset::from_bytes(64));
         let memory = SlabMemory::new(region, budget.clone(), classes, metadata, start, 32, 8);
         let class = memory.classes().class_for(1000).unwrap();
         let mut guard = memory.lock(class);

@@ -56,10 +56,23 @@ pub(crate) enum GrowthStep {
     Discarded(usize),
 }
 
+/// What became of an entry that was to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    /// It is in the new table, or gone.
+    Done,
+    /// It changed meanwhile, or room had to be made for it.
+    Again,
+    /// There is no place for it, and it must not be lost.
+    NoPlace,
+}
+
 /// Who knows the items that the entries stand for.
 pub(crate) trait Items {
     /// The hash of the key of the item at `at`, or `None` if there is no item.
     fn hash_of(&self, at: Offset) -> Option<KeyHash>;
+    /// Whether an item may be lost for want of a place. If not, growth waits until there is one.
+    fn may_lose(&self) -> bool;
     /// There is no place for the item at `at` in the new table, and its entry is gone.
     fn lost(&mut self, at: Offset);
 }
@@ -115,7 +128,9 @@ impl Cuckoo {
                 let layout = self.layout();
                 let old = self.current(layout);
                 if bucket < old.buckets {
-                    self.move_bucket(old, bucket, items);
+                    if !self.move_bucket(old, bucket, items) {
+                        return GrowthStep::Waiting;
+                    }
                     growth.phase = Phase::Moving { bucket: bucket + 1 };
                 } else {
                     let buckets = self.next_buckets.load(Ordering::Relaxed);
@@ -156,22 +171,28 @@ impl Cuckoo {
         }
     }
 
-    fn move_bucket(&self, old: Table, bucket: u32, items: &mut impl Items) {
-        for slot in 0..SLOTS {
+    /// Moves all entries of a bucket. False if one has no place in the new table and must not be lost.
+    fn move_bucket(&self, old: Table, bucket: u32, items: &mut impl Items) -> bool {
+        (0..SLOTS).all(|slot| {
             let at = SlotAt { table: old, bucket, slot };
-            while !self.move_entry(at, items) {}
-        }
+            loop {
+                match self.move_entry(at, items) {
+                    Moved::Done => return true,
+                    Moved::Again => {}
+                    Moved::NoPlace => return false,
+                }
+            }
+        })
     }
 
-    /// Moves what `at` holds to the new table. False if it has to be tried again, because the entry changed meanwhile or because
-    /// room had to be made for it.
-    fn move_entry(&self, at: SlotAt, items: &mut impl Items) -> bool {
+    /// Moves what `at` holds to the new table.
+    fn move_entry(&self, at: SlotAt, items: &mut impl Items) -> Moved {
         let words = at.table.bucket(&self.region, at.bucket);
         let Some(entry) = words.entry(at.slot) else {
-            return true;
+            return Moved::Done;
         };
         let Some(hash) = items.hash_of(entry.item) else {
-            return false;
+            return Moved::Again;
         };
         let held = self.lock(hash);
         // The hash was read without a lock: it counts only if the counters now held are those of this bucket, and the item is still
@@ -179,14 +200,17 @@ impl Cuckoo {
         let ours = held.place.first == at.bucket || held.place.second == at.bucket;
         if !ours || words.entry(at.slot) != Some(entry) || items.hash_of(entry.item) != Some(hash) {
             held.release_unchanged();
-            return false;
+            return Moved::Again;
         }
         if held.insert(entry.item) {
             held.remove(at);
-            return true;
+            return Moved::Done;
         }
         held.release_unchanged();
         if self.make_room(hash).is_none() {
+            if !items.may_lose() {
+                return Moved::NoPlace;
+            }
             let held = self.lock(hash);
             if words.entry(at.slot) == Some(entry) && items.hash_of(entry.item) == Some(hash) {
                 held.remove(at);
@@ -194,6 +218,6 @@ impl Cuckoo {
                 items.lost(entry.item);
             }
         }
-        false
+        Moved::Again
     }
 }

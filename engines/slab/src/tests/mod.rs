@@ -5,6 +5,7 @@ mod flushes;
 mod growth;
 mod hazards;
 mod mixture;
+mod settings;
 mod shifts;
 
 use crate::{Hashing, SlabEngine, SlabOptions};
