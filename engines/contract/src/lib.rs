@@ -17,7 +17,8 @@ pub mod suite;
 
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
 pub use session::{
-    Engine, Key, KeyHash, MissKind, Pace, Read, Refusal, Room, Session, Sink, ValueDraft, ValuePin, Want,
+    Engine, Key, KeyHash, MissKind, Pace, Read, Refusal, ResizeError, Room, Session, Sink, ValueDraft,
+    ValuePin, Want,
 };
 pub use stats::{ClassStats, EngineStats, OptionError};
 

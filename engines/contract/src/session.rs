@@ -49,6 +49,27 @@ pub enum Refusal {
     NoMemory,
 }
 
+/// Why the memory of an engine cannot be resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResizeError {
+    /// It would not hold what it must.
+    #[error("{memory} bytes are too little: at least {least} are needed")]
+    TooSmall {
+        /// What was asked for.
+        memory: usize,
+        /// What is needed.
+        least: usize,
+    },
+    /// More was not reserved when the engine was opened.
+    #[error("{memory} bytes are too much: {most} were reserved when the cache was started")]
+    TooBig {
+        /// What was asked for.
+        memory: usize,
+        /// What there can be.
+        most: usize,
+    },
+}
+
 /// What a sink wants of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
@@ -226,6 +247,13 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Makes all items that are stored now, and until `at`, disappear at `at` (at once, if that has passed).
     fn flush(&self, now: Seconds, at: Seconds);
+
+    /// From now on the engine may commit `memory` bytes. More can be used at once; less is reached step by step, in
+    /// [`Session::maintain`], and items that have to go for it are evicted and counted.
+    ///
+    /// # Errors
+    /// If that is less than the engine can do with, or more than was reserved. Then nothing has changed.
+    fn resize(&self, memory: usize) -> Result<(), ResizeError>;
 
     /// What it counts.
     fn stats(&self) -> EngineStats;

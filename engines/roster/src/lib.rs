@@ -138,6 +138,10 @@ mod tests {
             residence: Residence::Locked,
             ..Setup::new(16 << 20, 1 << 19, 1)
         };
+        assert_eq!((setup.reserve(), choice.options(&setup).reserve), (64 << 20, 64 << 20));
+        assert_eq!(Setup { machine: Some(40 << 20), ..setup.clone() }.reserve(), 40 << 20);
+        assert_eq!(Setup { machine: Some(1 << 20), ..setup.clone() }.reserve(), 16 << 20);
+        assert_eq!(Setup { reserve: Some(1 << 40), ..setup.clone() }.reserve(), 1 << 40);
         let options = choice.options(&setup);
         assert_eq!((options.memory, options.max_item_size, options.stripes), (16 << 20, 1 << 19, 64));
         assert_eq!((options.factor, options.smallest_item), (1.5, 48));

@@ -1,14 +1,21 @@
 //! What an engine is given when it is opened, whichever it is.
 
 use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, Residence, SlabOptions,
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, MAX_MEMORY, Residence, SlabOptions,
 };
+
+/// Unless told otherwise, memory can be made so many times larger.
+const RESERVE_FACTOR: usize = 4;
 
 /// How an engine is to be opened.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Bytes for items and index.
     pub memory: usize,
+    /// The most bytes that it can be resized to; `None`: four times `memory`, but no more than the machine has.
+    pub reserve: Option<usize>,
+    /// Bytes of memory that the machine has, if that is known.
+    pub machine: Option<usize>,
     /// The largest item, in bytes as memcached counts them (`-I`).
     pub max_item_size: usize,
     /// Of the hash of keys.
@@ -30,6 +37,8 @@ impl Setup {
     pub fn new(memory: usize, max_item_size: usize, seed: u64) -> Self {
         Setup {
             memory,
+            reserve: None,
+            machine: None,
             max_item_size,
             seed,
             factor: DEFAULT_FACTOR,
@@ -40,10 +49,18 @@ impl Setup {
         }
     }
 
+    /// The most bytes that it can be resized to.
+    pub fn reserve(&self) -> usize {
+        let usual = self.memory.saturating_mul(RESERVE_FACTOR).min(self.machine.unwrap_or(usize::MAX));
+        // A cache that is too big is refused; a reserve that nobody asked for is not what it is refused for.
+        self.reserve.unwrap_or(usual.min(MAX_MEMORY)).max(self.memory)
+    }
+
     /// The part of it that is a slab engine's.
     pub(crate) fn slab(&self) -> SlabOptions {
         SlabOptions {
             memory: self.memory,
+            reserve: self.reserve(),
             max_item_size: self.max_item_size,
             factor: self.factor,
             smallest_item: self.smallest_item,

@@ -1,18 +1,21 @@
 //! What all sessions of an engine share.
 
 use crate::balance::Balance;
-use crate::index::{Cuckoo, Table};
-use crate::item::{BEHIND_CHUNKS, Header, Item};
+use crate::index::Cuckoo;
+use crate::item::{Header, Item};
 use crate::maintain::Upkeep;
 use crate::options::{Hashing, OpenError, Residence, SlabOptions};
 use crate::pins::Pins;
+use crate::plan::Plan;
 use crate::policy::clock::Hand;
+use crate::reclaim::SCARCE_BELOW;
+use crate::resize::Sizing;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
-use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind};
+use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind, ResizeError};
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region};
-use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
@@ -39,6 +42,13 @@ pub(crate) struct Core {
     pub(crate) arriving: AtomicU64,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) options: SlabOptions,
+    pub(crate) plan: Plan,
+    /// The system commits memory in steps of so many bytes.
+    pub(crate) commit_step: usize,
+    /// LOCK: sizing. Held while memory is resized; leaf.
+    pub(crate) sizing: Mutex<Sizing>,
+    /// Whether there are few pages for each class.
+    pub(crate) scarce: AtomicBool,
     pub(crate) balance: Balance,
     pub(crate) upkeep: Upkeep,
     pub(crate) registry: Registry,
@@ -55,41 +65,29 @@ pub(crate) struct Core {
 /// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
 const CAS_START: u64 = 100;
 
-/// Bytes kept free at the start of a Region.
-const HEAD: usize = 4096;
-
 /// Caches up to here do without huge pages: a half-used one would be too much of the whole.
 const SMALL_CACHE: usize = 64 * MIB;
 
 impl Core {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
         options.check()?;
-        // An index of the smallest items there can be takes less than a fifth of memory.
-        let buckets_max = (options.memory / 5 / 64).clamp(64, u32::MAX as usize) as u32;
-        let arena = Table::bytes(buckets_max).next_multiple_of(2 * MIB);
-        let pages = options.memory / PAGE_BYTES;
-        let metadata = HEAD;
-        let arenas_at = (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(2 * MIB);
-        let pages_at = arenas_at + 2 * arena;
-        let reserve = pages_at + pages * PAGE_BYTES + BEHIND_CHUNKS;
+        let plan = Plan::new(options.reserve.max(options.memory));
         let by_size = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
         let huge = options.huge_pages.unwrap_or(by_size);
-        let mut region = Region::anonymous(reserve, huge)
-            .map_err(|source| OpenError::Reserve { bytes: reserve, source })?;
+        let mut region = Region::anonymous(plan.total, huge)
+            .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
         if options.residence == Residence::Locked {
             region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
         let region = Arc::new(region);
         let budget = Arc::new(Budget::new(options.memory));
-        let buckets = (options.memory / 4096).clamp(64, 32_768).min(buckets_max as usize) as u32;
+        let buckets = plan.buckets_least(options.memory);
         // A page that was touched anywhere is committed as a whole.
         let commit_step = if huge == HugePages::Ask { 2 * MIB } else { 4096 };
-        let arenas = [arenas_at, arenas_at + arena];
-        let (sizes, stripes) = ((buckets, buckets_max), options.stripes);
-        let index = Cuckoo::new(region.clone(), arenas, sizes, commit_step, stripes, options.search);
-        let fixed = index.committed(buckets)
-            + (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(commit_step);
-        if !budget.take(fixed) {
+        let (sizes, stripes) = ((buckets, plan.buckets_max), options.stripes);
+        let index = Cuckoo::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
+        let metadata = plan.metadata(options.memory, commit_step);
+        if !budget.take(metadata + index.committed(buckets)) {
             return Err(OpenError::TooSmall(options.memory));
         }
         let classes = options.classes();
@@ -98,9 +96,9 @@ impl Core {
             region.clone(),
             budget.clone(),
             classes,
-            Offset::from_bytes(metadata as u64),
-            Offset::from_bytes(pages_at as u64),
-            pages as u32,
+            Offset::from_bytes(plan.metadata_at as u64),
+            Offset::from_bytes(plan.pages_at as u64),
+            plan.pages as u32,
             (commit_step / PAGE_BYTES).max(1) as u32,
         );
         let registry = Registry::default();
@@ -115,6 +113,10 @@ impl Core {
             arriving: AtomicU64::new(0),
             quiescence: Arc::new(Quiescence::default()),
             options,
+            plan,
+            commit_step,
+            sizing: Mutex::new(Sizing::new(metadata, options.memory)),
+            scarce: AtomicBool::new(options.memory < SCARCE_BELOW),
             balance: Balance::new(class_count),
             upkeep: Upkeep::default(),
             registry,
@@ -187,7 +189,7 @@ impl Core {
 /// A slab engine.
 #[derive(Clone, Debug)]
 pub struct SlabEngine {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl SlabEngine {
@@ -209,6 +211,10 @@ impl Engine for SlabEngine {
 
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.schedule_flush(now, at);
+    }
+
+    fn resize(&self, memory: usize) -> Result<(), ResizeError> {
+        self.core.resize(memory)
     }
 
     fn stats(&self) -> EngineStats {

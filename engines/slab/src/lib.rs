@@ -18,6 +18,9 @@
 //! bytes stored since the hand came by: pages go from the class whose hand is slowest to one whose hand turns
 //! faster, which approximates one hand over all of memory ([`balance`]).
 //!
+//! # Size
+//! Memory can be made larger and smaller while it is in use, up to what was reserved at the start ([`resize`]).
+//!
 //! # Expiration
 //! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
 
@@ -32,8 +35,10 @@ mod maintain;
 mod options;
 mod pin;
 mod pins;
+mod plan;
 pub mod policy;
 mod reclaim;
+mod resize;
 mod session;
 mod stats;
 mod update;
@@ -43,7 +48,7 @@ pub use draft::SlabDraft;
 pub use guira_memory::HugePages;
 pub use index::SearchLimits;
 pub use options::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, OpenError, Residence, SlabOptions,
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
 };
 pub use pin::SlabPin;
 pub use session::SlabSession;

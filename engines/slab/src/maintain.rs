@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::index::{GrowthStep, Items, SLOTS};
 use crate::item::GENERATIONS;
 use crate::options::Eviction;
+use crate::reclaim::DRAIN_CHOICE;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::{Count, SessionCounters};
 use crate::update::Unlinked;
@@ -76,6 +77,11 @@ const DRAINING_MAX: usize = 4;
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
+/// Steps towards a lower ceiling in a round of upkeep, when nothing else is to be done: each may evict a page of items.
+const SHRINK_STEPS_IDLE: usize = 4;
+/// Under load there is one such step in so many rounds.
+const BUSY_ROUNDS_A_STEP: u32 = 4;
+
 /// Whether the table grows.
 enum Grow {
     /// It does, from now on.
@@ -138,6 +144,12 @@ impl Upkeep {
     fn may_drain(&self) -> bool {
         let pages = self.pages();
         pages.retired.is_empty() && pages.draining.len() < DRAINING_MAX
+    }
+
+    /// How many pages are draining, and how many wait for quiescent points.
+    pub(crate) fn on_their_way(&self) -> (usize, usize) {
+        let pages = self.pages();
+        (pages.draining.len(), pages.retired.len())
     }
 
     /// Whether a page is on its way from one class to another.
@@ -265,7 +277,9 @@ impl Core {
         let mut pages = self.upkeep.pages();
         pages.retired.retain(|(page, ticket)| {
             let passed = self.quiescence.passed(*ticket);
-            if passed && self.budget.left() < self.budget.kept() {
+            // What a class has asked for it gets even while memory shrinks: another page will go instead.
+            let shrinks = self.budget.excess() > 0 && self.memory.pool_size() >= self.balance.waiting();
+            if passed && (shrinks || self.budget.left() < self.budget.kept()) {
                 self.memory.surrender(*page);
             } else if passed {
                 self.memory.release(*page);
@@ -377,7 +391,10 @@ impl SlabSession {
         if core.budget.kept() > 0 && done < budget {
             core.review_kept();
             // The table waits for memory: one page after another gives its own.
-            if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() && !self.drain_coldest() {
+            if core.budget.left() < core.budget.kept()
+                && core.upkeep.may_drain()
+                && !self.drain_coldest(DRAIN_CHOICE)
+            {
                 core.budget.keep(0);
             }
             done += 1;
@@ -388,6 +405,7 @@ impl SlabSession {
             done += usize::from(self.evict_draining() > 0);
         }
         self.busy_rounds = self.busy_rounds.wrapping_add(1);
+        done += self.shrink(pace, budget - done);
         let pages = match pace {
             Pace::Idle => budget,
             Pace::Busy if self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_PAGE) => 1,
@@ -402,13 +420,22 @@ impl SlabSession {
         done
     }
 
-    /// Takes a page out of the class whose hand is slowest; without eviction, an empty one. False if there is none.
-    fn drain_coldest(&mut self) -> bool {
+    /// Goes towards a ceiling that is lower than what is used. Returns how many steps were gone.
+    fn shrink(&mut self, pace: Pace, budget: usize) -> usize {
+        let steps = match pace {
+            Pace::Idle => SHRINK_STEPS_IDLE,
+            Pace::Busy => usize::from(self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
+        };
+        (0..steps.min(budget)).take_while(|_| self.core.budget.excess() > 0 && self.shrink_step()).count()
+    }
+
+    /// Takes one of the next `choice` pages out of the class whose hand is slowest; without eviction, an empty one. False if there is none.
+    pub(crate) fn drain_coldest(&mut self, choice: usize) -> bool {
         match self.core.options.eviction {
             Eviction::Off => self.drain_empty_page(),
             Eviction::On => {
                 let donor = self.core.balance.oldest();
-                donor.inspect(|donor| self.begin_drain(*donor)).is_some()
+                donor.inspect(|donor| self.begin_drain(*donor, choice)).is_some()
             }
         }
     }

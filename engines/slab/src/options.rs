@@ -11,6 +11,9 @@ use std::io;
 pub struct SlabOptions {
     /// Bytes it may commit: items, their pages' metadata, and the index.
     pub memory: usize,
+    /// The most bytes it may be resized to; if that is less than `memory`, no more than `memory`. Costs address space only, about
+    /// one and a half times as much.
+    pub reserve: usize,
     /// The largest item, in bytes as memcached counts them (`-I`): its header of 48, cas of 8, key, flags and value with
     /// line end.
     pub max_item_size: usize,
@@ -72,6 +75,7 @@ impl Default for SlabOptions {
     fn default() -> Self {
         SlabOptions {
             memory: 64 * MIB,
+            reserve: 0,
             max_item_size: MIB,
             factor: DEFAULT_FACTOR,
             smallest_item: DEFAULT_SMALLEST_ITEM,
@@ -92,7 +96,7 @@ pub enum OpenError {
     #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
     TooSmall(usize),
     /// Places in it would not fit into the slots of the index.
-    #[error("{0} bytes are too much: a slab engine reaches {MAXIMUM}")]
+    #[error("{0} bytes are too much: a slab engine reaches {MAX_MEMORY}")]
     TooBig(usize),
     /// The largest item does not leave room for others.
     #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
@@ -132,7 +136,7 @@ pub enum OpenError {
 }
 
 /// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
-pub(crate) const MAXIMUM: usize = 5 << 40;
+pub const MAX_MEMORY: usize = 5 << 40;
 /// The least memory, in bytes: a few pages.
 pub(crate) const MINIMUM: usize = 8 * PAGE_BYTES;
 
@@ -145,8 +149,9 @@ impl SlabOptions {
         if self.memory < MINIMUM {
             return Err(OpenError::TooSmall(self.memory));
         }
-        if self.memory > MAXIMUM {
-            return Err(OpenError::TooBig(self.memory));
+        let most = self.memory.max(self.reserve);
+        if most > MAX_MEMORY {
+            return Err(OpenError::TooBig(most));
         }
         if self.max_item_size > self.memory / 2 {
             return Err(OpenError::ItemTooLarge { item: self.max_item_size, memory: self.memory });

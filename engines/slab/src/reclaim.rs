@@ -12,7 +12,7 @@ use crate::update::Unlinked;
 use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
 use guira_memory::slab::{ClassGuard, ClassId, ClassTable, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
-use guira_sync::atomic::Backoff;
+use guira_sync::atomic::{Backoff, Ordering};
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const DRAINS_MAX: u32 = 32;
 
 /// A page to drain is chosen among so many.
-const DRAIN_CHOICE: usize = 8;
+pub(crate) const DRAIN_CHOICE: usize = 8;
 
 /// How long a session waits for an earlier growth of the table to end, in rounds of yielding, before it evicts instead.
 const GROWTH_PATIENCE: u32 = 5_000;
 
 /// Caches below this many bytes have few pages for each class: 128 MiB.
-const SCARCE_BELOW: usize = 128 * MIB;
+pub(crate) const SCARCE_BELOW: usize = 128 * MIB;
 /// A class may use chunks that are larger than its own by one part in so many.
 const LENT_PART: u32 = 2;
 
@@ -99,7 +99,7 @@ impl Core {
     #[inline]
     pub(crate) fn class_for(&self, size: usize) -> Option<ClassId> {
         let class = self.memory.classes().class_for(size)?;
-        if self.options.memory >= SCARCE_BELOW || self.balance.has_pages(class) {
+        if !self.scarce.load(Ordering::Relaxed) || self.balance.has_pages(class) {
             return Some(class);
         }
         Some(self.lender(class))
@@ -195,7 +195,7 @@ impl SlabSession {
             && let Some(donor) = self.core.balance.donor(class)
         {
             self.core.balance.claim(class);
-            self.begin_drain(donor);
+            self.begin_drain(donor, DRAIN_CHOICE);
             self.core.release_drained();
             if self.refill_free(class, batch, self.core.source_for(class)) {
                 return Ok(());
@@ -393,8 +393,8 @@ impl SlabSession {
         }
     }
 
-    /// Takes a page before the hand of `donor` out of service and evicts what is in it.
-    pub(crate) fn begin_drain(&mut self, donor: ClassId) {
+    /// Takes one of the next `choice` pages before the hand of `donor` out of service and evicts what is in it.
+    pub(crate) fn begin_drain(&mut self, donor: ClassId, choice: usize) {
         let core = self.core.clone();
         let (page, given) = {
             let mut hand = core.lock_hand(donor);
@@ -407,7 +407,7 @@ impl SlabSession {
             // The next page that the hand has not begun with: the first part of the one it is in holds the newest items.
             let ahead = hand.hand.word().div_ceil(per_page);
             // Of the next few, the one with the fewest items that were read: they would go with the others.
-            let next = (ahead..ahead + pages.min(DRAIN_CHOICE)).map(|index| index % pages);
+            let next = (ahead..ahead + pages.min(choice)).map(|index| index % pages);
             let index = next.min_by_key(|index| core.memory.recent_in(guard.pages()[*index])).unwrap_or(0);
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
@@ -477,7 +477,9 @@ impl SlabSession {
             // other, this class itself, so that other sessions give back what they keep of the page.
             match self.core.balance.oldest_but(class).or_else(|| self.core.balance.oldest()) {
                 Some(donor) if !waits && drains < DRAINS_MAX => {
-                    self.begin_drain(donor);
+                    // While memory shrinks, only a page that somebody has asked for stays.
+                    self.core.balance.claim(class);
+                    self.begin_drain(donor, DRAIN_CHOICE);
                     drains += 1;
                     ticket = self.core.quiescence.ticket();
                 }

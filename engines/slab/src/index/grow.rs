@@ -1,4 +1,4 @@
-//! Growing the table while it is in use.
+//! Growing the table while it is in use, or making it smaller: that is the same, into a table with fewer buckets.
 //!
 //! ```text
 //! Idle --begin--> Announced --everybody knows--> Moving --all moved--> Forgetting --all forgot, memory given back--> Idle
@@ -86,25 +86,34 @@ impl Cuckoo {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown
     }
 
-    /// Begins to grow to `buckets` buckets. False if that is no more than there are, more than fit, or if the table is
+    /// Begins to grow to `buckets` buckets, or to shrink. False if that is as many as there are, more than fit, or if the table is
     /// growing already.
     pub(crate) fn begin_growth(&self, buckets: u32, quiescence: &Quiescence) -> bool {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = self.layout();
-        if !matches!(growth.phase, Phase::Idle) || buckets <= layout.buckets() || buckets > self.buckets_max {
+        if !matches!(growth.phase, Phase::Idle) || buckets == layout.buckets() || buckets > self.buckets_max {
             return false;
         }
         self.next_buckets.store(buckets, Ordering::Relaxed);
         // Release: pairs with the Acquire in `Cuckoo::layout`: who sees two tables sees the size of the second.
         self.layout.store(layout.0 | Layout::GROWING, Ordering::Release);
         growth.phase = Phase::Announced(quiescence.ticket());
-        growth.grown += 1;
+        growth.grown += u64::from(buckets > layout.buckets());
         true
     }
 
     /// Whether growth could begin now.
     pub(crate) fn can_grow(&self) -> bool {
         matches!(self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase, Phase::Idle)
+    }
+
+    /// Bytes of a table that is being left behind, and that were not given back yet.
+    pub(crate) fn to_be_discarded(&self) -> usize {
+        match self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase {
+            Phase::Idle => 0,
+            Phase::Announced(_) | Phase::Moving { .. } => self.committed(self.layout().buckets()),
+            Phase::Forgetting { old, discarded, .. } => self.committed(old.buckets) - discarded,
+        }
     }
 
     /// Buckets of the current table, and the most there can be.
