@@ -2,12 +2,16 @@
 
 use guira_sync::atomic::AtomicU64;
 use guira_sync::words::{Line, WORD};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{
-    Advice, MapFlags, MlockFlags, ProtFlags, madvise, mlock_with, mmap_anonymous, munlock, munmap,
+    Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
+    munlock, munmap,
 };
 use std::ffi::c_void;
+use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A place in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Place 0 belongs to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +71,8 @@ pub struct Region {
     base: NonNull<u8>,
     reserved: usize,
     swap: Swap,
+    /// What it is a mapping of, if not of anonymous memory.
+    file: Option<Arc<File>>,
 }
 
 /// Whether the system may write what was committed to its swap space.
@@ -91,7 +97,44 @@ impl Region {
     /// # Errors
     /// What `mmap` says, usually that the address space or overcommit limit is exhausted.
     pub fn anonymous(bytes: usize, huge: HugePages) -> io::Result<Self> {
-        let reserved = bytes.next_multiple_of(HUGE).max(HUGE);
+        let reserved = Self::rounded(bytes);
+        let base = Self::reserve(reserved)?;
+        Ok(Self::new(base, reserved, huge, None))
+    }
+
+    /// Maps the first `bytes` (rounded up to 2 MiB) of a file, which is as long, to be shared with whoever maps it later: what is
+    /// stored stays in the file.
+    ///
+    /// # Errors
+    /// What `mmap` says.
+    pub(crate) fn on_file(file: Arc<File>, bytes: usize, huge: HugePages) -> io::Result<Self> {
+        let reserved = Self::rounded(bytes);
+        let base = Self::reserve(reserved)?;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: it takes the place of the reservation just made, of which no reference exists.
+        let mapped = unsafe { mmap(base.as_ptr().cast(), reserved, prot, flags, &*file, 0) };
+        let region = Self::new(base, reserved, huge, Some(file));
+        mapped?;
+        Ok(region)
+    }
+
+    /// What `bytes` are rounded up to.
+    pub(crate) const fn rounded(bytes: usize) -> usize {
+        let rounded = bytes.next_multiple_of(HUGE);
+        if rounded < HUGE { HUGE } else { rounded }
+    }
+
+    fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Arc<File>>) -> Self {
+        if huge == HugePages::Ask {
+            // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
+            let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
+        }
+        Region { base, reserved, swap: Swap::Allowed, file }
+    }
+
+    /// Maps `reserved` bytes of anonymous memory that begin at a huge page.
+    fn reserve(reserved: usize) -> io::Result<NonNull<u8>> {
         let raw = reserved + HUGE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
@@ -109,13 +152,7 @@ impl Region {
             // SAFETY: the last `tail` bytes of the mapping just made, of which no reference exists.
             unsafe { munmap((aligned + reserved) as *mut c_void, tail) }?;
         }
-        let base = NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        let region = Region { base, reserved, swap: Swap::Allowed };
-        if huge == HugePages::Ask {
-            // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
-            let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
-        }
-        Ok(region)
+        NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
     }
 
     /// How many bytes are reserved.
@@ -229,10 +266,20 @@ impl Region {
         Ok(())
     }
 
-    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096.
+    /// Waits until the file holds all that was stored.
     ///
     /// # Errors
-    /// What `madvise` says.
+    /// What `msync` says.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        // SAFETY: our own mapping, whose contents it does not change.
+        unsafe { msync(self.base.as_ptr().cast(), self.reserved, MsyncFlags::SYNC) }?;
+        Ok(())
+    }
+
+    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file gets a hole.
+    ///
+    /// # Errors
+    /// What `madvise` says, or `fallocate`: not every file system can make holes.
     ///
     /// # Panics
     /// If the range does not lie in the Region.
@@ -241,6 +288,10 @@ impl Region {
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
         let first: *mut c_void = first.as_ptr().cast();
+        if let Some(file) = &self.file {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return Ok(fallocate(&**file, flags, at as u64, length as u64)?);
+        }
         if self.swap == Swap::Never {
             return discard_locked(first, length);
         }

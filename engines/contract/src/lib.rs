@@ -11,11 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod item;
+mod lasting;
 mod session;
 mod stats;
 pub mod suite;
 
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
+pub use lasting::{CloseError, Emptied, Opening};
 pub use session::{
     Engine, Key, KeyHash, MissKind, Pace, Read, Refusal, ResizeError, Room, Session, Sink, ValueDraft,
     ValuePin, Want,

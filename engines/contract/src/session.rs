@@ -1,6 +1,7 @@
 //! Engines and their sessions.
 
 use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency};
+use crate::lasting::CloseError;
 use crate::stats::EngineStats;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
@@ -254,6 +255,15 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     /// If that is less than the engine can do with, or more than was reserved. Then nothing has changed.
     fn resize(&self, memory: usize) -> Result<(), ResizeError>;
+
+    /// Closes the engine in order, at `now`: what it holds lasts, if it was opened to last, and `notes` with it, for whoever opens it
+    /// next. All sessions, pinned values, drafts and other handles were dropped before.
+    ///
+    /// # Errors
+    /// If they were not, or the file cannot be written. Then nothing is found next time.
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError>
+    where
+        Self: Sized;
 
     /// What it counts.
     fn stats(&self) -> EngineStats;

@@ -8,8 +8,8 @@
 mod setup;
 mod spec;
 
-pub use guira_slab::{Eviction, HugePages, OpenError, Residence};
-pub use setup::Setup;
+pub use guira_slab::{Eviction, HugePages, NoPlace, OpenError, Opened, RegionPlace, Residence};
+pub use setup::{Lasting, Setup};
 pub use spec::Spec;
 
 use guira_contract::OptionError;
@@ -72,12 +72,17 @@ impl Choice {
         Ok(Choice { name: preset.name, index, policy, search, versions })
     }
 
-    /// Opens the engine.
+    /// Opens the engine; if its Region lasts, with what was there.
     ///
     /// # Errors
-    /// If an option makes no sense, there is too little memory, or the system refuses address space or to lock memory.
-    pub fn open(&self, setup: &Setup) -> Result<SlabEngine, OpenError> {
-        SlabEngine::open(self.options(setup))
+    /// If an option makes no sense, there is too little memory, the system refuses address space or to lock memory, or the
+    /// Region's file cannot be used.
+    pub fn open(&self, setup: &Setup) -> Result<Opened, OpenError> {
+        let options = self.options(setup);
+        match &setup.lasting {
+            Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
+            None => SlabEngine::open(options).map(Opened::anew),
+        }
     }
 
     fn options(&self, setup: &Setup) -> SlabOptions {
@@ -147,6 +152,9 @@ mod tests {
         assert_eq!((options.factor, options.smallest_item), (1.5, 48));
         assert_eq!((options.eviction, options.residence), (Eviction::Off, Residence::Locked));
         assert_eq!(options.huge_pages, Some(HugePages::No));
+        let lasting = Lasting { place: RegionPlace::at("/proc/no-region"), now_unix: 1_700_000_000 };
+        let nowhere = Setup { lasting: Some(lasting), ..Setup::new(16 << 20, 1 << 20, 1) };
+        assert!(matches!(choice.open(&nowhere), Err(OpenError::Region { .. })));
         let wrong = Setup { factor: 1.0, ..Setup::new(16 << 20, 1 << 20, 1) };
         assert!(choice.open(&wrong).unwrap_err().to_string().contains("factor"));
     }

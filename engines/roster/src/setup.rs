@@ -1,7 +1,8 @@
 //! What an engine is given when it is opened, whichever it is.
 
 use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, MAX_MEMORY, Residence, SlabOptions,
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, MAX_MEMORY, RegionPlace, Residence,
+    SlabOptions,
 };
 
 /// Unless told otherwise, memory can be made so many times larger.
@@ -30,6 +31,17 @@ pub struct Setup {
     pub huge_pages: Option<HugePages>,
     /// Whether memory may be swapped out (`-k`).
     pub residence: Residence,
+    /// Where the Region lasts, if it is to.
+    pub lasting: Option<Lasting>,
+}
+
+/// A Region that lasts.
+#[derive(Clone, Debug)]
+pub struct Lasting {
+    /// In which file.
+    pub place: RegionPlace,
+    /// The time, in seconds since 1970.
+    pub now_unix: u64,
 }
 
 impl Setup {
@@ -46,6 +58,7 @@ impl Setup {
             eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,
+            lasting: None,
         }
     }
 

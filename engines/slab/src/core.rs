@@ -10,13 +10,15 @@ use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::reclaim::SCARCE_BELOW;
 use crate::resize::Sizing;
+use crate::restart::{self, Opened};
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
-use guira_contract::{Engine, EngineStats, ItemView, KeyHash, MissKind, ResizeError};
+use guira_contract::{CloseError, Engine, EngineStats, ItemView, KeyHash, MissKind, ResizeError};
+use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
-use guira_memory::{Budget, HugePages, MIB, Offset, Region};
+use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use guira_sync::clock::Seconds;
+use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, Mutex};
@@ -58,24 +60,28 @@ pub(crate) struct Core {
     pub(crate) flush: AtomicU64,
     /// Counts what a flush removes without a session, under the flush lock.
     pub(crate) flush_counters: Arc<SessionCounters>,
-    cas: AtomicU64,
+    pub(crate) cas: AtomicU64,
+    /// When second 0 was, for a Region that lasts.
+    pub(crate) base: TimeBase,
+    /// What the Region lasts in, if it does.
+    pub(crate) file: Option<RegionFile>,
     secrets: RapidSecrets,
 }
 
 /// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
 const CAS_START: u64 = 100;
 
-/// Caches up to here do without huge pages: a half-used one would be too much of the whole.
-const SMALL_CACHE: usize = 64 * MIB;
-
 impl Core {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
         options.check()?;
         let plan = Plan::new(options.reserve.max(options.memory));
-        let by_size = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
-        let huge = options.huge_pages.unwrap_or(by_size);
-        let mut region = Region::anonymous(plan.total, huge)
+        let region = Region::anonymous(plan.total, options.pages_of_the_system())
             .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
+        Core::on(region, plan, options)
+    }
+
+    /// An empty engine in `region`, which is divided as `plan` says. Nothing is stored into it yet.
+    pub(crate) fn on(mut region: Region, plan: Plan, options: SlabOptions) -> Result<Self, OpenError> {
         if options.residence == Residence::Locked {
             region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
@@ -83,7 +89,7 @@ impl Core {
         let budget = Arc::new(Budget::new(options.memory));
         let buckets = plan.buckets_least(options.memory);
         // A page that was touched anywhere is committed as a whole.
-        let commit_step = if huge == HugePages::Ask { 2 * MIB } else { 4096 };
+        let commit_step = if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 };
         let (sizes, stripes) = ((buckets, plan.buckets_max), options.stripes);
         let index = Cuckoo::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
         let metadata = plan.metadata(options.memory, commit_step);
@@ -124,6 +130,8 @@ impl Core {
             hands: (0..class_count).map(|_| Mutex::default()).collect(),
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
             cas: AtomicU64::new(CAS_START),
+            base: TimeBase::new(0),
+            file: None,
             secrets: RapidSecrets::seed(seed),
         })
     }
@@ -202,6 +210,21 @@ impl SlabEngine {
     }
 }
 
+impl SlabEngine {
+    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can.
+    /// `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`SlabEngine::open`], or if the file cannot be used. What cannot be restored is no error: see [`Opened::opening`].
+    pub fn open_lasting(
+        options: SlabOptions,
+        place: &RegionPlace,
+        now_unix: u64,
+    ) -> Result<Opened, OpenError> {
+        restart::open(options, place, now_unix)
+    }
+}
+
 impl Engine for SlabEngine {
     type Session = SlabSession;
 
@@ -215,6 +238,10 @@ impl Engine for SlabEngine {
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         self.core.resize(memory)
+    }
+
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
     }
 
     fn stats(&self) -> EngineStats {

@@ -21,6 +21,9 @@
 //! # Size
 //! Memory can be made larger and smaller while it is in use, up to what was reserved at the start ([`resize`]).
 //!
+//! # Restart
+//! The Region can last in a file, and an engine go on with what another has left there ([`restart`]).
+//!
 //! # Expiration
 //! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
 
@@ -39,18 +42,20 @@ mod plan;
 pub mod policy;
 mod reclaim;
 mod resize;
+mod restart;
 mod session;
 mod stats;
 mod update;
 
 pub use crate::core::SlabEngine;
 pub use draft::SlabDraft;
-pub use guira_memory::HugePages;
+pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::SearchLimits;
 pub use options::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
 };
 pub use pin::SlabPin;
+pub use restart::Opened;
 pub use session::SlabSession;
 
 #[cfg(test)]

@@ -105,6 +105,11 @@ impl Flush {
         Seconds((self.0 >> 32) as u32)
     }
 
+    /// Whether there can be such a word.
+    pub(crate) fn is_sound(self) -> bool {
+        self.generation() < GENERATIONS
+    }
+
     #[inline(always)]
     fn generation(self) -> u32 {
         self.0 as u32
@@ -137,6 +142,17 @@ impl Upkeep {
     /// Whether an empty page is waiting for quiescent points, and for nothing else.
     pub(crate) fn is_retiring(&self) -> bool {
         !self.pages().retired.is_empty()
+    }
+
+    /// The flush generations of which items may be left, one bit each.
+    pub(crate) fn dirty_generations(&self) -> u8 {
+        self.flush.lock().unwrap_or_else(PoisonError::into_inner).generations
+    }
+
+    /// Of these generations items may be left.
+    pub(crate) fn restore_dirty(&self, generations: u8, since: Ticket) {
+        let since = (generations != 0).then_some(since);
+        *self.flush.lock().unwrap_or_else(PoisonError::into_inner) = Dirty { generations, since, sweep: 0 };
     }
 
     /// Whether another page may be drained for the table: one that holds something which cannot be evicted now, or which a

@@ -1,8 +1,9 @@
 //! How a slab engine is set up, and why it may not be.
 
 use crate::index::SearchLimits;
+use guira_memory::lasting::FileError;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
-use guira_memory::{HugePages, MIB};
+use guira_memory::{HugePages, MIB, RegionPlace};
 use guira_sync::words::WORD;
 use std::io;
 
@@ -125,6 +126,24 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// The Region's file cannot be used.
+    #[error("cannot use {place} as a region")]
+    Region {
+        /// Where it was to be.
+        place: RegionPlace,
+        /// Why not.
+        source: FileError,
+    },
+    /// The file system of the Region is too full.
+    #[error("{place} has room for {room} bytes, and up to {memory} are to be stored there")]
+    NoRoom {
+        /// Where it was to be.
+        place: RegionPlace,
+        /// How much room there is.
+        room: u64,
+        /// How much may be needed.
+        memory: usize,
+    },
     /// The system refused to keep the memory from being swapped out.
     #[error("cannot lock {bytes} bytes in memory: is the limit of locked memory (ulimit -l) large enough?")]
     Lock {
@@ -139,6 +158,9 @@ pub enum OpenError {
 pub const MAX_MEMORY: usize = 5 << 40;
 /// The least memory, in bytes: a few pages.
 pub(crate) const MINIMUM: usize = 8 * PAGE_BYTES;
+
+/// Caches up to here do without huge pages: a half-used one would be too much of the whole.
+const SMALL_CACHE: usize = 64 * MIB;
 
 /// Bytes of an item that are neither key nor value nor flags.
 const ITEM_HEADER: usize = WORD;
@@ -164,6 +186,12 @@ impl SlabOptions {
             return Err(OpenError::SmallestItem { item: self.smallest_item, most });
         }
         Ok(())
+    }
+
+    /// Whether memory is committed in huge pages.
+    pub(crate) fn pages_of_the_system(&self) -> HugePages {
+        let by_size = if self.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
+        self.huge_pages.unwrap_or(by_size)
     }
 
     /// The classes they make.

@@ -9,6 +9,7 @@
 use crate::index::Table;
 use crate::item::BEHIND_CHUNKS;
 use guira_memory::MIB;
+use guira_memory::lasting::HEAD_BYTES;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 
 /// Where everything lies, in bytes from the start of the Region.
@@ -27,9 +28,6 @@ pub(crate) struct Plan {
     pub(crate) total: usize,
 }
 
-/// Bytes kept free at the start of a Region.
-const HEAD: usize = 4096;
-
 /// Parts are aligned to huge pages.
 const ALIGNED: usize = 2 * MIB;
 
@@ -44,7 +42,7 @@ impl Plan {
         let buckets_max = (reserve / 5 / 64).clamp(BUCKETS_LEAST, u32::MAX as usize) as u32;
         let arena = Table::bytes(buckets_max).next_multiple_of(ALIGNED);
         let pages = reserve / PAGE_BYTES;
-        let metadata_at = HEAD;
+        let metadata_at = HEAD_BYTES;
         let first = (metadata_at + SlabMemory::metadata_bytes(pages)).next_multiple_of(ALIGNED);
         let pages_at = first + 2 * arena;
         Plan {
@@ -58,6 +56,11 @@ impl Plan {
         }
     }
 
+    /// Whether a Region for it has so many bytes.
+    pub(crate) fn fills(&self, bytes: usize) -> bool {
+        self.total <= bytes && bytes - self.total < ALIGNED
+    }
+
     /// How many buckets a table has at first, or at the least, with `memory` bytes.
     pub(crate) fn buckets_least(&self, memory: usize) -> u32 {
         (memory / 4096).clamp(BUCKETS_LEAST, BUCKETS_FIRST).min(self.buckets_max as usize) as u32
@@ -67,10 +70,11 @@ impl Plan {
     pub(crate) fn metadata(&self, memory: usize, step: usize) -> usize {
         let [descriptors, recency] = SlabMemory::metadata_touched(self.pages.min(memory / PAGE_BYTES));
         let [whole, _] = SlabMemory::metadata_touched(self.pages);
+        // The head is used only when a Region that lasts is closed, but may lie in the first huge page.
+        let head = if step > self.metadata_at { self.metadata_at } else { 0 };
         // In one piece, or in two that are far apart and begin and end anywhere.
-        let together = (self.metadata_at + whole + recency).next_multiple_of(step);
-        let apart =
-            (self.metadata_at + descriptors).next_multiple_of(step) + recency.next_multiple_of(step) + step;
+        let together = (head + whole + recency).next_multiple_of(step);
+        let apart = (head + descriptors).next_multiple_of(step) + recency.next_multiple_of(step) + step;
         together.min(apart)
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Count {
     HandSteps,
 }
 
-const COUNTS: usize = Count::HandSteps as usize + 1;
+pub(crate) const COUNTS: usize = Count::HandSteps as usize + 1;
 
 /// One session's counters.
 #[derive(Debug, Default)]
@@ -52,6 +52,18 @@ impl Registry {
         let counters = Arc::new(SessionCounters::default());
         self.all.lock().unwrap_or_else(PoisonError::into_inner).push(counters.clone());
         counters
+    }
+
+    /// What was counted altogether, and at the last reset.
+    pub(crate) fn saved(&self) -> [[u64; COUNTS]; 2] {
+        [self.sums(), *self.base.lock().unwrap_or_else(PoisonError::into_inner)]
+    }
+
+    /// Goes on counting from there.
+    pub(crate) fn restore(&self, [sums, base]: [[u64; COUNTS]; 2]) {
+        let counters = self.register();
+        sums.iter().enumerate().for_each(|(index, sum)| counters.0.add(index, *sum));
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
     }
 
     fn sums(&self) -> [u64; COUNTS] {

@@ -76,8 +76,10 @@ impl SlabSession {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         self.core.settle_flush(now);
-        if let Some(room) = room.filter(|_| draft.is_none()) {
-            self.prepare(key.bytes.len(), &room, now)?;
+        if let Some(room) = room.filter(|_| draft.is_none())
+            && let Err(refusal) = self.prepare(key.bytes.len(), &room)
+        {
+            self.prepare_again(key.bytes.len(), &room, now, refusal)?;
         }
         let mut supplies = Supplies { draft, spare: None };
         loop {
@@ -102,16 +104,33 @@ impl SlabSession {
     }
 
     /// Finds memory for what will probably be stored.
-    fn prepare(&mut self, key_len: usize, room: &Room, now: Seconds) -> Result<(), Refusal> {
+    fn prepare(&mut self, key_len: usize, room: &Room) -> Result<(), Refusal> {
         if !guira_contract::Session::fits(self, key_len, room) {
             return Err(Refusal::TooLarge);
         }
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
-            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, now),
+            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, Seconds(0)),
             _ => Ok(()),
         }
+    }
+
+    /// The same once more, if it may be that something has expired since the session last saw the time.
+    #[cold]
+    #[inline(never)]
+    fn prepare_again(
+        &mut self,
+        key_len: usize,
+        room: &Room,
+        now: Seconds,
+        refusal: Refusal,
+    ) -> Result<(), Refusal> {
+        if refusal == Refusal::TooLarge || self.seen >= now {
+            return Err(refusal);
+        }
+        self.seen = now;
+        self.prepare(key_len, room)
     }
 
     /// Removes the item under `key` if it is dead.

@@ -76,8 +76,8 @@ pub fn start(options: &Options) -> Result<Running, StartError> {
         let least = crate::Size((reserve + ENGINE_LEAST + 64 * KIB).next_multiple_of(64 * KIB));
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let engine = options.engine.open(&Setup::new(memory, options.max_item_size.0, seed()))?;
-    start_with(options, engine, CoarseClock::system())
+    let opened = options.engine.open(&Setup::new(memory, options.max_item_size.0, seed()))?;
+    start_with(options, opened.engine, CoarseClock::system_since(opened.base))
 }
 
 /// Starts a server with this engine and clock.

@@ -1,5 +1,11 @@
 //! Pages in classes, chunks in pages.
 
+mod census;
+mod restore;
+
+pub use census::PageCensus;
+pub use restore::NoPages;
+
 use super::classes::{ClassId, ClassTable, Geometry};
 use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
 use crate::budget::Budget;
@@ -54,35 +60,6 @@ struct Pool {
 /// So many parts at the most are taken out of the system's huge pages when their memory is given back, since each may cost the
 /// process two of its 65,530 mappings. Where that is not done the system may, much later, commit an empty page again beside full ones.
 const SPLIT_MAX: u32 = 16_384;
-
-/// Where all pages are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageCensus {
-    /// In a class, chunks handed out.
-    pub serving: usize,
-    /// In a class, chunks only coming back.
-    pub draining: usize,
-    /// In no class, and still committed.
-    pub pooled: usize,
-    /// Never used, and committed along with others.
-    pub paid: usize,
-    /// Never used.
-    pub fresh: usize,
-    /// Used before; their memory was given back to the system.
-    pub surrendered: usize,
-}
-
-impl PageCensus {
-    /// All that are paid for.
-    pub fn committed(&self) -> usize {
-        self.serving + self.draining + self.pooled + self.paid
-    }
-
-    /// All.
-    pub fn total(&self) -> usize {
-        self.committed() + self.fresh + self.surrendered
-    }
-}
 
 /// Bytes of a page that share a recency bit: one chunk has several, and its first one counts. In chunks of 24 bytes every third
 /// bit belongs to two; their recency is then the same.
@@ -406,24 +383,6 @@ impl SlabMemory {
             pool.free.push(page);
         }
         given
-    }
-
-    /// Where all pages are. No page may be on its way between classes meanwhile, or it is missed.
-    pub fn census(&self) -> PageCensus {
-        let classes = || self.classes.ids().map(|class| self.lock(class).pages().len());
-        let serving = classes().sum();
-        let pool = self.lock_pool();
-        let touched = (0..pool.fresh.start).map(|page| self.state_of(PageId(page)));
-        let draining = touched.filter(|state| matches!(state, PageState::Draining(_))).count();
-        let paid = pool.paid as usize;
-        PageCensus {
-            serving,
-            draining,
-            pooled: pool.free.len(),
-            paid,
-            fresh: pool.fresh.len() - paid,
-            surrendered: pool.surrendered.len(),
-        }
     }
 
     /// Pages in the pool: they were in use before, and are still committed.

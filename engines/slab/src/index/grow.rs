@@ -77,6 +77,18 @@ pub(crate) trait Items {
     fn lost(&mut self, at: Offset);
 }
 
+/// What has to be known to go on with a table that lies in the Region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SavedIndex {
+    pub(crate) layout: u64,
+    /// Buckets of the table that entries move into, or 0.
+    pub(crate) next_buckets: u32,
+    /// The bucket whose entries move next.
+    pub(crate) moving: u32,
+    /// Times the table has grown.
+    pub(crate) grown: u64,
+}
+
 /// Bytes of an old table that are given back in one step.
 const DISCARD_STEP: usize = 2 << 20;
 
@@ -172,6 +184,84 @@ impl Cuckoo {
                 GrowthStep::Discarded(step)
             }
         }
+    }
+
+    /// Ends what can be ended when nobody uses the table any more: an old table is given back.
+    pub(crate) fn settle(&self) {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        match growth.phase {
+            Phase::Idle | Phase::Moving { .. } => {}
+            // Nobody is left who knows of one table only.
+            Phase::Announced(_) => growth.phase = Phase::Moving { bucket: 0 },
+            Phase::Forgetting { old, discarded, .. } => {
+                let rest = self.committed(old.buckets) - discarded;
+                if self.region.discard(old.address(0) + discarded, rest).is_err() {
+                    self.erase(old, discarded, rest);
+                }
+                growth.phase = Phase::Idle;
+            }
+        }
+    }
+
+    /// Bytes that are committed for all tables.
+    pub(crate) fn committed_now(&self) -> usize {
+        let layout = self.layout();
+        let next = self.next(layout).map_or(0, |table| self.committed(table.buckets));
+        self.committed(layout.buckets()) + next
+    }
+
+    /// Shows `look` the items of all entries until it says no. True if it has not. Nobody changes the tables meanwhile.
+    pub(crate) fn all_items(&self, mut look: impl FnMut(Offset) -> bool) -> bool {
+        let layout = self.layout();
+        let tables = [Some(self.current(layout)), self.next(layout)];
+        tables.into_iter().flatten().all(|table| {
+            (0..table.buckets).all(|bucket| {
+                let bucket = table.bucket(&self.region, bucket);
+                let free = bucket.free();
+                (0..SLOTS).all(|slot| free.0 & (1 << slot) != 0 || look(bucket.item(slot)))
+            })
+        })
+    }
+
+    /// Sees to it that the arena in which there is no table reads as zero. If holes cannot be made, it does so already: settling has
+    /// erased it.
+    pub(crate) fn clear_unused(&self) {
+        let layout = self.layout();
+        if !layout.growing() {
+            let arena = Table { base: self.arenas[1 - layout.arena()], buckets: self.buckets_max };
+            let _ = self.region.discard(arena.address(0), Table::bytes(arena.buckets).next_multiple_of(4096));
+        }
+    }
+
+    /// What has to be known to go on with the table, which is settled.
+    pub(crate) fn saved(&self) -> SavedIndex {
+        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let layout = self.layout();
+        let moving = match growth.phase {
+            Phase::Moving { bucket } => bucket,
+            _ => 0,
+        };
+        let next_buckets = self.next(layout).map_or(0, |table| table.buckets);
+        SavedIndex { layout: layout.0, next_buckets, moving, grown: growth.grown }
+    }
+
+    /// Goes on with a table. Nobody uses the index yet. False, and nothing is changed, if there can be no such table.
+    pub(crate) fn restore(&self, saved: SavedIndex) -> bool {
+        let layout = Layout(saved.layout);
+        let exists = |buckets: u32| (1..=self.buckets_max).contains(&buckets);
+        let growing =
+            layout.growing() && exists(saved.next_buckets) && saved.next_buckets != layout.buckets();
+        let stable = !layout.growing() && saved.next_buckets == 0 && saved.moving == 0;
+        if !exists(layout.buckets()) || !(growing || stable) || saved.moving > layout.buckets() {
+            return false;
+        }
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed would do: sessions come by the index later, through a lock.
+        self.next_buckets.store(saved.next_buckets, Ordering::Relaxed);
+        self.layout.store(layout.0, Ordering::Release);
+        growth.phase = if growing { Phase::Moving { bucket: saved.moving } } else { Phase::Idle };
+        growth.grown = saved.grown;
+        true
     }
 
     fn erase(&self, old: Table, from: usize, bytes: usize) {

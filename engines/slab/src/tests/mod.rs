@@ -6,6 +6,8 @@ mod growth;
 mod hazards;
 mod mixture;
 mod resizes;
+mod restarts;
+mod scratch;
 mod settings;
 mod shifts;
 

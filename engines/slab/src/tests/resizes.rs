@@ -38,7 +38,7 @@ fn present(session: &mut SlabSession, keys: std::ops::Range<u64>) -> u64 {
 }
 
 /// Does what is to be done in the background until there is nothing more.
-fn settle(session: &mut SlabSession) {
+pub(super) fn settle(session: &mut SlabSession) {
     for _ in 0..200_000 {
         if end_batch(session, Pace::Idle) == 0 && end_batch(session, Pace::Idle) == 0 {
             return;
@@ -48,7 +48,7 @@ fn settle(session: &mut SlabSession) {
 }
 
 /// Every page is somewhere, and what is used is what was committed.
-fn check_pages(engine: &SlabEngine) {
+pub(super) fn check_pages(engine: &SlabEngine) {
     let core = &engine.core;
     let census = core.memory.census();
     assert_eq!(census.total(), core.plan.pages, "{census:?}");
