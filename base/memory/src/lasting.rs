@@ -194,6 +194,15 @@ impl RegionFile {
         Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(taken))
     }
 
+    /// Puts the mark back that [`RegionFile::open`] has taken away: what was kept can be found again. Nothing of the file was changed
+    /// meanwhile, neither by a Region that was mapped from it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn leave(self, _kept: &Kept) -> io::Result<()> {
+        self.set_mark(MARK)
+    }
+
     /// Closes the file in order: `region`, which is mapped from it and which nobody stores to any more, `state` and `notes` are what the
     /// next to open it will find.
     ///
@@ -314,6 +323,17 @@ mod tests {
         let opened = open(&scratch);
         assert_eq!(mark(), [0; 8]);
         drop(opened);
+    }
+
+    #[test]
+    fn what_was_only_looked_at_can_be_left_as_it_was() {
+        let scratch = Scratch::new("left");
+        closed(&scratch);
+        for _ in 0..3 {
+            let (file, found) = open(&scratch);
+            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            file.leave(&kept).unwrap();
+        }
     }
 
     #[test]

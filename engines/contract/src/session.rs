@@ -69,6 +69,12 @@ pub enum ResizeError {
         /// What there can be.
         most: usize,
     },
+    /// The file system on which it lasts is too full.
+    #[error("there is room for {room} bytes only where the cache is kept")]
+    NoRoom {
+        /// How much there could be.
+        room: u64,
+    },
 }
 
 /// What a sink wants of a value.

@@ -3,12 +3,16 @@
 //! `cargo bench -p guira-slab --features probe`
 
 use guira_contract::suite::store;
-use guira_contract::{Engine, Expiry, ItemView, Key, KeyHash, Meta, Recency, Session, Sink, ValuePin, Want};
+use guira_contract::{
+    Engine, Expiry, ItemView, Key, KeyHash, Meta, Pace, Recency, Session, Sink, ValuePin, Want,
+};
 use guira_memory::RegionPlace;
 use guira_slab::index::{IndexProbe, SearchLimits};
 use guira_slab::{SlabEngine, SlabOptions, SlabPin, SlabSession};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_sync::version::DEFAULT_STRIPES;
+
+use std::time::Duration;
 
 const NOW: Seconds = Seconds(1000);
 const BUCKETS: u32 = 1_000_000;
@@ -180,7 +184,7 @@ fn fill_engine(session: &mut SlabSession) {
     for number in 0..ITEMS {
         store(session, &name(number), &[number as u8 | 1; 32], 0, Expiry::Never, NOW).expect("memory");
         if number.is_multiple_of(32) {
-            session.maintain(NOW, guira_contract::Pace::Busy, 32);
+            session.maintain(NOW, Pace::Busy, 32);
             session.quiesce();
         }
     }
@@ -210,6 +214,33 @@ fn restart() {
     lookups(&mut session, 7, BATCH, 60_000_000);
     row("M lookups/s later", format!("{:.2}", lookups(&mut session, 3, BATCH, 30_000_000)));
     let _ = std::fs::remove_file(place.path());
+}
+
+/// Half of the memory of 10 M items is taken away, and half of that, while nothing else is done.
+fn resize() {
+    let options = SlabOptions { memory: 1 << 30, ..SlabOptions::default() };
+    let engine = SlabEngine::open(options).expect("memory");
+    let mut session = engine.session();
+    fill_engine(&mut session);
+    for pace in [Pace::Busy, Pace::Idle] {
+        let before = engine.stats();
+        engine.resize(before.memory_used as usize / 2).expect("there is enough");
+        let (watch, mut longest, mut rounds) = (Stopwatch::start(), Duration::ZERO, 0);
+        while engine.stats().memory_used > engine.stats().memory_limit {
+            let step = Stopwatch::start();
+            session.quiesce();
+            session.maintain(NOW, pace, 32);
+            longest = longest.max(step.elapsed());
+            rounds += 1;
+        }
+        row(
+            &format!("{pace:?}: ms to halve {} M items", before.items / 1_000_000),
+            watch.elapsed().as_millis(),
+        );
+        row(&format!("{pace:?}: rounds of upkeep"), rounds);
+        row(&format!("{pace:?}: the longest, µs"), longest.as_micros());
+        row(&format!("{pace:?}: items left"), engine.stats().items);
+    }
 }
 
 fn engine() {
@@ -244,9 +275,12 @@ fn main() {
         ITEMS / 1_000_000
     );
     println!("|---|---|");
-    // `-- restart` is about nothing else, `-- engine` leaves the index out.
+    // `-- restart` and `-- resize` are about nothing else, `-- engine` leaves the index out.
     if std::env::args().any(|argument| argument == "restart") {
         return restart();
+    }
+    if std::env::args().any(|argument| argument == "resize") {
+        return resize();
     }
     if std::env::args().any(|argument| argument == "engine") {
         return engine();

@@ -59,6 +59,13 @@ impl Core {
         if memory < least {
             return Err(ResizeError::TooSmall { memory, least });
         }
+        if let Some(file) = &self.file
+            && memory > self.budget.limit()
+            && let Ok(room) = file.room()
+            && room < memory as u64
+        {
+            return Err(ResizeError::NoRoom { room });
+        }
         sizing.before = self.budget.used().max(self.budget.limit());
         // What was kept for a larger table was meant for another size.
         self.budget.keep(0);

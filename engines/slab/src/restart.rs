@@ -267,19 +267,20 @@ pub(crate) fn open(options: SlabOptions, place: &RegionPlace, now_unix: u64) -> 
     let (file, found) = RegionFile::open(place).map_err(refused)?;
     let room = file.room().map_err(|error| refused(error.into()))?;
     let memory = options.memory + HEAD_BYTES;
+    let no_room = || OpenError::NoRoom { place: place.clone(), room, memory };
     if room < memory as u64 {
-        return Err(OpenError::NoRoom { place: place.clone(), room, memory });
+        return Err(leave(file, &found, no_room()));
     }
     let opening = match found {
         Found::Nothing => Opening::New,
         Found::Lost(loss) => Opening::Emptied(loss.into()),
-        Found::Kept(kept) => match restore(options, &file, &kept, now_unix) {
+        Found::Kept(ref kept) => match restore(options, &file, kept, now_unix) {
             Ok(core) => {
                 let opening = Opening::Restored { items: core.items_now() };
-                return Ok(opened(core, file, opening, kept.notes));
+                return Ok(opened(core, file, opening, kept.notes.clone()));
             }
             Err(Failure::Emptied(why)) => Opening::Emptied(why),
-            Err(Failure::Open(error)) => return Err(error),
+            Err(Failure::Open(error)) => return Err(leave(file, &found, error)),
         },
     };
     let plan = Plan::new(options.reserve.max(options.memory));
@@ -288,6 +289,15 @@ pub(crate) fn open(options: SlabOptions, place: &RegionPlace, now_unix: u64) -> 
     let mut core = Core::on(region, plan, options)?;
     core.base = TimeBase::new(now_unix);
     Ok(opened(core, file, opening, Vec::new()))
+}
+
+/// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.
+fn leave(file: RegionFile, found: &Found, error: OpenError) -> OpenError {
+    if let Found::Kept(kept) = found {
+        // If that fails, the next to open it finds no mark.
+        let _ = file.leave(kept);
+    }
+    error
 }
 
 fn opened(mut core: Core, file: RegionFile, opening: Opening, notes: Vec<u8>) -> Opened {

@@ -6,7 +6,7 @@ use crate::{Eviction, Hashing, OpenError, Opened, SlabEngine, SlabOptions, SlabS
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Amendment, CloseError, Decision, Emptied, Engine, Expiry, ItemState, ItemView, Key, Opening, Pace,
-    Session,
+    ResizeError, Session,
 };
 use guira_memory::HugePages;
 use guira_memory::MIB;
@@ -174,6 +174,19 @@ fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
 }
 
 #[test]
+fn a_region_that_cannot_be_opened_for_want_of_room_is_not_lost() {
+    let scratch = Scratch::new("room");
+    let large = SlabOptions { reserve: 4 << 40, ..options(4 * MIB) };
+    closed(&scratch, large);
+    // More than any file system in memory has.
+    let refused = SlabEngine::open_lasting(SlabOptions { memory: 4 << 40, ..large }, &scratch.place(), UNIX);
+    assert!(matches!(refused, Err(OpenError::NoRoom { .. })), "{refused:?}");
+    let opened = open(&scratch, large);
+    assert_eq!(opened.opening, Opening::Restored { items: 1 });
+    assert!(matches!(opened.engine.resize(4 << 40), Err(ResizeError::NoRoom { .. })));
+}
+
+#[test]
 fn time_goes_on_while_nobody_is_there_and_never_back() {
     let scratch = Scratch::new("time");
     let at = |unix: u64| SlabEngine::open_lasting(options(4 * MIB), &scratch.place(), unix).unwrap();
@@ -296,6 +309,7 @@ fn another_amount_of_memory_is_taken_over_and_reached() {
 #[test]
 fn no_state_makes_the_engine_panic_or_take_more_memory_than_there_is() {
     let scratch = Scratch::new("state");
+    let options = |memory: usize| SlabOptions { memory, ..SlabOptions::default() };
     let Opened { engine, .. } = open(&scratch, options(4 * MIB));
     let mut session = engine.session();
     (0..5000).for_each(|i| put(&mut session, &format!("key{i}"), &[2; 100], Expiry::Never));
@@ -309,9 +323,16 @@ fn no_state_makes_the_engine_panic_or_take_more_memory_than_there_is() {
     // The hands of many classes are alike.
     let numbers = (kept(&scratch).1.state.len() / 8).min(100);
     let mut restored = 0;
+    let rewrite = || {
+        let file = std::fs::OpenOptions::new().write(true).open(scratch.place().path()).unwrap();
+        file.set_len(0).unwrap();
+        file.set_len(whole.len() as u64).unwrap();
+        let blocks = whole.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0));
+        blocks.for_each(|(at, block)| file.write_all_at(block, at as u64 * 4096).unwrap());
+    };
     for number in 0..numbers {
         for change in [0, 1, 2, u64::MAX, 1 << 32, 1 << 63] {
-            std::fs::write(scratch.place().path(), &whole).unwrap();
+            rewrite();
             let (file, mut kept) = kept(&scratch);
             let place = number * 8..number * 8 + 8;
             let was = u64::from_le_bytes(kept.state[place.clone()].try_into().unwrap());
