@@ -168,6 +168,29 @@ fn items_of_every_size_are_stored_while_memory_shrinks() {
 }
 
 #[test]
+fn no_more_is_evicted_while_pages_wait_for_somebody_who_stands_still() {
+    let engine = open(32 * MIB, 0, Eviction::On);
+    let (mut session, still) = (engine.session(), engine.session());
+    put_many(&mut session, 0, 40_000, 400);
+    engine.resize(16 * MIB).unwrap();
+    for _ in 0..1000 {
+        end_batch(&mut session, Pace::Idle);
+    }
+    let stats = engine.stats();
+    assert!(
+        stats.memory_used > 17 * MIB as u64,
+        "no page is given back while somebody may read it: {stats:?}"
+    );
+    let least = 40_000 * 16 / 32 * 9 / 10;
+    assert!(stats.items > least, "{} items are left of 40,000", stats.items);
+    drop(still);
+    settle(&mut session);
+    check_pages(&engine);
+    let stats = engine.stats();
+    assert!(stats.memory_used <= 16 * MIB as u64 && stats.items > least, "{stats:?}");
+}
+
+#[test]
 fn without_eviction_only_free_pages_are_given_back() {
     let engine = open(64 * MIB, 0, Eviction::Off);
     let mut session = engine.session();

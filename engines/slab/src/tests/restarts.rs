@@ -267,33 +267,38 @@ fn the_hand_goes_on_with_what_is_oldest() {
 
 #[test]
 fn a_table_that_was_growing_goes_on() {
-    let scratch = Scratch::new("growing");
-    let Opened { engine, .. } = open(&scratch, options(32 * MIB));
-    let mut session = engine.session();
-    let mut stored = 0;
-    while !engine.stats().index_growing || stored % 100 != 0 {
-        put(&mut session, &format!("key{stored}"), b"v", Expiry::Never);
-        stored += 1;
-        session.quiesce();
+    // Before anything has moved, in the middle, when nearly all has, and when the old table is still to be given back.
+    for steps in [0, 300, 3000, usize::MAX] {
+        let scratch = Scratch::new("growing");
+        let Opened { engine, .. } = open(&scratch, options(32 * MIB));
+        let mut session = engine.session();
+        let mut stored = 0;
+        while !engine.stats().index_growing {
+            put(&mut session, &format!("key{stored}"), b"v", Expiry::Never);
+            stored += 1;
+            session.quiesce();
+        }
+        let mut done = 0;
+        while done < steps && engine.stats().index_growing {
+            session.quiesce();
+            done += session.maintain(NOW, Pace::Busy, 10);
+        }
+        let growing = engine.stats().index_growing;
+        assert_eq!(growing, steps != usize::MAX);
+        drop(session);
+        close(engine);
+        let Opened { engine, opening, .. } = open(&scratch, options(32 * MIB));
+        assert_eq!(opening, Opening::Restored { items: stored });
+        assert_eq!(engine.stats().index_growing, growing);
+        let mut session = engine.session();
+        let all = |session: &mut SlabSession| {
+            (0..stored).all(|i| value_of(session, format!("key{i}").as_bytes(), NOW).is_some())
+        };
+        assert!(all(&mut session));
+        settle(&mut session);
+        assert!(!engine.stats().index_growing && all(&mut session));
+        check_pages(&engine);
     }
-    // Some buckets are moved, and not all.
-    session.maintain(NOW, Pace::Busy, 50);
-    session.quiesce();
-    session.maintain(NOW, Pace::Busy, 50);
-    assert!(engine.stats().index_growing);
-    drop(session);
-    close(engine);
-    let Opened { engine, opening, .. } = open(&scratch, options(32 * MIB));
-    assert_eq!(opening, Opening::Restored { items: stored });
-    assert!(engine.stats().index_growing);
-    let mut session = engine.session();
-    let all = |session: &mut SlabSession| {
-        (0..stored).all(|i| value_of(session, format!("key{i}").as_bytes(), NOW).is_some())
-    };
-    assert!(all(&mut session));
-    settle(&mut session);
-    assert!(!engine.stats().index_growing && all(&mut session));
-    check_pages(&engine);
 }
 
 #[test]

@@ -188,6 +188,59 @@ fn without_eviction_keys_of_equal_hash_are_refused_rather_than_lost() {
 }
 
 #[test]
+fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
+    let engine = keeping(8 << 20);
+    let mut session = engine.session();
+    fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
+    let room = Room { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None };
+    assert!(session.draft(b"key00", room).is_err());
+    // Who asks for a draft does not say what time it is: the session has to have seen it.
+    session.maintain(Seconds(1010), Pace::Busy, 0);
+    assert!(session.draft(b"key00", room).is_ok());
+}
+
+/// Keys of the crowd have one hash, others have their own.
+fn crowded_hash(key: &[u8]) -> u64 {
+    let crowd = key.starts_with(b"crowd");
+    let mix =
+        |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    if crowd { 0x1234_5678_9abc_def0 } else { key.iter().fold(7, mix) }
+}
+
+#[test]
+fn without_eviction_growth_waits_rather_than_lose_what_has_no_place_in_the_new_table() {
+    let hashing = crate::Hashing::Fixed(crowded_hash);
+    let options =
+        SlabOptions { memory: 32 << 20, eviction: Eviction::Off, hashing, ..SlabOptions::default() };
+    let engine = SlabEngine::open(options).unwrap();
+    let mut session = engine.session();
+    let store_crowd = |session: &mut SlabSession, keys: std::ops::Range<u64>| {
+        keys.for_each(|i| put(session, &format!("crowd{i}"), 10, Expiry::Never, NOW).unwrap());
+    };
+    store_crowd(&mut session, 0..20);
+    let mut stored = 0;
+    while !engine.stats().index_growing {
+        put(&mut session, &format!("key{stored}"), 10, Expiry::Never, NOW).unwrap();
+        stored += 1;
+    }
+    // There is room for as many in the new table, until those of the old one are to move.
+    store_crowd(&mut session, 20..40);
+    for _ in 0..20_000 {
+        end_batch(&mut session, NOW);
+    }
+    assert!(engine.stats().index_growing, "growth cannot end");
+    assert_present(&mut session, "crowd", 0..40);
+    (20..40).for_each(|i| remove(&mut session, &format!("crowd{i}")));
+    for _ in 0..20_000 {
+        end_batch(&mut session, NOW);
+    }
+    assert!(!engine.stats().index_growing, "growth ends when there is room");
+    assert_present(&mut session, "crowd", 0..20);
+    assert_present(&mut session, "key", 0..stored);
+    assert_eq!(engine.stats().evictions, 0);
+}
+
+#[test]
 fn memory_can_be_locked_and_in_huge_pages_or_not() {
     for huge_pages in [HugePages::Ask, HugePages::No] {
         let options = SlabOptions {
