@@ -84,7 +84,7 @@ pub enum FileError {
     #[error("it holds something else, which is not overwritten")]
     NoRegion,
     /// The system refused.
-    #[error("{0}")]
+    #[error(transparent)]
     System(#[from] io::Error),
 }
 

@@ -81,7 +81,17 @@ impl Choice {
         let options = self.options(setup);
         match &setup.lasting {
             Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
-            None => SlabEngine::open(options).map(Opened::anew),
+            None => Self::open_in_memory(options, setup).map(Opened::anew),
+        }
+    }
+
+    /// A reserve that nobody has asked for is done without if the system refuses it.
+    fn open_in_memory(options: SlabOptions, setup: &Setup) -> Result<SlabEngine, OpenError> {
+        match SlabEngine::open(options) {
+            Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => {
+                SlabEngine::open(SlabOptions { reserve: options.memory, ..options })
+            }
+            opened => opened,
         }
     }
 

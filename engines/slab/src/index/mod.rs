@@ -190,6 +190,7 @@ impl Cuckoo {
         Table { base: self.arenas[layout.arena()], buckets: layout.buckets() }
     }
 
+    #[inline(always)]
     fn next(&self, layout: Layout) -> Option<Table> {
         layout.growing().then(|| Table {
             base: self.arenas[1 - layout.arena()],
