@@ -211,8 +211,8 @@ impl SlabEngine {
 }
 
 impl SlabEngine {
-    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can.
-    /// `now_unix` is the time in seconds since 1970.
+    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can. Then the
+    /// reserve is what the file was made for, whatever the options say. `now_unix` is the time in seconds since 1970.
     ///
     /// # Errors
     /// As [`SlabEngine::open`], or if the file cannot be used. What cannot be restored is no error: see [`Opened::opening`].

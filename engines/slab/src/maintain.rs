@@ -77,9 +77,7 @@ const DRAINING_MAX: usize = 4;
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
-/// Steps towards a lower ceiling in a round of upkeep, when nothing else is to be done: each may evict a page of items.
-const SHRINK_STEPS_IDLE: usize = 4;
-/// Under load there is one such step in so many rounds.
+/// Under load there is a step towards a lower ceiling once in so many rounds of upkeep: it may evict a page of items.
 const BUSY_ROUNDS_A_STEP: u32 = 4;
 
 /// Whether the table grows.
@@ -439,7 +437,7 @@ impl SlabSession {
     /// Goes towards a ceiling that is lower than what is used. Returns how many steps were gone.
     fn shrink(&mut self, pace: Pace, budget: usize) -> usize {
         let steps = match pace {
-            Pace::Idle => SHRINK_STEPS_IDLE,
+            Pace::Idle => 1,
             Pace::Busy => usize::from(self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
         };
         (0..steps.min(budget)).take_while(|_| self.core.budget.excess() > 0 && self.shrink_step()).count()

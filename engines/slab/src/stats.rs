@@ -115,6 +115,7 @@ impl Core {
             read_retries: since(Count::ReadRetries),
             hand_steps: since(Count::HandSteps),
             memory_limit: self.budget.limit() as u64,
+            memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
             classes: self.class_stats(),
         }

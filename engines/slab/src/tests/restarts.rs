@@ -321,6 +321,7 @@ fn another_amount_of_memory_is_taken_over_and_reached() {
         check_pages(&engine);
         let stats = engine.stats();
         assert!(stats.memory_used <= memory as u64 && stats.memory_limit == memory as u64);
+        assert_eq!(stats.memory_reserve, 64 * MIB as u64);
         assert!(
             engine.resize(64 * MIB + 1).is_err() && engine.resize(64 * MIB).is_ok(),
             "the reserve is the file's"
