@@ -266,6 +266,34 @@ fn the_hand_goes_on_with_what_is_oldest() {
 }
 
 #[test]
+fn what_was_read_is_spared_by_the_hand_after_a_restart() {
+    let scratch = Scratch::new("recency");
+    let Opened { engine, .. } = open(&scratch, options(8 * MIB));
+    let mut session = engine.session();
+    let mut stored = 0;
+    while engine.stats().evictions < 10_000 {
+        put(&mut session, &format!("key{stored}"), &[1; 100], Expiry::Never);
+        end_batch(&mut session);
+        stored += 1;
+    }
+    let is_there =
+        |session: &mut SlabSession, i: u64| value_of(session, format!("key{i}").as_bytes(), NOW).is_some();
+    // The oldest that are left: the hand comes to them next.
+    let read: Vec<u64> = (0..stored).filter(|i| is_there(&mut session, *i)).take(2000).collect();
+    let unread = engine.stats().items - 2000;
+    drop(session);
+    close(engine);
+    let Opened { engine, .. } = open(&scratch, options(8 * MIB));
+    let mut session = engine.session();
+    for i in stored..stored + unread / 2 {
+        put(&mut session, &format!("key{i}"), &[1; 100], Expiry::Never);
+        end_batch(&mut session);
+    }
+    let left = read.iter().filter(|i| is_there(&mut session, **i)).count();
+    assert!(left > 1950, "{left} of 2000 are left");
+}
+
+#[test]
 fn a_table_that_was_growing_goes_on() {
     // Before anything has moved, in the middle, when nearly all has, and when the old table is still to be given back.
     for steps in [0, 300, 3000, usize::MAX] {
@@ -555,4 +583,39 @@ fn the_suite_holds_in_a_region_that_lasts() {
     let items = engine.stats().items;
     close(engine);
     assert_eq!(open(&scratch, options(64 * MIB)).opening, Opening::Restored { items });
+}
+
+/// The index is compared with the count of items when a Region is opened: threads must not have counted wrong.
+#[test]
+fn what_threads_have_left_is_restored_whatever_they_did() {
+    let scratch = Scratch::new("threads");
+    for seed in 0..6u64 {
+        let Opened { engine, opening, .. } = open(&scratch, options(8 * MIB));
+        assert!(seed == 0 || matches!(opening, Opening::Restored { .. }), "{opening}");
+        // The sequence numbers of another run would be taken for those of this one.
+        engine.flush(NOW, NOW);
+        std::thread::scope(|scope| {
+            let plan = suite::History { seed, threads: 3, keys: 60_000, operations: 30_000 };
+            let shared = &engine;
+            let running = scope.spawn(move || suite::history(shared, plan));
+            let mut session = engine.session();
+            let mut round = 0;
+            while !running.is_finished() {
+                round += 1;
+                engine.resize([4, 32, 7, 12][round % 4] * MIB).unwrap();
+                for i in 0..500 {
+                    put(&mut session, &format!("expires{i}"), &[1; 300], Expiry::At(Seconds(1001)));
+                    session.maintain(Seconds(1000 + i % 3), Pace::Idle, 4);
+                    session.quiesce();
+                }
+            }
+        });
+        let stats = engine.stats();
+        close(engine);
+        let Opened { engine, opening, .. } = open(&scratch, options(8 * MIB));
+        assert_eq!(opening, Opening::Restored { items: stats.items });
+        settle(&mut engine.session());
+        check_pages(&engine);
+        close(engine);
+    }
 }
