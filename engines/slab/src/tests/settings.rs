@@ -149,30 +149,33 @@ fn without_eviction_a_page_that_has_become_empty_goes_to_whoever_needs_it() {
 #[test]
 fn without_eviction_threads_that_fill_memory_lose_nothing() {
     let engine = keeping(16 << 20);
-    std::thread::scope(|scope| {
-        for thread in 0..4u64 {
-            let mut session = engine.session();
-            scope.spawn(move || {
-                let mut kept = Vec::new();
-                for i in 0..60_000u64 {
-                    let key = format!("{thread}-{i}");
-                    let length = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
-                    if put(&mut session, &key, length, Expiry::Never, NOW).is_ok() {
-                        kept.push((key, length));
-                    }
-                    if i % 32 == 0 {
-                        end_batch(&mut session, NOW);
-                    }
-                }
-                assert!(kept.len() > 5000, "{}", kept.len());
-                for (key, length) in kept {
-                    let found = value_of(&mut session, key.as_bytes(), NOW);
-                    assert_eq!(found.map(|item| item.value.len()), Some(length), "{key}");
-                }
-            });
+    let work = &|thread: u64| {
+        let mut session = engine.session();
+        let mut kept = Vec::new();
+        for i in 0..60_000u64 {
+            let key = format!("{thread}-{i}");
+            let length = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
+            if put(&mut session, &key, length, Expiry::Never, NOW).is_ok() {
+                kept.push((key, length));
+            }
+            if i % 32 == 0 {
+                end_batch(&mut session, NOW);
+            }
         }
+        for (key, length) in &kept {
+            let found = value_of(&mut session, key.as_bytes(), NOW);
+            assert_eq!(found.map(|item| item.value.len()), Some(*length), "{key}");
+        }
+        kept.len()
+    };
+    // Who comes late may find no memory at all.
+    let kept: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("nothing was lost")).sum()
     });
-    assert_eq!(engine.stats().evictions, 0);
+    assert!(kept > 20_000, "{kept}");
+    let stats = engine.stats();
+    assert_eq!((stats.items, stats.evictions), (kept as u64, 0));
 }
 
 #[test]
