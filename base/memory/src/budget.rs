@@ -49,6 +49,21 @@ impl Budget {
             .is_ok()
     }
 
+    /// Takes `bytes` whether they are left or not.
+    pub fn charge(&self, bytes: usize) {
+        self.used.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// From now on the ceiling is `limit` bytes. If more is used already, nothing can be taken until so much was given back.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit as u64, Ordering::Relaxed);
+    }
+
+    /// How many bytes more are used than may be.
+    pub fn excess(&self) -> usize {
+        self.used().saturating_sub(self.limit())
+    }
+
     /// Gives `bytes` back that were taken.
     pub fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
@@ -86,5 +101,20 @@ mod tests {
         assert!(!budget.take_unkept(3));
         assert!(budget.take_unkept(2));
         assert!(budget.take(3));
+    }
+
+    #[test]
+    fn a_ceiling_below_what_is_used_leaves_nothing_to_take() {
+        let budget = Budget::new(10);
+        assert!(budget.take(8));
+        budget.set_limit(5);
+        assert_eq!((budget.excess(), budget.left()), (3, 0));
+        assert!(!budget.take(1));
+        budget.give(4);
+        assert_eq!((budget.excess(), budget.left()), (0, 1));
+        budget.charge(2);
+        assert_eq!(budget.excess(), 1);
+        budget.set_limit(20);
+        assert!(budget.take(14));
     }
 }

@@ -6,10 +6,15 @@
 //! it is dropped.
 
 mod budget;
+pub mod lasting;
+mod place;
 mod region;
+#[cfg(test)]
+mod scratch;
 pub mod slab;
 
 pub use budget::Budget;
+pub use place::{NoPlace, RegionPlace};
 pub use region::{HugePages, Offset, Region};
 
 /// Bytes in a KiB.

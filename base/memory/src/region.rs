@@ -2,10 +2,16 @@
 
 use guira_sync::atomic::AtomicU64;
 use guira_sync::words::{Line, WORD};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::{
+    Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
+    munlock, munmap,
+};
 use std::ffi::c_void;
+use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// A place in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Place 0 belongs to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +70,16 @@ pub enum HugePages {
 pub struct Region {
     base: NonNull<u8>,
     reserved: usize,
+    swap: Swap,
+    /// What it is a mapping of, if not of anonymous memory.
+    file: Option<Arc<File>>,
+}
+
+/// Whether the system may write what was committed to its swap space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Swap {
+    Allowed,
+    Never,
 }
 
 // SAFETY: the mapping belongs to the Region alone and is reached only through shared references to atomics, or
@@ -81,7 +97,44 @@ impl Region {
     /// # Errors
     /// What `mmap` says, usually that the address space or overcommit limit is exhausted.
     pub fn anonymous(bytes: usize, huge: HugePages) -> io::Result<Self> {
-        let reserved = bytes.next_multiple_of(HUGE).max(HUGE);
+        let reserved = Self::rounded(bytes);
+        let base = Self::reserve(reserved)?;
+        Ok(Self::new(base, reserved, huge, None))
+    }
+
+    /// Maps the first `bytes` (rounded up to 2 MiB) of a file, which is as long, to be shared with whoever maps it later: what is
+    /// stored stays in the file.
+    ///
+    /// # Errors
+    /// What `mmap` says.
+    pub(crate) fn on_file(file: Arc<File>, bytes: usize, huge: HugePages) -> io::Result<Self> {
+        let reserved = Self::rounded(bytes);
+        let base = Self::reserve(reserved)?;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: it takes the place of the reservation just made, of which no reference exists.
+        let mapped = unsafe { mmap(base.as_ptr().cast(), reserved, prot, flags, &*file, 0) };
+        let region = Self::new(base, reserved, huge, Some(file));
+        mapped?;
+        Ok(region)
+    }
+
+    /// What `bytes` are rounded up to.
+    pub(crate) const fn rounded(bytes: usize) -> usize {
+        let rounded = bytes.next_multiple_of(HUGE);
+        if rounded < HUGE { HUGE } else { rounded }
+    }
+
+    fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Arc<File>>) -> Self {
+        if huge == HugePages::Ask {
+            // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
+            let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
+        }
+        Region { base, reserved, swap: Swap::Allowed, file }
+    }
+
+    /// Maps `reserved` bytes of anonymous memory that begin at a huge page.
+    fn reserve(reserved: usize) -> io::Result<NonNull<u8>> {
         let raw = reserved + HUGE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
@@ -99,13 +152,7 @@ impl Region {
             // SAFETY: the last `tail` bytes of the mapping just made, of which no reference exists.
             unsafe { munmap((aligned + reserved) as *mut c_void, tail) }?;
         }
-        let base = NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        let region = Region { base, reserved };
-        if huge == HugePages::Ask {
-            // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
-            let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
-        }
-        Ok(region)
+        NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
     }
 
     /// How many bytes are reserved.
@@ -207,10 +254,32 @@ impl Region {
         let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxNoHugepage) };
     }
 
-    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096.
+    /// Keeps in memory whatever is committed from now on: the system never writes it to swap space. What is not touched stays
+    /// uncommitted all the same.
     ///
     /// # Errors
-    /// What `madvise` says.
+    /// What `mlock2` says; usually that the limit of locked memory (`ulimit -l`) is less than the whole Region.
+    pub fn lock(&mut self) -> io::Result<()> {
+        // SAFETY: locking our own mapping changes no contents.
+        unsafe { mlock_with(self.base.as_ptr().cast(), self.reserved, MlockFlags::ONFAULT) }?;
+        self.swap = Swap::Never;
+        Ok(())
+    }
+
+    /// Waits until the file holds all that was stored.
+    ///
+    /// # Errors
+    /// What `msync` says.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        // SAFETY: our own mapping, whose contents it does not change.
+        unsafe { msync(self.base.as_ptr().cast(), self.reserved, MsyncFlags::SYNC) }?;
+        Ok(())
+    }
+
+    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file gets a hole.
+    ///
+    /// # Errors
+    /// What `madvise` says, or `fallocate`: not every file system can make holes.
     ///
     /// # Panics
     /// If the range does not lie in the Region.
@@ -218,10 +287,33 @@ impl Region {
         assert!(at.checked_add(length).is_some_and(|end| end <= self.reserved));
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
+        let first: *mut c_void = first.as_ptr().cast();
+        if let Some(file) = &self.file {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return Ok(fallocate(&**file, flags, at as u64, length as u64)?);
+        }
+        if self.swap == Swap::Never {
+            return discard_locked(first, length);
+        }
         // SAFETY: our own mapping; its words are atomics, to which the system's zeroes look like one more writer.
-        unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxDontNeed) }?;
+        unsafe { madvise(first, length, Advice::LinuxDontNeed) }?;
         Ok(())
     }
+}
+
+/// Gives back a part of our own mapping that is locked. Since Linux 5.18 there is advice for that; before, it has to be unlocked.
+fn discard_locked(first: *mut c_void, length: usize) -> io::Result<()> {
+    // SAFETY: as in `Region::discard`.
+    if unsafe { madvise(first, length, Advice::LinuxDontneedLocked) }.is_ok() {
+        return Ok(());
+    }
+    // SAFETY: unlocking changes no contents.
+    unsafe { munlock(first, length) }?;
+    // SAFETY: as in `Region::discard`.
+    let discarded = unsafe { madvise(first, length, Advice::LinuxDontNeed) };
+    // SAFETY: locking changes no contents. As much was locked a moment ago, so that the limit allows it.
+    unsafe { mlock_with(first, length, MlockFlags::ONFAULT) }?;
+    Ok(discarded?)
 }
 
 impl Drop for Region {
@@ -254,6 +346,22 @@ mod tests {
         assert!(region.words(Offset::from_bytes((2 << 20) - 8), 1).is_some());
         assert!(region.words(Offset::from_bytes((2 << 20) - 8), 2).is_none());
         assert!(region.words(Offset::from_units((1 << 40) - 1), 1).is_none());
+    }
+
+    #[test]
+    fn a_locked_region_can_be_used_and_discarded_and_a_limit_that_forbids_it_is_told() {
+        let mut region = Region::anonymous(4 << 20, HugePages::No).unwrap();
+        if let Err(error) = region.lock() {
+            assert!(matches!(error.raw_os_error(), Some(1 | 12)), "the limit of locked memory: {error}");
+            return;
+        }
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+        assert_ne!(locked.trim(), "0 kB");
+        let at = Offset::from_bytes(1 << 20);
+        words::store(region.word(at), 7);
+        region.discard(1 << 20, 4096).unwrap();
+        assert_eq!(words::load(region.word(at)), 0);
     }
 
     #[test]

@@ -12,6 +12,41 @@ pub struct Seconds(pub u32);
 /// How far behind the start the base lies. Expiry times that have passed can then be told from zero.
 const BASE_BEFORE_START: u64 = 2;
 
+/// What second 0 is, and how far time has come: what has to be known to go on counting where somebody else has left off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeBase {
+    /// Second 0, in seconds since 1970.
+    pub unix: u64,
+    /// The latest second that has been.
+    pub reached: Seconds,
+}
+
+/// A base is good for so many seconds: half of what [`Seconds`] can count, 68 years.
+const GOOD_FOR: u64 = 1 << 31;
+
+impl TimeBase {
+    /// Time begins, at `now_unix` seconds since 1970.
+    pub fn new(now_unix: u64) -> Self {
+        TimeBase {
+            unix: now_unix.saturating_sub(BASE_BEFORE_START),
+            reached: Seconds(BASE_BEFORE_START as u32),
+        }
+    }
+
+    /// The base to go on with at `now_unix`. Time never goes back: if the wall clock was put back meanwhile, second 0 moves back with
+    /// it, as if no time had passed. `None` if the base is 68 years old or more.
+    pub fn resume(self, now_unix: u64) -> Option<Self> {
+        let elapsed = now_unix.saturating_sub(self.unix);
+        if elapsed >= GOOD_FOR || u64::from(self.reached.0) >= GOOD_FOR {
+            return None;
+        }
+        if elapsed >= u64::from(self.reached.0) {
+            return Some(TimeBase { reached: Seconds(elapsed as u32), ..self });
+        }
+        Some(TimeBase { unix: now_unix.saturating_sub(u64::from(self.reached.0)), ..self })
+    }
+}
+
 /// The clock that expiry goes by.
 #[derive(Clone, Debug)]
 pub struct CoarseClock {
@@ -21,8 +56,16 @@ pub struct CoarseClock {
 
 #[derive(Clone, Debug)]
 enum Source {
-    System { start: Instant },
-    Shifted { start: Instant, shift: Arc<Shift> },
+    /// Second `first` was at `start`.
+    System {
+        start: Instant,
+        first: u64,
+    },
+    Shifted {
+        start: Instant,
+        first: u64,
+        shift: Arc<Shift>,
+    },
     Manual(Arc<AtomicU32>),
 }
 
@@ -36,11 +79,15 @@ struct Shift {
 }
 
 impl CoarseClock {
-    /// The system's clock, which [`CoarseClock::shift`] and [`CoarseClock::pause`] work on: for tests of a running server.
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
-    pub fn shiftable() -> Self {
-        let start = Instant::now();
-        CoarseClock { source: Source::Shifted { start, shift: Arc::default() }, ..Self::system() }
+    /// The system's clock, counting from this base, which [`CoarseClock::shift`] and [`CoarseClock::pause`] work on: for tests of
+    /// a running server.
+    pub fn shiftable_since(base: TimeBase) -> Self {
+        match Self::system_since(base) {
+            CoarseClock { base_unix, source: Source::System { start, first } } => {
+                CoarseClock { base_unix, source: Source::Shifted { start, first, shift: Arc::default() } }
+            }
+            other => other,
+        }
     }
 
     /// Moves a clock that can be shifted, on or back. It never goes back before its base.
@@ -69,21 +116,25 @@ impl CoarseClock {
 
     /// The system's clock; the base is two seconds ago. It follows the monotonic clock, so that a step of the
     /// wall clock expires nothing.
-    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        CoarseClock {
-            base_unix: unix.saturating_sub(BASE_BEFORE_START),
-            source: Source::System { start: Instant::now() },
-        }
+        Self::system_since(TimeBase::new(wall_clock()))
+    }
+
+    /// The system's clock, counting from this base; now is never before what was reached.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock")]
+    pub fn system_since(base: TimeBase) -> Self {
+        let first = wall_clock().saturating_sub(base.unix).max(u64::from(base.reached.0));
+        CoarseClock { base_unix: base.unix, source: Source::System { start: Instant::now(), first } }
     }
 
     /// A clock that only moves when [`CoarseClock::advance`] is called. It starts at `start_unix`.
     pub fn manual(start_unix: u64) -> Self {
-        CoarseClock {
-            base_unix: start_unix.saturating_sub(BASE_BEFORE_START),
-            source: Source::Manual(Arc::new(AtomicU32::new(BASE_BEFORE_START as u32))),
-        }
+        Self::manual_since(TimeBase::new(start_unix))
+    }
+
+    /// The same, starting at what the base has reached.
+    pub fn manual_since(base: TimeBase) -> Self {
+        CoarseClock { base_unix: base.unix, source: Source::Manual(Arc::new(AtomicU32::new(base.reached.0))) }
     }
 
     /// Moves a manual clock. The system's clock is not ours to move: nothing happens.
@@ -96,11 +147,11 @@ impl CoarseClock {
     /// Seconds since the base.
     pub fn now(&self) -> Seconds {
         match &self.source {
-            Source::System { start } => since(*start),
-            Source::Shifted { start, shift } => match shift.paused.load(Ordering::Relaxed) {
+            Source::System { start, first } => since(*start, *first),
+            Source::Shifted { start, first, shift } => match shift.paused.load(Ordering::Relaxed) {
                 0 => {
                     let by = shift.by.load(Ordering::Relaxed) as i32;
-                    Seconds(since(*start).0.saturating_add_signed(by))
+                    Seconds(since(*start, *first).0.saturating_add_signed(by))
                 }
                 paused => Seconds(paused),
             },
@@ -119,9 +170,15 @@ impl CoarseClock {
     }
 }
 
-/// Seconds since the base of a clock that was started then.
-fn since(start: Instant) -> Seconds {
-    Seconds((start.elapsed().as_secs() + BASE_BEFORE_START).min(u64::from(u32::MAX)) as u32)
+/// Seconds since the base of a clock at whose start it was second `first`.
+fn since(start: Instant, first: u64) -> Seconds {
+    Seconds((start.elapsed().as_secs() + first).min(u64::from(u32::MAX)) as u32)
+}
+
+/// What the wall clock says, in seconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn wall_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Measures how long something takes.
@@ -147,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_can_be_shifted_moves_and_stands_still() {
-        let clock = CoarseClock::shiftable();
+        let clock = CoarseClock::shiftable_since(TimeBase::new(wall_clock()));
         let start = clock.now().0;
         clock.shift(1000);
         assert!((start + 1000..start + 1060).contains(&clock.now().0));
@@ -168,5 +225,29 @@ mod tests {
         assert_eq!((clock.now(), clock.now_unix(), clock.base_unix()), (Seconds(2), 1_000, 998));
         clock.advance(5);
         assert_eq!(clock.now_unix(), 1_005);
+    }
+
+    #[test]
+    fn time_goes_on_from_its_base_and_never_back() {
+        let base = TimeBase { unix: 1_000, reached: Seconds(500) };
+        let later = base.resume(2_000).unwrap();
+        assert_eq!(later, TimeBase { unix: 1_000, reached: Seconds(1_000) });
+        assert_eq!(CoarseClock::manual_since(later).now_unix(), 2_000);
+        // The wall clock was put back by 300 seconds, and then to 1970.
+        let earlier = base.resume(1_200).unwrap();
+        assert_eq!(earlier, TimeBase { unix: 700, reached: Seconds(500) });
+        assert_eq!(CoarseClock::manual_since(earlier).now_unix(), 1_200);
+        assert_eq!(base.resume(3), Some(TimeBase { unix: 0, reached: Seconds(500) }));
+        assert_eq!(base.resume(1_000 + (1 << 31)), None);
+        assert_eq!(TimeBase { unix: 0, reached: Seconds(u32::MAX) }.resume(5), None);
+    }
+
+    #[test]
+    fn the_systems_clock_can_be_given_a_base() {
+        let now = wall_clock();
+        let clock = CoarseClock::system_since(TimeBase { unix: now - 100, reached: Seconds(7) });
+        assert!((100..110).contains(&clock.now().0), "{clock:?}");
+        let ahead = CoarseClock::system_since(TimeBase { unix: now - 100, reached: Seconds(7_000) });
+        assert!((7_000..7_010).contains(&ahead.now().0), "{ahead:?}");
     }
 }

@@ -11,14 +11,16 @@
 #![forbid(unsafe_code)]
 
 mod item;
+mod lasting;
 mod session;
 mod stats;
 pub mod suite;
 
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
+pub use lasting::{CloseError, Emptied, Opening};
 pub use session::{
-    Engine, EvictionWatcher, Key, KeyHash, MissKind, Pace, Read, Reassign, Refusal, Room, Session, Sink,
-    Switch, Tuning, ValueDraft, ValuePin, Walked, WalkedItem, Want,
+    Engine, EvictionWatcher, Key, KeyHash, MissKind, Pace, Read, Reassign, Refusal, ResizeError, Room,
+    Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked, WalkedItem, Want,
 };
 pub use stats::{ClassStats, EngineStats, OptionError};
 

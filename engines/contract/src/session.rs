@@ -1,6 +1,7 @@
 //! Engines and their sessions.
 
 use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency};
+use crate::lasting::CloseError;
 use crate::stats::EngineStats;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
@@ -48,6 +49,33 @@ pub enum Refusal {
     /// No memory could be found for it.
     #[error("out of memory storing object")]
     NoMemory,
+}
+
+/// Why the memory of an engine cannot be resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResizeError {
+    /// It would not hold what it must.
+    #[error("{memory} bytes are too little: at least {least} are needed")]
+    TooSmall {
+        /// What was asked for.
+        memory: usize,
+        /// What is needed.
+        least: usize,
+    },
+    /// More was not reserved when the engine was opened.
+    #[error("{memory} bytes are too much: {most} were reserved when the cache was started")]
+    TooBig {
+        /// What was asked for.
+        memory: usize,
+        /// What there can be.
+        most: usize,
+    },
+    /// The file system on which it lasts is too full.
+    #[error("there is room for {room} bytes only where the cache is kept")]
+    NoRoom {
+        /// How much there could be.
+        room: u64,
+    },
 }
 
 /// What a sink wants of a value.
@@ -311,6 +339,22 @@ pub trait Engine: Send + Sync + 'static {
     /// Moves a page from the class numbered `from`, or from any, to the class numbered `to`, or to none if that is 0. What is
     /// in the page is evicted.
     fn reassign(&self, from: Option<u32>, to: u32) -> Reassign;
+
+    /// From now on the engine may commit `memory` bytes. More can be used at once; less is reached step by step, in
+    /// [`Session::maintain`], and items that have to go for it are evicted and counted.
+    ///
+    /// # Errors
+    /// If that is less than the engine can do with, or more than was reserved. Then nothing has changed.
+    fn resize(&self, memory: usize) -> Result<(), ResizeError>;
+
+    /// Closes the engine in order, at `now`: what it holds lasts, if it was opened to last, and `notes` with it, for whoever opens it
+    /// next. All sessions, pinned values, drafts and other handles were dropped before.
+    ///
+    /// # Errors
+    /// If they were not, or the file cannot be written. Then nothing is found next time.
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError>
+    where
+        Self: Sized;
 
     /// What it counts.
     fn stats(&self) -> EngineStats;

@@ -50,6 +50,8 @@ pub struct EngineStats {
     pub hand_steps: u64,
     /// Bytes the engine may commit.
     pub memory_limit: u64,
+    /// Bytes it could be resized to.
+    pub memory_reserve: u64,
     /// Bytes it has committed, *now*.
     pub memory_used: u64,
     /// Each class in use.

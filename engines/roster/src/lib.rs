@@ -5,13 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+mod setup;
 mod spec;
 
-pub use guira_slab::OpenError;
+pub use guira_slab::{Eviction, HugePages, NoPlace, OpenError, Opened, RegionPlace, Residence};
+pub use setup::{Lasting, Setup};
 pub use spec::Spec;
 
 pub use guira_contract::OptionError;
-use guira_slab::{Hashing, SearchLimits, SlabEngine, SlabOptions};
+use guira_slab::{SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
 pub const DEFAULT_ENGINE: &str = "memc3";
@@ -84,19 +86,31 @@ impl Choice {
         Ok(Choice { name: preset.name, index, policy, search, versions })
     }
 
-    /// Opens the engine with `memory` bytes for items and index, items of up to `max_item_size` bytes, and keys hashed with `seed`.
+    /// Opens the engine; if its Region lasts, with what was there.
     ///
     /// # Errors
-    /// If there is too little memory, or the system refuses address space.
-    pub fn open(&self, memory: usize, max_item_size: usize, seed: u64) -> Result<SlabEngine, OpenError> {
-        SlabEngine::open(SlabOptions {
-            memory,
-            max_item_size,
-            stripes: self.versions,
-            search: self.search,
-            hashing: Hashing::Seeded(seed),
-            ..SlabOptions::default()
-        })
+    /// If an option makes no sense, there is too little memory, the system refuses address space or to lock memory, or the
+    /// Region's file cannot be used.
+    pub fn open(&self, setup: &Setup) -> Result<Opened, OpenError> {
+        let options = self.options(setup);
+        match &setup.lasting {
+            Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
+            None => Self::open_in_memory(options, setup).map(Opened::anew),
+        }
+    }
+
+    /// A reserve that nobody has asked for is done without if the system refuses it.
+    fn open_in_memory(options: SlabOptions, setup: &Setup) -> Result<SlabEngine, OpenError> {
+        match SlabEngine::open(options) {
+            Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => {
+                SlabEngine::open(SlabOptions { reserve: options.memory, ..options })
+            }
+            opened => opened,
+        }
+    }
+
+    fn options(&self, setup: &Setup) -> SlabOptions {
+        SlabOptions { stripes: self.versions, search: self.search, ..setup.slab() }
     }
 
     /// What it is made of, by name, for `stats settings`.
@@ -139,7 +153,34 @@ mod tests {
     fn options_of_the_index_are_read() {
         let choice = Choice::new("memc3", Some("cuckoo:depth=7,paths=99,versions=64"), None).unwrap();
         assert_eq!((choice.search.depth, choice.search.paths, choice.versions), (7, 99, 64));
-        assert!(choice.open(16 << 20, 1 << 20, 1).is_ok());
+        assert!(choice.open(&Setup::new(16 << 20, 1 << 20, 1)).is_ok());
+    }
+
+    #[test]
+    fn a_setup_reaches_the_engine() {
+        let choice = Choice::new("memc3", Some("cuckoo:versions=64"), None).unwrap();
+        let setup = Setup {
+            factor: 1.5,
+            smallest_item: 48,
+            eviction: Eviction::Off,
+            huge_pages: Some(HugePages::No),
+            residence: Residence::Locked,
+            ..Setup::new(16 << 20, 1 << 19, 1)
+        };
+        assert_eq!((setup.reserve(), choice.options(&setup).reserve), (64 << 20, 64 << 20));
+        assert_eq!(Setup { machine: Some(40 << 20), ..setup.clone() }.reserve(), 40 << 20);
+        assert_eq!(Setup { machine: Some(1 << 20), ..setup.clone() }.reserve(), 16 << 20);
+        assert_eq!(Setup { reserve: Some(1 << 40), ..setup.clone() }.reserve(), 1 << 40);
+        let options = choice.options(&setup);
+        assert_eq!((options.memory, options.max_item_size, options.stripes), (16 << 20, 1 << 19, 64));
+        assert_eq!((options.factor, options.smallest_item), (1.5, 48));
+        assert_eq!((options.eviction, options.residence), (Eviction::Off, Residence::Locked));
+        assert_eq!(options.huge_pages, Some(HugePages::No));
+        let lasting = Lasting { place: RegionPlace::at("/proc/no-region"), now_unix: 1_700_000_000 };
+        let nowhere = Setup { lasting: Some(lasting), ..Setup::new(16 << 20, 1 << 20, 1) };
+        assert!(matches!(choice.open(&nowhere), Err(OpenError::Region { .. })));
+        let wrong = Setup { factor: 1.0, ..Setup::new(16 << 20, 1 << 20, 1) };
+        assert!(choice.open(&wrong).unwrap_err().to_string().contains("factor"));
     }
 
     #[test]

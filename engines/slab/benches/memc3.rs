@@ -3,11 +3,16 @@
 //! `cargo bench -p guira-slab --features probe`
 
 use guira_contract::suite::store;
-use guira_contract::{Engine, Expiry, ItemView, Key, KeyHash, Meta, Recency, Session, Sink, ValuePin, Want};
+use guira_contract::{
+    Engine, Expiry, ItemView, Key, KeyHash, Meta, Pace, Recency, Session, Sink, ValuePin, Want,
+};
+use guira_memory::RegionPlace;
 use guira_slab::index::{IndexProbe, SearchLimits};
 use guira_slab::{SlabEngine, SlabOptions, SlabPin, SlabSession};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_sync::version::DEFAULT_STRIPES;
+
+use std::time::Duration;
 
 const NOW: Seconds = Seconds(1000);
 const BUCKETS: u32 = 1_000_000;
@@ -175,16 +180,73 @@ fn lookups(session: &mut SlabSession, seed: u64, batch: usize, count: u64) -> f6
     done as f64 / watch.elapsed().as_secs_f64() / 1e6
 }
 
-fn engine() {
-    let engine = SlabEngine::open(SlabOptions { memory: 1 << 30, ..SlabOptions::default() }).expect("memory");
-    let mut session = engine.session();
+fn fill_engine(session: &mut SlabSession) {
     for number in 0..ITEMS {
-        store(&mut session, &name(number), &[number as u8 | 1; 32], 0, Expiry::Never, NOW).expect("memory");
+        store(session, &name(number), &[number as u8 | 1; 32], 0, Expiry::Never, NOW).expect("memory");
         if number.is_multiple_of(32) {
-            session.maintain(NOW, guira_contract::Pace::Busy, 32);
+            session.maintain(NOW, Pace::Busy, 32);
             session.quiesce();
         }
     }
+}
+
+/// An engine in a file in shared memory is closed and opened again.
+fn restart() {
+    let path = std::env::var("GUIRA_BENCH_REGION").unwrap_or_else(|_| "bench".to_owned());
+    let place: RegionPlace = path.parse().expect("a name or a path");
+    let _ = std::fs::remove_file(place.path());
+    let options = SlabOptions { memory: 1 << 30, reserve: 4 << 30, ..SlabOptions::default() };
+    let open = || SlabEngine::open_lasting(options, &place, 1_700_000_000).expect("a region");
+    let opened = open();
+    let mut session = opened.engine.session();
+    fill_engine(&mut session);
+    row("M lookups/s before", format!("{:.2}", lookups(&mut session, 1, BATCH, 30_000_000)));
+    drop(session);
+    let watch = Stopwatch::start();
+    opened.engine.close(NOW, &[]).expect("it is closed");
+    row("ms to close 10 M items", watch.elapsed().as_millis());
+    let watch = Stopwatch::start();
+    let opened = open();
+    row("ms to open them", watch.elapsed().as_millis());
+    row("what was found", &opened.opening);
+    let mut session = opened.engine.session();
+    row("M lookups/s of the first 3 M", format!("{:.2}", lookups(&mut session, 2, BATCH, 3_000_000)));
+    lookups(&mut session, 7, BATCH, 60_000_000);
+    row("M lookups/s later", format!("{:.2}", lookups(&mut session, 3, BATCH, 30_000_000)));
+    let _ = std::fs::remove_file(place.path());
+}
+
+/// Half of the memory of 10 M items is taken away, and half of that, while nothing else is done.
+fn resize() {
+    let options = SlabOptions { memory: 1 << 30, ..SlabOptions::default() };
+    let engine = SlabEngine::open(options).expect("memory");
+    let mut session = engine.session();
+    fill_engine(&mut session);
+    for pace in [Pace::Busy, Pace::Idle] {
+        let before = engine.stats();
+        engine.resize(before.memory_used as usize / 2).expect("there is enough");
+        let (watch, mut longest, mut rounds) = (Stopwatch::start(), Duration::ZERO, 0);
+        while engine.stats().memory_used > engine.stats().memory_limit {
+            let step = Stopwatch::start();
+            session.quiesce();
+            session.maintain(NOW, pace, 32);
+            longest = longest.max(step.elapsed());
+            rounds += 1;
+        }
+        row(
+            &format!("{pace:?}: ms to halve {} M items", before.items / 1_000_000),
+            watch.elapsed().as_millis(),
+        );
+        row(&format!("{pace:?}: rounds of upkeep"), rounds);
+        row(&format!("{pace:?}: the longest, µs"), longest.as_micros());
+        row(&format!("{pace:?}: items left"), engine.stats().items);
+    }
+}
+
+fn engine() {
+    let engine = SlabEngine::open(SlabOptions { memory: 1 << 30, ..SlabOptions::default() }).expect("memory");
+    let mut session = engine.session();
+    fill_engine(&mut session);
     assert_eq!(engine.stats().items, ITEMS);
     // The first read of an item is noted in it; this is about the others.
     lookups(&mut session, 7, BATCH, 60_000_000);
@@ -213,7 +275,13 @@ fn main() {
         ITEMS / 1_000_000
     );
     println!("|---|---|");
-    // `-- engine` leaves the index out.
+    // `-- restart` and `-- resize` are about nothing else, `-- engine` leaves the index out.
+    if std::env::args().any(|argument| argument == "restart") {
+        return restart();
+    }
+    if std::env::args().any(|argument| argument == "resize") {
+        return resize();
+    }
     if std::env::args().any(|argument| argument == "engine") {
         return engine();
     }

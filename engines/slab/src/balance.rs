@@ -73,6 +73,11 @@ impl Balance {
         self.stored.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Bytes stored altogether.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.stored.load(Ordering::Relaxed)
+    }
+
     /// Says how a class stands: its pages, and the stamp of the page under its hand.
     pub(crate) fn note(&self, class: ClassId, pages: usize, stamp: u32) {
         let age = &self.classes[usize::from(class.0)];

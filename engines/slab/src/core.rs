@@ -1,95 +1,31 @@
 //! What all sessions of an engine share.
 
 use crate::balance::Balance;
-use crate::index::{Cuckoo, SearchLimits, Table};
-use crate::item::{BEHIND_CHUNKS, Header, Item};
+use crate::index::Cuckoo;
+use crate::item::{Header, Item};
 use crate::maintain::Upkeep;
+use crate::options::{Hashing, OpenError, Residence, SlabOptions};
 use crate::pins::Pins;
+use crate::plan::Plan;
 use crate::policy::clock::Hand;
+use crate::reclaim::SCARCE_BELOW;
+use crate::resize::Sizing;
+use crate::restart::{self, Opened};
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
 use crate::walk::Walks;
-use guira_contract::{Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Reassign, Tuning};
-use guira_memory::slab::{ClassTable, PAGE_BYTES, SlabMemory};
-use guira_memory::{Budget, HugePages, MIB, Offset, Region};
-use guira_sync::atomic::{AtomicU64, Ordering};
-use guira_sync::clock::Seconds;
+use guira_contract::{
+    CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Reassign, ResizeError,
+    Tuning,
+};
+use guira_memory::lasting::RegionFile;
+use guira_memory::slab::{PAGE_BYTES, SlabMemory};
+use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
-use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
-
-/// How a slab engine is set up.
-#[derive(Clone, Copy, Debug)]
-pub struct SlabOptions {
-    /// Bytes it may commit: items, their pages' metadata, and the index.
-    pub memory: usize,
-    /// The largest item, in bytes as memcached counts them (`-I`): its header of 48, cas of 8, key, flags and value with
-    /// line end.
-    pub max_item_size: usize,
-    /// Growth from one slab class to the next above 256 bytes.
-    pub factor: f64,
-    /// Version counters.
-    pub stripes: usize,
-    /// How far an insert searches for an empty slot.
-    pub search: SearchLimits,
-    /// How keys are hashed.
-    pub hashing: Hashing,
-}
-
-/// How keys are hashed.
-#[derive(Clone, Copy, Debug)]
-pub enum Hashing {
-    /// By rapidhash with this seed.
-    Seeded(u64),
-    /// By a function of the test's choice.
-    Fixed(fn(&[u8]) -> u64),
-}
-
-impl Default for SlabOptions {
-    fn default() -> Self {
-        SlabOptions {
-            memory: 64 * MIB,
-            max_item_size: MIB,
-            factor: 1.06,
-            stripes: guira_sync::version::DEFAULT_STRIPES,
-            search: SearchLimits::default(),
-            hashing: Hashing::Seeded(0),
-        }
-    }
-}
-
-/// Why an engine cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is too little memory to do anything with.
-    #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
-    TooSmall(usize),
-    /// Places in it would not fit into the slots of the index.
-    #[error("{0} bytes are too much: a slab engine reaches {MAXIMUM}")]
-    TooBig(usize),
-    /// The largest item does not leave room for others.
-    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
-    ItemTooLarge {
-        /// The largest item.
-        item: usize,
-        /// All memory.
-        memory: usize,
-    },
-    /// The system refused the address space.
-    #[error("cannot reserve {bytes} bytes of address space")]
-    Reserve {
-        /// How much was asked for.
-        bytes: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-/// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
-const MAXIMUM: usize = 5 << 40;
-/// The least memory, in bytes: a few pages.
-const MINIMUM: usize = 8 * PAGE_BYTES;
 
 /// The hand of a class.
 #[derive(Debug, Default)]
@@ -112,6 +48,13 @@ pub(crate) struct Core {
     pub(crate) arriving: AtomicU64,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) options: SlabOptions,
+    pub(crate) plan: Plan,
+    /// The system commits memory in steps of so many bytes.
+    pub(crate) commit_step: usize,
+    /// LOCK: sizing. Held while memory is resized; leaf.
+    pub(crate) sizing: Mutex<Sizing>,
+    /// Whether there are few pages for each class.
+    pub(crate) scarce: AtomicBool,
     pub(crate) balance: Balance,
     pub(crate) upkeep: Upkeep,
     pub(crate) registry: Registry,
@@ -123,63 +66,51 @@ pub(crate) struct Core {
     pub(crate) flush: AtomicU64,
     /// Counts what a flush removes without a session, under the flush lock.
     pub(crate) flush_counters: Arc<SessionCounters>,
-    cas: AtomicU64,
+    pub(crate) cas: AtomicU64,
+    /// When second 0 was, for a Region that lasts.
+    pub(crate) base: TimeBase,
+    /// What the Region lasts in, if it does.
+    pub(crate) file: Option<RegionFile>,
     secrets: RapidSecrets,
 }
 
 /// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
 const CAS_START: u64 = 100;
 
-/// Bytes kept free at the start of a Region.
-const HEAD: usize = 4096;
-
-/// Caches up to here do without huge pages: a half-used one would be too much of the whole.
-const SMALL_CACHE: usize = 64 * MIB;
-
 impl Core {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
-        if options.memory < MINIMUM {
-            return Err(OpenError::TooSmall(options.memory));
+        options.check()?;
+        let plan = Plan::new(options.reserve.max(options.memory));
+        let region = Region::anonymous(plan.total, options.pages_of_the_system())
+            .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
+        Core::on(region, plan, options)
+    }
+
+    /// An empty engine in `region`, which is divided as `plan` says. Nothing is stored into it yet.
+    pub(crate) fn on(mut region: Region, plan: Plan, options: SlabOptions) -> Result<Self, OpenError> {
+        if options.residence == Residence::Locked {
+            region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
-        if options.memory > MAXIMUM {
-            return Err(OpenError::TooBig(options.memory));
-        }
-        if options.max_item_size > options.memory / 2 {
-            return Err(OpenError::ItemTooLarge { item: options.max_item_size, memory: options.memory });
-        }
-        // An index of the smallest items there can be takes less than a fifth of memory.
-        let buckets_max = (options.memory / 5 / 64).clamp(64, u32::MAX as usize) as u32;
-        let arena = Table::bytes(buckets_max).next_multiple_of(2 * MIB);
-        let pages = options.memory / PAGE_BYTES;
-        let metadata = HEAD;
-        let arenas_at = (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(2 * MIB);
-        let pages_at = arenas_at + 2 * arena;
-        let reserve = pages_at + pages * PAGE_BYTES + BEHIND_CHUNKS;
-        let huge = if options.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
-        let region = Region::anonymous(reserve, huge)
-            .map_err(|source| OpenError::Reserve { bytes: reserve, source })?;
         let region = Arc::new(region);
         let budget = Arc::new(Budget::new(options.memory));
-        let buckets = (options.memory / 4096).clamp(64, 32_768).min(buckets_max as usize) as u32;
+        let buckets = plan.buckets_least(options.memory);
         // A page that was touched anywhere is committed as a whole.
-        let commit_step = if huge == HugePages::Ask { 2 * MIB } else { 4096 };
-        let arenas = [arenas_at, arenas_at + arena];
-        let (sizes, stripes) = ((buckets, buckets_max), options.stripes);
-        let index = Cuckoo::new(region.clone(), arenas, sizes, commit_step, stripes, options.search);
-        let fixed = index.committed(buckets)
-            + (metadata + SlabMemory::metadata_bytes(pages)).next_multiple_of(commit_step);
-        if !budget.take(fixed) {
+        let commit_step = if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 };
+        let (sizes, stripes) = ((buckets, plan.buckets_max), options.stripes);
+        let index = Cuckoo::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
+        let metadata = plan.metadata(options.memory, commit_step);
+        if !budget.take(metadata + index.committed(buckets)) {
             return Err(OpenError::TooSmall(options.memory));
         }
-        let classes = ClassTable::new(options.factor);
+        let classes = options.classes();
         let class_count = classes.len();
         let memory = SlabMemory::new(
             region.clone(),
             budget.clone(),
             classes,
-            Offset::from_bytes(metadata as u64),
-            Offset::from_bytes(pages_at as u64),
-            pages as u32,
+            Offset::from_bytes(plan.metadata_at as u64),
+            Offset::from_bytes(plan.pages_at as u64),
+            plan.pages as u32,
             (commit_step / PAGE_BYTES).max(1) as u32,
         );
         let registry = Registry::default();
@@ -194,6 +125,10 @@ impl Core {
             arriving: AtomicU64::new(0),
             quiescence: Arc::new(Quiescence::default()),
             options,
+            plan,
+            commit_step,
+            sizing: Mutex::new(Sizing::new(metadata, options.memory)),
+            scarce: AtomicBool::new(options.memory < SCARCE_BELOW),
             balance: Balance::new(class_count),
             upkeep: Upkeep::default(),
             registry,
@@ -203,6 +138,8 @@ impl Core {
             hands: (0..class_count).map(|_| Mutex::default()).collect(),
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
             cas: AtomicU64::new(CAS_START),
+            base: TimeBase::new(0),
+            file: None,
             secrets: RapidSecrets::seed(seed),
         })
     }
@@ -268,7 +205,7 @@ impl Core {
 /// A slab engine.
 #[derive(Clone, Debug)]
 pub struct SlabEngine {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl SlabEngine {
@@ -278,6 +215,21 @@ impl SlabEngine {
     /// If the options leave too little memory, or the system refuses the address space.
     pub fn open(options: SlabOptions) -> Result<Self, OpenError> {
         Ok(SlabEngine { core: Arc::new(Core::open(options)?) })
+    }
+}
+
+impl SlabEngine {
+    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can. Then the
+    /// reserve is what the file was made for, whatever the options say. `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`SlabEngine::open`], or if the file cannot be used. What cannot be restored is no error: see [`Opened::opening`].
+    pub fn open_lasting(
+        options: SlabOptions,
+        place: &RegionPlace,
+        now_unix: u64,
+    ) -> Result<Opened, OpenError> {
+        restart::open(options, place, now_unix)
     }
 }
 
@@ -307,6 +259,14 @@ impl Engine for SlabEngine {
 
     fn reassign(&self, from: Option<u32>, to: u32) -> Reassign {
         self.core.reassign(from, to)
+    }
+
+    fn resize(&self, memory: usize) -> Result<(), ResizeError> {
+        self.core.resize(memory)
+    }
+
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
     }
 
     fn stats(&self) -> EngineStats {

@@ -121,7 +121,7 @@ impl SlabSession {
     pub(crate) fn new_draft(&mut self, key_len: usize, room: &Room) -> Option<SlabDraft> {
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let counted = room.value_len as u64;
-        let limit = (self.core.options.memory / ARRIVING_PART) as u64;
+        let limit = (self.core.budget.limit() / ARRIVING_PART) as u64;
         // Relaxed: a limit that two may pass together is as good.
         if self.core.arriving.load(Ordering::Relaxed) + counted > limit {
             return None;

@@ -18,6 +18,12 @@
 //! bytes stored since the hand came by: pages go from the class whose hand is slowest to one whose hand turns
 //! faster, which approximates one hand over all of memory ([`balance`]).
 //!
+//! # Size
+//! Memory can be made larger and smaller while it is in use, up to what was reserved at the start ([`resize`]).
+//!
+//! # Restart
+//! The Region can last in a file, and an engine go on with what another has left there ([`restart`]).
+//!
 //! # Expiration
 //! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
 
@@ -27,20 +33,30 @@ mod draft;
 pub mod hooks;
 pub mod index;
 mod item;
+mod keep;
 mod maintain;
+mod options;
 mod pin;
 mod pins;
+mod plan;
 pub mod policy;
 mod reclaim;
+mod resize;
+mod restart;
 mod session;
 mod stats;
 mod update;
 mod walk;
 
-pub use crate::core::{Hashing, OpenError, SlabEngine, SlabOptions};
+pub use crate::core::SlabEngine;
 pub use draft::SlabDraft;
+pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::SearchLimits;
+pub use options::{
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
+};
 pub use pin::SlabPin;
+pub use restart::Opened;
 pub use session::SlabSession;
 pub use walk::SlabWalk;
 

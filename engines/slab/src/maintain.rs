@@ -9,6 +9,8 @@
 use crate::core::Core;
 use crate::index::{GrowthStep, Items, SLOTS};
 use crate::item::GENERATIONS;
+use crate::options::Eviction;
+use crate::reclaim::DRAIN_CHOICE;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::{Count, SessionCounters};
 use crate::update::Unlinked;
@@ -81,6 +83,9 @@ const DRAINING_MAX: usize = 4;
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
+/// Under load there is a step towards a lower ceiling once in so many rounds of upkeep: it may evict a page of items.
+const BUSY_ROUNDS_A_STEP: u32 = 4;
+
 /// Whether the table grows.
 enum Grow {
     /// It does, from now on.
@@ -102,6 +107,11 @@ impl Flush {
     #[inline(always)]
     fn due(self) -> Seconds {
         Seconds((self.0 >> 32) as u32)
+    }
+
+    /// Whether there can be such a word.
+    pub(crate) fn is_sound(self) -> bool {
+        self.generation() < GENERATIONS
     }
 
     #[inline(always)]
@@ -159,11 +169,28 @@ impl Upkeep {
         !self.pages().retired.is_empty()
     }
 
+    /// The flush generations of which items may be left, one bit each.
+    pub(crate) fn dirty_generations(&self) -> u8 {
+        self.flush.lock().unwrap_or_else(PoisonError::into_inner).generations
+    }
+
+    /// Of these generations items may be left.
+    pub(crate) fn restore_dirty(&self, generations: u8, since: Ticket) {
+        let since = (generations != 0).then_some(since);
+        *self.flush.lock().unwrap_or_else(PoisonError::into_inner) = Dirty { generations, since, sweep: 0 };
+    }
+
     /// Whether another page may be drained for the table: one that holds something which cannot be evicted now, or which a
     /// session keeps that has gone to sleep, does not hold up the others.
     fn may_drain(&self) -> bool {
         let pages = self.pages();
         pages.retired.is_empty() && pages.draining.len() < DRAINING_MAX
+    }
+
+    /// How many pages are draining, and how many wait for quiescent points.
+    pub(crate) fn on_their_way(&self) -> (usize, usize) {
+        let pages = self.pages();
+        (pages.draining.len(), pages.retired.len())
     }
 
     /// Whether a page is on its way from one class to another.
@@ -291,13 +318,14 @@ impl Core {
         if self.upkeep.is_draining() {
             return Reassign::Busy;
         }
-        if self.memory.lock(donor).usage().pages < 2 {
+        // Without eviction nothing is lost for this.
+        if self.options.eviction == Eviction::Off || self.memory.lock(donor).usage().pages < 2 {
             return Reassign::NothingToSpare;
         }
         if let Some(taker) = class(to) {
             self.balance.claim(taker);
         }
-        SlabSession::new(self.clone()).begin_drain(donor);
+        SlabSession::new(self.clone()).begin_drain(donor, DRAIN_CHOICE);
         Reassign::Begun
     }
 
@@ -314,7 +342,9 @@ impl Core {
         let mut pages = self.upkeep.pages();
         pages.retired.retain(|(page, ticket)| {
             let passed = self.quiescence.passed(*ticket);
-            if passed && self.budget.left() < self.budget.kept() {
+            // What a class has asked for it gets even while memory shrinks: another page will go instead.
+            let shrinks = self.budget.excess() > 0 && self.memory.pool_size() >= self.balance.waiting();
+            if passed && (shrinks || self.budget.left() < self.budget.kept()) {
                 self.memory.surrender(*page);
             } else if passed {
                 self.memory.release(*page);
@@ -405,6 +435,10 @@ impl Items for Migration<'_> {
         self.session.core.hash_at(at)
     }
 
+    fn may_lose(&self) -> bool {
+        self.session.core.options.eviction == Eviction::On
+    }
+
     fn lost(&mut self, at: Offset) {
         self.session.account_unlinked(at, Unlinked::Crowded, self.now);
         self.session.free_item(at, self.now);
@@ -414,6 +448,7 @@ impl Items for Migration<'_> {
 impl SlabSession {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         let core = self.core.clone();
+        self.seen = now;
         let mut done = 0;
         while done < budget && self.grow_step(now) {
             done += 1;
@@ -421,11 +456,11 @@ impl SlabSession {
         if core.budget.kept() > 0 && done < budget {
             core.review_kept();
             // The table waits for memory: one page after another gives its own.
-            if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() {
-                match core.balance.oldest() {
-                    Some(donor) => self.begin_drain(donor),
-                    None => core.budget.keep(0),
-                }
+            if core.budget.left() < core.budget.kept()
+                && core.upkeep.may_drain()
+                && !self.drain_coldest(DRAIN_CHOICE)
+            {
+                core.budget.keep(0);
             }
             done += 1;
         }
@@ -435,6 +470,7 @@ impl SlabSession {
             done += usize::from(self.evict_draining() > 0);
         }
         self.busy_rounds = self.busy_rounds.wrapping_add(1);
+        done += self.shrink(pace, budget - done);
         let pages = match pace {
             Pace::Idle => budget,
             Pace::Busy if self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_PAGE) => 1,
@@ -447,6 +483,26 @@ impl SlabSession {
             done += 1;
         }
         done
+    }
+
+    /// Goes towards a ceiling that is lower than what is used. Returns how many steps were gone.
+    fn shrink(&mut self, pace: Pace, budget: usize) -> usize {
+        let steps = match pace {
+            Pace::Idle => 1,
+            Pace::Busy => usize::from(self.busy_rounds.is_multiple_of(BUSY_ROUNDS_A_STEP)),
+        };
+        (0..steps.min(budget)).take_while(|_| self.core.budget.excess() > 0 && self.shrink_step()).count()
+    }
+
+    /// Takes one of the next `choice` pages out of the class whose hand is slowest; without eviction, an empty one. False if there is none.
+    pub(crate) fn drain_coldest(&mut self, choice: usize) -> bool {
+        match self.core.options.eviction {
+            Eviction::Off => self.drain_empty_page(),
+            Eviction::On => {
+                let donor = self.core.balance.oldest();
+                donor.inspect(|donor| self.begin_drain(*donor, choice)).is_some()
+            }
+        }
     }
 
     /// Does one step of growth. False if there is nothing to do for now.

@@ -3,6 +3,8 @@
 use crate::core::{ClassHand, Core};
 use crate::draft::Pieces;
 use crate::index::{Held, SlotAt};
+use crate::keep::dead_victim;
+use crate::options::Eviction;
 use crate::policy::clock::{Ring, RingPlace};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
@@ -10,7 +12,7 @@ use crate::update::Unlinked;
 use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
 use guira_memory::slab::{ClassGuard, ClassId, ClassTable, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
-use guira_sync::atomic::Backoff;
+use guira_sync::atomic::{Backoff, Ordering};
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,13 +29,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const DRAINS_MAX: u32 = 32;
 
 /// A page to drain is chosen among so many.
-const DRAIN_CHOICE: usize = 8;
+pub(crate) const DRAIN_CHOICE: usize = 8;
 
 /// How long a session waits for an earlier growth of the table to end, in rounds of yielding, before it evicts instead.
 const GROWTH_PATIENCE: u32 = 5_000;
 
 /// Caches below this many bytes have few pages for each class: 128 MiB.
-const SCARCE_BELOW: usize = 128 * MIB;
+pub(crate) const SCARCE_BELOW: usize = 128 * MIB;
 /// A class may use chunks that are larger than its own by one part in so many.
 const LENT_PART: u32 = 2;
 
@@ -97,7 +99,7 @@ impl Core {
     #[inline]
     pub(crate) fn class_for(&self, size: usize) -> Option<ClassId> {
         let class = self.memory.classes().class_for(size)?;
-        if self.options.memory >= SCARCE_BELOW || self.balance.has_pages(class) {
+        if !self.scarce.load(Ordering::Relaxed) || self.balance.has_pages(class) {
             return Some(class);
         }
         Some(self.lender(class))
@@ -159,7 +161,7 @@ impl Core {
     }
 
     /// Says how `class` stands after its hand has moved or its pages have changed.
-    fn note_age(&self, class: ClassId, hand: &ClassHand, guard: &ClassGuard<'_>) {
+    pub(crate) fn note_age(&self, class: ClassId, hand: &ClassHand, guard: &ClassGuard<'_>) {
         let per_page = guard.geometry().bitmap_words as usize;
         let pages = guard.pages();
         let stamp =
@@ -186,11 +188,14 @@ impl SlabSession {
         if self.refill_free(class, batch, self.core.source_for(class)) {
             return Ok(());
         }
+        if self.core.options.eviction == Eviction::Off {
+            return self.refill_keeping(class, batch, now);
+        }
         if !self.core.balance.is_waiting(class)
             && let Some(donor) = self.core.balance.donor(class)
         {
             self.core.balance.claim(class);
-            self.begin_drain(donor);
+            self.begin_drain(donor, DRAIN_CHOICE);
             self.core.release_drained();
             if self.refill_free(class, batch, self.core.source_for(class)) {
                 return Ok(());
@@ -203,7 +208,7 @@ impl SlabSession {
     }
 
     /// Takes free chunks, from the class's pages or from a new one.
-    fn refill_free(&mut self, class: ClassId, batch: usize, source: Source) -> bool {
+    pub(crate) fn refill_free(&mut self, class: ClassId, batch: usize, source: Source) -> bool {
         let core = &self.core;
         let cache = &mut self.caches[usize::from(class.0)];
         if core.memory.lock(class).take(batch, cache) > 0 {
@@ -238,7 +243,7 @@ impl SlabSession {
                 break;
             }
             self.spare_continuations(class, &mut victims);
-            self.unlink_all(&victims, now);
+            self.unlink_all(&victims, Unlinked::Evicted, now);
             if !self.caches[usize::from(class.0)].is_empty() {
                 return true;
             }
@@ -256,7 +261,7 @@ impl SlabSession {
         }
     }
 
-    fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
+    pub(crate) fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
         let core = &self.core;
         let mut hand = core.lock_hand(class);
         let mut guard = core.memory.lock(class);
@@ -279,8 +284,8 @@ impl SlabSession {
         victims
     }
 
-    /// Evicts the items at `victims`. Their buckets are asked for together, so that the misses overlap.
-    fn unlink_all(&mut self, victims: &[Offset], now: Seconds) -> usize {
+    /// Removes the items at `victims`, for this reason if it holds. Their buckets are asked for together, so that the misses overlap.
+    pub(crate) fn unlink_all(&mut self, victims: &[Offset], why: Unlinked, now: Seconds) -> usize {
         let core = self.core.clone();
         let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
         for at in victims {
@@ -292,7 +297,7 @@ impl SlabSession {
         }
         let mut unlinked = 0;
         for (at, hash) in hashed {
-            if self.unlink(at, hash, Unlinked::Evicted, now) {
+            if self.unlink(at, hash, why, now) {
                 unlinked += 1;
             }
         }
@@ -395,8 +400,8 @@ impl SlabSession {
         }
     }
 
-    /// Takes a page before the hand of `donor` out of service and evicts what is in it.
-    pub(crate) fn begin_drain(&mut self, donor: ClassId) {
+    /// Takes one of the next `choice` pages before the hand of `donor` out of service and evicts what is in it.
+    pub(crate) fn begin_drain(&mut self, donor: ClassId, choice: usize) {
         let core = self.core.clone();
         let (page, given) = {
             let mut hand = core.lock_hand(donor);
@@ -409,7 +414,7 @@ impl SlabSession {
             // The next page that the hand has not begun with: the first part of the one it is in holds the newest items.
             let ahead = hand.hand.word().div_ceil(per_page);
             // Of the next few, the one with the fewest items that were read: they would go with the others.
-            let next = (ahead..ahead + pages.min(DRAIN_CHOICE)).map(|index| index % pages);
+            let next = (ahead..ahead + pages.min(choice)).map(|index| index % pages);
             let index = next.min_by_key(|index| core.memory.recent_in(guard.pages()[*index])).unwrap_or(0);
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
@@ -442,7 +447,7 @@ impl SlabSession {
             for at in victims {
                 core.region.prefetch(at.bytes());
             }
-            evicted += self.unlink_all(victims, Seconds(0));
+            evicted += self.unlink_all(victims, Unlinked::Evicted, Seconds(0));
         }
         evicted
     }
@@ -479,7 +484,9 @@ impl SlabSession {
             // other, this class itself, so that other sessions give back what they keep of the page.
             match self.core.balance.oldest_but(class).or_else(|| self.core.balance.oldest()) {
                 Some(donor) if !waits && drains < DRAINS_MAX => {
-                    self.begin_drain(donor);
+                    // While memory shrinks, only a page that somebody has asked for stays.
+                    self.core.balance.claim(class);
+                    self.begin_drain(donor, DRAIN_CHOICE);
                     drains += 1;
                     ticket = self.core.quiescence.ticket();
                 }
@@ -511,27 +518,40 @@ impl SlabSession {
         false
     }
 
-    /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one.
-    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) {
+    /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one. The caller looks
+    /// again: there may still be none.
+    ///
+    /// # Errors
+    /// If something would have to be evicted, and eviction is off.
+    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) -> Result<(), Refusal> {
         let core = self.core.clone();
         let was_growing = core.index.is_growing();
         if let Some(moved) = core.index.make_room(key.hash) {
             self.counters.add(Count::Displacements, moved);
-            return;
+            return Ok(());
         }
         // Another session may have begun meanwhile: then there is room in the new table.
         if !was_growing && (core.index.is_growing() || self.begin_growth(now)) {
-            return;
+            return Ok(());
         }
         let held = core.index.lock(key.hash);
-        let Some((slot, at)) = crowd_victim(&core, &held) else {
+        if held.has_room() {
             held.release_unchanged();
-            return;
+            return Ok(());
+        }
+        let (victim, why) = match core.options.eviction {
+            Eviction::On => (crowd_victim(&core, &held), Unlinked::Crowded),
+            Eviction::Off => (dead_victim(&core, &held, now), Unlinked::Dead),
+        };
+        let Some((slot, at)) = victim else {
+            held.release_unchanged();
+            return Err(Refusal::NoMemory);
         };
         held.remove(slot);
         drop(held);
-        self.account_unlinked(at, Unlinked::Crowded, now);
+        self.account_unlinked(at, why, now);
         self.free_item(at, now);
+        Ok(())
     }
 }
 
@@ -561,9 +581,6 @@ fn free_chunk(core: &Core, caches: &mut [Vec<Offset>], at: Offset) {
 /// one that was not read lately.
 fn crowd_victim(core: &Core, held: &Held<'_>) -> Option<(SlotAt, Offset)> {
     let all = held.candidates();
-    if held.has_room() {
-        return None;
-    }
     let crowd = all.iter().filter(|(_, entry)| entry.tag == held.tag());
     if crowd.clone().count() > 4 {
         return crowd.max_by_key(|(_, entry)| entry.item).map(|(slot, entry)| (*slot, entry.item));

@@ -33,6 +33,8 @@ pub struct SlabSession {
     pub(crate) drains_seen: u64,
     /// Rounds of upkeep done.
     pub(crate) busy_rounds: u32,
+    /// The time at the last of them.
+    pub(crate) seen: Seconds,
 }
 
 impl SlabSession {
@@ -40,7 +42,7 @@ impl SlabSession {
         let participant = core.quiescence.register();
         let counters = core.registry.register();
         let caches = core.memory.classes().ids().map(|_| Vec::new()).collect();
-        SlabSession { core, participant, counters, caches, drains_seen: 0, busy_rounds: 0 }
+        SlabSession { core, participant, counters, caches, drains_seen: 0, busy_rounds: 0, seen: Seconds(0) }
     }
 }
 

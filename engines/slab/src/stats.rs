@@ -25,7 +25,7 @@ pub(crate) enum Count {
     HandSteps,
 }
 
-const COUNTS: usize = Count::HandSteps as usize + 1;
+pub(crate) const COUNTS: usize = Count::HandSteps as usize + 1;
 
 /// One session's counters.
 #[derive(Debug, Default)]
@@ -63,6 +63,18 @@ impl Registry {
         for index in 0..COUNTS {
             self.gone.0.add(index, counters.0.get(index));
         }
+    }
+
+    /// What was counted altogether, and at the last reset.
+    pub(crate) fn saved(&self) -> [[u64; COUNTS]; 2] {
+        [self.sums(), *self.base.lock().unwrap_or_else(PoisonError::into_inner)]
+    }
+
+    /// Goes on counting from there.
+    pub(crate) fn restore(&self, [sums, base]: [[u64; COUNTS]; 2]) {
+        let counters = self.register();
+        sums.iter().enumerate().for_each(|(index, sum)| counters.0.add(index, *sum));
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
     }
 
     fn sums(&self) -> [u64; COUNTS] {
@@ -117,6 +129,7 @@ impl Core {
             read_retries: since(Count::ReadRetries),
             hand_steps: since(Count::HandSteps),
             memory_limit: self.budget.limit() as u64,
+            memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
             classes: self.class_stats(),
         }

@@ -76,8 +76,10 @@ impl SlabSession {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         self.core.settle_flush(now);
-        if let Some(room) = room.filter(|_| draft.is_none()) {
-            self.prepare(key.bytes.len(), &room)?;
+        if let Some(room) = room.filter(|_| draft.is_none())
+            && let Err(refusal) = self.prepare(key.bytes.len(), &room)
+        {
+            self.prepare_again(key.bytes.len(), &room, now, refusal)?;
         }
         let mut supplies = Supplies { draft, spare: None };
         loop {
@@ -96,7 +98,7 @@ impl SlabSession {
                         self.draft_with(key.bytes.len(), fields, length, now).ok_or(Refusal::NoMemory)?;
                     supplies.spare = Some(spare);
                 }
-                Attempt::NeedSlot => self.make_slot(key, now),
+                Attempt::NeedSlot => self.make_slot(key, now)?,
             }
         }
     }
@@ -112,6 +114,23 @@ impl SlabSession {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, Seconds(0)),
             _ => Ok(()),
         }
+    }
+
+    /// The same once more, if it may be that something has expired since the session last saw the time.
+    #[cold]
+    #[inline(never)]
+    fn prepare_again(
+        &mut self,
+        key_len: usize,
+        room: &Room,
+        now: Seconds,
+        refusal: Refusal,
+    ) -> Result<(), Refusal> {
+        if refusal == Refusal::TooLarge || self.seen >= now {
+            return Err(refusal);
+        }
+        self.seen = now;
+        self.prepare(key_len, room)
     }
 
     /// Removes the item under `key` if it is dead.

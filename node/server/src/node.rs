@@ -11,7 +11,7 @@ use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
 use guira_contract::{Engine, EngineStats};
 use guira_memory::{KIB, MIB};
-use guira_roster::OpenError;
+use guira_roster::{OpenError, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_transport::{
@@ -95,9 +95,13 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
         let least = least_memory(options.workers);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let engine = options.engine.open(memory, options.max_item_size.0, seed())?;
-    let clock = if options.permissions.test { CoarseClock::shiftable() } else { CoarseClock::system() };
-    start_with(options, secrets, inherited, engine, clock)
+    let opened = options.engine.open(&Setup::new(memory, options.max_item_size.0, seed()))?;
+    let clock = if options.permissions.test {
+        CoarseClock::shiftable_since(opened.base)
+    } else {
+        CoarseClock::system_since(opened.base)
+    };
+    start_with(options, secrets, inherited, opened.engine, clock)
 }
 
 /// Starts a server with this engine and clock.

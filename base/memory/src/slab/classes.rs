@@ -72,34 +72,45 @@ pub struct ClassTable {
 }
 
 const SMALL: usize = 1024;
-const SMALLEST_CHUNK: usize = 24;
+/// No chunk is smaller, in bytes.
+pub const SMALLEST_CHUNK: usize = 24;
 /// Up to here classes are 8 bytes apart: a byte saved matters most in small items.
 const FINE_UP_TO: usize = 256;
 
 impl ClassTable {
-    /// Chunks from 24 bytes to an eighth of a page: 8 bytes apart at first, then growing by `factor` (1.01 or more),
-    /// each as large as it can be with the same number of them in a page.
-    pub fn new(factor: f64) -> Self {
-        let factor = factor.max(1.01);
-        let largest = Self::largest_chunk();
-        let mut sizes = Vec::new();
-        let mut size = SMALLEST_CHUNK;
-        while size < largest && sizes.len() < MAX_CLASSES - 1 {
-            sizes.push(Self::stretched(size).min(largest));
-            let step = if size < FINE_UP_TO {
-                size + 8
-            } else {
-                ((size as f64 * factor) as usize).next_multiple_of(8)
-            };
-            size = step.max(sizes.last().map_or(0, |last| last + 8));
-        }
-        if sizes.last() != Some(&largest) {
-            sizes.push(largest);
+    /// Chunks from `smallest` bytes (rounded up to a multiple of 8, and to [`SMALLEST_CHUNK`]) to an eighth of a page: 8 bytes
+    /// apart up to 256, then growing by `factor`, each as large as it can be with the same number of them in a page. Where that
+    /// would be more than [`MAX_CLASSES`], they grow by as little more than `factor` as it takes.
+    pub fn new(factor: f64, smallest: usize) -> Self {
+        let mut growth = factor.max(1.0) - 1.0;
+        let mut sizes = Self::sizes(factor, smallest);
+        while sizes.len() > MAX_CLASSES {
+            growth = (growth * 1.1).max(0.005);
+            sizes = Self::sizes(1.0 + growth, smallest);
         }
         let geometries: Vec<Geometry> = sizes.into_iter().map(Geometry::new).collect();
         let class_of = |size: usize| geometries.partition_point(|geometry| (geometry.chunk as usize) < size);
         let small = (0..=SMALL / WORD).map(|words| ClassId(class_of(words * WORD) as u8)).collect();
         ClassTable { geometries, small }
+    }
+
+    fn sizes(factor: f64, smallest: usize) -> Vec<usize> {
+        let largest = Self::largest_chunk();
+        let mut sizes = Vec::new();
+        let mut size = smallest.clamp(SMALLEST_CHUNK, largest).next_multiple_of(WORD);
+        while size < largest {
+            sizes.push(Self::stretched(size).min(largest));
+            let step = if size < FINE_UP_TO {
+                size + WORD
+            } else {
+                ((size as f64 * factor).min(largest as f64) as usize).next_multiple_of(WORD)
+            };
+            size = step.max(sizes.last().map_or(0, |last| last + WORD));
+        }
+        if sizes.last() != Some(&largest) {
+            sizes.push(largest);
+        }
+        sizes
     }
 
     /// The largest multiple of 8 that fits as often in a page as `size` does.
@@ -161,7 +172,7 @@ mod tests {
 
     #[test]
     fn every_size_gets_the_smallest_chunk_that_holds_it() {
-        let table = ClassTable::new(1.08);
+        let table = ClassTable::new(1.08, SMALLEST_CHUNK);
         for size in 0..=ClassTable::largest_chunk() {
             let class = table.class_for(size).unwrap();
             assert!(table.geometry(class).chunk as usize >= size);
@@ -174,7 +185,7 @@ mod tests {
 
     #[test]
     fn small_chunks_are_eight_bytes_apart_and_no_page_wastes_more_than_a_hundredth() {
-        let table = ClassTable::new(1.08);
+        let table = ClassTable::new(1.08, SMALLEST_CHUNK);
         for size in (24..=256).step_by(8) {
             assert_eq!(table.geometry(table.class_for(size).unwrap()).chunk as usize, size);
         }
@@ -187,8 +198,23 @@ mod tests {
     }
 
     #[test]
+    fn any_factor_and_smallest_chunk_make_a_table_that_ends_with_the_largest_chunk() {
+        for (factor, smallest) in [(1.0001, 24), (1.01, 24), (1.06, 56), (1.25, 104), (2.0, 300), (1e9, 1)] {
+            let table = ClassTable::new(factor, smallest);
+            let chunks: Vec<usize> = table.ids().map(|class| table.geometry(class).chunk as usize).collect();
+            assert!(table.len() <= MAX_CLASSES && chunks.is_sorted_by(|a, b| a < b), "{factor}: {chunks:?}");
+            assert_eq!(chunks.last(), Some(&ClassTable::largest_chunk()));
+            let first = smallest.next_multiple_of(8).max(SMALLEST_CHUNK);
+            assert!((first..first + 8).contains(&chunks[0]), "{factor}, {smallest}: {chunks:?}");
+        }
+        assert!(ClassTable::new(1.0001, 24).len() > 200, "steps are widened no more than they have to be");
+        assert!(ClassTable::new(1.25, 24).len() < ClassTable::new(1.06, 24).len());
+        assert_eq!(ClassTable::new(1.06, 40_000).len(), 1);
+    }
+
+    #[test]
     fn division_by_multiplication_is_exact() {
-        let table = ClassTable::new(1.08);
+        let table = ClassTable::new(1.08, SMALLEST_CHUNK);
         for class in table.ids() {
             let geometry = table.geometry(class);
             for index in 0..geometry.chunks {

@@ -1,5 +1,11 @@
 //! Pages in classes, chunks in pages.
 
+mod census;
+mod restore;
+
+pub use census::PageCensus;
+pub use restore::NoPages;
+
 use super::classes::{ClassId, ClassTable, Geometry};
 use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
 use crate::budget::Budget;
@@ -47,7 +53,13 @@ struct Pool {
     paid: u32,
     /// Pages that were used, and whose memory was given back to the system.
     surrendered: Vec<PageId>,
+    /// How often a part of the pages was taken out of the system's huge pages.
+    split: u32,
 }
+
+/// So many parts at the most are taken out of the system's huge pages when their memory is given back, since each may cost the
+/// process two of its 65,530 mappings. Where that is not done the system may, much later, commit an empty page again beside full ones.
+const SPLIT_MAX: u32 = 16_384;
 
 /// Bytes of a page that share a recency bit: one chunk has several, and its first one counts. In chunks of 24 bytes every third
 /// bit belongs to two; their recency is then the same.
@@ -96,6 +108,12 @@ impl SlabMemory {
         page_count * (WORD + RECENCY_BYTES)
     }
 
+    /// How many of these bytes are ever touched while no more than `used` pages are in use at once, of the two parts that they lie in:
+    /// descriptors of `page_count` pages, and behind them recency bits.
+    pub const fn metadata_touched(used: usize) -> [usize; 2] {
+        [used * WORD, used * RECENCY_BYTES]
+    }
+
     /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at
     /// `metadata`. Every page that is put to use is taken from `budget`; the system commits `commit_pages` at once.
     pub fn new(
@@ -110,7 +128,8 @@ impl SlabMemory {
         let (descriptors, recency) = (metadata, metadata.plus(page_count as usize * WORD));
         let states = classes.ids().map(|_| Mutex::new(ClassState::default())).collect();
         let pool =
-            Mutex::new(Pool { free: Vec::new(), fresh: 0..page_count, paid: 0, surrendered: Vec::new() });
+            Pool { free: Vec::new(), fresh: 0..page_count, paid: 0, surrendered: Vec::new(), split: 0 };
+        let pool = Mutex::new(pool);
         SlabMemory {
             region,
             budget,
@@ -319,11 +338,57 @@ impl SlabMemory {
     pub fn surrender(&self, page: PageId) {
         debug_assert!(matches!(self.state_of(page), PageState::Draining(_)));
         self.set_descriptor(page, Descriptor::FREE);
-        if self.region.discard(self.start_of(page).bytes(), PAGE_BYTES).is_err() {
-            return self.lock_pool().free.push(page);
+        let mut pool = self.lock_pool();
+        if !self.give_up(&mut pool, page) {
+            pool.free.push(page);
         }
+    }
+
+    /// Gives the memory of a page that is in no class back. False if the system refuses.
+    fn give_up(&self, pool: &mut Pool, page: PageId) -> bool {
+        if self.region.discard(self.start_of(page).bytes(), PAGE_BYTES).is_err() {
+            return false;
+        }
+        self.split(pool, page);
         self.budget.give(PAGE_BYTES);
-        self.lock_pool().surrendered.push(page);
+        pool.surrendered.push(page);
+        true
+    }
+
+    /// Sees to it that the system does not commit `page` with its neighbours as one huge page.
+    fn split(&self, pool: &mut Pool, page: PageId) {
+        if self.commit_pages > 1 && pool.split < SPLIT_MAX {
+            pool.split += 1;
+            let first = page.0 / self.commit_pages * self.commit_pages;
+            let length = self.commit_pages.min(self.page_count - first) as usize * PAGE_BYTES;
+            self.region.commit_finely(self.start_of(PageId(first)).bytes(), length);
+        }
+    }
+
+    /// Gives memory back that is in no class: a page of the pool, if it has more than `kept`, or what was committed along with others
+    /// and never used. False if there is none.
+    pub fn give_back(&self, kept: usize) -> bool {
+        let mut pool = self.lock_pool();
+        if pool.paid > 0 {
+            let next = PageId(pool.fresh.start);
+            self.split(&mut pool, next);
+            let bytes = std::mem::take(&mut pool.paid) as usize * PAGE_BYTES;
+            // If the system refuses, they stay committed until they are used: paid for again then.
+            let _ = self.region.discard(self.start_of(next).bytes(), bytes);
+            self.budget.give(bytes);
+            return true;
+        }
+        if pool.free.len() <= kept {
+            return false;
+        }
+        let Some(page) = pool.free.pop() else {
+            return false;
+        };
+        let given = self.give_up(&mut pool, page);
+        if !given {
+            pool.free.push(page);
+        }
+        given
     }
 
     /// Pages in the pool: they were in use before, and are still committed.
@@ -474,6 +539,16 @@ impl ClassGuard<'_> {
         (page, given)
     }
 
+    /// The place in [`ClassGuard::pages`] of a page of which no chunk is handed out.
+    pub fn empty_page(&self) -> Option<usize> {
+        if self.state.free < u64::from(self.geometry.chunks) {
+            return None;
+        }
+        let is_empty = |page: &&PageId| self.memory.descriptor(**page).free() == self.geometry.chunks;
+        let empty = *self.state.partial.iter().find(is_empty)?;
+        self.state.pages.iter().position(|page| *page == empty)
+    }
+
     /// Those of the chunks `chunks` (bits of word `word` of the page's bitmap) that were read lately.
     pub fn recent(&self, page: PageId, word: u32, chunks: u64) -> u64 {
         self.each(page, word, chunks).filter(|(_, at)| self.memory.is_recent(*at)).map(|(bit, _)| bit).sum()
@@ -520,7 +595,7 @@ mod tests {
         let region = Arc::new(Region::anonymous((pages as usize + 1) * PAGE_BYTES, HugePages::No).unwrap());
         let budget = Arc::new(Budget::new(pages as usize * PAGE_BYTES));
         let start = Offset::from_bytes(PAGE_BYTES as u64);
-        SlabMemory::new(region, budget, ClassTable::new(1.08), Offset::from_bytes(64), start, pages, 1)
+        SlabMemory::new(region, budget, ClassTable::new(1.08, 24), Offset::from_bytes(64), start, pages, 1)
     }
 
     #[test]
@@ -528,7 +603,7 @@ mod tests {
         let region = Arc::new(Region::anonymous(64 * PAGE_BYTES, HugePages::Ask).unwrap());
         let budget = Arc::new(Budget::new(11 * PAGE_BYTES));
         let start = Offset::from_bytes(8 * PAGE_BYTES as u64);
-        let (classes, metadata) = (ClassTable::new(1.08), Offset::from_bytes(64));
+        let (classes, metadata) = (ClassTable::new(1.08, 24), Offset::from_bytes(64));
         let memory = SlabMemory::new(region, budget.clone(), classes, metadata, start, 32, 8);
         let class = memory.classes().class_for(1000).unwrap();
         let mut guard = memory.lock(class);

@@ -56,6 +56,10 @@ impl Descriptor {
         Descriptor(self.0 | DRAINING)
     }
 
+    pub(super) fn serving_again(self) -> Self {
+        Descriptor(self.0 & !DRAINING)
+    }
+
     pub(super) fn free(self) -> u32 {
         (self.0 >> 16) as u32 & 0xffff
     }

@@ -13,7 +13,7 @@ fn key<'k, S: Session>(session: &S, bytes: &'k [u8]) -> Key<'k> {
 
 /// Runs all of them on engines of their own.
 pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
-    let cases: [fn(E); 11] = [
+    let cases: [fn(E); 13] = [
         what_is_stored_is_read_until_it_is_replaced_or_removed,
         values_of_every_length_come_back,
         an_expired_item_is_gone_on_the_second,
@@ -25,6 +25,8 @@ pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
         a_full_cache_evicts_and_counts,
         other_sizes_are_stored_after_the_cache_is_full,
         what_is_too_large_is_refused_and_changes_nothing,
+        a_smaller_cache_comes_to_keep_its_ceiling_and_goes_on,
+        an_engine_is_closed_when_nobody_uses_it,
     ];
     for case in cases {
         case(open(16 << 20));
@@ -236,4 +238,41 @@ fn what_is_too_large_is_refused_and_changes_nothing<E: Engine>(engine: E) {
     let room = Room { value_len: 2 << 20, flags: 0, expiry: Expiry::Never, cas: None };
     assert_eq!(session.draft(b"k", room).err(), Some(Refusal::TooLarge));
     assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"v");
+}
+
+fn a_smaller_cache_comes_to_keep_its_ceiling_and_goes_on<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    let name = |i: u32| format!("key-{i:08}").into_bytes();
+    for i in 0..80_000 {
+        store(&mut session, &name(i), &[i as u8; 100], 0, Expiry::Never, NOW).unwrap();
+    }
+    let before = engine.stats();
+    let half = before.memory_limit as usize / 2;
+    assert!(engine.resize(usize::MAX).is_err() && engine.resize(0).is_err());
+    assert_eq!(engine.stats().memory_limit, before.memory_limit, "what is refused changes nothing");
+    engine.resize(half).unwrap();
+    let mut stored = 80_000;
+    while engine.stats().memory_used > half as u64 || stored < 90_000 {
+        store(&mut session, &name(stored), &[stored as u8; 100], 0, Expiry::Never, NOW).unwrap();
+        assert!(value_of(&mut session, &name(stored), NOW).is_some(), "what is stored meanwhile is there");
+        session.maintain(NOW, Pace::Busy, 64);
+        session.quiesce();
+        stored += 1;
+        assert!(stored < 1_000_000, "the ceiling is not reached: {:?}", engine.stats());
+    }
+    let after = engine.stats();
+    assert_eq!(after.memory_limit, half as u64);
+    assert_eq!(after.items + after.evictions, u64::from(stored), "what had to go was counted");
+    engine.resize(before.memory_limit as usize).unwrap();
+    for i in stored..stored + 10_000 {
+        store(&mut session, &name(i), &[i as u8; 100], 0, Expiry::Never, NOW).unwrap();
+    }
+    assert_eq!(engine.stats().evictions, after.evictions, "more memory can be used at once");
+}
+
+fn an_engine_is_closed_when_nobody_uses_it<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    store(&mut session, b"k", b"v", 0, Expiry::Never, NOW).unwrap();
+    drop(session);
+    engine.close(NOW, b"notes").unwrap();
 }

@@ -1,4 +1,4 @@
-//! Growing the table while it is in use.
+//! Growing the table while it is in use, or making it smaller: that is the same, into a table with fewer buckets.
 //!
 //! ```text
 //! Idle --begin--> Announced --everybody knows--> Moving --all moved--> Forgetting --all forgot, memory given back--> Idle
@@ -56,12 +56,37 @@ pub(crate) enum GrowthStep {
     Discarded(usize),
 }
 
+/// What became of an entry that was to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    /// It is in the new table, or gone.
+    Done,
+    /// It changed meanwhile, or room had to be made for it.
+    Again,
+    /// There is no place for it, and it must not be lost.
+    NoPlace,
+}
+
 /// Who knows the items that the entries stand for.
 pub(crate) trait Items {
     /// The hash of the key of the item at `at`, or `None` if there is no item.
     fn hash_of(&self, at: Offset) -> Option<KeyHash>;
+    /// Whether an item may be lost for want of a place. If not, growth waits until there is one.
+    fn may_lose(&self) -> bool;
     /// There is no place for the item at `at` in the new table, and its entry is gone.
     fn lost(&mut self, at: Offset);
+}
+
+/// What has to be known to go on with a table that lies in the Region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SavedIndex {
+    pub(crate) layout: u64,
+    /// Buckets of the table that entries move into, or 0.
+    pub(crate) next_buckets: u32,
+    /// The bucket whose entries move next.
+    pub(crate) moving: u32,
+    /// Times the table has grown.
+    pub(crate) grown: u64,
 }
 
 /// Bytes of an old table that are given back in one step.
@@ -73,25 +98,34 @@ impl Cuckoo {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown
     }
 
-    /// Begins to grow to `buckets` buckets. False if that is no more than there are, more than fit, or if the table is
+    /// Begins to grow to `buckets` buckets, or to shrink. False if that is as many as there are, more than fit, or if the table is
     /// growing already.
     pub(crate) fn begin_growth(&self, buckets: u32, quiescence: &Quiescence) -> bool {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = self.layout();
-        if !matches!(growth.phase, Phase::Idle) || buckets <= layout.buckets() || buckets > self.buckets_max {
+        if !matches!(growth.phase, Phase::Idle) || buckets == layout.buckets() || buckets > self.buckets_max {
             return false;
         }
         self.next_buckets.store(buckets, Ordering::Relaxed);
         // Release: pairs with the Acquire in `Cuckoo::layout`: who sees two tables sees the size of the second.
         self.layout.store(layout.0 | Layout::GROWING, Ordering::Release);
         growth.phase = Phase::Announced(quiescence.ticket());
-        growth.grown += 1;
+        growth.grown += u64::from(buckets > layout.buckets());
         true
     }
 
     /// Whether growth could begin now.
     pub(crate) fn can_grow(&self) -> bool {
         matches!(self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase, Phase::Idle)
+    }
+
+    /// Bytes of a table that is being left behind, and that were not given back yet.
+    pub(crate) fn to_be_discarded(&self) -> usize {
+        match self.growth.lock().unwrap_or_else(PoisonError::into_inner).phase {
+            Phase::Idle => 0,
+            Phase::Announced(_) | Phase::Moving { .. } => self.committed(self.layout().buckets()),
+            Phase::Forgetting { old, discarded, .. } => self.committed(old.buckets) - discarded,
+        }
     }
 
     /// Buckets of the current table, and the most there can be.
@@ -115,7 +149,9 @@ impl Cuckoo {
                 let layout = self.layout();
                 let old = self.current(layout);
                 if bucket < old.buckets {
-                    self.move_bucket(old, bucket, items);
+                    if !self.move_bucket(old, bucket, items) {
+                        return GrowthStep::Waiting;
+                    }
                     growth.phase = Phase::Moving { bucket: bucket + 1 };
                 } else {
                     let buckets = self.next_buckets.load(Ordering::Relaxed);
@@ -150,28 +186,112 @@ impl Cuckoo {
         }
     }
 
+    /// Ends what can be ended when nobody uses the table any more: an old table is given back.
+    pub(crate) fn settle(&self) {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        match growth.phase {
+            Phase::Idle | Phase::Moving { .. } => {}
+            // Nobody is left who knows of one table only.
+            Phase::Announced(_) => growth.phase = Phase::Moving { bucket: 0 },
+            Phase::Forgetting { old, discarded, .. } => {
+                let rest = self.committed(old.buckets) - discarded;
+                if self.region.discard(old.address(0) + discarded, rest).is_err() {
+                    self.erase(old, discarded, rest);
+                }
+                growth.phase = Phase::Idle;
+            }
+        }
+    }
+
+    /// Bytes that are committed for all tables.
+    pub(crate) fn committed_now(&self) -> usize {
+        let layout = self.layout();
+        let next = self.next(layout).map_or(0, |table| self.committed(table.buckets));
+        self.committed(layout.buckets()) + next
+    }
+
+    /// Shows `look` the items of all entries until it says no. True if it has not. Nobody changes the tables meanwhile.
+    pub(crate) fn all_items(&self, mut look: impl FnMut(Offset) -> bool) -> bool {
+        let layout = self.layout();
+        let tables = [Some(self.current(layout)), self.next(layout)];
+        tables.into_iter().flatten().all(|table| {
+            (0..table.buckets).all(|bucket| {
+                let bucket = table.bucket(&self.region, bucket);
+                let free = bucket.free();
+                (0..SLOTS).all(|slot| free.0 & (1 << slot) != 0 || look(bucket.item(slot)))
+            })
+        })
+    }
+
+    /// Sees to it that the arena in which there is no table reads as zero. If holes cannot be made, it does so already: settling has
+    /// erased it.
+    pub(crate) fn clear_unused(&self) {
+        let layout = self.layout();
+        if !layout.growing() {
+            let arena = Table { base: self.arenas[1 - layout.arena()], buckets: self.buckets_max };
+            let _ = self.region.discard(arena.address(0), Table::bytes(arena.buckets).next_multiple_of(4096));
+        }
+    }
+
+    /// What has to be known to go on with the table, which is settled.
+    pub(crate) fn saved(&self) -> SavedIndex {
+        let growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let layout = self.layout();
+        let moving = match growth.phase {
+            Phase::Moving { bucket } => bucket,
+            _ => 0,
+        };
+        let next_buckets = self.next(layout).map_or(0, |table| table.buckets);
+        SavedIndex { layout: layout.0, next_buckets, moving, grown: growth.grown }
+    }
+
+    /// Goes on with a table. Nobody uses the index yet. False, and nothing is changed, if there can be no such table.
+    pub(crate) fn restore(&self, saved: SavedIndex) -> bool {
+        let layout = Layout(saved.layout);
+        let exists = |buckets: u32| (1..=self.buckets_max).contains(&buckets);
+        let growing =
+            layout.growing() && exists(saved.next_buckets) && saved.next_buckets != layout.buckets();
+        let stable = !layout.growing() && saved.next_buckets == 0 && saved.moving == 0;
+        if !exists(layout.buckets()) || !(growing || stable) || saved.moving > layout.buckets() {
+            return false;
+        }
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed would do: sessions come by the index later, through a lock.
+        self.next_buckets.store(saved.next_buckets, Ordering::Relaxed);
+        self.layout.store(layout.0, Ordering::Release);
+        growth.phase = if growing { Phase::Moving { bucket: saved.moving } } else { Phase::Idle };
+        growth.grown = saved.grown;
+        true
+    }
+
     fn erase(&self, old: Table, from: usize, bytes: usize) {
         for at in (old.address(0) + from..old.address(0) + from + bytes).step_by(8) {
             guira_sync::words::store(self.region.word(Offset::from_bytes(at as u64)), 0);
         }
     }
 
-    fn move_bucket(&self, old: Table, bucket: u32, items: &mut impl Items) {
-        for slot in 0..SLOTS {
+    /// Moves all entries of a bucket. False if one has no place in the new table and must not be lost.
+    fn move_bucket(&self, old: Table, bucket: u32, items: &mut impl Items) -> bool {
+        (0..SLOTS).all(|slot| {
             let at = SlotAt { table: old, bucket, slot };
-            while !self.move_entry(at, items) {}
-        }
+            loop {
+                match self.move_entry(at, items) {
+                    Moved::Done => return true,
+                    Moved::Again => {}
+                    Moved::NoPlace => return false,
+                }
+            }
+        })
     }
 
-    /// Moves what `at` holds to the new table. False if it has to be tried again, because the entry changed meanwhile or because
-    /// room had to be made for it.
-    fn move_entry(&self, at: SlotAt, items: &mut impl Items) -> bool {
+    /// Moves what `at` holds to the new table.
+    fn move_entry(&self, at: SlotAt, items: &mut impl Items) -> Moved {
         let words = at.table.bucket(&self.region, at.bucket);
         let Some(entry) = words.entry(at.slot) else {
-            return true;
+            return Moved::Done;
         };
         let Some(hash) = items.hash_of(entry.item) else {
-            return false;
+            return Moved::Again;
         };
         let held = self.lock(hash);
         // The hash was read without a lock: it counts only if the counters now held are those of this bucket, and the item is still
@@ -179,14 +299,17 @@ impl Cuckoo {
         let ours = held.place.first == at.bucket || held.place.second == at.bucket;
         if !ours || words.entry(at.slot) != Some(entry) || items.hash_of(entry.item) != Some(hash) {
             held.release_unchanged();
-            return false;
+            return Moved::Again;
         }
         if held.insert(entry.item) {
             held.remove(at);
-            return true;
+            return Moved::Done;
         }
         held.release_unchanged();
         if self.make_room(hash).is_none() {
+            if !items.may_lose() {
+                return Moved::NoPlace;
+            }
             let held = self.lock(hash);
             if words.entry(at.slot) == Some(entry) && items.hash_of(entry.item) == Some(hash) {
                 held.remove(at);
@@ -194,6 +317,6 @@ impl Cuckoo {
                 items.lost(entry.item);
             }
         }
-        false
+        Moved::Again
     }
 }

@@ -26,7 +26,7 @@ mod table;
 pub use bucket::SLOTS;
 use bucket::{BUCKET_BYTES, SECOND_AT, Slots};
 pub(crate) use bucket::{Bucket, Entry};
-pub(crate) use grow::{Growth, GrowthStep, Items};
+pub(crate) use grow::{Growth, GrowthStep, Items, SavedIndex};
 pub use path::SearchLimits;
 #[cfg(feature = "probe")]
 pub use probe::{IndexProbe, Touched};
@@ -190,6 +190,7 @@ impl Cuckoo {
         Table { base: self.arenas[layout.arena()], buckets: layout.buckets() }
     }
 
+    #[inline(always)]
     fn next(&self, layout: Layout) -> Option<Table> {
         layout.growing().then(|| Table {
             base: self.arenas[1 - layout.arena()],

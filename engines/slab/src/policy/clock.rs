@@ -51,6 +51,16 @@ impl Hand {
         self.word
     }
 
+    /// Where it points: word, and bit in the word.
+    pub(crate) fn place(&self) -> (usize, u32) {
+        (self.word, self.bit)
+    }
+
+    /// A hand that points there.
+    pub(crate) fn at(word: usize, bit: u32) -> Self {
+        Hand { word, bit: bit % 64 }
+    }
+
     /// The hand stays where it is when words are put into the ring just before it: it comes by them last.
     pub fn words_inserted(&mut self, inserted: usize) {
         self.word += inserted;

@@ -5,6 +5,10 @@ mod flushes;
 mod growth;
 mod hazards;
 mod mixture;
+mod resizes;
+mod restarts;
+mod scratch;
+mod settings;
 mod shifts;
 
 use crate::{Hashing, SlabEngine, SlabOptions};

@@ -1,0 +1,393 @@
+//! A file in which a Region lasts from one run to the next, whatever engine keeps it.
+//!
+//! The file begins with a head, in which the engine leaves what it has to know beside the Region's own contents, and the server notes of
+//! its own:
+//!
+//! ```text
+//! | magic 16 | version 8 | mark 8 | length of the file 8 | of the state 8 | of the notes 8 | checksum 8 | magic 16 | state | notes |
+//! ```
+//!
+//! **The protocol.** Whoever opens the file locks it, for as long as it is used, and takes the mark away before anything else. Who
+//! closes it in order writes everything, waits until the file holds it, sets the mark, and waits again. A file with a mark is one that was
+//! closed in order and not opened since; any other has to be emptied. The checksum covers the head, so that a head that was damaged
+//! counts as no mark.
+
+use crate::place::RegionPlace;
+use crate::region::{HugePages, Region};
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::sync::Arc;
+
+/// A file for a Region, locked.
+#[derive(Debug)]
+pub struct RegionFile {
+    file: Arc<File>,
+}
+
+/// What a file held when it was opened.
+#[derive(Debug)]
+pub enum Found {
+    /// It was not there, or empty.
+    Nothing,
+    /// It was closed in order.
+    Kept(Kept),
+    /// It cannot be used any more.
+    Lost(Loss),
+}
+
+/// What was kept beside the Region's contents.
+#[derive(Debug)]
+pub struct Kept {
+    /// What the engine left.
+    pub state: Vec<u8>,
+    /// What the server left.
+    pub notes: Vec<u8>,
+    /// Length of the Region, in bytes.
+    pub bytes: usize,
+}
+
+/// Why what a file holds cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Whoever used it last did not close it.
+    NotClosed,
+    /// It was written by a server that divides the file in another way.
+    Version,
+    /// It is not as it was written.
+    Damaged,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Loss::NotClosed => {
+                "it was not closed: the server that used it was killed, or the machine went down"
+            }
+            Loss::Version => "it was written by another version of the server",
+            Loss::Damaged => "it is damaged",
+        })
+    }
+}
+
+/// Why a file cannot be used for a Region.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Another process uses it.
+    #[error("another server is using it")]
+    InUse,
+    /// It belongs to another user, who could change it at any time.
+    #[error("it belongs to another user")]
+    Foreign,
+    /// It holds something else.
+    #[error("it holds something else, which is not overwritten")]
+    NoRegion,
+    /// The system refused.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Bytes of the head; the engine's part of the Region begins here.
+pub const HEAD_BYTES: usize = 64 << 10;
+/// The longest notes, in bytes.
+pub const NOTES_MAX: usize = 16 << 10;
+/// The longest state, in bytes.
+pub const STATE_MAX: usize = HEAD_BYTES - FIXED - NOTES_MAX;
+
+/// Twice, so that a file whose head was damaged is still known for one of ours.
+const MAGIC: &[u8; 16] = b"guira region\r\n\x1a\n";
+const VERSION: u64 = 1;
+/// Closed in order.
+const MARK: u64 = 0x6f72_6465_726c_7921;
+
+const VERSION_AT: usize = 16;
+const MARK_AT: usize = 24;
+const BYTES_AT: usize = 32;
+const STATE_AT: usize = 40;
+const NOTES_AT: usize = 48;
+const CHECKSUM_AT: usize = 56;
+const SECOND_MAGIC_AT: usize = 64;
+/// Bytes of the head before the state.
+const FIXED: usize = 80;
+
+impl RegionFile {
+    /// Opens and locks the file, which is created if it is not there, and takes its mark away.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is in use, or is not ours.
+    pub fn open(place: &RegionPlace) -> Result<(Self, Found), FileError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(place.path())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(FileError::InUse),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        let metadata = file.metadata()?;
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(FileError::Foreign);
+        }
+        if !metadata.is_file() {
+            return Err(FileError::NoRegion);
+        }
+        let this = RegionFile { file: Arc::new(file) };
+        if metadata.len() == 0 {
+            return Ok((this, Found::Nothing));
+        }
+        let mut head = vec![0; HEAD_BYTES.min(metadata.len() as usize)];
+        this.file.read_exact_at(&mut head, 0)?;
+        let is_ours = |at: usize| head.get(at..at + MAGIC.len()) == Some(MAGIC);
+        if !is_ours(0) && !is_ours(SECOND_MAGIC_AT) {
+            return Err(FileError::NoRegion);
+        }
+        this.set_mark(0)?;
+        let found = match examine(&head, metadata.len()) {
+            Ok(kept) => Found::Kept(kept),
+            Err(loss) => Found::Lost(loss),
+        };
+        Ok((this, found))
+    }
+
+    fn set_mark(&self, mark: u64) -> io::Result<()> {
+        self.file.write_all_at(&mark.to_le_bytes(), MARK_AT as u64)?;
+        self.file.sync_all()
+    }
+
+    /// Maps the Region of `bytes` that the file holds.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn map(&self, bytes: usize, huge: HugePages) -> io::Result<Region> {
+        Region::on_file(self.file.clone(), bytes, huge)
+    }
+
+    /// Empties the file, makes it long enough for a Region of `bytes`, and maps that. Nothing may be mapped of it any more. It takes up
+    /// room only as it is filled.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn empty(&self, bytes: usize, huge: HugePages) -> io::Result<Region> {
+        self.file.set_len(0)?;
+        let bytes = Region::rounded(bytes.max(HEAD_BYTES));
+        self.file.set_len(bytes as u64)?;
+        // The whole head, so that there is room for it when the file is closed.
+        let mut head = compose(bytes, &[], &[]);
+        head.resize(HEAD_BYTES, 0);
+        self.file.write_all_at(&head, 0)?;
+        self.file.sync_all()?;
+        self.map(bytes, huge)
+    }
+
+    /// How many bytes the file could hold altogether, as far as its file system has room.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn room(&self) -> io::Result<u64> {
+        let system = rustix::fs::fstatvfs(&*self.file)?;
+        if system.f_blocks == 0 {
+            // One without a limit, as a file system in memory may be.
+            return Ok(u64::MAX);
+        }
+        let taken = self.file.metadata()?.blocks().saturating_mul(512);
+        Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(taken))
+    }
+
+    /// Puts the mark back that [`RegionFile::open`] has taken away: what was kept can be found again. Nothing of the file was changed
+    /// meanwhile, neither by a Region that was mapped from it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn leave(self, _kept: &Kept) -> io::Result<()> {
+        self.set_mark(MARK)
+    }
+
+    /// Closes the file in order: `region`, which is mapped from it and which nobody stores to any more, `state` and `notes` are what the
+    /// next to open it will find.
+    ///
+    /// # Errors
+    /// What the system says. Then the next will find nothing.
+    ///
+    /// # Panics
+    /// If the state is longer than [`STATE_MAX`], or the notes longer than [`NOTES_MAX`].
+    pub fn close(self, region: &Region, state: &[u8], notes: &[u8]) -> io::Result<()> {
+        assert!(state.len() <= STATE_MAX && notes.len() <= NOTES_MAX, "they fit into the head");
+        region.sync()?;
+        self.file.write_all_at(&compose(region.reserved(), state, notes), 0)?;
+        self.file.sync_all()?;
+        self.set_mark(MARK)
+    }
+}
+
+/// A head without a mark.
+fn compose(bytes: usize, state: &[u8], notes: &[u8]) -> Vec<u8> {
+    let mut head = Vec::with_capacity(FIXED + state.len() + notes.len());
+    head.extend_from_slice(MAGIC);
+    for number in [VERSION, 0, bytes as u64, state.len() as u64, notes.len() as u64, 0] {
+        head.extend_from_slice(&number.to_le_bytes());
+    }
+    head.extend_from_slice(MAGIC);
+    head.extend_from_slice(state);
+    head.extend_from_slice(notes);
+    let sum = checksum(&head).to_le_bytes();
+    head[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&sum);
+    head
+}
+
+/// What a head tells, if it can be believed. `length` is the file's.
+fn examine(head: &[u8], length: u64) -> Result<Kept, Loss> {
+    if head.len() < FIXED {
+        return Err(Loss::Damaged);
+    }
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
+    if number(VERSION_AT) != VERSION {
+        return Err(Loss::Version);
+    }
+    match number(MARK_AT) {
+        MARK => {}
+        0 => return Err(Loss::NotClosed),
+        _ => return Err(Loss::Damaged),
+    }
+    let part = |from: usize, length: u64, most: usize| {
+        let end = from.checked_add(usize::try_from(length).ok().filter(|length| *length <= most)?)?;
+        head.get(from..end)
+    };
+    let state = part(FIXED, number(STATE_AT), STATE_MAX).ok_or(Loss::Damaged)?;
+    let notes = part(FIXED + state.len(), number(NOTES_AT), NOTES_MAX).ok_or(Loss::Damaged)?;
+    let whole = &head[..FIXED + state.len() + notes.len()];
+    if checksum(whole) != number(CHECKSUM_AT) || number(BYTES_AT) != length {
+        return Err(Loss::Damaged);
+    }
+    let bytes = usize::try_from(length).map_err(|_| Loss::Damaged)?;
+    if bytes != Region::rounded(bytes) || bytes < HEAD_BYTES {
+        return Err(Loss::Damaged);
+    }
+    Ok(Kept { state: state.to_vec(), notes: notes.to_vec(), bytes })
+}
+
+/// FNV-1a of a head, mark and checksum left out. No change of a single byte leaves it as it is.
+fn checksum(head: &[u8]) -> u64 {
+    let left_out =
+        |at: usize| (MARK_AT..MARK_AT + 8).contains(&at) || (CHECKSUM_AT..CHECKSUM_AT + 8).contains(&at);
+    let counted = head.iter().enumerate().filter(|(at, _)| !left_out(*at));
+    counted
+        .fold(0xcbf2_9ce4_8422_2325, |sum, (_, byte)| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Offset;
+    use crate::scratch::Scratch;
+    use guira_sync::words;
+
+    const SOME: usize = 4 << 20;
+    const AT: Offset = Offset::from_bytes(1 << 20);
+
+    fn open(scratch: &Scratch) -> (RegionFile, Found) {
+        RegionFile::open(&scratch.place()).unwrap()
+    }
+
+    /// A file that was closed in order, with 7 stored at `AT`.
+    fn closed(scratch: &Scratch) {
+        let (file, _) = open(scratch);
+        let region = file.empty(SOME, HugePages::No).unwrap();
+        words::store(region.word(AT), 7);
+        file.close(&region, b"the state", b"notes").unwrap();
+    }
+
+    #[test]
+    fn what_was_closed_in_order_is_found_once() {
+        let scratch = Scratch::new("once");
+        assert!(matches!(open(&scratch).1, Found::Nothing));
+        closed(&scratch);
+        let (file, found) = open(&scratch);
+        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        assert_eq!(
+            (kept.state.as_slice(), kept.notes.as_slice()),
+            (b"the state".as_slice(), b"notes".as_slice())
+        );
+        let region = file.map(kept.bytes, HugePages::No).unwrap();
+        assert_eq!((region.reserved(), words::load(region.word(AT))), (SOME, 7));
+        drop((region, file));
+        assert!(matches!(open(&scratch).1, Found::Lost(Loss::NotClosed)), "it was opened and not closed");
+    }
+
+    #[test]
+    fn the_mark_is_gone_from_the_file_as_soon_as_it_is_open() {
+        let scratch = Scratch::new("mark");
+        closed(&scratch);
+        let mark = || std::fs::read(scratch.place().path()).unwrap()[MARK_AT..MARK_AT + 8].to_vec();
+        assert_eq!(mark(), MARK.to_le_bytes());
+        let opened = open(&scratch);
+        assert_eq!(mark(), [0; 8]);
+        drop(opened);
+    }
+
+    #[test]
+    fn what_was_only_looked_at_can_be_left_as_it_was() {
+        let scratch = Scratch::new("left");
+        closed(&scratch);
+        for _ in 0..3 {
+            let (file, found) = open(&scratch);
+            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            file.leave(&kept).unwrap();
+        }
+    }
+
+    #[test]
+    fn two_never_share_a_file() {
+        let scratch = Scratch::new("two");
+        closed(&scratch);
+        let first = open(&scratch);
+        assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)));
+        let region = first.0.map(SOME, HugePages::No).unwrap();
+        drop(first);
+        assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)), "it is still mapped");
+        drop(region);
+        assert!(RegionFile::open(&scratch.place()).is_ok());
+    }
+
+    #[test]
+    fn a_file_with_something_else_in_it_is_left_alone() {
+        let scratch = Scratch::new("else");
+        let text = b"the only copy of my thesis".repeat(10);
+        std::fs::write(scratch.place().path(), &text).unwrap();
+        assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::NoRegion)));
+        assert_eq!(std::fs::read(scratch.place().path()).unwrap(), text);
+        assert!(RegionFile::open(&RegionPlace::at("/dev")).is_err());
+    }
+
+    #[test]
+    fn no_head_with_a_byte_changed_or_missing_is_believed() {
+        let scratch = Scratch::new("flip");
+        closed(&scratch);
+        let whole = std::fs::read(scratch.place().path()).unwrap();
+        let used = FIXED + b"the state".len() + b"notes".len();
+        assert!(examine(&whole[..HEAD_BYTES], whole.len() as u64).is_ok());
+        for at in 0..used {
+            for change in [1, 0x80, 0xff] {
+                let mut head = whole[..HEAD_BYTES].to_vec();
+                head[at] ^= change;
+                assert!(examine(&head, whole.len() as u64).is_err(), "byte {at} changed by {change:#x}");
+            }
+            assert!(examine(&whole[..at], whole.len() as u64).is_err(), "cut off at {at}");
+        }
+        assert!(examine(&whole[..HEAD_BYTES], whole.len() as u64 + (2 << 20)).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_given_back_is_a_hole_in_the_file() {
+        let scratch = Scratch::new("hole");
+        let (file, _) = open(&scratch);
+        let region = file.empty(SOME, HugePages::No).unwrap();
+        let taken = || std::fs::metadata(scratch.place().path()).unwrap().blocks() * 512;
+        let empty = taken();
+        (0..256).for_each(|page| words::store(region.word(AT.plus(page * 4096)), 9));
+        assert!(taken() >= empty + (1 << 20), "{} bytes", taken());
+        region.discard(1 << 20, 1 << 20).unwrap();
+        assert_eq!((taken(), words::load(region.word(AT))), (empty, 0));
+        assert!(file.room().unwrap() > 1 << 20);
+    }
+}

@@ -1,0 +1,92 @@
+//! Pages that last: left in order when memory is closed, and found again when it is opened.
+//!
+//! Descriptors and bitmaps lie in the Region and last by themselves. Which pages a class has, in which order, and how many of its chunks
+//! are free follows from them.
+
+use super::SlabMemory;
+use crate::slab::page::Descriptor;
+use crate::slab::{ClassId, PAGE_BYTES, PageId, PageState};
+use guira_sync::words;
+
+/// What was found are no pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPages;
+
+impl SlabMemory {
+    /// Leaves every page in service or given back. Nobody uses the memory any more.
+    pub fn settle(&self) {
+        for page in (0..self.pages_touched()).map(PageId) {
+            let PageState::Draining(class) = self.state_of(page) else {
+                continue;
+            };
+            let descriptor = self.descriptor(page);
+            if descriptor.free() == self.classes.geometry(class).chunks {
+                self.surrender(page);
+            } else {
+                // What could not be evicted is an item like any other.
+                self.set_descriptor(page, descriptor.serving_again());
+            }
+        }
+        while self.give_back(0) {}
+    }
+
+    /// Finds the pages again that were in use when they were settled: the first `touched`. `now` is the stamp of the moment. Returns
+    /// how many are in service. The memory is new, and nobody uses it yet.
+    ///
+    /// # Errors
+    /// If the descriptors and bitmaps cannot be those of settled pages; then the memory must not be used.
+    pub fn restore(&self, touched: u32, now: u32) -> Result<usize, NoPages> {
+        if touched > self.page_count {
+            return Err(NoPages);
+        }
+        let mut serving: Vec<Vec<PageId>> = self.classes.ids().map(|_| Vec::new()).collect();
+        let mut pool = self.lock_pool();
+        for page in (0..touched).map(PageId) {
+            match self.restored_class(page)? {
+                Some(class) => serving[usize::from(class.0)].push(page),
+                None => {
+                    // The memory of a page in no class is not paid for. If holes cannot be made it stays, and reads as anything.
+                    let _ = self.region.discard(self.start_of(page).bytes(), PAGE_BYTES);
+                    pool.surrendered.push(page);
+                }
+            }
+        }
+        pool.fresh = touched..self.page_count;
+        drop(pool);
+        let mut count = 0;
+        for (class, mut pages) in self.classes.ids().zip(serving) {
+            // The hand goes around the pages in the order in which it came by the last time.
+            pages.sort_by_key(|page| std::cmp::Reverse(now.wrapping_sub(self.descriptor(*page).stamp())));
+            count += pages.len();
+            let mut state = self.lock(class).state;
+            state.free = pages.iter().map(|page| u64::from(self.descriptor(*page).free())).sum();
+            state.partial = pages.iter().copied().filter(|page| self.descriptor(*page).free() > 0).collect();
+            state.pages = pages;
+        }
+        Ok(count)
+    }
+
+    /// The class that `page` serves, if its descriptor and its bitmap agree.
+    fn restored_class(&self, page: PageId) -> Result<Option<ClassId>, NoPages> {
+        let descriptor = self.descriptor(page);
+        let class = match descriptor.state() {
+            PageState::Free if descriptor == Descriptor::FREE => return Ok(None),
+            PageState::Free | PageState::Draining(_) => return Err(NoPages),
+            PageState::Serving(class) => class,
+        };
+        let geometry = self.classes.get(class).ok_or(NoPages)?;
+        let mut occupied = 0;
+        for word in 0..geometry.bitmap_words {
+            let bits = words::load(self.occupied(page, word));
+            let chunks = (geometry.chunks - word * 64).min(64);
+            if chunks < 64 && bits >> chunks != 0 {
+                return Err(NoPages);
+            }
+            occupied += bits.count_ones();
+        }
+        if descriptor != Descriptor::serving(class, geometry.chunks - occupied, descriptor.stamp()) {
+            return Err(NoPages);
+        }
+        Ok(Some(class))
+    }
+}

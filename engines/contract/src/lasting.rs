@@ -1,0 +1,122 @@
+//! What lasts from one run to the next.
+
+use guira_memory::lasting::{Loss, NOTES_MAX};
+use std::fmt;
+use std::io;
+
+/// What an engine found when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Nothing: it begins empty.
+    New,
+    /// What was stored when it was closed.
+    Restored {
+        /// How many items.
+        items: u64,
+    },
+    /// Something that could not be used: it begins empty.
+    Emptied(Emptied),
+}
+
+/// Why a Region was emptied when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Emptied {
+    /// Its file could not be believed.
+    Lost(Loss),
+    /// It was used by another engine.
+    Engine,
+    /// It was set up in another way.
+    Setting {
+        /// The option.
+        name: &'static str,
+        /// What it was.
+        was: String,
+        /// What it is now.
+        is: String,
+    },
+    /// The memory that is wanted now is more than it has address space for.
+    Reserve {
+        /// How much is wanted, in bytes.
+        memory: usize,
+        /// How much there could be, in bytes.
+        reserve: usize,
+    },
+    /// The memory that is wanted now does not hold what it takes to keep it.
+    TooSmall {
+        /// How much is wanted, in bytes.
+        memory: usize,
+        /// How much is needed, in bytes.
+        least: usize,
+    },
+    /// It is so old, by the wall clock, that seconds cannot be counted on.
+    TooOld,
+}
+
+impl From<Loss> for Emptied {
+    fn from(loss: Loss) -> Self {
+        Emptied::Lost(loss)
+    }
+}
+
+impl fmt::Display for Opening {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opening::New => formatter.write_str("new and empty"),
+            Opening::Restored { items } => write!(formatter, "restored with {items} items"),
+            Opening::Emptied(why) => write!(formatter, "emptied, since {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Emptied {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Emptied::Lost(loss) => loss.fmt(formatter),
+            Emptied::Engine => formatter.write_str("it belonged to another engine"),
+            Emptied::Setting { name, was, is } => write!(formatter, "its {name} was {was} and is now {is}"),
+            Emptied::Reserve { memory, reserve } => {
+                write!(
+                    formatter,
+                    "it was made for up to {reserve} bytes of memory, and there are now {memory}"
+                )
+            }
+            Emptied::TooSmall { memory, least } => {
+                write!(
+                    formatter,
+                    "{memory} bytes of memory are too little for it: at least {least} are needed"
+                )
+            }
+            Emptied::TooOld => formatter.write_str("by the wall clock it was begun more than 68 years ago"),
+        }
+    }
+}
+
+/// Why an engine could not be closed in order. What it held is lost.
+#[derive(Debug, thiserror::Error)]
+pub enum CloseError {
+    /// A session, a pinned value, a draft or another handle of the engine still exists.
+    #[error("the engine is still in use")]
+    InUse,
+    /// The notes are too long.
+    #[error("{0} bytes of notes are more than the {NOTES_MAX} that are kept")]
+    Notes(usize),
+    /// The file could not be written.
+    #[error("cannot write the region")]
+    File(#[from] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_understands_what_became_of_a_region() {
+        let why = Emptied::Setting { name: "growth factor", was: "1.06".into(), is: "1.25".into() };
+        assert_eq!(
+            Opening::Emptied(why).to_string(),
+            "emptied, since its growth factor was 1.06 and is now 1.25"
+        );
+        assert!(Opening::Emptied(Loss::NotClosed.into()).to_string().contains("was killed"));
+        assert_eq!(Opening::Restored { items: 7 }.to_string(), "restored with 7 items");
+    }
+}

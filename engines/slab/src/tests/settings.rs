@@ -1,0 +1,260 @@
+//! Options of the engine: classes, eviction off, memory locked.
+
+use crate::{Eviction, HugePages, OpenError, Residence, SlabEngine, SlabOptions, SlabSession};
+use guira_contract::suite::{self, store, value_of};
+use guira_contract::{Decision, Engine, Expiry, Key, Pace, Refusal, Room, Session};
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+
+fn keeping(memory: usize) -> SlabEngine {
+    let options = SlabOptions { memory, eviction: Eviction::Off, ..SlabOptions::default() };
+    SlabEngine::open(options).unwrap()
+}
+
+fn put(
+    session: &mut SlabSession,
+    key: &str,
+    length: usize,
+    expiry: Expiry,
+    now: Seconds,
+) -> Result<(), Refusal> {
+    store(session, key.as_bytes(), &vec![7; length], 0, expiry, now)
+}
+
+fn end_batch(session: &mut SlabSession, now: Seconds) {
+    session.quiesce();
+    session.maintain(now, Pace::Busy, 32);
+}
+
+fn remove(session: &mut SlabSession, key: &str) {
+    let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
+    session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+}
+
+/// Stores values of `length` bytes until one is refused. Returns how many were stored.
+fn fill(session: &mut SlabSession, tag: &str, length: usize, expiry: Expiry) -> u64 {
+    for i in 0.. {
+        if put(session, &format!("{tag}{i}"), length, expiry, NOW).is_err() {
+            return i;
+        }
+        if i % 32 == 0 {
+            end_batch(session, NOW);
+        }
+    }
+    unreachable!("memory ends")
+}
+
+fn assert_present(session: &mut SlabSession, tag: &str, keys: std::ops::Range<u64>) {
+    for i in keys {
+        assert!(value_of(session, format!("{tag}{i}").as_bytes(), NOW).is_some(), "{tag}{i} was lost");
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let error = |options| SlabEngine::open(options).unwrap_err();
+    for factor in [1.0, 0.5, f64::NAN, f64::INFINITY] {
+        let options = SlabOptions { factor, ..SlabOptions::default() };
+        assert!(matches!(error(options), OpenError::Factor(_)), "{factor}");
+    }
+    let options = SlabOptions { smallest_item: 1 << 20, ..SlabOptions::default() };
+    assert!(matches!(error(options), OpenError::SmallestItem { .. }));
+}
+
+#[test]
+fn the_smallest_item_decides_the_smallest_chunk_and_the_factor_how_many_classes_there_are() {
+    let class_of = |options: SlabOptions, length: usize| {
+        let engine = SlabEngine::open(options).unwrap();
+        let mut session = engine.session();
+        put(&mut session, "k", length, Expiry::Never, NOW).unwrap();
+        engine.stats().classes[0].clone()
+    };
+    let default = SlabOptions::default();
+    assert_eq!(class_of(default, 1).chunk_size, 24);
+    // 8 bytes of header beside key, value and flags.
+    let from_48 = SlabOptions { smallest_item: 48, ..default };
+    assert_eq!((class_of(from_48, 1).chunk_size, class_of(from_48, 47).chunk_size), (56, 56));
+    assert_eq!((class_of(from_48, 48).id, class_of(from_48, 48).chunk_size), (2, 64));
+    let coarse = SlabOptions { factor: 1.5, ..default };
+    assert!(class_of(coarse, 20_000).id < class_of(default, 20_000).id / 2);
+    assert!(class_of(coarse, 20_000).chunk_size >= 20_000);
+}
+
+#[test]
+fn the_suite_holds_with_other_classes() {
+    for (factor, smallest_item) in [(1.01, 0), (1.25, 48), (2.0, 1000), (1000.0, 20_000)] {
+        let options = SlabOptions { memory: 64 << 20, factor, smallest_item, ..SlabOptions::default() };
+        suite::differential(&SlabEngine::open(options).unwrap(), 3, 10_000);
+    }
+}
+
+#[test]
+fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
+    let engine = keeping(8 << 20);
+    let mut session = engine.session();
+    let stored = fill(&mut session, "key", 100, Expiry::Never);
+    assert!(stored > 50_000, "{stored}");
+    for i in 0..1000 {
+        assert_eq!(put(&mut session, &format!("more{i}"), 100, Expiry::Never, NOW), Err(Refusal::NoMemory));
+        assert_eq!(put(&mut session, &format!("long{i}"), 9000, Expiry::Never, NOW), Err(Refusal::NoMemory));
+        assert_eq!(put(&mut session, "key7", 9000, Expiry::Never, NOW), Err(Refusal::NoMemory));
+        end_batch(&mut session, NOW);
+    }
+    let room = Room { value_len: 300_000, flags: 0, expiry: Expiry::Never, cas: None };
+    assert!(session.draft(b"draft", room).is_err());
+    assert_present(&mut session, "key", 0..stored);
+    let stats = engine.stats();
+    assert_eq!((stats.items, stats.evictions, stats.index_evictions), (stored, 0, 0));
+    assert!(stats.index_growths > 0 && stats.memory_used <= stats.memory_limit, "{stats:?}");
+    // A removed one makes room for one of its size.
+    remove(&mut session, "key7");
+    assert_eq!(put(&mut session, "more", 100, Expiry::Never, NOW), Ok(()));
+}
+
+#[test]
+fn without_eviction_expired_and_flushed_items_make_room() {
+    let engine = keeping(8 << 20);
+    let mut session = engine.session();
+    let stored = fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
+    assert_eq!(put(&mut session, "x", 100, Expiry::Never, Seconds(1009)), Err(Refusal::NoMemory));
+    // Nothing was looked after meanwhile: the store itself finds what has expired.
+    for i in 0..stored / 2 {
+        put(&mut session, &format!("next{i}"), 100, Expiry::Never, Seconds(1010)).unwrap();
+    }
+    engine.flush(Seconds(1011), Seconds(1011));
+    for i in 0..stored / 2 {
+        put(&mut session, &format!("third{i}"), 100, Expiry::Never, Seconds(1011)).unwrap();
+    }
+    assert_present(&mut session, "third", 0..stored / 2);
+    assert_eq!(engine.stats().evictions, 0);
+}
+
+#[test]
+fn without_eviction_a_page_that_has_become_empty_goes_to_whoever_needs_it() {
+    let engine = keeping(8 << 20);
+    let mut session = engine.session();
+    let stored = fill(&mut session, "key", 100, Expiry::Never);
+    assert!(put(&mut session, "long", 9000, Expiry::Never, NOW).is_err());
+    for i in stored / 2..stored {
+        remove(&mut session, &format!("key{i}"));
+    }
+    let long = fill(&mut session, "long", 9000, Expiry::Never);
+    assert!(long * 9000 > 2 << 20, "half of 8 MiB was free, and {long} values of 9000 bytes were stored");
+    assert_present(&mut session, "key", 0..stored / 2);
+    assert_present(&mut session, "long", 0..long);
+    assert_eq!(engine.stats().evictions, 0);
+}
+
+#[test]
+fn without_eviction_threads_that_fill_memory_lose_nothing() {
+    let engine = keeping(16 << 20);
+    let work = &|thread: u64| {
+        let mut session = engine.session();
+        let mut kept = Vec::new();
+        for i in 0..60_000u64 {
+            let key = format!("{thread}-{i}");
+            let length = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
+            if put(&mut session, &key, length, Expiry::Never, NOW).is_ok() {
+                kept.push((key, length));
+            }
+            if i % 32 == 0 {
+                end_batch(&mut session, NOW);
+            }
+        }
+        for (key, length) in &kept {
+            let found = value_of(&mut session, key.as_bytes(), NOW);
+            assert_eq!(found.map(|item| item.value.len()), Some(*length), "{key}");
+        }
+        kept.len()
+    };
+    // Who comes late may find no memory at all.
+    let kept: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("nothing was lost")).sum()
+    });
+    assert!(kept > 20_000, "{kept}");
+    let stats = engine.stats();
+    assert_eq!((stats.items, stats.evictions), (kept as u64, 0));
+}
+
+#[test]
+fn without_eviction_keys_of_equal_hash_are_refused_rather_than_lost() {
+    let hashing = crate::Hashing::Fixed(|_| 0x1234_5678_9abc_def0);
+    let options = SlabOptions { memory: 8 << 20, eviction: Eviction::Off, hashing, ..SlabOptions::default() };
+    let engine = SlabEngine::open(options).unwrap();
+    let mut session = engine.session();
+    let stored: Vec<u64> =
+        (0..100).filter(|i| put(&mut session, &format!("key{i}"), 10, Expiry::Never, NOW).is_ok()).collect();
+    assert_eq!(stored, (0..20).collect::<Vec<_>>());
+    assert_present(&mut session, "key", 0..20);
+}
+
+#[test]
+fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
+    let engine = keeping(8 << 20);
+    let mut session = engine.session();
+    fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
+    let room = Room { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None };
+    assert!(session.draft(b"key00", room).is_err());
+    // Who asks for a draft does not say what time it is: the session has to have seen it.
+    session.maintain(Seconds(1010), Pace::Busy, 0);
+    assert!(session.draft(b"key00", room).is_ok());
+}
+
+/// Keys of the crowd have one hash, others have their own.
+fn crowded_hash(key: &[u8]) -> u64 {
+    let crowd = key.starts_with(b"crowd");
+    let mix =
+        |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    if crowd { 0x1234_5678_9abc_def0 } else { key.iter().fold(7, mix) }
+}
+
+#[test]
+fn without_eviction_growth_waits_rather_than_lose_what_has_no_place_in_the_new_table() {
+    let hashing = crate::Hashing::Fixed(crowded_hash);
+    let options =
+        SlabOptions { memory: 32 << 20, eviction: Eviction::Off, hashing, ..SlabOptions::default() };
+    let engine = SlabEngine::open(options).unwrap();
+    let mut session = engine.session();
+    let store_crowd = |session: &mut SlabSession, keys: std::ops::Range<u64>| {
+        keys.for_each(|i| put(session, &format!("crowd{i}"), 10, Expiry::Never, NOW).unwrap());
+    };
+    store_crowd(&mut session, 0..20);
+    let mut stored = 0;
+    while !engine.stats().index_growing {
+        put(&mut session, &format!("key{stored}"), 10, Expiry::Never, NOW).unwrap();
+        stored += 1;
+    }
+    // There is room for as many in the new table, until those of the old one are to move.
+    store_crowd(&mut session, 20..40);
+    for _ in 0..20_000 {
+        end_batch(&mut session, NOW);
+    }
+    assert!(engine.stats().index_growing, "growth cannot end");
+    assert_present(&mut session, "crowd", 0..40);
+    (20..40).for_each(|i| remove(&mut session, &format!("crowd{i}")));
+    for _ in 0..20_000 {
+        end_batch(&mut session, NOW);
+    }
+    assert!(!engine.stats().index_growing, "growth ends when there is room");
+    assert_present(&mut session, "crowd", 0..20);
+    assert_present(&mut session, "key", 0..stored);
+    assert_eq!(engine.stats().evictions, 0);
+}
+
+#[test]
+fn memory_can_be_locked_and_in_huge_pages_or_not() {
+    for huge_pages in [HugePages::Ask, HugePages::No] {
+        let options = SlabOptions {
+            memory: 64 << 20,
+            huge_pages: Some(huge_pages),
+            residence: Residence::Locked,
+            ..SlabOptions::default()
+        };
+        match SlabEngine::open(options) {
+            Ok(engine) => suite::differential(&engine, 4, 2000),
+            Err(error) => assert!(matches!(error, OpenError::Lock { .. }), "{error}"),
+        }
+    }
+}
