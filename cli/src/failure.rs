@@ -23,6 +23,9 @@ pub(crate) enum Failure {
     /// The server's users or certificates cannot be known.
     #[error(transparent)]
     Secrets(#[from] guira_server::SecretsError),
+    /// The server did not stop as it should.
+    #[error(transparent)]
+    Stop(#[from] guira_server::StopError),
     /// The server cannot be started.
     #[error(transparent)]
     Start(#[from] guira_server::StartError),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use guira_server::{Inherited, Options, Running, Secrets};
+use guira_server::{Ending, Inherited, Options, Running, Secrets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
@@ -16,6 +16,15 @@ pub(crate) enum Announce {
     Everything,
     /// Nothing but what this function writes.
     Quietly(fn(&Running) -> io::Result<()>),
+}
+
+/// After which signals a server with a region keeps its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// After all that end it in order.
+    Always,
+    /// After SIGUSR1 only, as memcached.
+    OnlyForUsr1,
 }
 
 /// Prints `text` for somebody who reads it or not.
@@ -43,6 +52,7 @@ pub(crate) fn serve(
     secrets: Secrets,
     inherited: Vec<Inherited>,
     announce: Announce,
+    keeps: Keeps,
 ) -> Result<(), Failure> {
     // Before the workers start, so that none of them takes the signals.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
@@ -54,13 +64,18 @@ pub(crate) fn serve(
             write(&running).map_err(Failure::system("cannot write the file of ports"))?;
         }
     }
+    let mut ending = Ending::Discarded;
     for signal in signals.forever() {
-        match signal {
-            SIGHUP => running.reload(),
-            _ => break,
+        if signal == SIGHUP {
+            running.reload();
+            continue;
         }
+        if signal == SIGUSR1 || keeps == Keeps::Always {
+            ending = Ending::Kept;
+        }
+        break;
     }
-    running.stop().map_err(Failure::system("a worker failed"))
+    Ok(running.stop(ending)?)
 }
 
 fn tell(options: &Options, running: &Running) {
@@ -71,6 +86,9 @@ fn tell(options: &Options, running: &Running) {
     }
     for address in running.udp_addresses() {
         let _ = writeln!(out, "listening on udp {address}");
+    }
+    if let Some((place, opening)) = running.region() {
+        let _ = writeln!(out, "region {place}: {opening}");
     }
     let mebibytes = |bytes: usize| format!("{:.1}MiB", bytes as f64 / (1u64 << 20) as f64);
     let parts: Vec<String> =

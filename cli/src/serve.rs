@@ -7,7 +7,7 @@ use guira_server::Secrets;
 use crate::failure::Failure;
 use crate::options::Told;
 use crate::process::{self, Coredumps};
-use crate::run::{self, Announce};
+use crate::run::{self, Announce, Keeps};
 
 /// Runs the cache server until SIGTERM or SIGINT.
 ///
@@ -50,5 +50,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     process::set_limits(options.connections.max, Coredumps::AsTheyAre)?;
     let secrets = Secrets::load(&options)?;
-    run::serve(&options, secrets, inherited, Announce::Everything)
+    run::serve(&options, secrets, inherited, Announce::Everything, Keeps::Always)
 }

@@ -207,6 +207,13 @@ impl Server {
         assert!(status.is_ok_and(|status| status.success()), "cannot send {name}");
     }
 
+    /// Ends it by a signal and waits until it is gone.
+    #[track_caller]
+    pub fn stop(mut self, signal: &str) {
+        self.signal(signal);
+        wait_for("the server's end", || self.process.child.try_wait().ok().flatten());
+    }
+
     /// Where the server listens.
     pub fn address(&self) -> &Address {
         &self.address
@@ -337,6 +344,11 @@ fn port_in(file: &Path) -> Option<u16> {
 
 fn owner_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.uid())
+}
+
+/// Runs the guira binary to its end, which is expected to come soon.
+pub fn run_guira(arguments: &[&str]) -> std::process::Output {
+    Command::new(guira_binary()).args(arguments).output().expect("guira can be run")
 }
 
 /// Polls until `condition` gives a value.

@@ -24,6 +24,13 @@ const OPTIONS: &str = "\
 -r, --enable-coredumps    maximize core file limit
 -u, --user=<user>         assume identity of <user> (only when run as root)
 -m, --memory-limit=<num>  memory of the whole process in megabytes (default: 64)
+-M, --disable-evictions   return error on memory exhausted instead of evicting
+-k, --lock-memory         lock down all paged memory
+-L, --enable-largepages   ask for large memory pages
+-f, --slab-growth-factor=<num> chunk size growth factor (default: 1.06)
+-n, --slab-min-size=<bytes> min space used for key+value+flags (default: 16)
+-e, --memory-file=<file>  mmap a file for item memory: restartable cache (stop
+                          with SIGUSR1)
 -c, --conn-limit=<num>    max simultaneous connections (default: 1024)
 -v, --verbose             verbose (-vv more so)
 -h, --help                print this help and exit

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, FromArgMatches as _};
-use guira_server::{Size, VERSION_SPOKEN};
+use guira_server::{RegionPlace, Size, VERSION_SPOKEN};
 
 use crate::failure::Failure;
 use crate::options::Told;
 use crate::process::{self, Coredumps, Identity, PidFile, Terminal};
-use crate::run::{self, Announce};
+use crate::run::{self, Announce, Keeps};
 
 /// What `sysexits.h` calls a wrong use of the command line; memcached ends so too.
 const EX_USAGE: u8 = 64;
@@ -45,6 +45,18 @@ pub(crate) struct Args {
     user: Option<String>,
     #[arg(short = 'm', long = "memory-limit", value_name = "num")]
     memory: Option<String>,
+    #[arg(short = 'M', long = "disable-evictions", action = ArgAction::Count)]
+    disable_evictions: u8,
+    #[arg(short = 'k', long = "lock-memory", action = ArgAction::Count)]
+    lock_memory: u8,
+    #[arg(short = 'L', long = "enable-largepages", action = ArgAction::Count)]
+    large_pages: u8,
+    #[arg(short = 'f', long = "slab-growth-factor", value_name = "num")]
+    growth_factor: Option<f64>,
+    #[arg(short = 'n', long = "slab-min-size", value_name = "bytes")]
+    slab_min_size: Option<u32>,
+    #[arg(short = 'e', long = "memory-file", value_name = "file")]
+    memory_file: Option<String>,
     #[arg(short = 'c', long = "conn-limit", value_name = "num")]
     conn_limit: Option<u64>,
     #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
@@ -134,6 +146,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut options, _) = told.resolve()?;
     options.listen = listen::listeners(args)?;
+    // Here a name without a slash is a file too.
+    options.storage.region = args.memory_file.as_ref().map(RegionPlace::at);
     options.udp = listen::datagram_addresses(args)?;
     let inherited =
         guira_server::inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
@@ -150,7 +164,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let pidfile = args.pidfile.as_deref().map(PidFile::create).transpose()?;
     run::start_log(args.verbose);
-    let result = run::serve(&options, secrets, inherited, Announce::Quietly(ports::write));
+    let result =
+        run::serve(&options, secrets, inherited, Announce::Quietly(ports::write), Keeps::OnlyForUsr1);
     drop(pidfile);
     result
 }
@@ -196,6 +211,11 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
             workers: Some(threads(args)?),
             memory: Some(memory(args, &mut warnings)?),
             max_item_size: args.max_item_size.as_deref().map(item_size).transpose()?,
+            growth_factor: args.growth_factor,
+            smallest_item: args.slab_min_size,
+            disable_evictions: on(args.disable_evictions),
+            huge_pages: on(args.large_pages),
+            lock_memory: on(args.lock_memory),
             max_connections: args.conn_limit,
             backlog: args.backlog,
             enable_shutdown: on(args.enable_shutdown),

@@ -92,6 +92,34 @@ pub(crate) struct Told {
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_item_size: Option<Size>,
 
+    /// Growth from one slab class to the next, as memcached's -f; more than 1 [default: 1.06]
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) growth_factor: Option<f64>,
+
+    /// Bytes of key, value and flags that fit into the smallest chunk, as memcached's -n [default: 16]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) smallest_item: Option<u32>,
+
+    /// When memory is full, refuse to store instead of evicting
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) disable_evictions: Option<bool>,
+
+    /// Ask for huge pages, or do not [default: from 64MiB on]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) huge_pages: Option<bool>,
+
+    /// Keep items and index in memory: never swap them out
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) lock_memory: Option<bool>,
+
+    /// The most that the memory limit can be raised to while the server runs [default: four times the memory, at most the machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) reserve: Option<Size>,
+
+    /// Keep items here across an orderly stop (SIGTERM, SIGUSR1): a path, or a name for /dev/shm/guira-NAME
+    #[arg(long, value_name = "NAME|PATH")]
+    pub(crate) region: Option<String>,
+
     /// Connections at the same time [default: 1024]
     #[arg(long, value_name = "N")]
     pub(crate) max_connections: Option<u64>,
@@ -166,7 +194,8 @@ impl Told {
         first_said!(self, other:
             listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, workers, pin_workers, memory, engine, index,
-            policy, max_item_size, max_connections, beyond_max, backlog, idle_timeout, enable_shutdown,
+            policy, max_item_size, growth_factor, smallest_item,
+            disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, backlog, idle_timeout, enable_shutdown,
             disable_flush_all, disable_dumping, disable_watch, watcher_buffer, worker_log_buffer, prefix_delimiter, test_commands,
         )
     }

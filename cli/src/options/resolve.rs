@@ -3,8 +3,8 @@
 use super::Told;
 use guira_roster::{Choice, DEFAULT_ENGINE};
 use guira_server::{
-    Beyond, ConnectionLimits, Listen, LogBuffers, Options, Permissions, Placement, Resumption, Size, Speaks,
-    TlsOptionError, TlsOptions, UdpPorts,
+    Beyond, ConnectionLimits, Eviction, HugePages, Listen, LogBuffers, NoPlace, Options, Permissions,
+    Placement, Residence, Resumption, Size, Speaks, Storage, TlsOptionError, TlsOptions, UdpPorts,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -116,6 +116,7 @@ impl Told {
             memory: self.memory.unwrap_or(default.memory),
             engine: self.choice()?,
             max_item_size: self.max_item_size.unwrap_or(default.max_item_size),
+            storage: self.storage()?,
             connections: self.connections(default.connections)?,
             permissions: self.permissions(default.permissions),
             log: LogBuffers {
@@ -139,6 +140,30 @@ impl Told {
     fn choice(&self) -> Result<Choice, ConfigError> {
         let name = self.engine.as_deref().unwrap_or(DEFAULT_ENGINE);
         Ok(Choice::new(name, self.index.as_deref(), self.policy.as_deref())?)
+    }
+
+    fn storage(&self) -> Result<Storage, ConfigError> {
+        if let Some(factor) = self.growth_factor {
+            check(factor > 1.0 && factor <= 1024.0, "growth-factor", "a number above 1", factor)?;
+        }
+        let region = self.region.as_ref().map(|text| {
+            let expected = "a path, or a name of letters, digits, '.', '_' and '-'";
+            text.parse().map_err(|_: NoPlace| ConfigError::Value {
+                name: "region",
+                expected,
+                value: text.clone(),
+            })
+        });
+        let yes = |told: Option<bool>| told == Some(true);
+        Ok(Storage {
+            factor: self.growth_factor,
+            smallest_item: self.smallest_item.map(|bytes| bytes as usize),
+            eviction: if yes(self.disable_evictions) { Eviction::Off } else { Eviction::On },
+            huge_pages: self.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
+            residence: if yes(self.lock_memory) { Residence::Locked } else { Residence::Swappable },
+            reserve: self.reserve,
+            region: region.transpose()?,
+        })
     }
 
     fn tls(&self) -> Result<Option<TlsOptions>, ConfigError> {
@@ -220,6 +245,13 @@ impl Told {
             index: Some(options.engine.index()),
             policy: Some(options.engine.policy()),
             max_item_size: Some(options.max_item_size),
+            growth_factor: self.growth_factor,
+            smallest_item: self.smallest_item,
+            disable_evictions: Some(options.storage.eviction == Eviction::Off),
+            huge_pages: self.huge_pages,
+            lock_memory: Some(options.storage.residence == Residence::Locked),
+            reserve: self.reserve,
+            region: self.region,
             max_connections: Some(options.connections.max),
             beyond_max: self.beyond_max.or(Some("refuse".to_owned())),
             backlog: Some(options.backlog),

@@ -8,7 +8,10 @@
 mod setup;
 mod spec;
 
-pub use guira_slab::{Eviction, HugePages, NoPlace, OpenError, Opened, RegionPlace, Residence};
+pub use guira_slab::{
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, HugePages, NoPlace, OpenError, Opened, RegionPlace,
+    Residence,
+};
 pub use setup::{Lasting, Setup};
 pub use spec::Spec;
 

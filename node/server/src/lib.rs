@@ -21,6 +21,7 @@ mod errand;
 mod listen;
 mod login;
 mod node;
+mod notes;
 mod options;
 mod outbox;
 mod registry;
@@ -31,13 +32,15 @@ mod watch;
 mod worker;
 
 pub use auth::UsersError;
+pub use guira_contract::Opening;
+pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets,
 };
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
-pub use node::{Running, StartError, least_memory, start};
-pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, UdpPorts};
+pub use node::{Ending, Running, StartError, StopError, least_memory, start};
+pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 pub use watch::LogBuffers;

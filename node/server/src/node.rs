@@ -3,24 +3,26 @@
 use crate::acceptor::{Acceptor, Port};
 use crate::admin::{Admin, EngineAdmin, Settings};
 use crate::listen::{ListenTraits, Security};
-use crate::options::{Options, Placement};
+use crate::notes;
+use crate::options::{Options, Placement, machine_memory};
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::size::Size;
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
-use guira_contract::{Engine, EngineStats};
+use guira_contract::{CloseError, Engine, EngineStats, Opening};
 use guira_memory::{KIB, MIB};
-use guira_roster::{OpenError, Setup};
+use guira_roster::{Lasting, OpenError, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
-use guira_sync::clock::{CoarseClock, Stopwatch};
+use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
 use guira_transport::{
     Address, Inherited, ListenError, ListenOptions, Listener, Mailbox, TlsAcceptor, VerifyMode,
 };
 use rustix::fd::{AsFd, AsRawFd};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -67,14 +69,45 @@ const ENGINE_LEAST: usize = 2 * MIB;
 /// How long connections with something under way are waited for when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// What went wrong while a server stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// A worker has failed.
+    #[error("a worker failed")]
+    Worker(#[from] io::Error),
+    /// Items could not be kept.
+    #[error("the region could not be closed, so that its items are lost")]
+    Close(#[from] CloseError),
+}
+
 /// A running server.
-#[derive(Debug)]
 pub struct Running {
     addresses: Vec<Address>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
+    /// The region that it has, and what was found in it.
+    found: Option<(RegionPlace, Opening)>,
+    closer: Closer,
+}
+
+/// Closes an engine that nobody uses any more.
+type Closer = Box<dyn FnOnce(&Shared) -> Result<(), CloseError> + Send>;
+
+/// What becomes of the items when a server stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// If the server has a region, they are there again at the next start.
+    Kept,
+    /// They are gone.
+    Discarded,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Running").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
 }
 
 /// The least memory that a server with so many workers can be started with.
@@ -89,19 +122,47 @@ pub fn least_memory(workers: usize) -> Size {
 /// # Errors
 /// If an address is taken, or there is too little memory.
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
-    let reserve = process_bytes(options) + options.workers * WORKER_BYTES;
-    let memory = options.memory.0.saturating_sub(reserve);
+    let memory = engine_memory(options.memory.0, options.workers);
     if memory < ENGINE_LEAST {
         let least = least_memory(options.workers);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let opened = options.engine.open(&Setup::new(memory, options.max_item_size.0, seed()))?;
+    let opened = options.engine.open(&setup(options, memory))?;
     let clock = if options.permissions.test {
         CoarseClock::shiftable_since(opened.base)
     } else {
         CoarseClock::system_since(opened.base)
     };
-    start_with(options, secrets, inherited, opened.engine, clock)
+    let found = options.storage.region.as_ref().map(|place| (place.clone(), opened.opening));
+    match &found {
+        Some((place, Opening::Emptied(why))) => tracing::warn!("the region {place} was emptied, since {why}"),
+        Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
+        None => {}
+    }
+    let running = start_with(options, secrets, inherited, opened.engine, &opened.notes, clock)?;
+    Ok(Running { found, ..running })
+}
+
+/// How the engine is to be opened, with so much memory of its own.
+fn setup(options: &Options, memory: usize) -> Setup {
+    let storage = &options.storage;
+    let usual = Setup::new(memory, options.max_item_size.0, seed());
+    Setup {
+        reserve: storage.reserve.map(|reserve| engine_memory(reserve.0, options.workers)),
+        machine: machine_memory(),
+        factor: storage.factor.unwrap_or(usual.factor),
+        smallest_item: storage.smallest_item.unwrap_or(usual.smallest_item),
+        eviction: storage.eviction,
+        huge_pages: storage.huge_pages,
+        residence: storage.residence,
+        lasting: storage.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
+        ..usual
+    }
+}
+
+/// What is left for the engine of a process with this ceiling and so many workers; 0 if nothing is.
+pub(crate) fn engine_memory(memory: usize, workers: usize) -> usize {
+    memory.saturating_sub(process_bytes(memory) + workers * WORKER_BYTES)
 }
 
 /// Starts a server with this engine and clock.
@@ -110,6 +171,7 @@ fn start_with<E: Engine + Clone>(
     secrets: Secrets,
     inherited: Vec<Inherited>,
     engine: E,
+    notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
     let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
@@ -118,6 +180,7 @@ fn start_with<E: Engine + Clone>(
     let hub = Arc::new(Hub::new(options.workers, options.log)?);
     engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
+    notes::read(notes, &shared);
     for port in &ports {
         shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), port.address.clone());
     }
@@ -152,7 +215,11 @@ fn start_with<E: Engine + Clone>(
         started.recv().map_err(io::Error::other)??;
     }
     let memory = division(options, &engine.stats());
-    Ok(Running { addresses, shared, threads, memory })
+    let closer = Box::new(move |shared: &Shared| {
+        let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
+        engine.close(shared.clock.now(), &notes)
+    });
+    Ok(Running { addresses, shared, threads, memory, found: None, closer })
 }
 
 /// Opens everything that connections come from.
@@ -211,15 +278,15 @@ fn security(
     Ok(Some(tls.with_verify(verify)))
 }
 
-fn process_bytes(options: &Options) -> usize {
-    PROCESS_BYTES + (options.memory.0 / PROCESS_SHARE).min(PROCESS_SHARE_MAX)
+fn process_bytes(memory: usize) -> usize {
+    PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX)
 }
 
 fn division(options: &Options, stats: &EngineStats) -> Vec<(&'static str, usize)> {
     vec![
         ("items and index", stats.memory_limit as usize),
         ("workers' buffers and stacks", options.workers * WORKER_BYTES),
-        ("code and system", process_bytes(options)),
+        ("code and system", process_bytes(options.memory.0)),
     ]
 }
 
@@ -255,6 +322,11 @@ impl Running {
         self.shared.reload();
     }
 
+    /// The region that it has, and what was found in it.
+    pub fn region(&self) -> Option<(&RegionPlace, &Opening)> {
+        self.found.as_ref().map(|(place, opening)| (place, opening))
+    }
+
     /// How memory is divided: what for, and bytes.
     pub fn memory(&self) -> &[(&'static str, usize)] {
         &self.memory
@@ -264,8 +336,8 @@ impl Running {
     /// after five seconds.
     ///
     /// # Errors
-    /// What ended a worker before.
-    pub fn stop(self) -> io::Result<()> {
+    /// What ended a worker before, or why items could not be kept.
+    pub fn stop(self, ending: Ending) -> Result<(), StopError> {
         // Release: pairs with the Acquire in `Shared::is_stopping`.
         self.shared.stopping.store(true, Ordering::Release);
         let ring = || self.shared.mailboxes.iter().for_each(|mailbox| mailbox.ring());
@@ -276,11 +348,20 @@ impl Running {
         }
         self.shared.abandoned.store(true, Ordering::Release);
         ring();
-        let mut result = Ok(());
+        let mut result: io::Result<()> = Ok(());
         for thread in self.threads {
             let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker has panicked")));
             result = result.and(ended);
         }
-        result
+        result?;
+        if self.found.is_some() && ending == Ending::Kept {
+            // Errands see that the server stops, and give their sessions back.
+            while self.shared.errands.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            (self.closer)(&self.shared)?;
+            tracing::info!("the region was closed");
+        }
+        Ok(())
     }
 }

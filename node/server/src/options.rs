@@ -3,7 +3,7 @@
 use crate::listen::{Listen, Speaks};
 use crate::size::Size;
 use crate::watch::LogBuffers;
-use guira_roster::Choice;
+use guira_roster::{Choice, Eviction, HugePages, RegionPlace, Residence};
 use guira_transport::{Address, TlsOptions};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,6 +36,8 @@ pub struct Options {
     pub memory: Size,
     /// The engine.
     pub engine: Choice,
+    /// How it uses memory.
+    pub storage: Storage,
     /// The largest item, as memcached counts it.
     pub max_item_size: Size,
     /// How many connections there may be, and how long they may be idle.
@@ -46,6 +48,39 @@ pub struct Options {
     pub log: LogBuffers,
     /// Keys are counted by what comes before this byte from the start, and not only once a client asks for it.
     pub prefix_delimiter: Option<u8>,
+}
+
+/// How an engine uses memory.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    /// Growth from one slab class to the next; the engine's own if `None`.
+    pub factor: Option<f64>,
+    /// Bytes of key, value and flags that fit into the smallest chunk; the engine's own if `None`.
+    pub smallest_item: Option<usize>,
+    /// What happens when memory is full.
+    pub eviction: Eviction,
+    /// Whether memory is committed in huge pages; as suits the size if `None`.
+    pub huge_pages: Option<HugePages>,
+    /// Whether memory may be swapped out.
+    pub residence: Residence,
+    /// The most that the memory limit can be raised to; as suits the machine if `None`.
+    pub reserve: Option<Size>,
+    /// Where items last when the server does not.
+    pub region: Option<RegionPlace>,
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Storage {
+            factor: None,
+            smallest_item: None,
+            eviction: Eviction::On,
+            huge_pages: None,
+            residence: Residence::Swappable,
+            reserve: None,
+            region: None,
+        }
+    }
 }
 
 /// How workers share UDP ports.
@@ -127,6 +162,7 @@ impl Default for Options {
             placement: Placement::default(),
             memory: default_memory(),
             engine: Choice::default(),
+            storage: Storage::default(),
             max_item_size: Size(1 << 20),
             connections: ConnectionLimits { max: 1024, beyond: Beyond::default(), idle: None },
             permissions: Permissions {
@@ -144,10 +180,15 @@ impl Default for Options {
 
 /// A quarter of the machine, at most 1 GiB.
 fn default_memory() -> Size {
+    Size((machine_memory().unwrap_or(1 << 30) / 4).min(DEFAULT_MEMORY_MAX))
+}
+
+/// Bytes of memory that the machine has.
+pub(crate) fn machine_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| {
         let rest = line.strip_prefix("MemTotal:")?;
         rest.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()
     });
-    Size((total.unwrap_or(1 << 20) * 1024 / 4).min(DEFAULT_MEMORY_MAX))
+    total.map(|kibibytes| kibibytes * 1024)
 }

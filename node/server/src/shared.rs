@@ -2,6 +2,7 @@
 
 use crate::acceptor::Arrival;
 use crate::auth::Users;
+use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
 use crate::secrets::{Secrets, unix_now};
@@ -11,7 +12,7 @@ use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
 use guira_transport::{Mailbox, TlsAcceptor, TlsError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What a worker counts besides commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,18 @@ impl WorkerCount {
         WorkerCount::AuthErrors,
         WorkerCount::IdleKicks,
     ];
+
+    /// Its name in `stats`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            WorkerCount::BytesRead => "bytes_read",
+            WorkerCount::BytesWritten => "bytes_written",
+            WorkerCount::Yields => "conn_yields",
+            WorkerCount::AuthCommands => "auth_cmds",
+            WorkerCount::AuthErrors => "auth_errors",
+            WorkerCount::IdleKicks => "idle_kicks",
+        }
+    }
 }
 
 const COUNTS: usize = WorkerCount::IdleKicks as usize + 1;
@@ -61,6 +74,10 @@ pub(crate) struct Shared {
     pub(crate) started: Stopwatch,
     pub(crate) workers: Vec<(Arc<WorkerCounters>, Arc<CommandCounters>)>,
     pub(crate) connections: Connections,
+    /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
+    pub(crate) errands: AtomicU64,
+    /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
+    pub(crate) since: Mutex<Since>,
     /// Bytes that errands have sent.
     pub(crate) errand_bytes: AtomicU64,
     /// Each worker's, by its number.
@@ -116,6 +133,8 @@ impl Shared {
                 waiting: AtomicBool::new(false),
                 waited_us: AtomicU64::new(0),
             },
+            errands: AtomicU64::new(0),
+            since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,
             registry: Registry::default(),

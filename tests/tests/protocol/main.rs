@@ -6,6 +6,7 @@
 mod add_replace_append_prepend;
 mod bad_input;
 mod binary;
+mod cache_memlimit;
 mod cas_unique;
 mod connections;
 mod delete;
@@ -33,6 +34,7 @@ mod noreply;
 mod numbers;
 mod opaque;
 mod pipelining;
+mod restart;
 mod slow_reader;
 mod stats;
 mod stats_detail;

@@ -9,18 +9,9 @@ use guira_sync::atomic::Ordering;
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use std::sync::PoisonError;
 
-/// What the counters said when they were last reset.
-#[derive(Debug, Default)]
-pub(super) struct Base {
-    commands: Vec<u64>,
-    workers: Vec<u64>,
-    total_connections: u64,
-    rejected_connections: u64,
-}
-
 impl<E: Engine> EngineAdmin<E> {
     pub(super) fn reset(&self) {
-        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut base = self.shared.since.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = &self.shared.connections;
         base.commands = CommandCount::ALL.iter().map(|what| self.shared.command_sum(*what)).collect();
         base.workers = WorkerCount::ALL.iter().map(|what| self.shared.worker_sum(*what)).collect();
@@ -31,7 +22,7 @@ impl<E: Engine> EngineAdmin<E> {
     }
 
     pub(super) fn general(&self, out: &mut Lines<'_>) {
-        let base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let base = self.shared.since.lock().unwrap_or_else(PoisonError::into_inner);
         let (shared, connections) = (&self.shared, &self.shared.connections);
         let worker = |what: WorkerCount| {
             shared.worker_sum(what) - base.workers.get(what as usize).copied().unwrap_or(0)
@@ -59,7 +50,7 @@ impl<E: Engine> EngineAdmin<E> {
         }
         out.stat("bytes_read", worker(WorkerCount::BytesRead));
         out.stat("bytes_written", worker(WorkerCount::BytesWritten));
-        out.stat("limit_maxbytes", self.settings.memory);
+        out.stat("limit_maxbytes", self.memory.load(Ordering::Relaxed));
         out.stat("accepting_conns", u32::from(!connections.waiting.load(Ordering::Relaxed)));
         out.stat("listen_disabled_num", connections.full.load(Ordering::Relaxed));
         out.stat("time_in_listen_disabled_us", connections.waited_us.load(Ordering::Relaxed));

@@ -15,10 +15,10 @@ use crate::shared::Shared;
 use crate::watch::{CloseReason, TooMany};
 use guira_contract::{Engine, Session, Switch};
 use guira_protocol::{AdminVerb, ReplyBuffer};
-use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The server, as a conversation may ask about it.
 pub(crate) trait Admin: Send + Sync + fmt::Debug {
@@ -44,8 +44,8 @@ pub(crate) struct EngineAdmin<E> {
     engine: E,
     shared: Arc<Shared>,
     settings: Settings,
-    /// LOCK: base. What the counters said when they were last reset. Taken before the engine's.
-    base: Mutex<general::Base>,
+    /// The ceiling of the process, in bytes. Relaxed: it is told, and nothing follows from it.
+    memory: AtomicU64,
     /// What was last said about the crawler and automatic moves. Relaxed: they are told, and nothing follows from them.
     crawler: AtomicBool,
     crawler_sleep: AtomicU32,
@@ -67,8 +67,8 @@ impl<E: Engine> EngineAdmin<E> {
         EngineAdmin {
             engine,
             shared,
+            memory: AtomicU64::new(settings.options.memory.0 as u64),
             settings,
-            base: Mutex::default(),
             crawler: AtomicBool::new(true),
             crawler_sleep: AtomicU32::new(100),
             crawler_tocrawl: AtomicU32::new(0),
@@ -161,8 +161,14 @@ impl<E: Engine> Admin for EngineAdmin<E> {
         // If there is no thread to be had, the guest is lost with the closure.
         let facts = guest.arrival.facts.clone();
         let thread = std::thread::Builder::new().name("lister".to_owned());
-        if let Err(error) = thread.spawn(move || walk(session, walked, listing, guest, &shared)) {
+        self.shared.errands.fetch_add(1, Ordering::SeqCst);
+        let run = move || {
+            walk(session, walked, listing, guest, &shared);
+            shared.errands.fetch_sub(1, Ordering::SeqCst);
+        };
+        if let Err(error) = thread.spawn(run) {
             tracing::error!(%error, "cannot start a thread to list items");
+            self.shared.errands.fetch_sub(1, Ordering::SeqCst);
             self.shared.gone(&facts, CloseReason::Error);
         }
         Ok(())

@@ -3,6 +3,7 @@
 use super::{EngineAdmin, Lines};
 use crate::options::{Beyond, Options, UdpPorts};
 use guira_contract::Engine;
+use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption};
 use std::path::PathBuf;
@@ -10,8 +11,7 @@ use std::path::PathBuf;
 /// The settings of a server, as far as they do not change.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) memory: usize,
-    options: Options,
+    pub(crate) options: Options,
     tcp_port: u16,
     udp_port: u16,
     listen: String,
@@ -30,7 +30,6 @@ impl Settings {
             Address::Tcp(_) => None,
         });
         Settings {
-            memory: options.memory.0,
             options: options.clone(),
             tcp_port: tcp_port.unwrap_or(0),
             udp_port: udp.first().map_or(0, std::net::SocketAddr::port),
@@ -49,17 +48,22 @@ impl<E: Engine> EngineAdmin<E> {
         let Settings { options, .. } = &self.settings;
         let permissions = options.permissions;
         let relaxed = Ordering::Relaxed;
-        out.stat("maxbytes", self.settings.memory);
+        out.stat("maxbytes", self.memory.load(relaxed));
         out.stat("maxconns", options.connections.max);
         out.stat("tcpport", self.settings.tcp_port);
         out.stat("udpport", self.settings.udp_port);
         out.stat("inter", &self.settings.listen);
         out.stat("verbosity", self.shared.verbosity.load(relaxed));
         out.stat("oldest", 0);
-        out.stat("evictions", "on");
+        let storage = &options.storage;
+        out.stat("evictions", if storage.eviction == Eviction::On { "on" } else { "off" });
         out.stat("domain_socket", self.settings.unix_path.as_deref().unwrap_or("NULL"));
         out.stat("umask", format!("{:o}", options.unix_mode));
         out.stat("shutdown_command", yes(permissions.shutdown));
+        out.stat("growth_factor", format!("{:.2}", storage.factor.unwrap_or(DEFAULT_FACTOR)));
+        out.stat("chunk_size", storage.smallest_item.unwrap_or(DEFAULT_SMALLEST_ITEM));
+        let region = storage.region.as_ref().map_or("NULL".to_owned(), RegionPlace::to_string);
+        out.stat("memory_file", region);
         out.stat("num_threads", options.workers);
         let shared_ports = options.udp_ports == UdpPorts::Shared;
         out.stat("num_threads_per_udp", if shared_ports { options.workers } else { 1 });

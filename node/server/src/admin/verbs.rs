@@ -2,8 +2,10 @@
 
 use super::EngineAdmin;
 use crate::errand::{ClassFilter, Errand, Listing};
+use crate::node::engine_memory;
 use crate::watch::LogKinds;
 use guira_contract::{Engine, Reassign, Switch, Tuning};
+use guira_memory::MIB;
 use guira_protocol::AdminVerb;
 use guira_sync::atomic::Ordering;
 use rustix::process::Signal;
@@ -64,8 +66,26 @@ impl<E: Engine> EngineAdmin<E> {
     fn memory_limit(&self, words: &[&str]) -> Answer {
         match words.first().map(|word| word.parse::<u32>()) {
             Some(Ok(0..8)) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m".into(),
-            Some(Ok(_)) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into(),
+            Some(Ok(1_000_000_001..)) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes".into(),
+            Some(Ok(mebibytes)) => self.resize(mebibytes as usize * MIB),
             _ => ERROR.into(),
+        }
+    }
+
+    /// Gives the whole process another ceiling.
+    fn resize(&self, memory: usize) -> Answer {
+        let workers = self.settings.options.workers;
+        let resized = self.engine.resize(engine_memory(memory, workers));
+        match resized {
+            Ok(()) => {
+                self.memory.store(memory as u64, Ordering::Relaxed);
+                tracing::info!(memory, "the memory limit was changed");
+                OK.into()
+            }
+            Err(error) => {
+                tracing::warn!(%error, memory, "the memory limit stays as it is");
+                "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into()
+            }
         }
     }
 
