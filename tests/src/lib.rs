@@ -23,6 +23,7 @@ pub mod scratch;
 pub mod server;
 pub mod skip;
 mod socket;
+pub mod udp;
 
 pub use client::Client;
 pub use server::{Server, Setup};

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -163,7 +164,7 @@ impl Setup {
                 Address::Unix(path.clone())
             }
             None => {
-                let port = wait_for("memcached's port", || port_in(&port_file));
+                let port = wait_for("memcached's port", || port_of("TCP", &port_file));
                 Address::Tcp(([127, 0, 0, 1], port).into())
             }
         };
@@ -198,6 +199,15 @@ impl Server {
     #[track_caller]
     pub fn connect(&self) -> Client {
         Client::connect(&self.address)
+    }
+
+    /// Where it takes datagrams from, if it was started by options that say so.
+    #[track_caller]
+    pub fn udp_address(&self) -> SocketAddr {
+        let scratch = self._scratch.as_ref().expect("it was started by options");
+        let file = scratch.path().join("port");
+        let port = wait_for("the port of UDP", || port_of("UDP", &file));
+        SocketAddr::from(([127, 0, 0, 1], port))
     }
 
     /// Sends it a signal by its name, such as `HUP`.
@@ -336,10 +346,11 @@ fn memcached_version(binary: &OsString) -> Option<Version> {
     Some(Version(numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
-/// The port in the file that memcached writes: a line `TCP INET: <port>`.
-fn port_in(file: &Path) -> Option<u16> {
+/// The port of `protocol` in the file that memcached writes: a line `TCP INET: <port>`.
+fn port_of(protocol: &str, file: &Path) -> Option<u16> {
     let text = std::fs::read_to_string(file).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("TCP INET: "))?.trim().parse().ok()
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(" INET: "));
+    lines.next()?.trim().parse().ok()
 }
 
 fn owner_of(path: &Path) -> Option<u32> {

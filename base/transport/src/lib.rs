@@ -1,6 +1,7 @@
 //! Bytes in and out: addresses, listeners and streams, and the event loop's view of them. It knows no protocol.
 
 mod address;
+mod datagram;
 mod inherited;
 mod listener;
 mod mailbox;
@@ -9,6 +10,7 @@ mod stream;
 mod tls;
 
 pub use address::{Address, AddressError};
+pub use datagram::{Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;

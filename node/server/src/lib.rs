@@ -28,6 +28,7 @@ mod registry;
 mod secrets;
 mod shared;
 mod size;
+mod udp;
 mod watch;
 mod worker;
 

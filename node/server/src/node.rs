@@ -8,6 +8,7 @@ use crate::options::{Options, Placement, machine_memory};
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::size::Size;
+use crate::udp::{self, UdpEnd};
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
 use guira_contract::{CloseError, Engine, EngineStats, Opening};
@@ -21,7 +22,7 @@ use guira_transport::{
 use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -35,9 +36,19 @@ pub enum StartError {
     /// A listener says something about TLS, and there is none.
     #[error("a listener with notls:, btls: or mtls: needs TLS: name a certificate")]
     NoTls,
-    /// Nothing can be done with an inherited socket.
-    #[error("a socket for datagrams was handed over, which is not supported")]
-    InheritedDatagrams,
+    /// It cannot take datagrams.
+    #[error("cannot take datagrams at {address}")]
+    Datagrams {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A socket for datagrams was handed over, and clients have to say who they are.
+    #[error(
+        "a datagram cannot tell who it is from: an auth file and a socket for datagrams do not go together"
+    )]
+    NamelessDatagrams,
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
@@ -83,6 +94,7 @@ pub enum StopError {
 /// A running server.
 pub struct Running {
     addresses: Vec<Address>,
+    udp_addresses: Vec<SocketAddr>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
@@ -174,7 +186,14 @@ fn start_with<E: Engine + Clone>(
     notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
+    let (inherited, inherited_udp) = by_kind(inherited);
+    if !inherited_udp.is_empty() && options.auth_file.is_some() {
+        return Err(StartError::NamelessDatagrams);
+    }
     let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
+    let udp = udp::open(options, &inherited_udp)
+        .map_err(|(address, source)| StartError::Datagrams { address, source })?;
+    let udp_addresses = datagram_addresses(&udp);
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let hub = Arc::new(Hub::new(options.workers, options.log)?);
@@ -182,14 +201,19 @@ fn start_with<E: Engine + Clone>(
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
     notes::read(notes, &shared);
     for port in &ports {
-        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), port.address.clone());
+        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
     }
-    let settings = Settings::new(options, &addresses, &[]);
+    for socket in udp.iter().flatten() {
+        let address = socket.local_addr()?;
+        shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
+    }
+    let settings = Settings::new(options, &addresses, &udp_addresses);
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
-    for index in 0..options.workers {
+    for (index, sockets) in udp.into_iter().enumerate() {
+        let udp = (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks));
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
         let acceptor = acceptor.take();
         let (placement, ready) = (options.placement, ready.clone());
@@ -197,7 +221,7 @@ fn start_with<E: Engine + Clone>(
             if placement == Placement::Pinned {
                 pin(index);
             }
-            match Worker::new(index, session, shared, admin, acceptor) {
+            match Worker::new(index, session, shared, admin, acceptor, udp) {
                 Ok(worker) => {
                     // Whoever starts the server waits for this; if it is gone, so is the server.
                     let _ = ready.send(Ok(()));
@@ -219,13 +243,36 @@ fn start_with<E: Engine + Clone>(
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)
     });
-    Ok(Running { addresses, shared, threads, memory, found: None, closer })
+    Ok(Running { addresses, udp_addresses, shared, threads, memory, found: None, closer })
+}
+
+/// Inherited sockets, those of connections and those of datagrams.
+fn by_kind(inherited: Vec<Inherited>) -> (Vec<Listener>, Vec<UdpSocket>) {
+    let (mut streams, mut datagrams) = (Vec::new(), Vec::new());
+    for socket in inherited {
+        match socket {
+            Inherited::Stream(listener) => streams.push(listener),
+            Inherited::Datagram(socket) => datagrams.push(socket),
+        }
+    }
+    (streams, datagrams)
+}
+
+/// Where datagrams are taken from, each address once.
+fn datagram_addresses(workers: &[Vec<UdpSocket>]) -> Vec<SocketAddr> {
+    let mut addresses = Vec::new();
+    for address in workers.iter().flatten().filter_map(|socket| socket.local_addr().ok()) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
 }
 
 /// Opens everything that connections come from.
 fn open_ports(
     options: &Options,
-    inherited: Vec<Inherited>,
+    inherited: Vec<Listener>,
     tls: Option<&TlsAcceptor>,
 ) -> Result<Vec<Port>, StartError> {
     let port = |listener: Listener, traits: &ListenTraits| {
@@ -236,11 +283,8 @@ fn open_ports(
     };
     let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode };
     let mut ports = Vec::new();
-    for socket in inherited {
-        match socket {
-            Inherited::Stream(listener) => ports.push(port(listener, &ListenTraits::default())?),
-            Inherited::Datagram(_) => return Err(StartError::InheritedDatagrams),
-        }
+    for listener in inherited {
+        ports.push(port(listener, &ListenTraits::default())?);
     }
     for listen in &options.listen {
         match Listener::bind(&listen.address, how) {
@@ -314,7 +358,7 @@ impl Running {
 
     /// Where it takes datagrams from, with the ports that were taken.
     pub fn udp_addresses(&self) -> &[SocketAddr] {
-        &[]
+        &self.udp_addresses
     }
 
     /// Reads again whatever can change while it runs: users.

@@ -208,6 +208,23 @@ impl<P: ValuePin> Outbox<P> {
         }
     }
 
+    /// Takes everything out, up to the first reply that has not come, and appends it to `out`.
+    pub(crate) fn collect(&mut self, out: &mut Vec<u8>) {
+        while !self.is_empty() {
+            let before = out.len();
+            for part in self.parts() {
+                out.extend_from_slice(&part);
+            }
+            let taken = out.len() - before;
+            if taken == 0 {
+                return;
+            }
+            self.advance(taken);
+        }
+        self.buffer.clear();
+        self.sent = 0;
+    }
+
     /// Takes what was not sent into an outbox of its own, and leaves this one empty.
     pub(crate) fn take_rest(&mut self) -> Outbox<P> {
         let rest = &self.buffer.as_slice()[self.sent..];
@@ -279,6 +296,20 @@ mod tests {
         assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::All, 8));
         assert_eq!(read(&mut client, 8), b"<abcdef>");
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn everything_can_be_collected_in_order() {
+        let mut outbox = Outbox::with_capacity(16);
+        outbox.buffer().put(b"<");
+        outbox.pin(TwoPieces(b"abcdef".to_vec(), 2));
+        outbox.buffer().put(b">");
+        let mut out = b"=".to_vec();
+        outbox.collect(&mut out);
+        assert_eq!(out, b"=<abcdef>");
+        assert!(outbox.is_empty());
+        outbox.collect(&mut out);
+        assert_eq!(out.len(), 9);
     }
 
     #[test]

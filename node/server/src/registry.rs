@@ -127,7 +127,7 @@ pub(crate) struct Registry {
 
 #[derive(Debug, Default)]
 struct Entries {
-    listeners: Vec<(i32, Arc<Address>)>,
+    listeners: Vec<(i32, String)>,
     connections: BTreeMap<i32, Arc<ConnectionFacts>>,
 }
 
@@ -136,8 +136,13 @@ impl Registry {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add_listener(&self, id: i32, address: Arc<Address>) {
-        self.lock().listeners.push((id, address));
+    pub(crate) fn add_listener(&self, id: i32, address: &Address) {
+        self.lock().listeners.push((id, address_name(address)));
+    }
+
+    pub(crate) fn add_datagram_socket(&self, id: i32, address: SocketAddr) {
+        let family = if address.is_ipv4() { "udp" } else { "udp6" };
+        self.lock().listeners.push((id, format!("{family}:{address}")));
     }
 
     pub(crate) fn add(&self, facts: &Arc<ConnectionFacts>) {
@@ -158,8 +163,9 @@ impl Registry {
             (entries.listeners.clone(), connections)
         };
         for (id, address) in listeners {
-            stat(&format!("{id}:addr"), &address_name(&address));
-            stat(&format!("{id}:state"), "conn_listening");
+            stat(&format!("{id}:addr"), &address);
+            let state = if address.starts_with("udp") { "conn_read" } else { "conn_listening" };
+            stat(&format!("{id}:state"), state);
             stat(&format!("{id}:secs_since_last_cmd"), &now.0.to_string());
         }
         for facts in connections {

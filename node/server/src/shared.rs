@@ -25,6 +25,8 @@ pub(crate) enum WorkerCount {
     AuthErrors,
     /// Connections closed because nothing came from them.
     IdleKicks,
+    /// Datagrams received.
+    Datagrams,
 }
 
 impl WorkerCount {
@@ -36,6 +38,7 @@ impl WorkerCount {
         WorkerCount::AuthCommands,
         WorkerCount::AuthErrors,
         WorkerCount::IdleKicks,
+        WorkerCount::Datagrams,
     ];
 
     /// Its name in `stats`.
@@ -47,11 +50,12 @@ impl WorkerCount {
             WorkerCount::AuthCommands => "auth_cmds",
             WorkerCount::AuthErrors => "auth_errors",
             WorkerCount::IdleKicks => "idle_kicks",
+            WorkerCount::Datagrams => "udp_datagrams",
         }
     }
 }
 
-const COUNTS: usize = WorkerCount::IdleKicks as usize + 1;
+const COUNTS: usize = WorkerCount::Datagrams as usize + 1;
 
 /// One worker's counters.
 #[derive(Debug, Default)]

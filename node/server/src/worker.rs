@@ -8,6 +8,7 @@ use crate::errand::Guest;
 use crate::outbox::Outbox;
 use crate::registry::Doing;
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
+use crate::udp::UdpEnd;
 use crate::watch::{CloseReason, Tap, TapEnd};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
@@ -35,6 +36,7 @@ const REST_AFTER: Duration = Duration::from_millis(10);
 /// The bell of the mailbox. Listeners come next, connections after [`FIRST_CONNECTION`].
 const BELL: Token = Token(0);
 const FIRST_LISTENER: u64 = 1;
+const FIRST_UDP: u64 = 1 << 31;
 const FIRST_CONNECTION: u64 = 1 << 32;
 
 /// A worker.
@@ -54,6 +56,7 @@ pub(crate) struct Worker<S: Session> {
     /// Nothing has happened since the session was told to rest.
     rested: bool,
     acceptor: Option<Acceptor>,
+    udp: Option<UdpEnd>,
     /// When idle connections were last looked for.
     kicked: Seconds,
     /// When certificates were last looked for.
@@ -67,12 +70,16 @@ impl<S: Session> Worker<S> {
         shared: Arc<Shared>,
         admin: Arc<dyn Admin>,
         acceptor: Option<Acceptor>,
+        udp: Option<UdpEnd>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mailbox = shared.mailboxes[index].clone();
         poll.add(&*mailbox, BELL, Interest::Read)?;
         if let Some(acceptor) = &acceptor {
             acceptor.listen(&poll, FIRST_LISTENER)?;
+        }
+        for (index, socket) in udp.iter().flat_map(UdpEnd::sockets).enumerate() {
+            poll.add(socket, Token(FIRST_UDP + index as u64), Interest::Read)?;
         }
         let (counters, commands) = shared.workers[index].clone();
         let tap = Arc::new(Tap::new(&shared, index));
@@ -101,6 +108,7 @@ impl<S: Session> Worker<S> {
             again: VecDeque::new(),
             rested: true,
             acceptor,
+            udp,
             kicked: Seconds(0),
             looked: Seconds(0),
         })
@@ -182,7 +190,8 @@ impl<S: Session> Worker<S> {
                     self.admit(arrival);
                 }
             }
-            Token(token) if token < FIRST_CONNECTION => self.accept((token - FIRST_LISTENER) as usize),
+            Token(token @ FIRST_UDP..FIRST_CONNECTION) => self.serve_datagrams((token - FIRST_UDP) as usize),
+            Token(token) if token < FIRST_UDP => self.accept((token - FIRST_LISTENER) as usize),
             Token(token) => {
                 let index = (token - FIRST_CONNECTION) as usize;
                 let reads = [Interest::Read, Interest::ReadWrite];
@@ -193,6 +202,13 @@ impl<S: Session> Worker<S> {
                     self.serve(index);
                 }
             }
+        }
+    }
+
+    fn serve_datagrams(&mut self, index: usize) {
+        let Bench { interpreter, outbox, .. } = &mut self.bench;
+        if let Some(udp) = &mut self.udp {
+            udp.serve(index, interpreter, outbox, &self.counters);
         }
     }
 

@@ -39,6 +39,7 @@ mod slow_reader;
 mod stats;
 mod stats_detail;
 mod touch_and_gat;
+mod udp;
 mod unix_socket;
 mod value_limits;
 mod version_verbosity;

@@ -50,6 +50,9 @@ impl<E: Engine> EngineAdmin<E> {
         }
         out.stat("bytes_read", worker(WorkerCount::BytesRead));
         out.stat("bytes_written", worker(WorkerCount::BytesWritten));
+        if self.settings.has_udp() {
+            out.stat("udp_datagrams", worker(WorkerCount::Datagrams));
+        }
         out.stat("limit_maxbytes", self.memory.load(Ordering::Relaxed));
         out.stat("accepting_conns", u32::from(!connections.waiting.load(Ordering::Relaxed)));
         out.stat("listen_disabled_num", connections.full.load(Ordering::Relaxed));

@@ -19,6 +19,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Whether datagrams are served.
+    pub(super) fn has_udp(&self) -> bool {
+        self.udp_port != 0
+    }
+
     /// The settings of a server that was started with `options` and listens at these addresses.
     pub(crate) fn new(options: &Options, addresses: &[Address], udp: &[std::net::SocketAddr]) -> Self {
         let tcp_port = addresses.iter().find_map(|address| match address {

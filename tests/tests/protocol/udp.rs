@@ -1,0 +1,119 @@
+//! UDP (`-U`): frames, replies of several datagrams, and whatever else comes in datagrams.
+
+use guira_tests::binary::{get, set};
+use guira_tests::udp::UdpClient;
+use guira_tests::{Server, Setup, upstream_flaw};
+
+fn with_udp() -> (Server, UdpClient) {
+    let server = Setup::new().options(&["-U", "-1"]).start();
+    let client = UdpClient::connect(server.udp_address());
+    (server, client)
+}
+
+#[test]
+fn a_request_in_a_datagram_is_answered_in_one() {
+    let (server, client) = with_udp();
+    server.connect().exchange("set foo 0 0 6\r\nfooval\r\n", "STORED\r\n");
+    for id in [0, 161, 162, 162, 0xffff] {
+        client.exchange(id, "get foo\r\n", "VALUE foo 0 6\r\nfooval\r\nEND\r\n");
+    }
+    client.exchange(1, "get nothing\r\n", "END\r\n");
+    client.exchange(2, "set bar 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.exchange(3, "incr foo 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+    client.exchange(4, "delete bar\r\n", "DELETED\r\n");
+    client.exchange(5, "mg foo v\r\n", "VA 6\r\nfooval\r\n");
+}
+
+#[test]
+fn a_long_reply_takes_several_datagrams() {
+    let (server, client) = with_udp();
+    for length in [1391, 1392, 20_000, 80_000] {
+        let value = "x".repeat(length);
+        let mut writer = server.connect();
+        writer.exchange(format!("set big 0 0 {length}\r\n{value}\r\n"), "STORED\r\n");
+        client.exchange(7, "get big\r\n", format!("VALUE big 0 {length}\r\n{value}\r\nEND\r\n"));
+    }
+}
+
+#[test]
+fn gets_of_many_keys_are_answered_together() {
+    let (server, client) = with_udp();
+    upstream_flaw!(server, "each value is a message of its own, all with the same number");
+    let mut writer = server.connect();
+    let mut expected = String::new();
+    let mut request = "get".to_owned();
+    for key in 0..100 {
+        writer.exchange(format!("set key{key} 0 0 1000\r\n{}\r\n", "v".repeat(1000)), "STORED\r\n");
+        expected += &format!("VALUE key{key} 0 1000\r\n{}\r\n", "v".repeat(1000));
+        request += &format!(" key{key}");
+    }
+    client.exchange(9, format!("{request}\r\n"), format!("{expected}END\r\n"));
+}
+
+#[test]
+fn the_binary_protocol_is_spoken_too() {
+    let (_server, client) = with_udp();
+    client.request(1, set("k", 5, "value").bytes());
+    assert_eq!(client.reply(1)[6..8], [0, 0]);
+    client.request(2, get("k").bytes());
+    let reply = client.reply(2);
+    assert!(reply.ends_with(b"\0\0\0\x05value"), "{reply:?}");
+}
+
+#[test]
+fn what_is_no_request_does_no_harm() {
+    let (server, client) = with_udp();
+    upstream_flaw!(server, "it puts one client's datagram together with another's");
+    // Too short for a frame; without a request; with half of one; said to be one of several.
+    let datagrams: [&[u8]; 5] = [
+        b"",
+        b"\0\x01\0",
+        b"\0\x01\0\0\0\x01\0\0",
+        b"\0\x01\0\0\0\x01\0\0set k 0 0 5\r\nab",
+        b"\0\x05\0\0\0\x02\0\0get k\r\n",
+    ];
+    for datagram in datagrams {
+        client.send(datagram);
+    }
+    client.exchange(6, "nonsense\r\n", "ERROR\r\n");
+    let unfinished = "get k";
+    client.request(7, unfinished);
+    client.exchange(8, "get k\r\n", "END\r\n");
+    // Each datagram is a conversation of its own.
+    server.connect().exchange("get k\r\n", "END\r\n");
+}
+
+#[test]
+fn what_would_be_a_flood_is_refused() {
+    let server = Setup::new().options(&["-U", "-1"]).start_guira();
+    let client = UdpClient::connect(server.udp_address());
+    let value = "x".repeat(1_000_000);
+    server.connect().exchange(format!("set big 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    client.exchange(1, "get big big big big big\r\n", "SERVER_ERROR reply too large for UDP\r\n");
+    client.exchange(2, "watch fetchers\r\n", "SERVER_ERROR not over UDP\r\n");
+    client.exchange(3, "lru_crawler metadump all\r\n", "SERVER_ERROR not over UDP\r\n");
+}
+
+#[test]
+fn each_worker_can_have_a_port_of_its_own() {
+    let first = free_ports(2);
+    let server = Setup::new()
+        .guira_argument(&format!("--udp=127.0.0.1:{first}"))
+        .guira_argument("--udp-port-per-worker")
+        .start_guira();
+    server.connect().exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    for port in [first, first + 1] {
+        let client = UdpClient::connect(([127, 0, 0, 1], port).into());
+        client.exchange(1, "get k\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n");
+    }
+}
+
+/// The first of so many ports that are free, as far as anybody can say.
+fn free_ports(count: u16) -> u16 {
+    let is_free = |port: u16| std::net::UdpSocket::bind(("127.0.0.1", port)).is_ok();
+    let mut port = 20_000 + (std::process::id() % 20_000) as u16;
+    while !(port..port + count).all(is_free) {
+        port += count;
+    }
+    port
+}
