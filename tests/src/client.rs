@@ -66,6 +66,18 @@ impl Client {
         let _ = self.socket.write_all(request.as_ref());
     }
 
+    /// Sends as much of `request` as the server takes without a pause of a moment. The replies are not read.
+    ///
+    /// # Panics
+    /// If the system refuses a shorter wait.
+    pub fn send_what_is_taken(&mut self, request: &[u8]) {
+        const MOMENT: Duration = Duration::from_millis(20);
+        self.farewell = Farewell::Silent;
+        self.socket.set_timeouts(MOMENT).expect("a wait is not zero");
+        // It blocks, or the server closes the connection: either is what was to be seen.
+        let _ = self.socket.write_all(request);
+    }
+
     /// Expects exactly these bytes next; times left may be written as [`Expected`] says.
     #[track_caller]
     pub fn hear(&mut self, expected: impl AsRef<[u8]>) {

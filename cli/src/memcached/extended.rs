@@ -89,6 +89,15 @@ const OPTIONS: &[Extended] = &[
     }),
     nothing("ssl_wbuf_size", "what TLS holds back is bounded"),
     nothing("ssl_kernel_tls", "TLS is done by the server itself"),
+    set(
+        "read_buf_mem_limit",
+        "megabytes for requests and replies under way (default: as suits -m)",
+        |told, value| {
+            let mebibytes: u32 = number(value)?;
+            told.connection_memory = (mebibytes > 0).then_some(Size((mebibytes as usize) << 20));
+            Ok(())
+        },
+    ),
     set("watcher_logbuf_size", "kilobytes kept for each watcher (default: 256)", |told, value| {
         told.watcher_buffer = Some(kilobytes(value)?);
         Ok(())

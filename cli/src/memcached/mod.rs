@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, FromArgMatches as _};
-use guira_server::{RegionPlace, Size, VERSION_SPOKEN};
+use guira_server::{Options, RegionPlace, Size, VERSION_SPOKEN};
 
 use crate::failure::Failure;
 use crate::options::Told;
@@ -146,6 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut options, _) = told.resolve()?;
     options.listen = listen::listeners(args)?;
+    raise_memory(&mut options);
     // Here a name without a slash is a file too.
     options.storage.region = args.memory_file.as_ref().map(RegionPlace::at);
     options.udp = listen::datagram_addresses(args)?;
@@ -209,7 +210,7 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
             protocol,
             auth_file,
             workers: Some(threads(args)?),
-            memory: Some(memory(args, &mut warnings)?),
+            memory: Some(memory(args)?),
             max_item_size: args.max_item_size.as_deref().map(item_size).transpose()?,
             growth_factor: args.growth_factor,
             smallest_item: args.slab_min_size,
@@ -277,17 +278,21 @@ fn threads(args: &Args) -> Result<usize, Failure> {
     }
 }
 
-/// -m is in MiB, and is raised to what a server needs.
-fn memory(args: &Args, warnings: &mut Vec<String>) -> Result<Size, Failure> {
+/// -m is in MiB.
+fn memory(args: &Args) -> Result<Size, Failure> {
     let text = args.memory.as_deref().unwrap_or("64").trim();
     let mebibytes: usize =
         text.parse().map_err(|_| Failure::Usage(format!("-m must be a number of MiB, not {text}")))?;
-    let wanted = Size(mebibytes.saturating_mul(1 << 20));
-    let least = guira_server::least_memory(threads(args)?);
-    if wanted < least {
-        warnings.push(format!("-m {text} is too little for the whole process: {least} are used"));
+    Ok(Size(mebibytes.saturating_mul(1 << 20)))
+}
+
+/// memcached takes any -m; what a server needs is taken in any case.
+fn raise_memory(options: &mut Options) {
+    let least = guira_server::least_memory(options);
+    if options.memory < least {
+        eprintln!("warning: -m: {} is too little for the whole process: {least} are used", options.memory);
+        options.memory = least;
     }
-    Ok(wanted.max(least))
 }
 
 /// -I is a number of bytes, or of K or M.

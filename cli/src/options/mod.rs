@@ -128,6 +128,10 @@ pub(crate) struct Told {
     #[arg(long, value_name = "WHAT")]
     pub(crate) beyond_max: Option<String>,
 
+    /// What all connections may hold of requests that have arrived in part and of replies that were not taken [default: a 128th of the memory, from 1MiB to 16MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) connection_memory: Option<Size>,
+
     /// Connections that wait to be accepted [default: 1024]
     #[arg(long, value_name = "N")]
     pub(crate) backlog: Option<u32>,
@@ -195,7 +199,7 @@ impl Told {
             listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, workers, pin_workers, memory, engine, index,
             policy, max_item_size, growth_factor, smallest_item,
-            disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, backlog, idle_timeout, enable_shutdown,
+            disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,
             disable_flush_all, disable_dumping, disable_watch, watcher_buffer, worker_log_buffer, prefix_delimiter, test_commands,
         )
     }

@@ -207,7 +207,8 @@ impl Told {
             )?,
         };
         let idle = self.idle_timeout.filter(|seconds| *seconds > 0);
-        Ok(ConnectionLimits { max, beyond, idle: idle.map(|seconds| Duration::from_secs(seconds.into())) })
+        let idle = idle.map(|seconds| Duration::from_secs(seconds.into()));
+        Ok(ConnectionLimits { max, beyond, idle, memory: self.connection_memory })
     }
 
     fn permissions(&self, default: Permissions) -> Permissions {
@@ -254,6 +255,7 @@ impl Told {
             region: self.region,
             max_connections: Some(options.connections.max),
             beyond_max: self.beyond_max.or(Some("refuse".to_owned())),
+            connection_memory: self.connection_memory,
             backlog: Some(options.backlog),
             idle_timeout: Some(self.idle_timeout.unwrap_or(0)),
             enable_shutdown: Some(shutdown),

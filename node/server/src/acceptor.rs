@@ -1,6 +1,7 @@
 //! Accepting connections, and dealing them out to the workers in turn.
 
 use crate::dialogue::Access;
+use crate::division::{CONNECTION_BYTES, TLS_BYTES};
 use crate::listen::Speaks;
 use crate::options::Beyond;
 use crate::registry::ConnectionFacts;
@@ -18,6 +19,15 @@ pub(crate) struct Port {
     pub(crate) address: Arc<Address>,
     pub(crate) speaks: Speaks,
     pub(crate) tls: Option<TlsAcceptor>,
+}
+
+impl Port {
+    fn secure(&self, stream: Stream) -> std::io::Result<Stream> {
+        match &self.tls {
+            Some(tls) => tls.accept(stream),
+            None => Ok(stream),
+        }
+    }
 }
 
 /// A connection that has come, on its way to its worker.
@@ -154,10 +164,20 @@ impl Acceptor {
             refuse(stream);
             return None;
         }
-        let facts = Arc::new(ConnectionFacts::new(&stream, peer, port.address.clone(), now));
-        let stream = match &port.tls {
-            None => stream,
-            Some(tls) => tls.accept(stream).ok()?,
+        let bytes = CONNECTION_BYTES + if port.tls.is_some() { TLS_BYTES } else { 0 };
+        if !shared.room.enter(bytes) {
+            connections.rejected.fetch_add(1, Ordering::Relaxed);
+            refuse(stream);
+            return None;
+        }
+        let facts = Arc::new(ConnectionFacts::new(&stream, peer, port.address.clone(), bytes, now));
+        let stream = match port.secure(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::error!(%error, "cannot speak TLS");
+                shared.room.leave(bytes);
+                return None;
+            }
         };
         connections.current.fetch_add(1, Ordering::SeqCst);
         connections.total.fetch_add(1, Ordering::Relaxed);

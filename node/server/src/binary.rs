@@ -1,6 +1,6 @@
 //! A conversation in the binary protocol: packets in, packets out. Batches are made as in [`crate::dialogue`].
 
-use crate::dialogue::{BATCH, Dialogue, Interpreter, OUTBOX_FULL, Phase, arrived};
+use crate::dialogue::{BATCH, Dialogue, Interpreter, Phase, arrived};
 use crate::login::is_sasl;
 use crate::outbox::Outbox;
 use crate::watch::CloseReason;
@@ -93,7 +93,7 @@ impl<S: Session> Interpreter<S> {
         }
         for entry in &batch {
             self.execute_packet(dialogue, entry, outbox);
-            if matches!(dialogue.phase, Phase::Over) || outbox.weight() >= OUTBOX_FULL {
+            if matches!(dialogue.phase, Phase::Over) || outbox.weight() >= self.full {
                 return entry.end;
             }
         }

@@ -1,21 +1,31 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
 use crate::acceptor::Arrival;
-use crate::dialogue::{Dialogue, Interpreter, Stopped};
+use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
 use crate::errand::Errand;
 use crate::outbox::{Outbox, Sent};
 use crate::registry::{ConnectionFacts, Doing};
+use crate::room::{Holding, Room};
 use crate::shared::{WorkerCount, WorkerCounters};
 use crate::watch::CloseReason;
 use guira_contract::Session;
+use guira_sync::atomic::Ordering;
 use guira_transport::{Interest, Progress, Stream};
 use std::sync::Arc;
 
 /// Reads and writes of one connection before others have their turn.
 const ROUNDS: u32 = 8;
+/// The same where room is short: enough to execute all that was read, unless its replies are not taken.
+const ROUNDS_SHORT: u32 = 256;
 
 /// A connection keeps no buffer larger than this while it is at rest.
-const KEPT_MAX: usize = 4 << 10;
+const KEPT_MAX: usize = 256;
+/// A buffer with more room to spare is made to fit.
+const SPARE_MAX: usize = 8 << 10;
+/// Bytes read at once: what is not executed in this turn is kept.
+const USUAL_READ: usize = 16 << 10;
+/// The same where room is short.
+const SHORT_READ: usize = 2 << 10;
 
 /// A connection of a worker.
 #[derive(Debug)]
@@ -29,6 +39,8 @@ pub(crate) struct Connection<S: Session> {
     unsent: Option<Box<Outbox<S::Pin>>>,
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
+    /// What it holds, as the room knows.
+    held: Holding,
     /// The conversation is over.
     over: bool,
 }
@@ -63,6 +75,7 @@ impl<S: Session> Connection<S> {
             input: arrival.input,
             unsent: None,
             interest: Interest::Read,
+            held: Holding::default(),
             over: false,
         }
     }
@@ -107,11 +120,44 @@ impl<S: Session> Connection<S> {
         turn
     }
 
+    /// What it holds now.
+    pub(crate) fn holding(&self) -> Holding {
+        let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
+        holding.bytes += self.input.capacity();
+        holding
+    }
+
+    /// Takes room for what is held from now on. False if there is none.
+    #[must_use]
+    pub(crate) fn settle(&mut self, room: &Room) -> bool {
+        let wanted = self.holding();
+        if wanted != self.held {
+            if !room.change(self.held, wanted) {
+                return false;
+            }
+            self.held = wanted;
+        }
+        true
+    }
+
+    /// Counts it as closed for want of room.
+    pub(crate) fn count_crowded_out(&self, room: &Room) {
+        let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The connection is given up: its room is free.
+    pub(crate) fn release(&mut self, room: &Room) {
+        // Less than before is always there.
+        let _ = room.change(std::mem::take(&mut self.held), Holding::default());
+    }
+
     fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
         if self.stream.flush().is_err() {
             return Turn::Close(CloseReason::Error);
         }
-        for _ in 0..ROUNDS {
+        let rounds = if bench.interpreter.shared.room.is_short() { ROUNDS_SHORT } else { ROUNDS };
+        for _ in 0..rounds {
             if let Some(turn) = self.send_unsent(counters) {
                 return turn;
             }
@@ -152,6 +198,14 @@ impl<S: Session> Connection<S> {
     /// Executes what was read, or reads and executes; then sends.
     fn round(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<Option<Turn>> {
         let Bench { interpreter, input, outbox } = bench;
+        let short = interpreter.shared.room.is_short();
+        interpreter.full = if short { OUTBOX_FULL_SHORT } else { OUTBOX_FULL };
+        let input = match (short, self.dialogue.is_midway()) {
+            (true, _) => &mut input[..SHORT_READ],
+            // What is read now is copied to where the value lies, and nothing of it is kept.
+            (false, true) => &mut input[..],
+            (false, false) => &mut input[..USUAL_READ],
+        };
         let mut stopped = Stopped::NeedsInput;
         if !self.input.is_empty() {
             let (taken, why) = interpreter.run(&mut self.dialogue, &self.input, outbox);
@@ -208,6 +262,8 @@ impl<S: Session> Connection<S> {
         self.input.drain(..taken);
         if self.input.is_empty() && self.input.capacity() > KEPT_MAX {
             self.input = Vec::new();
+        } else if self.input.capacity() > 2 * self.input.len() + SPARE_MAX {
+            self.input.shrink_to_fit();
         }
     }
 

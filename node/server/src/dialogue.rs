@@ -26,6 +26,8 @@ pub(crate) const BATCH: usize = 64;
 
 /// An outbox is full when it holds this many bytes: what follows waits until they were sent.
 pub(crate) const OUTBOX_FULL: usize = 64 << 10;
+/// The same where room is short.
+pub(crate) const OUTBOX_FULL_SHORT: usize = 2 << 10;
 
 /// What a conversation is in the middle of.
 #[derive(Debug, Default)]
@@ -168,6 +170,8 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) tap: Arc<Tap>,
+    /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where room is short.
+    pub(crate) full: usize,
 }
 
 impl<S: Session> Interpreter<S> {
@@ -183,7 +187,7 @@ impl<S: Session> Interpreter<S> {
             dialogue.protocol = Protocol::of(input);
         }
         loop {
-            if outbox.weight() >= OUTBOX_FULL {
+            if outbox.weight() >= self.full {
                 return (at, Stopped::OutboxFull);
             }
             let rest = &input[at..];
@@ -245,7 +249,7 @@ impl<S: Session> Interpreter<S> {
         }
         for entry in &batch {
             self.execute(dialogue, entry, outbox);
-            if matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) || outbox.weight() >= OUTBOX_FULL {
+            if matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) || outbox.weight() >= self.full {
                 return entry.end;
             }
         }
@@ -447,7 +451,7 @@ impl<S: Session> Interpreter<S> {
                     None => self.executor.get(*key, *guess, unique, outbox),
                     Some(time) => self.executor.get_and_touch(*key, time, unique, outbox),
                 }
-                if outbox.weight() >= OUTBOX_FULL && *rest > 0 {
+                if outbox.weight() >= self.full && *rest > 0 {
                     dialogue.phase = Phase::Keys(unique, touch);
                     return Some(*rest);
                 }

@@ -17,6 +17,7 @@ mod auth;
 mod binary;
 mod connection;
 mod dialogue;
+mod division;
 mod errand;
 mod listen;
 mod login;
@@ -25,6 +26,7 @@ mod notes;
 mod options;
 mod outbox;
 mod registry;
+mod room;
 mod secrets;
 mod shared;
 mod size;
@@ -33,6 +35,7 @@ mod watch;
 mod worker;
 
 pub use auth::UsersError;
+pub use division::least_memory;
 pub use guira_contract::Opening;
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
 pub use guira_transport::{
@@ -40,7 +43,7 @@ pub use guira_transport::{
     inherited_sockets,
 };
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
-pub use node::{Ending, Running, StartError, StopError, least_memory, start};
+pub use node::{Ending, Running, StartError, StopError, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};

@@ -2,17 +2,16 @@
 
 use crate::acceptor::{Acceptor, Port};
 use crate::admin::{Admin, EngineAdmin, Settings};
+use crate::division::{Division, least_memory};
 use crate::listen::{ListenTraits, Security};
 use crate::notes;
 use crate::options::{Options, Placement, machine_memory};
 use crate::secrets::Secrets;
 use crate::shared::Shared;
-use crate::size::Size;
 use crate::udp::{self, UdpEnd};
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
-use guira_contract::{CloseError, Engine, EngineStats, Opening};
-use guira_memory::{KIB, MIB};
+use guira_contract::{CloseError, Engine, Opening};
 use guira_roster::{Lasting, OpenError, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
@@ -67,16 +66,6 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
-/// caches, whose memory is committed in larger steps …
-const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
-const PROCESS_SHARE: usize = 256;
-const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
-/// … and each worker's buffers and stack.
-const WORKER_BYTES: usize = 512 * KIB;
-/// Less than this is no cache.
-const ENGINE_LEAST: usize = 2 * MIB;
-
 /// How long connections with something under way are waited for when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -122,24 +111,17 @@ impl fmt::Debug for Running {
     }
 }
 
-/// The least memory that a server with so many workers can be started with.
-pub fn least_memory(workers: usize) -> Size {
-    // Rounded up, so that what is told is enough: the share of the process grows with memory.
-    let reserve = PROCESS_BYTES + workers * WORKER_BYTES;
-    Size((reserve + reserve / PROCESS_SHARE + ENGINE_LEAST + 64 * KIB).next_multiple_of(MIB))
-}
-
 /// Starts a server. It serves the sockets that were `inherited` too; if there are some, the default address is not listened on.
 ///
 /// # Errors
 /// If an address is taken, or there is too little memory.
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
-    let memory = engine_memory(options.memory.0, options.workers);
-    if memory < ENGINE_LEAST {
-        let least = least_memory(options.workers);
+    let division = Division::of(options, options.memory.0);
+    if !division.is_enough() {
+        let least = least_memory(options);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let opened = options.engine.open(&setup(options, memory))?;
+    let opened = options.engine.open(&setup(options, division.engine))?;
     let clock = if options.permissions.test {
         CoarseClock::shiftable_since(opened.base)
     } else {
@@ -160,7 +142,7 @@ fn setup(options: &Options, memory: usize) -> Setup {
     let storage = &options.storage;
     let usual = Setup::new(memory, options.max_item_size.0, seed());
     Setup {
-        reserve: storage.reserve.map(|reserve| engine_memory(reserve.0, options.workers)),
+        reserve: storage.reserve.map(|reserve| Division::of(options, reserve.0).engine),
         machine: machine_memory(),
         factor: storage.factor.unwrap_or(usual.factor),
         smallest_item: storage.smallest_item.unwrap_or(usual.smallest_item),
@@ -170,11 +152,6 @@ fn setup(options: &Options, memory: usize) -> Setup {
         lasting: storage.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
         ..usual
     }
-}
-
-/// What is left for the engine of a process with this ceiling and so many workers; 0 if nothing is.
-pub(crate) fn engine_memory(memory: usize, workers: usize) -> usize {
-    memory.saturating_sub(process_bytes(memory) + workers * WORKER_BYTES)
 }
 
 /// Starts a server with this engine and clock.
@@ -238,7 +215,7 @@ fn start_with<E: Engine + Clone>(
     for _ in 0..options.workers {
         started.recv().map_err(io::Error::other)??;
     }
-    let memory = division(options, &engine.stats());
+    let memory = Division::of(options, options.memory.0).parts();
     let closer = Box::new(move |shared: &Shared| {
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)
@@ -320,18 +297,6 @@ fn security(
         tracing::warn!(address = %listener.address(), "no certificate of a client will hold: no authority is named");
     }
     Ok(Some(tls.with_verify(verify)))
-}
-
-fn process_bytes(memory: usize) -> usize {
-    PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX)
-}
-
-fn division(options: &Options, stats: &EngineStats) -> Vec<(&'static str, usize)> {
-    vec![
-        ("items and index", stats.memory_limit as usize),
-        ("workers' buffers and stacks", options.workers * WORKER_BYTES),
-        ("code and system", process_bytes(options.memory.0)),
-    ]
 }
 
 /// A seed that nobody outside can know.

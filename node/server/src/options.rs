@@ -112,6 +112,8 @@ pub struct ConnectionLimits {
     pub beyond: Beyond,
     /// How long a connection may send nothing.
     pub idle: Option<Duration>,
+    /// What all of them may hold of requests and replies under way; as suits the memory if `None`.
+    pub memory: Option<Size>,
 }
 
 /// What becomes of a connection beyond the limit.
@@ -164,7 +166,7 @@ impl Default for Options {
             engine: Choice::default(),
             storage: Storage::default(),
             max_item_size: Size(1 << 20),
-            connections: ConnectionLimits { max: 1024, beyond: Beyond::default(), idle: None },
+            connections: ConnectionLimits { max: 1024, beyond: Beyond::default(), idle: None, memory: None },
             permissions: Permissions {
                 shutdown: false,
                 flush_all: true,

@@ -4,6 +4,7 @@
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
 //! whose reply comes later. Everything is sent in order, up to the first slot that is still empty.
 
+use crate::room::Holding;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
 use guira_protocol::ReplyBuffer;
@@ -90,6 +91,11 @@ impl<P: ValuePin> Outbox<P> {
     pub(crate) fn weight(&self) -> usize {
         let long = if self.inserts.is_empty() { 0 } else { self.long_weight() };
         self.buffer.len() - self.sent + long
+    }
+
+    /// What it holds: bytes, and bytes of long values.
+    pub(crate) fn holding(&self) -> Holding {
+        Holding { bytes: self.buffer.len() + size_of::<Self>(), pinned: self.long_weight() }
     }
 
     fn long_weight(&self) -> usize {

@@ -44,6 +44,8 @@ impl Doing {
 pub(crate) struct ConnectionFacts {
     /// Its descriptor: a name that no other connection has at the same time.
     pub(crate) id: i32,
+    /// What it takes even if it does nothing.
+    pub(crate) bytes: usize,
     peer: Option<SocketAddr>,
     listener: Arc<Address>,
     doing: AtomicU8,
@@ -55,9 +57,11 @@ impl ConnectionFacts {
         stream: &Stream,
         peer: Option<SocketAddr>,
         listener: Arc<Address>,
+        bytes: usize,
         now: Seconds,
     ) -> Self {
         ConnectionFacts {
+            bytes,
             id: stream.as_fd().as_raw_fd(),
             peer,
             listener,

@@ -2,9 +2,11 @@
 
 use crate::acceptor::Arrival;
 use crate::auth::Users;
+use crate::division::Division;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
+use crate::room::Room;
 use crate::secrets::{Secrets, unix_now};
 use crate::watch::{CloseReason, Hub, Prefixes};
 use guira_commands::{CommandCount, CommandCounters};
@@ -86,6 +88,7 @@ pub(crate) struct Shared {
     pub(crate) errand_bytes: AtomicU64,
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
+    pub(crate) room: Room,
     pub(crate) registry: Registry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) prefixes: Arc<Prefixes>,
@@ -141,6 +144,7 @@ impl Shared {
             since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,
+            room: Room::new(&Division::of(options, options.memory.0)),
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
@@ -170,6 +174,7 @@ impl Shared {
     pub(crate) fn gone(&self, facts: &ConnectionFacts, reason: CloseReason) {
         self.hub.connection_close(facts, reason);
         self.registry.remove(facts.id);
+        self.room.leave(facts.bytes);
         // SeqCst: pairs with `Acceptor::is_full`.
         self.connections.current.fetch_sub(1, Ordering::SeqCst);
         if self.connections.waiting.load(Ordering::SeqCst) {

@@ -6,7 +6,7 @@
 //!
 //! A request is one datagram. A reply is as many as it takes; what is lost of it is lost.
 
-use crate::dialogue::{Access, Dialogue, Interpreter, Stopped};
+use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, Stopped};
 use crate::listen::Speaks;
 use crate::options::{Options, UdpPorts};
 use crate::outbox::Outbox;
@@ -105,6 +105,7 @@ impl UdpEnd {
             return;
         };
         interpreter.tap.serve(socket.as_fd().as_raw_fd());
+        interpreter.full = OUTBOX_FULL;
         for _ in 0..ROUNDS {
             // An error is one of a datagram sent before: whoever it was for is not there.
             let Ok(count @ 1..) = self.received.receive(socket) else {

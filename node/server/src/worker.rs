@@ -92,6 +92,7 @@ impl<S: Session> Worker<S> {
                 shared: shared.clone(),
                 counters: counters.clone(),
                 tap,
+                full: OUTBOX_FULL,
             },
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
             outbox: Outbox::with_capacity(2 * OUTBOX_FULL),
@@ -242,7 +243,14 @@ impl<S: Session> Worker<S> {
             return;
         };
         let turn = connection.turn(&mut self.bench, &self.counters);
+        let settled = connection.settle(&self.shared.room);
         self.bench.interpreter.executor.session().quiesce();
+        if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
+            return self.close(index, CloseReason::Error);
+        }
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
+            return;
+        };
         match turn {
             Turn::Again => self.again.push_back(index),
             Turn::Close(reason) => self.close(index, reason),
@@ -261,6 +269,32 @@ impl<S: Session> Worker<S> {
         }
     }
 
+    /// Makes room for what a connection holds: whoever holds most has to go. False if that is the connection itself.
+    fn make_room(&mut self, index: usize) -> bool {
+        loop {
+            let Some(connection) = self.connections[index].as_mut() else {
+                return false;
+            };
+            if connection.settle(&self.shared.room) {
+                return true;
+            }
+            let wanted = connection.holding();
+            let all = self.connections.iter().enumerate();
+            let holders = all.filter_map(|(other, connection)| Some((other, connection.as_ref()?.holding())));
+            let largest = holders.max_by_key(|(_, holding)| holding.bytes + holding.pinned);
+            let victim =
+                largest.filter(|(_, largest)| largest.bytes + largest.pinned > wanted.bytes + wanted.pinned);
+            let victim = victim.map_or(index, |(victim, _)| victim);
+            if let Some(connection) = self.connections[victim].as_ref() {
+                connection.count_crowded_out(&self.shared.room);
+            }
+            if victim == index {
+                return false;
+            }
+            self.close(victim, CloseReason::Error);
+        }
+    }
+
     /// Hands a connection to whoever runs its errand.
     fn send_away(&mut self, index: usize) {
         let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) else {
@@ -268,6 +302,7 @@ impl<S: Session> Worker<S> {
         };
         let _ = self.poll.remove(&connection.stream);
         self.vacant.push(index);
+        connection.release(&self.shared.room);
         let Some(errand) = connection.take_errand() else {
             return self.shared.gone(&connection.facts, CloseReason::Error);
         };
@@ -281,7 +316,8 @@ impl<S: Session> Worker<S> {
     }
 
     fn close(&mut self, index: usize, reason: CloseReason) {
-        if let Some(connection) = self.connections.get_mut(index).and_then(Option::take) {
+        if let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) {
+            connection.release(&self.shared.room);
             // Closing the socket does the same; it is done here so that no event of it is left.
             let _ = self.poll.remove(&connection.stream);
             self.shared.gone(&connection.facts, reason);

@@ -8,6 +8,7 @@ mod bad_input;
 mod binary;
 mod cache_memlimit;
 mod cas_unique;
+mod ceiling;
 mod connections;
 mod delete;
 mod differential;

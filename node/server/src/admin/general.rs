@@ -36,8 +36,12 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("total_connections", total);
         out.stat("rejected_connections", rejected);
         out.stat("connection_structures", current);
-        out.stat("response_obj_oom", 0);
-        out.stat("read_buf_oom", 0);
+        let (held, pinned, allowed) = shared.room.usage();
+        out.stat("response_obj_oom", shared.room.closed_sending.load(Ordering::Relaxed));
+        out.stat("read_buf_oom", shared.room.closed_receiving.load(Ordering::Relaxed));
+        out.stat("conn_memory_used", held);
+        out.stat("conn_memory_pinned", pinned);
+        out.stat("conn_memory_limit", allowed);
         out.stat("reserved_fds", 8 + 2 * shared.workers.len());
         for (index, what) in CommandCount::ALL.iter().enumerate() {
             let before = base.commands.get(index).copied().unwrap_or(0);

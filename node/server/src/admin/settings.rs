@@ -111,6 +111,7 @@ impl<E: Engine> EngineAdmin<E> {
             out.stat("ssl_kernel_tls", "no");
             out.stat("ssl_min_version", tls.min_version);
         }
+        out.stat("read_buf_mem_limit", options.connections.memory.map_or(0, |size| size.0));
         out.stat("client_flags_size", size_of::<u32>());
         for (name, value) in options.engine.settings() {
             out.stat(&name, value);

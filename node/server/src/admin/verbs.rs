@@ -1,8 +1,8 @@
 //! Commands about the server: `slabs`, `lru`, `lru_crawler`, `cache_memlimit`, `shutdown` and their like.
 
 use super::EngineAdmin;
+use crate::division::Division;
 use crate::errand::{ClassFilter, Errand, Listing};
-use crate::node::engine_memory;
 use crate::watch::LogKinds;
 use guira_contract::{Engine, Reassign, Switch, Tuning};
 use guira_memory::MIB;
@@ -74,11 +74,12 @@ impl<E: Engine> EngineAdmin<E> {
 
     /// Gives the whole process another ceiling.
     fn resize(&self, memory: usize) -> Answer {
-        let workers = self.settings.options.workers;
-        let resized = self.engine.resize(engine_memory(memory, workers));
+        let division = Division::of(&self.settings.options, memory);
+        let resized = self.engine.resize(division.engine);
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
+                self.shared.room.resize(&division);
                 tracing::info!(memory, "the memory limit was changed");
                 OK.into()
             }

@@ -1,0 +1,106 @@
+//! How the memory of the process is divided: `--memory` is the ceiling of all of it.
+
+use crate::options::Options;
+use crate::size::Size;
+use guira_memory::{KIB, MIB};
+
+/// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
+/// caches, whose memory is committed in larger steps …
+const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
+const PROCESS_SHARE: usize = 256;
+const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
+/// … and each worker's buffers and stack.
+const WORKER_BYTES: usize = 512 * KIB;
+
+/// What a connection takes that does nothing: measured, and rounded up.
+pub(crate) const CONNECTION_BYTES: usize = 512;
+/// What a connection takes besides if it speaks TLS.
+pub(crate) const TLS_BYTES: usize = 8 * KIB;
+/// Connections that do nothing take at most this part of the whole; beyond it they are refused.
+const CONNECTIONS_PART: usize = 4;
+
+/// Requests that have arrived in part and replies that were not taken may take this part of the whole, within these limits.
+const TRAFFIC_SHARE: usize = 128;
+const TRAFFIC_RANGE: std::ops::RangeInclusive<usize> = MIB..=16 * MIB;
+
+/// Less than this is no cache.
+const ENGINE_LEAST: usize = 2 * MIB;
+
+/// The parts of a process's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Division {
+    pub(crate) process: usize,
+    pub(crate) workers: usize,
+    /// For connections that do nothing.
+    pub(crate) idle: usize,
+    /// For requests and replies under way.
+    pub(crate) traffic: usize,
+    /// 0 if nothing is left.
+    pub(crate) engine: usize,
+}
+
+impl Division {
+    /// Divides `memory` for a server with these options.
+    pub(crate) fn of(options: &Options, memory: usize) -> Self {
+        let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
+        let workers = options.workers * WORKER_BYTES;
+        let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
+        let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
+        let traffic = options.connections.memory.map_or_else(
+            || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
+            |size| size.0,
+        );
+        let engine = memory.saturating_sub(process + workers + idle + traffic);
+        Division { process, workers, idle, traffic, engine }
+    }
+
+    /// Whether the engine's part is enough for a cache.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.engine >= ENGINE_LEAST
+    }
+
+    /// The parts with their names.
+    pub(crate) fn parts(&self) -> Vec<(&'static str, usize)> {
+        vec![
+            ("items and index", self.engine),
+            ("connections", self.idle + self.traffic),
+            ("workers' buffers and stacks", self.workers),
+            ("code and system", self.process),
+        ]
+    }
+}
+
+/// The least memory that a server with these options can be started with.
+pub fn least_memory(options: &Options) -> Size {
+    // In whole MiB, so that what is told is enough whatever grows with it.
+    (1..)
+        .map(|mebibytes| mebibytes * MIB)
+        .find(|memory| Division::of(options, *memory).is_enough())
+        .map_or(Size(0), Size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_are_the_whole() {
+        let options = Options::default();
+        for memory in [16 * MIB, 64 * MIB, 1 << 30, 64 << 30] {
+            let division = Division::of(&options, memory);
+            let sum: usize = division.parts().iter().map(|(_, bytes)| bytes).sum();
+            assert_eq!(sum, memory);
+            assert!(division.is_enough());
+        }
+    }
+
+    #[test]
+    fn what_is_told_to_be_enough_is() {
+        for workers in [1, 4, 64] {
+            let options = Options { workers, ..Options::default() };
+            let least = least_memory(&options);
+            assert!(Division::of(&options, least.0).is_enough());
+            assert!(!Division::of(&options, least.0 - MIB).is_enough());
+        }
+    }
+}

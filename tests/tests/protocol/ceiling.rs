@@ -1,0 +1,119 @@
+//! One ceiling for the whole process: whatever clients leave lying about, memory stays below it.
+
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Server, Setup};
+
+/// Resident memory, in bytes.
+fn resident(server: &Server) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{}/statm", server.process_id())).unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// What a debug build takes more than the release that the figures are of: 4 MiB of code.
+const DEBUG: usize = 4 << 20;
+
+/// 32 MiB, of which connections may hold 256 KiB.
+fn small_server() -> Server {
+    ["--memory=32MiB", "--max-connections=700", "--connection-memory=256KiB"]
+        .into_iter()
+        .fold(Setup::new(), Setup::guira_argument)
+        .start_guira()
+}
+
+/// What connections hold, may hold, and how many were closed for holding too much.
+fn held(client: &mut Client) -> (usize, usize, usize) {
+    let stats = client.stats("");
+    let number = |name: &str| stats[name].parse::<usize>().unwrap();
+    let closed = number("response_obj_oom") + number("read_buf_oom");
+    (number("conn_memory_used"), number("conn_memory_limit"), closed)
+}
+
+fn fill(client: &mut Client, mebibytes: usize) {
+    let value = "x".repeat(8_000);
+    for key in 0..mebibytes * 200 {
+        client.send(format!("set fill{key} 0 0 8000 noreply\r\n{value}\r\n"));
+    }
+    client.sync();
+}
+
+/// Sends as long as the server takes it, and at most `requests`.
+fn send_blindly(client: &mut Client, request: &str, requests: usize) {
+    client.send_what_is_taken(request.repeat(requests).as_bytes());
+}
+
+fn expect_below(server: &Server, mebibytes: usize, what: &str) {
+    let resident = resident(server);
+    assert!(resident <= (mebibytes << 20) + DEBUG, "{what}: {} KiB resident", resident >> 10);
+}
+
+#[test]
+fn clients_that_never_read_their_replies() {
+    let server = small_server();
+    let mut client = server.connect();
+    fill(&mut client, 32);
+    client.exchange(format!("set small 0 0 2000\r\n{}\r\n", "s".repeat(2000)), "STORED\r\n");
+    client.exchange(format!("set long 0 0 500000\r\n{}\r\n", "l".repeat(500_000)), "STORED\r\n");
+    // Somebody who does nothing wrong, all the while.
+    let mut honest = server.connect();
+    let mut blind: Vec<Client> = Vec::new();
+    for number in 0..400 {
+        let mut client = server.connect();
+        let request = if number % 2 == 0 { "get small\r\n" } else { "get long small long\r\n" };
+        send_blindly(&mut client, request, 20_000);
+        blind.push(client);
+        honest.exchange("mg small\r\nmg small\r\n", "HD\r\nHD\r\n");
+        if number % 50 == 49 {
+            expect_below(&server, 32, "slow readers");
+        }
+    }
+    // Whoever reads is served all the while.
+    client.expect_value("small", "s".repeat(2000));
+    client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+    let (used, limit, closed) = held(&mut client);
+    assert!(limit == 256 << 10 && used <= limit, "{used} of {limit}");
+    assert!(closed > 100, "{closed} were closed");
+    blind.into_iter().for_each(Client::abandon);
+}
+
+#[test]
+fn clients_that_send_requests_in_part() {
+    let server = small_server();
+    let mut client = server.connect();
+    fill(&mut client, 32);
+    let mut halves: Vec<Client> = Vec::new();
+    for number in 0..500 {
+        let mut client = server.connect();
+        // A line of keys without end, half a small value, half a long one.
+        let part = match number % 3 {
+            0 => format!("get {}", "key ".repeat(2_000)),
+            1 => format!("set half{number} 0 0 15000\r\n{}", "h".repeat(14_000)),
+            _ => format!("set long{number} 0 0 900000\r\n{}", "l".repeat(300_000)),
+        };
+        client.send_what_is_taken(part.as_bytes());
+        halves.push(client);
+    }
+    client.sync();
+    expect_below(&server, 32, "half requests");
+    let (used, limit, closed) = held(&mut client);
+    assert!(used <= limit, "{used} of {limit}");
+    assert!(closed > 100, "{closed} were closed");
+    client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.expect_value("other", "x");
+    halves.into_iter().for_each(Client::abandon);
+}
+
+#[test]
+fn room_is_given_back_when_connections_go() {
+    let server = small_server();
+    let mut client = server.connect();
+    client.exchange(format!("set small 0 0 2000\r\n{}\r\n", "s".repeat(2000)), "STORED\r\n");
+    let used = |client: &mut Client| held(client).0;
+    let before = used(&mut client);
+    for _ in 0..3 {
+        let mut blind: Vec<Client> = (0..20).map(|_| server.connect()).collect();
+        blind.iter_mut().for_each(|client| send_blindly(client, "get small\r\n", 20_000));
+        wait_for("replies that nobody takes", || (used(&mut client) > before + 20 * 2000).then_some(()));
+        blind.into_iter().for_each(Client::abandon);
+        wait_for("the room to be free", || (used(&mut client) == before).then_some(()));
+    }
+}
