@@ -91,8 +91,14 @@ impl<S: Session> Executor<S> {
         match (step.direction, outcome) {
             (Direction::Up, Counted::NotFound) => self.count(CommandCount::IncrMisses),
             (Direction::Down, Counted::NotFound) => self.count(CommandCount::DecrMisses),
-            (Direction::Up, Counted::Now(..)) => self.count(CommandCount::IncrHits),
-            (Direction::Down, Counted::Now(..)) => self.count(CommandCount::DecrHits),
+            (Direction::Up, Counted::Now(..)) => {
+                self.count(CommandCount::IncrHits);
+                self.sample(CommandCount::IncrHits, key);
+            }
+            (Direction::Down, Counted::Now(..)) => {
+                self.count(CommandCount::DecrHits);
+                self.sample(CommandCount::DecrHits, key);
+            }
             _ => {}
         }
         Ok(outcome)

@@ -189,6 +189,7 @@ impl<S: Session> Executor<S> {
             Read::Hit => {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
+                self.sample(CommandCount::GetHits, key);
                 self.saw_get(key, Got::Found);
             }
             Read::Miss(kind) => {
@@ -213,6 +214,7 @@ impl<S: Session> Executor<S> {
             return binary_miss(packet, key, told, replies);
         }
         self.count(CommandCount::TouchHits);
+        self.sample(CommandCount::TouchHits, key);
         self.saw_get(key, Got::Found);
         let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
         if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
@@ -225,6 +227,7 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         let item = self.before_delete(key);
+        let class = self.class_before_delete(key);
         let mut status = Status::KeyNotFound;
         let decide = |item: Option<&dyn ItemView>| {
             status = match item {
@@ -237,7 +240,10 @@ impl<S: Session> Executor<S> {
         // Nothing is stored, so nothing can be refused.
         let _ = self.session.update(key, self.now, None, None, decide);
         match status {
-            Status::Success => self.count(CommandCount::DeleteHits),
+            Status::Success => {
+                self.count(CommandCount::DeleteHits);
+                self.sample_delete(class);
+            }
             Status::KeyNotFound => self.count(CommandCount::DeleteMisses),
             _ => {}
         }

@@ -11,6 +11,7 @@ impl<S: Session> Executor<S> {
     /// delete
     pub fn delete<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, delete: &Delete<'_>, replies: &mut R) {
         let item = self.before_delete(key);
+        let class = self.class_before_delete(key);
         let mut found = false;
         let decide = |item: Option<&dyn ItemView>| {
             found = item.is_some();
@@ -19,6 +20,7 @@ impl<S: Session> Executor<S> {
         // Nothing is stored, so nothing can be refused.
         let _ = self.session.update(key, self.now, None, None, decide);
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
+        self.sample_delete(class.filter(|_| found));
         self.saw_delete(key, DeletedBy::Delete, item.filter(|_| found));
         if delete.noreply == Noreply::No {
             replies.buffer().line(if found { "DELETED" } else { "NOT_FOUND" });
@@ -36,6 +38,9 @@ impl<S: Session> Executor<S> {
         let result = self.session.update(key, self.now, None, None, decide);
         self.count(CommandCount::CmdTouch);
         self.count(if found { CommandCount::TouchHits } else { CommandCount::TouchMisses });
+        if found {
+            self.sample(CommandCount::TouchHits, key);
+        }
         let line = match result {
             Ok(()) if found => "TOUCHED",
             Ok(()) => "NOT_FOUND",

@@ -1,5 +1,6 @@
 //! What is counted of commands, by the names of memcached's `stats`.
 
+use crate::by_class::ClassCounters;
 use guira_sync::counters::Counters;
 
 macro_rules! counts {
@@ -75,17 +76,22 @@ counts! {
 
 /// One thread's counters.
 #[derive(Debug, Default)]
-pub struct CommandCounters(Counters<COUNT>);
+pub struct CommandCounters {
+    all: Counters<COUNT>,
+    /// Some of them by class.
+    pub classes: ClassCounters,
+}
 
 impl CommandCounters {
     /// Counts. Only the owner does.
     #[inline(always)]
     pub fn add(&self, what: CommandCount, amount: u64) {
-        self.0.add(what as usize, amount);
+        self.all.add(what as usize, amount);
     }
 
     /// What was counted.
+    #[inline(always)]
     pub fn get(&self, what: CommandCount) -> u64 {
-        self.0.get(what as usize)
+        self.all.get(what as usize)
     }
 }

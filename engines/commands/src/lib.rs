@@ -7,6 +7,7 @@
 
 mod arithmetic;
 pub mod binary;
+mod by_class;
 mod change;
 mod counters;
 mod debug;
@@ -18,6 +19,7 @@ pub mod observe;
 mod retrieve;
 mod store;
 
+pub use by_class::{BY_CLASS, ClassCounters};
 pub use counters::{CommandCount, CommandCounters};
 pub use store::{Data, Incoming};
 

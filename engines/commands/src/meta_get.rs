@@ -228,6 +228,7 @@ impl<S: Session> Executor<S> {
             (true, false) => {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
+                self.sample(CommandCount::GetHits, key);
             }
             (_, true) => {
                 self.count(CommandCount::CmdTouch);

@@ -115,6 +115,7 @@ impl<S: Session> Executor<S> {
         let fresh = self.session.next_cas();
         let expiry = flags.exptime.map(|time| self.expiry(time));
         let item = self.before_delete(key);
+        let class = self.class_before_delete(key);
         let mut word = "NF";
         let decide = |item: Option<&dyn ItemView>| {
             let Some(item) = item else {
@@ -151,6 +152,7 @@ impl<S: Session> Executor<S> {
             return replies.buffer().line("SERVER_ERROR out of memory");
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
+        self.sample_delete(class.filter(|_| word == "HD"));
         let gone = word == "HD" && !flags.has(b'x') && !flags.has(b'I');
         self.saw_delete(key, DeletedBy::Meta, item.filter(|_| gone));
         if !(word == "HD" && flags.quiet()) {

@@ -133,6 +133,7 @@ impl<S: Session> Executor<S> {
                 Read::Hit => {
                     self.count(CommandCount::CmdGet);
                     self.count(CommandCount::GetHits);
+                    self.sample(CommandCount::GetHits, key);
                     return self.saw_get(key, Got::Found);
                 }
                 Read::Miss(kind) => {
@@ -198,6 +199,7 @@ impl<S: Session> Executor<S> {
         }
         self.saw_get(key, Got::Found);
         self.count(CommandCount::TouchHits);
+        self.sample(CommandCount::TouchHits, key);
         let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
         if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
             self.remove(key);

@@ -280,6 +280,7 @@ impl<S: Session> Executor<S> {
                 })
             }
         };
+        self.sample(CommandCount::CmdSet, key);
         self.saw_store(key, request.verb, request.own_expiry(), value_len, result.map(|()| outcome));
         if let Err(refusal) = result {
             if !(refusal == Refusal::TooLarge && request.is_join()) {
@@ -288,11 +289,13 @@ impl<S: Session> Executor<S> {
             return Err(refusal);
         }
         if let Verb::Cas(_) = request.verb {
-            self.count(match outcome {
+            let what = match outcome {
                 Stored::Yes(_) => CommandCount::CasHits,
                 Stored::NotFound => CommandCount::CasMisses,
                 _ => CommandCount::CasBadval,
-            });
+            };
+            self.count(what);
+            self.sample(what, key);
         }
         Ok(outcome)
     }

@@ -22,7 +22,7 @@ pub use session::{
     Engine, EvictionWatcher, Key, KeyHash, MissKind, Pace, Read, Reassign, Refusal, ResizeError, Room,
     Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked, WalkedItem, Want,
 };
-pub use stats::{ClassStats, EngineStats, OptionError};
+pub use stats::{ClassCounts, ClassStats, EngineStats, OptionError};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

@@ -73,8 +73,33 @@ pub struct ClassStats {
     pub used_chunks: u64,
     /// Chunks free.
     pub free_chunks: u64,
-    /// Items evicted from it.
+    /// What became of its items.
+    pub counts: ClassCounts,
+    /// How long ago the item was last read or stored that is next to be looked at for eviction, in seconds, *now*.
+    pub age: u64,
+}
+
+/// What became of the items of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// Items evicted.
     pub evicted: u64,
+    /// Of these, how many would have expired later.
+    pub evicted_nonzero: u64,
+    /// Of the evicted, how many had never been read.
+    pub evicted_unfetched: u64,
+    /// How long the last one evicted had not been read or stored, in seconds.
+    pub evicted_time: u64,
+    /// Expired items removed.
+    pub reclaimed: u64,
+    /// Of these, how many had never been read.
+    pub expired_unfetched: u64,
+    /// Of the reclaimed, how many the crawler found.
+    pub crawler_reclaimed: u64,
+    /// Items that the crawler looked at.
+    pub crawler_checked: u64,
+    /// Times there was no memory for an item.
+    pub out_of_memory: u64,
 }
 
 /// An option that an engine does not have, or a value that it does not take.

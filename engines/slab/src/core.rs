@@ -15,13 +15,13 @@ use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
 use crate::walk::Walks;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Reassign, ResizeError,
-    Tuning,
+    ClassCounts, CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Reassign,
+    ResizeError, Tuning,
 };
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
-use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
@@ -33,7 +33,7 @@ pub(crate) struct ClassHand {
     pub(crate) hand: Hand,
     /// When the hand came to the page that it points at.
     pub(crate) entered: u32,
-    pub(crate) evicted: u64,
+    pub(crate) counts: ClassCounts,
 }
 
 /// What all sessions share.
@@ -59,6 +59,8 @@ pub(crate) struct Core {
     pub(crate) upkeep: Upkeep,
     pub(crate) registry: Registry,
     pub(crate) walks: Walks,
+    /// The time when upkeep was last done, for statistics. Relaxed.
+    pub(crate) seen: AtomicU32,
     pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
     /// LOCK: hands. Taken before the class's own lock.
     pub(crate) hands: Vec<Mutex<ClassHand>>,
@@ -133,6 +135,7 @@ impl Core {
             upkeep: Upkeep::default(),
             registry,
             walks: Walks::default(),
+            seen: AtomicU32::new(0),
             eviction_watcher: OnceLock::new(),
             flush_counters,
             hands: (0..class_count).map(|_| Mutex::default()).collect(),

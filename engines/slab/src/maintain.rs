@@ -447,6 +447,7 @@ impl Items for Migration<'_> {
 
 impl SlabSession {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
+        self.core.seen.store(now.0, Ordering::Relaxed);
         let core = self.core.clone();
         self.seen = now;
         let mut done = 0;
@@ -548,6 +549,7 @@ impl SlabSession {
         };
         let chunks = core.memory.lock(class).occupied_chunks(page);
         self.counters.add(Count::CrawlerChecked, chunks.len() as u64);
+        let (checked, mut reclaimed) = (chunks.len() as u64, 0);
         for at in chunks {
             let is_dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
             if is_dead
@@ -555,8 +557,12 @@ impl SlabSession {
                 && self.unlink(at, hash, Unlinked::Dead, now)
             {
                 self.counters.add(Count::CrawlerReclaimed, 1);
+                reclaimed += 1;
             }
         }
+        let counts = &mut core.lock_hand(class).counts;
+        counts.crawler_checked += checked;
+        counts.crawler_reclaimed += reclaimed;
     }
 }
 

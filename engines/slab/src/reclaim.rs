@@ -3,13 +3,14 @@
 use crate::core::{ClassHand, Core};
 use crate::draft::Pieces;
 use crate::index::{Held, SlotAt};
+use crate::item::Item;
 use crate::keep::dead_victim;
 use crate::options::Eviction;
 use crate::policy::clock::{Ring, RingPlace};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
 use crate::update::Unlinked;
-use guira_contract::{ItemState, ItemView, Key, KeyHash, Refusal};
+use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, Refusal};
 use guira_memory::slab::{ClassGuard, ClassId, ClassTable, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Backoff, Ordering};
@@ -204,7 +205,11 @@ impl SlabSession {
         if self.evict(class, batch, now) || self.refill_free(class, batch, Source::Any) {
             return Ok(());
         }
-        self.steal(class, batch, now)
+        let stolen = self.steal(class, batch, now);
+        if stolen.is_err() {
+            self.core.lock_hand(class).counts.out_of_memory += 1;
+        }
+        stolen
     }
 
     /// Takes free chunks, from the class's pages or from a new one.
@@ -355,10 +360,8 @@ impl SlabSession {
         if why == Unlinked::Crowded {
             self.counters.add(Count::IndexEvictions, 1);
         }
-        if why == Unlinked::Evicted
-            && let Some(class) = core.memory.class_at(at)
-        {
-            core.lock_hand(class).evicted += 1;
+        if let Some(class) = core.memory.class_at(at) {
+            count_unlinked(&mut core.lock_hand(class).counts, &item, why, now);
         }
     }
 
@@ -556,6 +559,23 @@ impl SlabSession {
 }
 
 /// Puts a free chunk into a session's caches, or back if there are enough or its page is draining.
+/// Counts what became of an item of a class.
+fn count_unlinked(counts: &mut ClassCounts, item: &Item<'_>, why: Unlinked, now: Seconds) {
+    let unfetched = u64::from(!item.header.state().has(ItemState::FETCHED));
+    if why == Unlinked::Dead {
+        counts.reclaimed += 1;
+        counts.expired_unfetched += unfetched;
+        return;
+    }
+    counts.evicted += 1;
+    counts.evicted_nonzero += u64::from(item.expiry() != Expiry::Never);
+    counts.evicted_unfetched += unfetched;
+    // Whoever evicts a whole page has no time to tell.
+    if now.0 > 0 {
+        counts.evicted_time = u64::from(now.0.saturating_sub(item.header.last_access(now).0));
+    }
+}
+
 fn free_chunk(core: &Core, caches: &mut [Vec<Offset>], at: Offset) {
     let Some((page, geometry, _)) = core.memory.locate(at) else {
         return;

@@ -91,7 +91,7 @@ impl Saved {
             let hand = core.lock_hand(class);
             let (word, bit) = hand.hand.place();
             let word = word as u32 % core.memory.lock(class).geometry().bitmap_words;
-            SavedHand { word, bit, entered: hand.entered, evicted: hand.evicted }
+            SavedHand { word, bit, entered: hand.entered, evicted: hand.counts.evicted }
         };
         let options = &core.options;
         Saved {
@@ -376,7 +376,7 @@ impl Core {
             // The page that it points at is the first: the one that it came to the longest ago.
             let word = saved.word.min(guard.geometry().bitmap_words - 1);
             hand.hand = Hand::at(word as usize, saved.bit);
-            (hand.entered, hand.evicted) = (saved.entered, saved.evicted);
+            (hand.entered, hand.counts.evicted) = (saved.entered, saved.evicted);
             self.note_age(class, &hand, &guard);
         }
         Ok(())

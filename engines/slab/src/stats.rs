@@ -2,6 +2,9 @@
 
 use crate::core::Core;
 use guira_contract::{ClassStats, EngineStats};
+use guira_memory::slab::ClassGuard;
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::Seconds;
 use guira_sync::counters::Counters;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -135,15 +138,32 @@ impl Core {
         }
     }
 
+    /// How long ago the first item from word `word` of a class's pages on, in that page, was last read or stored.
+    fn age_at(&self, guard: &ClassGuard<'_>, word: usize) -> u64 {
+        let per_page = guard.geometry().bitmap_words as usize;
+        let Some(page) = guard.pages().get(word / per_page) else {
+            return 0;
+        };
+        let now = Seconds(self.seen.load(Ordering::Relaxed));
+        let ahead =
+            self.memory.start_of(*page).plus(guard.geometry().start_of((word % per_page) as u32 * 64));
+        let mut chunks = guard.occupied_chunks(*page).into_iter().filter(|at| *at >= ahead);
+        let item = chunks.find_map(|at| self.item(at, now));
+        item.map_or(0, |item| u64::from(now.0.saturating_sub(item.header.last_access(now).0)))
+    }
+
     fn class_stats(&self) -> Vec<ClassStats> {
         let mut all = Vec::new();
         for class in self.memory.classes().ids() {
-            let evicted = self.lock_hand(class).evicted;
+            let hand = self.lock_hand(class);
+            let counts = hand.counts;
             let guard = self.memory.lock(class);
             let usage = guard.usage();
-            if usage.pages == 0 && evicted == 0 {
+            if usage.pages == 0 && counts.evicted == 0 {
                 continue;
             }
+            let word = hand.hand.word();
+            drop(hand);
             all.push(ClassStats {
                 id: u32::from(class.0) + 1,
                 chunk_size: u64::from(guard.geometry().chunk),
@@ -151,7 +171,8 @@ impl Core {
                 pages: usage.pages,
                 used_chunks: usage.chunks - usage.free,
                 free_chunks: usage.free,
-                evicted,
+                counts,
+                age: self.age_at(&guard, word),
             });
         }
         all

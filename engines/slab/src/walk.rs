@@ -29,6 +29,10 @@ const PAST_ALL: u64 = u64::MAX - 1;
 /// So many keys are noted at most, 8 bytes each, until the walk looks them up.
 const MOVED_MAX: usize = 1 << 20;
 
+/// Items of a page that are seen in one step. Whoever goes on with a walk may have little of a processor: between two steps it holds
+/// nobody up.
+const STEP: usize = 4 * BATCH;
+
 /// Items looked up together, so that their buckets can be asked for ahead.
 const BATCH: usize = 32;
 
@@ -104,8 +108,8 @@ pub struct SlabWalk {
 enum Stage {
     /// Not every session knows of it.
     Announced(Ticket),
-    /// This page comes next.
-    Page(u32),
+    /// In this page, these chunks come next.
+    In(u32, Vec<Offset>),
     /// These keys come next.
     Moved(Vec<KeyHash>),
 }
@@ -169,7 +173,7 @@ impl Visitor for Seeker<'_, '_> {
 }
 
 impl SlabSession {
-    /// Goes on with a walk: at most one page, or as many items.
+    /// Goes on with a walk, by [`STEP`] items at most.
     pub(crate) fn step(
         &mut self,
         walk: &mut SlabWalk,
@@ -181,15 +185,18 @@ impl SlabSession {
                 if !self.core.quiescence.passed(*ticket) {
                     return Walked::Waiting;
                 }
-                walk.stage = Stage::Page(0);
+                walk.stage = self.enter_page(walk, 0);
             }
-            Stage::Page(page) if *page < self.core.memory.pages_touched() => {
-                let page = *page;
-                walk.enter(u64::from(page));
-                self.see_page(PageId(page), now, see);
-                walk.stage = Stage::Page(page + 1);
+            Stage::In(_, chunks) if !chunks.is_empty() => {
+                let rest = chunks.len().saturating_sub(STEP);
+                let part = chunks.split_off(rest);
+                self.see_chunks(&part, now, see);
             }
-            Stage::Page(_) => {
+            Stage::In(page, _) if *page + 1 < self.core.memory.pages_touched() => {
+                let next = *page + 1;
+                walk.stage = self.enter_page(walk, next);
+            }
+            Stage::In(..) => {
                 walk.enter(PAST_ALL);
                 let moved = std::mem::take(&mut *self.core.walks.moved());
                 if moved.overrun {
@@ -210,12 +217,22 @@ impl SlabSession {
         Walked::More
     }
 
-    fn see_page(&mut self, page: PageId, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) {
-        let core = self.core.clone();
-        let (PageState::Serving(class) | PageState::Draining(class)) = core.memory.state_of(page) else {
-            return;
+    /// Comes to a page, and lists its chunks. Until they have all been seen the page may be given to another class: then what is left of
+    /// the list leads to nothing, since an item is shown only if the index leads to the same place.
+    fn enter_page(&self, walk: &SlabWalk, page: u32) -> Stage {
+        walk.enter(u64::from(page));
+        let memory = &self.core.memory;
+        let chunks = match memory.state_of(PageId(page)) {
+            PageState::Serving(class) | PageState::Draining(class) => {
+                memory.lock(class).occupied_chunks(PageId(page))
+            }
+            PageState::Free => Vec::new(),
         };
-        let chunks = core.memory.lock(class).occupied_chunks(page);
+        Stage::In(page, chunks)
+    }
+
+    fn see_chunks(&self, chunks: &[Offset], now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) {
+        let core = &self.core;
         for batch in chunks.chunks(BATCH) {
             let hashes: arrayvec::ArrayVec<_, BATCH> = batch
                 .iter()

@@ -237,3 +237,85 @@ fn an_unknown_argument_is_an_error() {
     let server = Server::start();
     server.connect().talk(&[("stats unknown\r\n", "ERROR\r\n"), ("stats noreply\r\n", "ERROR\r\n")]);
 }
+
+/// What memcached tells of each class.
+const ITEMS: &[&str] = &[
+    "number",
+    "number_hot",
+    "number_warm",
+    "number_cold",
+    "age_hot",
+    "age_warm",
+    "age",
+    "mem_requested",
+    "evicted",
+    "evicted_nonzero",
+    "evicted_time",
+    "outofmemory",
+    "tailrepairs",
+    "reclaimed",
+    "expired_unfetched",
+    "evicted_unfetched",
+    "evicted_active",
+    "crawler_reclaimed",
+    "crawler_items_checked",
+    "lrutail_reflocked",
+    "moves_to_cold",
+    "moves_to_warm",
+    "moves_within_lru",
+    "direct_reclaims",
+    "hits_to_hot",
+    "hits_to_warm",
+    "hits_to_cold",
+    "hits_to_temp",
+];
+const SLABS: &[&str] = &[
+    "chunk_size",
+    "chunks_per_page",
+    "total_pages",
+    "total_chunks",
+    "used_chunks",
+    "free_chunks",
+    "free_chunks_end",
+    "get_hits",
+    "cmd_set",
+    "delete_hits",
+    "incr_hits",
+    "decr_hits",
+    "cas_hits",
+    "cas_badval",
+    "touch_hits",
+];
+
+#[test]
+fn classes_tell_the_known_names() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("set k 0 0 5\r\nvalue\r\n", "STORED\r\n");
+    let (items, slabs) = (client.stats("items"), client.stats("slabs"));
+    let class = items.keys().next().and_then(|name| name.split(':').nth(1)).unwrap().to_owned();
+    for name in ITEMS {
+        assert!(items.contains_key(&format!("items:{class}:{name}")), "{name} is missing in {items:?}");
+    }
+    for name in SLABS {
+        assert!(slabs.contains_key(&format!("{class}:{name}")), "{name} is missing in {slabs:?}");
+    }
+    assert!(slabs.contains_key("active_slabs") && slabs.contains_key("total_malloced"));
+}
+
+#[test]
+fn gets_and_sets_of_a_class_are_counted_about() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for _ in 0..640 {
+        client.exchange("set k 0 0 5\r\nvalue\r\n", "STORED\r\n");
+        client.exchange("get k\r\n", "VALUE k 0 5\r\nvalue\r\nEND\r\n");
+    }
+    let slabs = client.stats("slabs");
+    let sum = |name: &str| -> u64 {
+        let all = slabs.iter().filter(|(key, _)| key.ends_with(&format!(":{name}")));
+        all.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
+    };
+    assert!((576..=704).contains(&sum("get_hits")), "{}", sum("get_hits"));
+    assert!((576..=704).contains(&sum("cmd_set")), "{}", sum("cmd_set"));
+}

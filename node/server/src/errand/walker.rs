@@ -13,7 +13,7 @@ const CHUNK: usize = 64 << 10;
 /// How long a walk waits for whoever has to do something first.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Workers come first.
-const NICENESS: i32 = 10;
+const NICENESS: i32 = 19;
 
 /// Lists all items to a guest, who goes home afterwards; or is dropped, if something fails.
 pub(crate) fn walk<S: Session>(

@@ -1,0 +1,82 @@
+//! Counts by slab class, estimated: of every [`SAMPLED`] commands of a kind one is looked at, and counts for all of them. To know the
+//! class of every item that is read would take a look at its page's descriptor each time.
+
+use crate::Executor;
+use crate::counters::CommandCount;
+use guira_contract::{Key, Session};
+use guira_sync::counters::Counters;
+
+/// One command in so many is looked at; a power of two.
+pub(crate) const SAMPLED: u64 = 32;
+
+/// What is counted by class, in the order of `stats slabs`.
+pub const BY_CLASS: [CommandCount; 8] = [
+    CommandCount::GetHits,
+    CommandCount::CmdSet,
+    CommandCount::DeleteHits,
+    CommandCount::IncrHits,
+    CommandCount::DecrHits,
+    CommandCount::CasHits,
+    CommandCount::CasBadval,
+    CommandCount::TouchHits,
+];
+
+/// Classes are numbered by a byte.
+const CLASSES: usize = 256;
+
+/// One thread's counts by class.
+#[derive(Debug)]
+pub struct ClassCounters(Box<[Counters<{ BY_CLASS.len() }>]>);
+
+impl Default for ClassCounters {
+    fn default() -> Self {
+        ClassCounters((0..CLASSES).map(|_| Counters::default()).collect())
+    }
+}
+
+impl ClassCounters {
+    /// How often `BY_CLASS[index]` was counted of `class`, about.
+    pub fn get(&self, class: u8, index: usize) -> u64 {
+        self.0[usize::from(class)].get(index)
+    }
+
+    fn add(&self, class: u8, what: CommandCount) {
+        if let Some(index) = BY_CLASS.iter().position(|other| *other == what) {
+            self.0[usize::from(class)].add(index, SAMPLED);
+        }
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// Looks at the class of an item, if it is the turn of what was just counted.
+    #[inline(always)]
+    pub(crate) fn sample(&mut self, what: CommandCount, key: Key<'_>) {
+        if self.counters.get(what).is_multiple_of(SAMPLED) {
+            self.count_class(what, key);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_class(&mut self, what: CommandCount, key: Key<'_>) {
+        if let Some(meta) = self.meta_of(key) {
+            self.counters.classes.add(meta.class, what);
+        }
+    }
+
+    /// The class of an item that is going to be deleted, if it is the turn of that.
+    pub(crate) fn class_before_delete(&mut self, key: Key<'_>) -> Option<u8> {
+        let next = self.counters.get(CommandCount::DeleteHits) + 1;
+        if !next.is_multiple_of(SAMPLED) {
+            return None;
+        }
+        self.meta_of(key).map(|meta| meta.class)
+    }
+
+    /// The item was deleted.
+    pub(crate) fn sample_delete(&mut self, class: Option<u8>) {
+        if let Some(class) = class {
+            self.counters.classes.add(class, CommandCount::DeleteHits);
+        }
+    }
+}
