@@ -6,7 +6,7 @@ use guira_server::Secrets;
 
 use crate::failure::Failure;
 use crate::options::Told;
-use crate::process::{self, Coredumps};
+use crate::process::{self, Coredumps, Identity};
 use crate::run::{self, Announce, Keeps};
 
 /// Runs the cache server until SIGTERM or SIGINT.
@@ -50,5 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     process::set_limits(options.connections.max, Coredumps::AsTheyAre)?;
     let secrets = Secrets::load(&options)?;
+    if let Some(name) = &written.user {
+        Identity::of(name)?.assume()?;
+    }
     run::serve(&options, secrets, inherited, Announce::Everything, Keeps::Always)
 }

@@ -64,6 +64,10 @@ pub(crate) struct Told {
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<String>,
 
+    /// Become this user once everything that may need root has been read
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+
     /// Threads that serve, each with an event loop of its own [default: one a processor]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<usize>,
@@ -197,7 +201,7 @@ impl Told {
     pub(crate) fn or(self, other: Self) -> Self {
         first_said!(self, other:
             listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
-            tls_min_version, tls_ciphers, tls_resumption, auth_file, workers, pin_workers, memory, engine, index,
+            tls_min_version, tls_ciphers, tls_resumption, auth_file, user, workers, pin_workers, memory, engine, index,
             policy, max_item_size, growth_factor, smallest_item,
             disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,
             disable_flush_all, disable_dumping, disable_watch, watcher_buffer, worker_log_buffer, prefix_delimiter, test_commands,

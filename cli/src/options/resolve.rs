@@ -239,6 +239,7 @@ impl Told {
             tls_ciphers: self.tls_ciphers,
             tls_resumption: self.tls_resumption,
             auth_file: self.auth_file,
+            user: self.user,
             workers: Some(options.workers),
             pin_workers: Some(options.placement == Placement::Pinned),
             memory: Some(options.memory),
