@@ -1,6 +1,7 @@
 //! Running a server until it is told to stop.
 
 use std::io::{self, Write};
+use std::sync::mpsc::channel;
 
 use guira_server::{Inherited, Options, Running, Secrets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -8,6 +9,7 @@ use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
+use crate::notify::{Notifier, STATUS_EVERY};
 
 /// What a server says when it has started.
 #[derive(Clone, Copy)]
@@ -54,13 +56,42 @@ pub(crate) fn serve(
             write(&running).map_err(Failure::system("cannot write the file of ports"))?;
         }
     }
+    let notifier = Notifier::from_environment();
+    notifier.ready(&status(&running));
+    std::thread::scope(|scope| {
+        let (alive, end) = channel();
+        let (notifier, running) = (&notifier, &running);
+        if notifier.is_wanted() {
+            scope.spawn(move || notifier.keep_telling(STATUS_EVERY, &end, || status(running)));
+        }
+        wait(&mut signals, running, notifier);
+        drop(alive);
+    });
+    notifier.stopping();
+    running.stop().map_err(Failure::system("a worker failed"))
+}
+
+/// Waits for a signal that ends the server, and does meanwhile what others ask for.
+fn wait(signals: &mut Signals, running: &Running, notifier: &Notifier) {
     for signal in signals.forever() {
         match signal {
-            SIGHUP => running.reload(),
-            _ => break,
+            SIGHUP => {
+                notifier.reloading();
+                running.reload();
+                notifier.ready(&status(running));
+            }
+            _ => return,
         }
     }
-    running.stop().map_err(Failure::system("a worker failed"))
+}
+
+/// How the server is, in a line.
+fn status(running: &Running) -> String {
+    let streams = running.addresses().iter().map(ToString::to_string);
+    let datagrams = running.udp_addresses().iter().map(|address| format!("udp {address}"));
+    let addresses: Vec<String> = streams.chain(datagrams).collect();
+    let (items, connections) = (running.items(), running.connections());
+    format!("listening on {}; {items} items, {connections} connections", addresses.join(", "))
 }
 
 fn tell(options: &Options, running: &Running) {

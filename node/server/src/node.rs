@@ -20,7 +20,7 @@ use guira_transport::{
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -72,6 +72,8 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Running {
     addresses: Vec<Address>,
     shared: Arc<Shared>,
+    /// Weak: the engine is closed by its last handle, which is none of ours.
+    admin: Weak<dyn Admin>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
@@ -123,6 +125,7 @@ fn start_with<E: Engine + Clone>(
     }
     let settings = Settings::new(options, &addresses, &[]);
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
+    let asked = Arc::downgrade(&admin);
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
@@ -152,7 +155,7 @@ fn start_with<E: Engine + Clone>(
         started.recv().map_err(io::Error::other)??;
     }
     let memory = division(options, &engine.stats());
-    Ok(Running { addresses, shared, threads, memory })
+    Ok(Running { addresses, shared, admin: asked, threads, memory })
 }
 
 /// Opens everything that connections come from.
@@ -250,7 +253,17 @@ impl Running {
         &[]
     }
 
-    /// Reads again whatever can change while it runs: users.
+    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them.
+    pub fn items(&self) -> u64 {
+        self.admin.upgrade().map_or(0, |admin| admin.items())
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.current.load(Ordering::Relaxed)
+    }
+
+    /// Reads again whatever can change while it runs: users and certificates.
     pub fn reload(&self) {
         self.shared.reload();
     }
