@@ -64,25 +64,25 @@ pub(crate) fn serve(
         if notifier.is_wanted() {
             scope.spawn(move || notifier.keep_telling(STATUS_EVERY, &end, || status(running)));
         }
-        wait(&mut signals, running, notifier);
+        let signal = wait(&mut signals, running, notifier);
+        tracing::info!(signal, "the server stops");
         drop(alive);
     });
     notifier.stopping();
     running.stop().map_err(Failure::system("a worker failed"))
 }
 
-/// Waits for a signal that ends the server, and does meanwhile what others ask for.
-fn wait(signals: &mut Signals, running: &Running, notifier: &Notifier) {
+/// Waits for a signal that ends the server, and does meanwhile what others ask for. Returns the signal.
+fn wait(signals: &mut Signals, running: &Running, notifier: &Notifier) -> Option<i32> {
     for signal in signals.forever() {
-        match signal {
-            SIGHUP => {
-                notifier.reloading();
-                running.reload();
-                notifier.ready(&status(running));
-            }
-            _ => return,
+        if signal != SIGHUP {
+            return Some(signal);
         }
+        notifier.reloading();
+        running.reload();
+        notifier.ready(&status(running));
     }
+    None
 }
 
 /// How the server is, in a line.
