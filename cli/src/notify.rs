@@ -79,7 +79,7 @@ impl Notifier {
     }
 
     /// Tells what `status` says, once in a while, until the other end of `end` is dropped.
-    pub(crate) fn keep_telling(&self, every: Duration, end: &Receiver<()>, status: impl Fn() -> String) {
+    pub(crate) fn keep_telling(&self, every: Duration, end: Receiver<()>, status: impl Fn() -> String) {
         while self.is_wanted() && end.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
             self.tell(format_args!("{}", Status(&status())));
         }
@@ -150,7 +150,7 @@ mod tests {
         std::thread::scope(|scope| {
             let notifier = &notifier;
             let items = || "3 items".to_owned();
-            scope.spawn(move || notifier.keep_telling(Duration::from_millis(1), &end, items));
+            scope.spawn(move || notifier.keep_telling(Duration::from_millis(1), end, items));
             for _ in 0..2 {
                 assert_eq!(told(&manager), "STATUS=3 items\n");
             }
@@ -166,6 +166,6 @@ mod tests {
         let nobody = Notifier::default();
         nobody.ready("");
         let (_alive, end) = channel();
-        nobody.keep_telling(Duration::from_secs(3600), &end, || unreachable!("nobody asks"));
+        nobody.keep_telling(Duration::from_secs(3600), end, || unreachable!("nobody asks"));
     }
 }

@@ -56,42 +56,46 @@ pub(crate) fn serve(
             write(&running).map_err(Failure::system("cannot write the file of ports"))?;
         }
     }
-    let notifier = Notifier::from_environment();
-    notifier.ready(&status(&running));
-    std::thread::scope(|scope| {
-        let (alive, end) = channel();
-        let (notifier, running) = (&notifier, &running);
-        if notifier.is_wanted() {
-            scope.spawn(move || notifier.keep_telling(STATUS_EVERY, &end, || status(running)));
-        }
-        let signal = wait(&mut signals, running, notifier);
-        tracing::info!(signal, "the server stops");
-        drop(alive);
-    });
-    notifier.stopping();
+    let signal = follow(&mut signals, &running);
+    tracing::info!(signal, "the server stops");
     running.stop().map_err(Failure::system("a worker failed"))
 }
 
-/// Waits for a signal that ends the server, and does meanwhile what others ask for. Returns the signal.
-fn wait(signals: &mut Signals, running: &Running, notifier: &Notifier) -> Option<i32> {
-    for signal in signals.forever() {
-        if signal != SIGHUP {
-            return Some(signal);
+/// Waits for a signal that ends the server, and does meanwhile what other signals ask for. The service manager is told of all that.
+/// Returns the signal.
+fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
+    let notifier = Notifier::from_environment();
+    let (addresses, pulse) = (addresses(running), running.pulse());
+    let status = || {
+        let (items, connections) = (pulse.items(), pulse.connections());
+        format!("listening on {addresses}; {items} items, {connections} connections")
+    };
+    notifier.ready(&status());
+    let signal = std::thread::scope(|scope| {
+        // Dropped at the end of this block, or when something panics: the thread ends.
+        let (_alive, end) = channel();
+        if notifier.is_wanted() {
+            scope.spawn(|| notifier.keep_telling(STATUS_EVERY, end, status));
         }
-        notifier.reloading();
-        running.reload();
-        notifier.ready(&status(running));
-    }
-    None
+        for signal in signals.forever() {
+            if signal != SIGHUP {
+                return Some(signal);
+            }
+            notifier.reloading();
+            running.reload();
+            notifier.ready(&status());
+        }
+        None
+    });
+    notifier.stopping();
+    signal
 }
 
-/// How the server is, in a line.
-fn status(running: &Running) -> String {
+/// Where a server listens, in a line.
+fn addresses(running: &Running) -> String {
     let streams = running.addresses().iter().map(ToString::to_string);
     let datagrams = running.udp_addresses().iter().map(|address| format!("udp {address}"));
-    let addresses: Vec<String> = streams.chain(datagrams).collect();
-    let (items, connections) = (running.items(), running.connections());
-    format!("listening on {}; {items} items, {connections} connections", addresses.join(", "))
+    streams.chain(datagrams).collect::<Vec<_>>().join(", ")
 }
 
 fn tell(options: &Options, running: &Running) {

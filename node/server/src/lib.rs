@@ -36,7 +36,7 @@ pub use guira_transport::{
     inherited_sockets,
 };
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
-pub use node::{Running, StartError, least_memory, start};
+pub use node::{Pulse, Running, StartError, least_memory, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};

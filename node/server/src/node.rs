@@ -72,11 +72,31 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Running {
     addresses: Vec<Address>,
     shared: Arc<Shared>,
-    /// Weak: the engine is closed by its last handle, which is none of ours.
-    admin: Weak<dyn Admin>,
+    pulse: Pulse,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
+}
+
+/// Tells how a running server is, to any thread.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    shared: Arc<Shared>,
+    /// Weak: the engine is closed by its last handle, which is none of ours.
+    admin: Weak<dyn Admin>,
+}
+
+impl Pulse {
+    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. None, once the
+    /// server has stopped.
+    pub fn items(&self) -> u64 {
+        self.admin.upgrade().map_or(0, |admin| admin.items())
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.current.load(Ordering::Relaxed)
+    }
 }
 
 /// The least memory that a server with so many workers can be started with.
@@ -125,7 +145,7 @@ fn start_with<E: Engine + Clone>(
     }
     let settings = Settings::new(options, &addresses, &[]);
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
-    let asked = Arc::downgrade(&admin);
+    let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
@@ -155,7 +175,7 @@ fn start_with<E: Engine + Clone>(
         started.recv().map_err(io::Error::other)??;
     }
     let memory = division(options, &engine.stats());
-    Ok(Running { addresses, shared, admin: asked, threads, memory })
+    Ok(Running { addresses, shared, pulse, threads, memory })
 }
 
 /// Opens everything that connections come from.
@@ -253,14 +273,9 @@ impl Running {
         &[]
     }
 
-    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them.
-    pub fn items(&self) -> u64 {
-        self.admin.upgrade().map_or(0, |admin| admin.items())
-    }
-
-    /// How many connections there are.
-    pub fn connections(&self) -> u64 {
-        self.shared.connections.current.load(Ordering::Relaxed)
+    /// How it is.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Reads again whatever can change while it runs: users and certificates.
