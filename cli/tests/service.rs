@@ -39,8 +39,8 @@ impl Server {
     }
 
     fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status().expect("kill is there");
+        let kill = format!("kill -s {name} {}", self.child.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
         assert!(sent.success());
     }
 
