@@ -10,6 +10,7 @@ mod failure;
 mod floor;
 mod load;
 mod memcached;
+mod notify;
 mod options;
 mod peers;
 mod process;

@@ -1,6 +1,7 @@
 //! Running a server until it is told to stop.
 
 use std::io::{self, Write};
+use std::sync::mpsc::channel;
 
 use guira_server::{Ending, Inherited, Options, Running, Secrets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -8,6 +9,7 @@ use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
+use crate::notify::{Notifier, STATUS_EVERY};
 
 /// What a server says when it has started.
 #[derive(Clone, Copy)]
@@ -64,18 +66,47 @@ pub(crate) fn serve(
             write(&running).map_err(Failure::system("cannot write the file of ports"))?;
         }
     }
-    let mut ending = Ending::Discarded;
-    for signal in signals.forever() {
-        if signal == SIGHUP {
+    let signal = follow(&mut signals, &running);
+    tracing::info!(signal, "the server stops");
+    let kept = signal == Some(SIGUSR1) || keeps == Keeps::Always;
+    Ok(running.stop(if kept { Ending::Kept } else { Ending::Discarded })?)
+}
+
+/// Waits for a signal that ends the server, and does meanwhile what other signals ask for. The service manager is told of all that.
+/// Returns the signal.
+fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
+    let notifier = Notifier::from_environment();
+    let (addresses, pulse) = (addresses(running), running.pulse());
+    let status = || {
+        let (items, connections) = (pulse.items(), pulse.connections());
+        format!("listening on {addresses}; {items} items, {connections} connections")
+    };
+    notifier.ready(&status());
+    let signal = std::thread::scope(|scope| {
+        // Dropped at the end of this block, or when something panics: the thread ends.
+        let (_alive, end) = channel();
+        if notifier.is_wanted() {
+            scope.spawn(|| notifier.keep_telling(STATUS_EVERY, end, status));
+        }
+        for signal in signals.forever() {
+            if signal != SIGHUP {
+                return Some(signal);
+            }
+            notifier.reloading();
             running.reload();
-            continue;
+            notifier.ready(&status());
         }
-        if signal == SIGUSR1 || keeps == Keeps::Always {
-            ending = Ending::Kept;
-        }
-        break;
-    }
-    Ok(running.stop(ending)?)
+        None
+    });
+    notifier.stopping();
+    signal
+}
+
+/// Where a server listens, in a line.
+fn addresses(running: &Running) -> String {
+    let streams = running.addresses().iter().map(ToString::to_string);
+    let datagrams = running.udp_addresses().iter().map(|address| format!("udp {address}"));
+    streams.chain(datagrams).collect::<Vec<_>>().join(", ")
 }
 
 fn tell(options: &Options, running: &Running) {

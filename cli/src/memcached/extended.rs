@@ -16,6 +16,8 @@ enum Effect {
     Flag(fn(&mut Told)),
     /// Nothing, because of this; it may have a value.
     Nothing(&'static str),
+    /// It is refused, because of this: whoever asks for it would miss it.
+    Refused(&'static str),
 }
 
 /// An option of -o.
@@ -41,6 +43,10 @@ const fn nothing(name: &'static str, why: &'static str) -> Extended {
     Extended { name, effect: Effect::Nothing(why), about: "" }
 }
 
+const fn refused(name: &'static str, why: &'static str) -> Extended {
+    Extended { name, effect: Effect::Refused(why), about: "" }
+}
+
 const INDEX: &str = "the index grows by itself";
 const HASH: &str = "keys are hashed with a secret seed";
 const POLICY: &str = "the default engine evicts by CLOCK";
@@ -48,6 +54,8 @@ const MOVING: &str = "memory moves between classes by itself";
 const LAYOUT: &str = "long items are kept in chunks of their own";
 const CRAWLER: &str = "expired items are looked for in idle time";
 const BUFFERS: &str = "replies have no objects";
+const FLASH: &str = "items are kept in memory only";
+const PROXY: &str = "this server is no proxy";
 
 const OPTIONS: &[Extended] = &[
     flag("maxconns_fast", "immediately close new connections after limit (default: enabled)", |told| {
@@ -127,6 +135,8 @@ const OPTIONS: &[Extended] = &[
     nothing("no_chunked_items", LAYOUT),
     nothing("lru_crawler", CRAWLER),
     nothing("no_lru_crawler", CRAWLER),
+    nothing("lru_crawler_sleep", CRAWLER),
+    nothing("lru_crawler_tocrawl", CRAWLER),
     nothing("lru_maintainer", POLICY),
     nothing("no_lru_maintainer", POLICY),
     nothing("hot_lru_pct", POLICY),
@@ -136,11 +146,30 @@ const OPTIONS: &[Extended] = &[
     nothing("temporary_ttl", POLICY),
     nothing("modern", "there is nothing to choose"),
     nothing("no_modern", "there is nothing to choose"),
+    nothing("read_buf_mem_limit", "a connection at rest has no buffer"),
     nothing("resp_obj_mem_limit", BUFFERS),
     nothing("inline_ascii_resp", BUFFERS),
     nothing("no_inline_ascii_resp", BUFFERS),
     nothing("drop_privileges", "the service unit restricts system calls"),
     nothing("no_drop_privileges", "the service unit restricts system calls"),
+    refused("ext_path", FLASH),
+    refused("ext_page_size", FLASH),
+    refused("ext_wbuf_size", FLASH),
+    refused("ext_threads", FLASH),
+    refused("ext_io_depth", FLASH),
+    refused("ext_item_size", FLASH),
+    refused("ext_item_age", FLASH),
+    refused("ext_low_ttl", FLASH),
+    refused("ext_drop_unread", FLASH),
+    refused("ext_recache_rate", FLASH),
+    refused("ext_compact_under", FLASH),
+    refused("ext_drop_under", FLASH),
+    refused("ext_max_frag", FLASH),
+    refused("ext_max_sleep", FLASH),
+    refused("proxy_config", PROXY),
+    refused("proxy_arg", PROXY),
+    refused("proxy_uring", PROXY),
+    refused("proxy_memprofile", PROXY),
 ];
 
 fn keep(place: &mut Option<String>, value: &str) -> Result<(), String> {
@@ -172,6 +201,9 @@ pub(super) fn read(lists: &[String], warnings: &mut Vec<String>) -> Result<Told,
             }
             (Effect::Set(_), None) => return Err(Failure::Usage(format!("missing {name} argument"))),
             (Effect::Flag(set), _) => set(&mut told),
+            (Effect::Refused(why), _) => {
+                return Err(Failure::Usage(format!("-o {name}: {why} (docs/drop-in.md)")));
+            }
             (Effect::Nothing(why), _) => {
                 let warning = format!("-o {name} changes nothing: {why} (docs/drop-in.md)");
                 if !warnings.contains(&warning) {
@@ -183,10 +215,20 @@ pub(super) fn read(lists: &[String], warnings: &mut Vec<String>) -> Result<Told,
     Ok(told)
 }
 
+/// Every option, and whether it has an effect, none, or is refused, in the words of docs/drop-in.md.
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OPTIONS.iter().map(|option| match option.effect {
+        Effect::Set(_) | Effect::Flag(_) => (option.name, "has an effect"),
+        Effect::Nothing(_) => (option.name, "nothing"),
+        Effect::Refused(_) => (option.name, "refused"),
+    })
+}
+
 /// The options that have an effect, for -h.
 pub(super) fn help() -> String {
     let mut text = String::new();
-    for option in OPTIONS.iter().filter(|option| !matches!(option.effect, Effect::Nothing(_))) {
+    for option in OPTIONS.iter().filter(|option| !option.about.is_empty()) {
         let label = format!("{}:", option.name);
         let _ = writeln!(text, "   - {label:<21} {}", option.about);
     }
@@ -214,7 +256,10 @@ mod tests {
     #[test]
     fn bad_options_are_refused_by_name() {
         assert!(read_one("nonsense").unwrap_err().contains("illegal suboption \"nonsense\""));
-        assert!(read_one("ext_path=/x:1m").unwrap_err().contains("illegal suboption"));
+        assert!(
+            read_one("ext_path=/x:1m").unwrap_err().contains("-o ext_path: items are kept in memory only")
+        );
+        assert!(read_one("modern,proxy_config=x").unwrap_err().contains("no proxy"));
         assert!(read_one("idle_timeout").unwrap_err().contains("missing idle_timeout"));
         assert!(read_one("idle_timeout=x").unwrap_err().contains("must be a number"));
     }

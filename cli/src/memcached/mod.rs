@@ -1,5 +1,7 @@
 //! `guira memcached`, and whatever is called `memcached`: memcached's own command line in front of this server.
 
+#[cfg(test)]
+mod documented;
 mod extended;
 mod help;
 mod listen;

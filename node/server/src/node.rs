@@ -22,7 +22,7 @@ use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -85,6 +85,7 @@ pub struct Running {
     addresses: Vec<Address>,
     udp_addresses: Vec<SocketAddr>,
     shared: Arc<Shared>,
+    pulse: Pulse,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
@@ -108,6 +109,27 @@ pub enum Ending {
 impl fmt::Debug for Running {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Running").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// Tells how a running server is, to any thread.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    shared: Arc<Shared>,
+    /// Weak: the engine is closed by its last handle, which is none of ours.
+    admin: Weak<dyn Admin>,
+}
+
+impl Pulse {
+    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. None, once the
+    /// server has stopped.
+    pub fn items(&self) -> u64 {
+        self.admin.upgrade().map_or(0, |admin| admin.items())
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.current.load(Ordering::Relaxed)
     }
 }
 
@@ -186,6 +208,7 @@ fn start_with<E: Engine + Clone>(
     }
     let settings = Settings::new(options, &addresses, &udp_addresses);
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
+    let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
@@ -220,7 +243,7 @@ fn start_with<E: Engine + Clone>(
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)
     });
-    Ok(Running { addresses, udp_addresses, shared, threads, memory, found: None, closer })
+    Ok(Running { addresses, udp_addresses, shared, pulse, threads, memory, found: None, closer })
 }
 
 /// Inherited sockets, those of connections and those of datagrams.
@@ -326,7 +349,12 @@ impl Running {
         &self.udp_addresses
     }
 
-    /// Reads again whatever can change while it runs: users.
+    /// How it is.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Reads again whatever can change while it runs: users and certificates.
     pub fn reload(&self) {
         self.shared.reload();
     }

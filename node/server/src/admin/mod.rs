@@ -33,6 +33,8 @@ pub(crate) trait Admin: Send + Sync + fmt::Debug {
     fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)>;
     /// Sets how much is logged.
     fn set_verbosity(&self, level: u32);
+    /// How many items there are.
+    fn items(&self) -> u64;
     /// The answer to `version`.
     fn version_line(&self) -> String {
         format!("VERSION {VERSION}")
@@ -172,6 +174,10 @@ impl<E: Engine> Admin for EngineAdmin<E> {
             self.shared.gone(&facts, CloseReason::Error);
         }
         Ok(())
+    }
+
+    fn items(&self) -> u64 {
+        self.engine.stats().items
     }
 
     fn set_verbosity(&self, level: u32) {

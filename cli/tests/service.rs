@@ -1,0 +1,221 @@
+//! The server under a service manager: sockets that are handed over, and what the manager is told.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// How long is waited for what should happen at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server of this test; it is ended when this is dropped.
+struct Server {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        Server { child, out }
+    }
+
+    /// The addresses that it says it listens on.
+    fn addresses(&mut self) -> Vec<String> {
+        let mut addresses = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.out.read_line(&mut line).expect("a line");
+            match line.trim().strip_prefix("listening on ") {
+                Some(address) => addresses.push(address.to_owned()),
+                None => return addresses,
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -s {name} {}", self.child.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+        assert!(sent.success());
+    }
+
+    /// Ends it in order.
+    fn stop(mut self) {
+        self.signal("TERM");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// A path of this test that nothing else uses.
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("guira-service-{name}-{}", std::process::id()))
+}
+
+fn guira() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.env_remove("NOTIFY_SOCKET");
+    command
+}
+
+/// The server with these sockets as its descriptors 3 and 4. A shell moves them there, and keeps its number.
+fn activated(tcp: &TcpListener, unix: &UnixListener, pid: &str, arguments: &str) -> Command {
+    let script = format!(
+        "exec 3<&0 4<&2 </dev/null 2>/dev/null; LISTEN_FDS=2 LISTEN_PID={pid} exec \"$GUIRA\" {arguments}"
+    );
+    let mut command = Command::new("sh");
+    let (tcp, unix) = (tcp.try_clone().expect("a copy"), unix.try_clone().expect("a copy"));
+    command.env_remove("NOTIFY_SOCKET").env("GUIRA", env!("CARGO_BIN_EXE_guira")).args(["-c", &script]);
+    command.stdin(Stdio::from(OwnedFd::from(tcp))).stderr(Stdio::from(OwnedFd::from(unix)));
+    command
+}
+
+/// Asks over this connection for the version, until the server closes it.
+fn version(mut stream: impl Read + Write) -> String {
+    stream.write_all(b"version\r\nquit\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+fn connect_unix(path: &PathBuf) -> UnixStream {
+    let stream = UnixStream::connect(path).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream
+}
+
+const VERSION: &str = concat!("VERSION 1.6.45-guira-", env!("CARGO_PKG_VERSION"), "\r\n");
+
+#[test]
+fn sockets_that_are_handed_over_are_served_and_outlive_the_server() {
+    let path = path("activated");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let unix = UnixListener::bind(&path).expect("a socket");
+    let address = tcp.local_addr().expect("an address").to_string();
+    let start = |arguments| Server::start(&mut activated(&tcp, &unix, "$$", arguments));
+
+    let mut server = start("serve --memory 16M --workers 1");
+    // Nothing else is listened on: nobody has asked for it.
+    assert_eq!(server.addresses(), [address.clone(), format!("unix:{}", path.display())]);
+    assert_eq!(version(connect(&address)), VERSION);
+    assert_eq!(version(connect_unix(&path)), VERSION);
+    server.stop();
+    assert!(path.exists(), "the file is not the server's");
+
+    // Whoever comes between two servers waits for the next one.
+    let (early, early_unix) = (connect(&address), connect_unix(&path));
+    let server = start("memcached -u root -m 16 -t 1");
+    assert_eq!(version(early), VERSION);
+    assert_eq!(version(early_unix), VERSION);
+    server.stop();
+    std::fs::remove_file(&path).expect("the file is ours");
+}
+
+#[test]
+fn addresses_that_are_named_are_listened_on_besides_sockets_that_are_handed_over() {
+    let path = path("both");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let unix = UnixListener::bind(&path).expect("a socket");
+    let arguments = "serve --memory 16M --workers 1 --listen 127.0.0.1:0";
+    let mut server = Server::start(&mut activated(&tcp, &unix, "$$", arguments));
+    let addresses = server.addresses();
+    assert_eq!(addresses.len(), 3, "{addresses:?}");
+    assert_eq!(version(connect(&addresses[2])), VERSION);
+    server.stop();
+    std::fs::remove_file(&path).expect("the file is ours");
+}
+
+#[test]
+fn sockets_for_another_process_are_left_alone() {
+    let path = path("other");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let unix = UnixListener::bind(&path).expect("a socket");
+    let arguments = "serve --memory 16M --workers 1 --listen 127.0.0.1:0";
+    let mut server = Server::start(&mut activated(&tcp, &unix, "1", arguments));
+    let address = tcp.local_addr().expect("an address").to_string();
+    let addresses = server.addresses();
+    assert!(addresses.len() == 1 && addresses[0] != address, "{addresses:?}");
+    server.stop();
+    std::fs::remove_file(&path).expect("the file is ours");
+}
+
+/// What the manager is told next, but for the state that is told from time to time.
+fn told(manager: &UnixDatagram) -> String {
+    loop {
+        let mut buffer = [0; 4096];
+        let length = manager.recv(&mut buffer).expect("a message");
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        if !text.starts_with("STATUS=") {
+            return text;
+        }
+    }
+}
+
+/// Starts a server that tells `manager` at `name`, and follows its life.
+fn follow(manager: &UnixDatagram, name: &str, arguments: &[&str]) {
+    manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let server = Server::start(guira().args(arguments).env("NOTIFY_SOCKET", name));
+    let ready = told(manager);
+    let rest = ready.strip_prefix("READY=1\nSTATUS=listening on ").expect(&ready);
+    let (address, state) = rest.split_once("; ").expect(&ready);
+    assert_eq!(state, "0 items, 0 connections\n");
+    let mut client = connect(address);
+    client.write_all(b"set a 0 0 1\r\nx\r\n").expect("it is sent");
+    let mut stored = [0; 8];
+    client.read_exact(&mut stored).expect("an answer");
+    assert_eq!(&stored, b"STORED\r\n");
+    server.signal("HUP");
+    let reloading = told(manager);
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    let again = told(manager);
+    assert!(again.starts_with("READY=1\n") && again.ends_with("; 1 items, 1 connections\n"), "{again}");
+    server.signal("TERM");
+    let stopping = told(manager);
+    assert!(stopping.starts_with("STOPPING=1\n"), "{stopping}");
+    server.stop();
+}
+
+#[test]
+fn the_manager_is_told_when_the_server_is_ready_reloads_and_stops() {
+    let path = path("manager");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--workers", "1"];
+    follow(&manager, path.to_str().expect("a plain path"), &serve);
+    std::fs::remove_file(&path).expect("the file is ours");
+}
+
+#[test]
+fn a_manager_at_an_abstract_address_is_told_by_memcacheds_command_line() {
+    let name = format!("guira-service-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("an address");
+    let manager = UnixDatagram::bind_addr(&address).expect("a socket");
+    let memcached = ["memcached", "-u", "root", "-p", "-1", "-l", "127.0.0.1", "-m", "16", "-t", "1"];
+    follow(&manager, &format!("@{name}"), &memcached);
+}
+
+#[test]
+fn a_manager_that_is_not_there_is_no_obstacle() {
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--workers", "1"];
+    for name in ["/nowhere/at/all", "vsock:2:1", "x"] {
+        let mut server = Server::start(guira().args(serve).env("NOTIFY_SOCKET", name));
+        assert_eq!(version(connect(&server.addresses()[0])), VERSION);
+        server.stop();
+    }
+}
