@@ -30,10 +30,13 @@ pub(super) fn memccapable(root: &Path) -> Work {
 
 /// pylibmc, gomemcache and memjs. Those that cannot be had here are left out, each with a line.
 pub(super) fn others(root: &Path) -> Work {
+    if let Err(reason) = openssl() {
+        return Work::Skip(reason);
+    }
     let mut commands = Vec::new();
     let mut missing = Vec::new();
     for client in [pylibmc, gomemcache, memjs] {
-        match openssl().and_then(|()| client(root)) {
+        match client(root) {
             Ok(more) => commands.extend(more),
             Err(reason) => missing.push(reason),
         }
@@ -58,7 +61,8 @@ fn gomemcache(root: &Path) -> Result<Vec<Command>, String> {
     if !installed("go") {
         return Err("go is not installed (gomemcache)".into());
     }
-    let folder = target_folder(root).join("clients/gomemcache");
+    // Go wants to be told whole paths.
+    let folder = root.join(target_folder(root)).join("clients/gomemcache");
     let environment = |command: &mut Command| {
         // A module cache that can be deleted like everything else in the target folder.
         command.env("GOPATH", folder.join("go")).env("GOFLAGS", "-mod=readonly -modcacherw");
