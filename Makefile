@@ -2,12 +2,13 @@
 #
 #   make serve     build the server and run it
 #   make test      everything that continuous integration checks
+#   make soak      what is too long for every change: more clients
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
 #   make bench     compare servers under the project's loads
 
 CARGO ?= cargo
 
-.PHONY: serve test sanitize bench prerequisites
+.PHONY: serve test soak sanitize bench prerequisites soak-prerequisites
 
 serve:
 	$(CARGO) run --release --package guira-cli -- serve
@@ -15,17 +16,35 @@ serve:
 test: prerequisites
 	$(CARGO) xtask ci
 
+soak: soak-prerequisites
+	$(CARGO) xtask soak
+
 sanitize:
 	$(CARGO) xtask sanitize
 
 bench:
 	$(CARGO) run --release --package guira-cli -- bench
 
-# Installs what the tests use besides Rust when it can, otherwise says what is missing: steps without it are
-# skipped, each with one line.
+# What the tests use besides Rust, as program:package or file:package.
+TEST_NEEDS = memcached:memcached memccapable:libmemcached-tools openssl:openssl
+SOAK_NEEDS = go:golang-go node:nodejs npm:npm /usr/lib/*/sasl2/libplain.so:libsasl2-modules
+
+# Installs it when it can, otherwise says what is missing: steps without it are skipped, each with one line.
 prerequisites:
+	$(call install,$(TEST_NEEDS))
+
+soak-prerequisites: prerequisites
+	$(call install,$(SOAK_NEEDS))
+
+define install
 	@missing=""; \
-	command -v memcached >/dev/null || missing="$$missing memcached"; \
+	for need in $(1); do \
+		probe="$${need%:*}"; package="$${need##*:}"; \
+		case "$$probe" in \
+			/*) ls $$probe >/dev/null 2>&1;; \
+			*) command -v "$$probe" >/dev/null;; \
+		esac || missing="$$missing $$package"; \
+	done; \
 	python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -34,3 +53,4 @@ prerequisites:
 	else \
 		echo "not installed:$$missing (steps that use it are skipped)"; \
 	fi
+endef

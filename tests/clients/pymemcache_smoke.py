@@ -4,7 +4,6 @@
     pymemcache_smoke.py --address HOST:PORT talks to a running server, whose items it forgets
 """
 
-import subprocess
 import sys
 import time
 
@@ -12,6 +11,7 @@ from pymemcache.client.base import Client, PooledClient
 from pymemcache.client.hash import HashClient
 from pymemcache.exceptions import MemcacheClientError, MemcacheServerError
 from pymemcache.serde import pickle_serde
+from server import Listening, host_and_port
 
 PATIENCE_SECONDS = 10
 
@@ -157,29 +157,19 @@ def run(address):
     print(f"pymemcache: {len(steps) + 1} groups of calls as expected")
 
 
-def started(binary):
-    command = [binary, "serve", "--listen", "127.0.0.1:0", "--workers", "2", "--memory", "64MiB"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if "listening on " in line:
-            return process, line.split("listening on ")[1].split()[0]
-    raise SystemExit(f"{binary} ended without saying where it listens")
-
-
 def main(arguments):
     if len(arguments) == 2 and arguments[0] == "--address":
-        process, address = None, arguments[1]
+        server, address = None, arguments[1]
     elif len(arguments) == 1:
-        process, address = started(arguments[0])
+        server = Listening(arguments[0], ["--listen", "127.0.0.1:0"])
+        address = server.places[0]
     else:
         raise SystemExit(__doc__)
-    host, port = address.rsplit(":", 1)
     try:
-        run((host, int(port)))
+        run(host_and_port(address))
     finally:
-        if process is not None:
-            process.kill()
-            process.wait()
+        if server is not None:
+            server.close()
 
 
 main(sys.argv[1:])

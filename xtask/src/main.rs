@@ -3,6 +3,7 @@
 //! * `cargo xtask tidy` – rules that no compiler knows: see [`tidy`].
 //! * `cargo xtask ci` – every step of continuous integration, `make test` calls it: see [`ci`].
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
+//! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
 #![forbid(unsafe_code)]
 
 mod ci;
@@ -11,7 +12,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | ci [STEP…] | sanitize";
+const USAGE: &str = "usage: cargo xtask tidy | ci [STEP…] | sanitize [STEP…] | soak [STEP…]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         },
         "ci" => ci::run(&root, ci::steps::ci(), rest),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest),
+        "soak" => ci::run(&root, ci::soak::steps(), rest),
         _ => fail(USAGE),
     }
 }

@@ -248,7 +248,8 @@ mod tests {
     #[test]
     fn options_with_an_effect_are_set_and_others_are_warned_of_once() {
         let (told, warnings) =
-            read_one("idle_timeout=5,hashpower=20,no_maxconns_fast,hashpower=21,modern").unwrap();
+            read_one("idle_timeout=5,hashpower=20,no_maxconns_fast,hashpower=21,lru_crawler_sleep=9")
+                .unwrap();
         assert_eq!((told.idle_timeout, told.beyond_max.as_deref()), (Some(5), Some("wait")));
         assert_eq!(warnings.len(), 2, "{warnings:?}");
     }

@@ -30,6 +30,7 @@
 mod balance;
 mod core;
 mod draft;
+mod hold;
 pub mod hooks;
 pub mod index;
 mod item;

@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::draft::{Pieces, SlabDraft};
+use crate::hold::Hold;
 use crate::hooks::{self, Window};
 use crate::index::{Held, SlotAt};
 use crate::item::{Blueprint, Fields, Item, Shape};
@@ -91,9 +92,14 @@ impl SlabSession {
                     self.free_item(at, now);
                     return Ok(());
                 }
-                Attempt::NeedChunk(class) => self.refill(class, now)?,
+                Attempt::NeedChunk(class) => {
+                    let _held = Hold::take(&self.core, key, now);
+                    self.refill(class, now)?;
+                }
                 Attempt::NeedDraft(fields, length) => {
                     supplies.spare = None;
+                    let shape = Shape { key_len: key.bytes.len() as u8, value_len: length as u32, fields };
+                    let _held = self.hold_for(key, shape.size(), now);
                     let spare =
                         self.draft_with(key.bytes.len(), fields, length, now).ok_or(Refusal::NoMemory)?;
                     supplies.spare = Some(spare);

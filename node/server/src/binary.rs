@@ -249,10 +249,16 @@ impl<S: Session> Interpreter<S> {
             // The text protocol has what takes long.
             return reply_status(packet, Status::KeyNotFound, 0, outbox);
         }
-        for line in text.as_slice().split(|byte| *byte == b'\n') {
+        let told = text.as_slice();
+        if about.starts_with(b"detail dump") && (told.starts_with(b"PREFIX ") || told == b"END\r\n") {
+            // The one answer that comes whole.
+            reply_stat(packet, b"detailed", told, outbox);
+            return reply_stat(packet, b"", b"", outbox);
+        }
+        for line in told.split(|byte| *byte == b'\n') {
             match line.strip_suffix(b"\r").unwrap_or(line) {
                 b"" => {}
-                b"END" | b"RESET" => reply_stat(packet, b"", b"", outbox),
+                b"END" | b"RESET" | b"OK" => reply_stat(packet, b"", b"", outbox),
                 line => match line.strip_prefix(b"STAT ") {
                     Some(pair) => {
                         let blank = pair.iter().position(|byte| *byte == b' ').unwrap_or(pair.len());

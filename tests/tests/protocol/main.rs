@@ -9,6 +9,7 @@ mod binary;
 mod cache_memlimit;
 mod cas_unique;
 mod ceiling;
+mod change_when_full;
 mod connections;
 mod delete;
 mod differential;

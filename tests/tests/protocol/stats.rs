@@ -54,6 +54,19 @@ const NAMES: &[&str] = &[
     "evicted_unfetched",
     "evictions",
     "reclaimed",
+    // Counters of memcached's inside, which are 0 or close to it.
+    "direct_reclaims",
+    "lrutail_reflocked",
+    "lru_bumps_dropped",
+    "lru_maintainer_juggles",
+    "moves_to_cold",
+    "moves_to_warm",
+    "moves_within_lru",
+    "slab_reassign_rescues",
+    "slab_reassign_chunk_rescues",
+    "slab_reassign_inline_reclaim",
+    "slab_reassign_busy_items",
+    "slab_reassign_busy_deletes",
 ];
 
 #[test]

@@ -1,6 +1,9 @@
 //! `stats detail`: uses of keys by prefix.
 
+use guira_tests::binary::Request;
 use guira_tests::{Server, Setup, newer_than_peer};
+
+const STAT: u8 = 0x10;
 
 #[test]
 fn uses_are_counted_by_prefix_while_it_is_on() {
@@ -20,6 +23,29 @@ fn uses_are_counted_by_prefix_while_it_is_on() {
     client.exchange("stats reset\r\n", "RESET\r\n");
     client.exchange("stats detail dump\r\n", "END\r\n");
     client.exchange("stats detail nonsense\r\n", "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+}
+
+#[test]
+fn the_binary_protocol_has_it_too() {
+    let server = Server::start();
+    let (mut text, mut binary) = (server.connect(), server.connect());
+    let mut ask = |about: &str| {
+        let told = binary.ask_quietly(&[Request::new(STAT).key(about)]).into_iter();
+        told.map(|reply| (reply.status, text_of(&reply.key), text_of(&reply.value))).collect::<Vec<_>>()
+    };
+    let end = || (0, String::new(), String::new());
+    let counted = || (0, "detailed".to_owned(), "PREFIX foo get 1 hit 0 set 0 del 0\r\nEND\r\n".to_owned());
+    assert_eq!(ask("detail on"), [end()]);
+    text.exchange("get foo:1\r\n", "END\r\n");
+    assert_eq!(ask("detail dump"), [counted(), end()]);
+    assert_eq!(ask("detail off"), [end()]);
+    text.exchange("get foo:1\r\n", "END\r\n");
+    assert_eq!(ask("detail dump"), [counted(), end()]);
+    assert_eq!(ask("detail nonsense"), [(1, String::new(), "Not found".to_owned())]);
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

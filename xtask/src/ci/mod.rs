@@ -1,7 +1,9 @@
 //! Steps of continuous integration: each runs one command, or says in one line why it cannot.
 
+mod clients;
 mod fuzz;
 pub(crate) mod sanitize;
+pub(crate) mod soak;
 pub(crate) mod steps;
 mod tools;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tools::{cargo, command, packages_with, target_folder, works};
-use super::{Step, Work, fuzz};
+use super::{Step, Work, clients, fuzz};
 
 /// Crates that may have loom tests, with their folders.
 const LOOM: &[(&str, &str)] = &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/")];
@@ -24,7 +24,8 @@ pub(crate) fn ci() -> Vec<Step> {
         },
         Step { name: "protocol", work: |_| Work::Commands(vec![cargo(&["test", "-p", "guira-tests"])]) },
         Step { name: "peer", work: peer },
-        Step { name: "pymemcache", work: pymemcache },
+        Step { name: "pymemcache", work: clients::pymemcache },
+        Step { name: "memccapable", work: clients::memccapable },
         Step { name: "loom", work: loom },
         Step { name: "fuzz", work: fuzz::step },
     ]
@@ -42,29 +43,6 @@ fn peer(_root: &Path) -> Work {
     let mut tests = cargo(&["test", "-p", "guira-tests", "--test", "protocol"]);
     tests.env("GUIRA_TEST_SERVER", "memcached");
     Work::Commands(vec![tests])
-}
-
-fn pymemcache(root: &Path) -> Work {
-    if !works(command(&["python3", "-c", "import venv, ensurepip"])) {
-        return Work::Skip("python3 with venv is not installed".into());
-    }
-    let folder = target_folder(root).join("pymemcache");
-    let python = folder.join("bin/python");
-    let python = python.to_string_lossy();
-    let environment = folder.to_string_lossy();
-    let has_client = |python: &str| works(command(&[python, "-c", "import pymemcache"]));
-    if !has_client(&python) {
-        let made = works(command(&["python3", "-m", "venv", &environment]))
-            && works(command(&[&python, "-m", "pip", "install", "--quiet", "pymemcache==4.0.0"]));
-        if !made || !has_client(&python) {
-            return Work::Skip(
-                "pymemcache cannot be installed: no access to the Python package index".into(),
-            );
-        }
-    }
-    let binary = target_folder(root).join("debug/guira");
-    let script = "tests/clients/pymemcache_smoke.py";
-    Work::Commands(vec![command(&[&python, script, &binary.to_string_lossy()])])
 }
 
 fn loom(root: &Path) -> Work {

@@ -34,6 +34,11 @@ pub(crate) fn works(mut command: Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
+/// Whether there is a program of this name.
+pub(crate) fn installed(program: &str) -> bool {
+    works(command(&["sh", "-c", &format!("command -v {program}")]))
+}
+
 /// What a program prints when it succeeds.
 pub(crate) fn prints(mut command: Command, folder: &Path) -> Option<String> {
     let output = command.current_dir(folder).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
@@ -90,5 +95,6 @@ mod tests {
         assert!(works(command(&["true"])));
         assert!(!works(command(&["false"])));
         assert!(!works(command(&["no-such-program-anywhere"])));
+        assert!(installed("sh") && !installed("no-such-program-anywhere"));
     }
 }

@@ -4,7 +4,7 @@ use super::certificate::{self, CertificateFacts};
 use super::options::TlsOptions;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
@@ -87,7 +87,7 @@ impl Identity {
         let facts = facts.ok_or_else(|| bad_certificate(&options.chain, 1, "it is not X.509"))?;
         let path = options.key_file();
         let key = private_key(path)?;
-        let key = provider.key_provider.load_private_key(key).map_err(|error| TlsError::BadKey {
+        let key = load(key, provider).map_err(|error| TlsError::BadKey {
             path: path.to_owned(),
             why: match error {
                 rustls::Error::General(why) => why,
@@ -143,6 +143,25 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         Err(rustls_pki_types::pem::Error::NoItemsFound) => Err(TlsError::NoKey { path: path.to_owned() }),
         Err(error) => Err(TlsError::BadKey { path: path.to_owned(), why: error.to_string() }),
     }
+}
+
+/// Makes a key of it. Files are about that name one format and hold another, and OpenSSL takes them: so what does not
+/// fit its name is tried as the others.
+fn load(
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+) -> Result<Arc<dyn SigningKey>, rustls::Error> {
+    let formats: [fn(Vec<u8>) -> PrivateKeyDer<'static>; 3] = [
+        |key| PrivateKeyDer::Pkcs8(key.into()),
+        |key| PrivateKeyDer::Pkcs1(key.into()),
+        |key| PrivateKeyDer::Sec1(key.into()),
+    ];
+    let bytes = key.secret_der().to_vec();
+    provider.key_provider.load_private_key(key).or_else(|error| {
+        let others = formats.into_iter().map(|format| format(bytes.clone()));
+        let mut loaded = others.filter_map(|key| provider.key_provider.load_private_key(key).ok());
+        loaded.next().ok_or(error)
+    })
 }
 
 /// The certificates that client certificates must lead to.

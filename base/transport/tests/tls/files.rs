@@ -78,6 +78,27 @@ fn keys_are_read_in_all_three_formats_and_beside_the_certificate() {
 }
 
 #[test]
+fn keys_under_the_name_of_another_format_are_read_too() {
+    let world = World::new("misnamed");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/data");
+    let pairs = [
+        (data.join("rsa.crt"), data.join("rsa.pkcs1.key"), "RSA PRIVATE KEY"),
+        (data.join("ec.crt"), data.join("ec.sec1.key"), "EC PRIVATE KEY"),
+        (world.options.chain.clone(), world.folder.path("server.key"), "PRIVATE KEY"),
+    ];
+    for (chain, key, name) in pairs {
+        let text = std::fs::read_to_string(key).unwrap();
+        for other in ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"] {
+            let misnamed = text.replace(&format!("-----BEGIN {name}"), &format!("-----BEGIN {other}"));
+            let misnamed = misnamed.replace(&format!("-----END {name}"), &format!("-----END {other}"));
+            let mut options = TlsOptions::new(chain.clone());
+            options.key = Some(world.folder.write("misnamed.key", &misnamed));
+            assert!(TlsAcceptor::new(options, NOW).is_ok(), "{name} as {other}");
+        }
+    }
+}
+
+#[test]
 fn an_rsa_key_is_good_for_a_handshake() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/data");
     let mut options = TlsOptions::new(data.join("rsa.crt"));

@@ -1,0 +1,148 @@
+//! Clients that others wrote, against the server just built: two in `make test`, the others in `make soak`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Work;
+use super::tools::{command, installed, target_folder, works};
+
+/// pymemcache and what runs its own tests, in releases that the step is known to work with.
+const PYMEMCACHE: [&str; 2] = ["pymemcache==4.0.0", "pytest==8.3.5"];
+const PYLIBMC: [&str; 2] = ["pylibmc==1.6.3", "pytest==8.3.5"];
+const MEMJS: &str = "1.3.2";
+
+/// pymemcache: calls of ours, and its own integration tests over TCP, a UNIX socket and TLS.
+pub(super) fn pymemcache(root: &Path) -> Work {
+    let scripts = ["pymemcache_smoke.py", "pymemcache_suite.py"];
+    let python = openssl().and_then(|()| python_with(root, "pymemcache", &PYMEMCACHE));
+    python.map_or_else(Work::Skip, |python| {
+        Work::Commands(scripts.iter().map(|name| script(root, &python, name)).collect())
+    })
+}
+
+/// memccapable: what libmemcached's authors expect of a server.
+pub(super) fn memccapable(root: &Path) -> Work {
+    if !installed("memccapable") || !installed("python3") {
+        return Work::Skip("memccapable (Debian: libmemcached-tools) or python3 is not installed".into());
+    }
+    Work::Commands(vec![script(root, "python3", "memccapable.py")])
+}
+
+/// pylibmc, gomemcache and memjs. Those that cannot be had here are left out, each with a line.
+pub(super) fn others(root: &Path) -> Work {
+    if let Err(reason) = openssl() {
+        return Work::Skip(reason);
+    }
+    let mut commands = Vec::new();
+    let mut missing = Vec::new();
+    for client in [pylibmc, gomemcache, memjs] {
+        match client(root) {
+            Ok(more) => commands.extend(more),
+            Err(reason) => missing.push(reason),
+        }
+    }
+    if commands.is_empty() {
+        return Work::Skip(missing.join("; "));
+    }
+    missing.iter().for_each(|reason| println!("== clients: left out: {reason}"));
+    Work::Commands(commands)
+}
+
+fn pylibmc(root: &Path) -> Result<Vec<Command>, String> {
+    let python = python_with(root, "clients/pylibmc", &PYLIBMC)?;
+    let mut suite = script(root, &python, "pylibmc_suite.py");
+    suite.arg(target_folder(root).join("clients/pylibmc-source"));
+    let mut calls = script(root, &python, "server.py");
+    calls.args([&python, "tests/clients/pylibmc_calls.py"]);
+    Ok(vec![suite, calls])
+}
+
+fn gomemcache(root: &Path) -> Result<Vec<Command>, String> {
+    if !installed("go") {
+        return Err("go is not installed (gomemcache)".into());
+    }
+    // Go wants to be told whole paths.
+    let folder = root.join(target_folder(root)).join("clients/gomemcache");
+    let environment = |command: &mut Command| {
+        // A module cache that can be deleted like everything else in the target folder.
+        command.env("GOPATH", folder.join("go")).env("GOFLAGS", "-mod=readonly -modcacherw");
+        command.env("GOTOOLCHAIN", "local");
+    };
+    let mut download = command(&["go", "mod", "download"]);
+    environment(download.current_dir(root.join("tests/clients/gomemcache")));
+    if !works(download) {
+        return Err("gomemcache cannot be fetched: no access to the module proxy of Go".into());
+    }
+    let mut suite = script(root, "python3", "gomemcache.py");
+    environment(suite.arg(&folder));
+    Ok(vec![suite])
+}
+
+fn memjs(root: &Path) -> Result<Vec<Command>, String> {
+    if !installed("node") || !installed("npm") {
+        return Err("node or npm is not installed (memjs)".into());
+    }
+    let folder = target_folder(root).join("clients/memjs");
+    let has_client = || {
+        let check = format!("process.exit(require('memjs/package.json').version === '{MEMJS}' ? 0 : 1)");
+        let mut node = command(&["node", "-e", &check]);
+        node.env("NODE_PATH", folder.join("node_modules"));
+        works(node)
+    };
+    let install = || copy_packages(root, &folder) && works(npm(&folder));
+    if !(has_client() || install() && has_client()) {
+        return Err("memjs cannot be installed: no access to the registry of npm".into());
+    }
+    let mut calls = script(root, "python3", "server.py");
+    calls.args(["node", "tests/clients/memjs/calls.js"]).env("NODE_PATH", folder.join("node_modules"));
+    Ok(vec![calls])
+}
+
+fn copy_packages(root: &Path, folder: &Path) -> bool {
+    ["package.json", "package-lock.json"].iter().all(|name| {
+        std::fs::create_dir_all(folder).is_ok()
+            && std::fs::copy(root.join("tests/clients/memjs").join(name), folder.join(name)).is_ok()
+    })
+}
+
+fn npm(folder: &Path) -> Command {
+    let mut npm = command(&["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    npm.current_dir(folder);
+    npm
+}
+
+/// One of the scripts in tests/clients, told where the server is.
+fn script(root: &Path, python: &str, name: &str) -> Command {
+    let mut script = command(&[python, &format!("tests/clients/{name}")]);
+    // The scripts share a module, whose compiled form does not belong beside them.
+    script.arg(binary(root)).env("PYTHONDONTWRITEBYTECODE", "1");
+    script
+}
+
+fn binary(root: &Path) -> PathBuf {
+    target_folder(root).join("debug/guira")
+}
+
+/// Certificates are made for each run.
+fn openssl() -> Result<(), String> {
+    if installed("openssl") { Ok(()) } else { Err("openssl is not installed".into()) }
+}
+
+/// A Python of its own in the target folder that has these packages: its path, or why there is none.
+fn python_with(root: &Path, name: &str, packages: &[&str]) -> Result<String, String> {
+    if !works(command(&["python3", "-c", "import venv, ensurepip"])) {
+        return Err("python3 with venv is not installed".into());
+    }
+    let folder = target_folder(root).join(name);
+    let python = folder.join("bin/python").to_string_lossy().into_owned();
+    let pip = |further: &[&str]| {
+        works(command(&[&[&python, "-m", "pip", "install", "--quiet"], further, packages].concat()))
+    };
+    // Without an index it succeeds only if there is nothing to install.
+    let has_packages = || pip(&["--no-index"]);
+    let make = || works(command(&["python3", "-m", "venv", &folder.to_string_lossy()])) && pip(&[]);
+    if has_packages() || make() && has_packages() {
+        return Ok(python);
+    }
+    Err(format!("{} cannot be installed: no access to the Python package index", packages[0]))
+}
