@@ -146,7 +146,6 @@ const OPTIONS: &[Extended] = &[
     nothing("temporary_ttl", POLICY),
     nothing("modern", "there is nothing to choose"),
     nothing("no_modern", "there is nothing to choose"),
-    nothing("read_buf_mem_limit", "a connection at rest has no buffer"),
     nothing("resp_obj_mem_limit", BUFFERS),
     nothing("inline_ascii_resp", BUFFERS),
     nothing("no_inline_ascii_resp", BUFFERS),
@@ -248,10 +247,17 @@ mod tests {
     #[test]
     fn options_with_an_effect_are_set_and_others_are_warned_of_once() {
         let (told, warnings) =
-            read_one("idle_timeout=5,hashpower=20,no_maxconns_fast,hashpower=21,lru_crawler_sleep=9")
-                .unwrap();
+            read_one("idle_timeout=5,hashpower=20,no_maxconns_fast,hashpower=21,modern").unwrap();
         assert_eq!((told.idle_timeout, told.beyond_max.as_deref()), (Some(5), Some("wait")));
         assert_eq!(warnings.len(), 2, "{warnings:?}");
+    }
+
+    #[test]
+    fn what_memcached_takes_for_its_crawler_buffers_and_sizes_is_taken() {
+        let (told, warnings) =
+            read_one("lru_crawler_sleep=100,lru_crawler_tocrawl=0,read_buf_mem_limit=16,track_sizes")
+                .unwrap();
+        assert_eq!((told.connection_memory, warnings.len()), (Some(Size(16 << 20)), 3));
     }
 
     #[test]

@@ -26,6 +26,8 @@ const BATCH_BYTES: usize = 16 << 10;
 /// How long a session waits for a page of another class at the most: other sessions have to end their batches, which takes
 /// microseconds unless they were descheduled …
 const PATIENCE: Duration = Duration::from_millis(500);
+/// But it looks so often at least: a machine that stands still for a second, as virtual ones do, has given nobody a chance.
+const ROUNDS_LEAST: u32 = 2_000;
 /// … and how many pages it tries: those of a class may all hold long values that are being sent.
 const DRAINS_MAX: u32 = 32;
 
@@ -469,7 +471,9 @@ impl SlabSession {
         let mut backoff = Backoff::default();
         let mut drains = 0;
         let mut ticket = self.core.quiescence.ticket();
-        while watch.elapsed() < PATIENCE {
+        let mut rounds = 0;
+        while watch.elapsed() < PATIENCE || rounds < ROUNDS_LEAST {
+            rounds += 1;
             guira_contract::Session::quiesce(self);
             self.core.release_drained();
             if self.refill_free(class, batch, Source::Any) || self.evict(class, batch, now) {
