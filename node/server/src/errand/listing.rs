@@ -93,7 +93,7 @@ impl ListWriter {
                 *self.sizes.entry(item.meta.size.div_ceil(SIZE_STEP) * SIZE_STEP).or_insert(0) += 1;
             }
             Listing::Cachedump { class, limit }
-                if class == item.meta.class && (limit == 0 || self.listed < limit) =>
+                if class == dumped_with(item.meta.class) && (limit == 0 || self.listed < limit) =>
             {
                 self.cachedump(item, out);
             }
@@ -148,6 +148,12 @@ impl ListWriter {
         }
         out.extend(if matches!(self.listing, Listing::MetaGet(_)) { &b"EN\r\n"[..] } else { b"END\r\n" });
     }
+}
+
+/// The class that an item is dumped with. memcached has no more than 63 classes, and clients that ask for all of them ask for those:
+/// the last one stands for what comes after it too.
+fn dumped_with(class: u8) -> u8 {
+    class.min(63)
 }
 
 /// Appends a key as in a URI: everything but letters, digits and `-._~` as `%XX`.
@@ -234,6 +240,9 @@ mod tests {
         let items: [(&[u8], Meta); 3] = [(b"a", meta(1, 24)), (b"b", meta(2, 32)), (b"c", meta(1, 33))];
         let dump = |limit| list(Listing::Cachedump { class: 1, limit }, &items);
         assert_eq!(dump(1), "ITEM a [5 b; 1000102 s]\r\nEND\r\n");
+        let high: [(&[u8], Meta); 1] = [(b"h", meta(140, 24))];
+        let last = Listing::Cachedump { class: 63, limit: 0 };
+        assert_eq!(list(last, &high), "ITEM h [5 b; 1000102 s]\r\nEND\r\n", "clients know no higher class");
         assert_eq!(dump(0), "ITEM a [5 b; 1000102 s]\r\nITEM c [5 b; 1000102 s]\r\nEND\r\n");
     }
 }
