@@ -12,7 +12,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | ci [STEP…] | sanitize [STEP…] | soak [STEP…]";
+const USAGE: &str = "usage: cargo xtask tidy | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         },
         "ci" => ci::run(&root, ci::steps::ci(), rest),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest),
-        "soak" => ci::run(&root, ci::soak::steps(), rest),
+        "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest)),
         _ => fail(USAGE),
     }
 }

@@ -1,12 +1,79 @@
-//! `make soak`: what takes too long, or needs too much from elsewhere, for every change.
+//! `make soak`: what takes too long, or needs too much from elsewhere, for every change; and a short form of the load for `make test`.
 
-use super::tools::cargo;
+use std::path::Path;
+use std::process::Command;
+
+use super::tools::{cargo, command, target_folder};
 use super::{Step, Work, clients};
+
+/// What begins a seed on the command line.
+const SEED: &str = "--seed";
 
 /// All steps.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--package", "guira-cli"])]) },
         Step { name: "clients", work: clients::others },
+        Step { name: "load", work: load },
+        Step { name: "kills", work: kills },
     ]
+}
+
+/// The names of steps among the arguments: those before `--seed N`.
+pub(crate) fn chosen(arguments: &[String]) -> &[String] {
+    let end = arguments.iter().position(|argument| argument == SEED).unwrap_or(arguments.len());
+    &arguments[..end]
+}
+
+/// The seed that the command line names. Steps have no arguments, so it is read from there.
+fn seed() -> Option<String> {
+    std::env::args().skip_while(|argument| argument != SEED).nth(1)
+}
+
+fn load(root: &Path) -> Work {
+    let program = release(root, &["load", "--seconds", "600", "--memory", "256"]);
+    Work::Commands(vec![build_release(), program])
+}
+
+fn kills(root: &Path) -> Work {
+    Work::Commands(vec![build_release(), release(root, &["kills", "--kills", "200"])])
+}
+
+/// A minute with less of everything, against the debug build, whose assertions hold as well.
+pub(crate) fn short(root: &Path) -> Work {
+    let build = cargo(&["build", "-p", "guira-cli", "-p", "guira-soak"]);
+    let amounts = ["--seconds", "60", "--memory", "64", "--kills", "5"];
+    Work::Commands(vec![build, program(root, "debug", &amounts)])
+}
+
+fn build_release() -> Command {
+    cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"])
+}
+
+fn release(root: &Path, arguments: &[&str]) -> Command {
+    program(root, "release", arguments)
+}
+
+fn program(root: &Path, profile: &str, arguments: &[&str]) -> Command {
+    let folder = target_folder(root).join(profile);
+    let binary = folder.join("guira-soak").to_string_lossy().into_owned();
+    let mut program = command(&[&[binary.as_str()], arguments].concat());
+    program.arg("--guira").arg(folder.join("guira"));
+    if let Some(seed) = seed() {
+        program.args([SEED, &seed]);
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+
+    #[test]
+    fn a_seed_is_no_step() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(chosen(&words(&["load", "--seed", "7"])), words(&["load"]));
+        assert_eq!(chosen(&words(&["load", "kills"])), words(&["load", "kills"]));
+        assert!(chosen(&words(&["--seed", "7"])).is_empty());
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tools::{cargo, command, packages_with, target_folder, works};
-use super::{Step, Work, clients, fuzz};
+use super::{Step, Work, clients, fuzz, soak};
 
 /// Crates that may have loom tests, with their folders.
 const LOOM: &[(&str, &str)] = &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/")];
@@ -26,6 +26,7 @@ pub(crate) fn ci() -> Vec<Step> {
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },
+        Step { name: "soak", work: soak::short },
         Step { name: "loom", work: loom },
         Step { name: "fuzz", work: fuzz::step },
     ]

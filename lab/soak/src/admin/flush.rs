@@ -1,0 +1,45 @@
+//! `flush_all`, with and without delay. The ledger is told what is gone.
+
+use std::time::Duration;
+
+use guira_workload::Rng;
+
+use super::wire;
+use crate::field::Field;
+use crate::ledger::{Ledger, SLACK_MS};
+use crate::link::Carrier;
+
+/// Flushes until the run ends.
+pub(crate) fn run(field: &Field, ledger: &Ledger, mut random: Rng, between: Duration) {
+    let mut tally = field.tally();
+    while field.goes_on() {
+        field.pause(between.mul_f64(0.5 + random.unit()));
+        let Some(mut wire) = wire(field, Carrier::random(&mut random)) else { continue };
+        let delay = if random.below(2) == 0 { 0 } else { 1 + random.below(3) };
+        let request = if delay == 0 { "flush_all\r\n".to_owned() } else { format!("flush_all {delay}\r\n") };
+        let before = ledger.snapshot();
+        if wire.send(request.as_bytes()).is_err() {
+            continue;
+        }
+        match wire.line() {
+            Ok(line) if line == "OK" => {}
+            Ok(line) if line.starts_with("ERROR Too many open") => continue,
+            Ok(line) => {
+                field.fail(format!("{line:?} to flush_all"));
+                return;
+            }
+            // It may have been flushed or not: nothing is known to be gone.
+            Err(_) => continue,
+        }
+        field.remember(format!("flush_all {delay}"));
+        drop(wire);
+        if delay > 0 {
+            field.pause(Duration::from_millis(delay * 1000 + SLACK_MS));
+            if !field.goes_on() {
+                return;
+            }
+        }
+        ledger.forget(&before);
+        tally.one(if delay == 0 { "flush_all" } else { "flush_all with delay" });
+    }
+}

@@ -1,0 +1,109 @@
+//! Statistics in all forms, and commands that change how the server works.
+
+use std::time::Duration;
+
+use guira_workload::Rng;
+
+use super::{lines, wire};
+use crate::client::{Wire, is_stall};
+use crate::field::Field;
+use crate::link::Carrier;
+
+/// Between two commands.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Forms of `stats`, and the line that ends them.
+const STATS: [(&str, &str); 13] = [
+    ("stats", "END"),
+    ("stats settings", "END"),
+    ("stats items", "END"),
+    ("stats slabs", "END"),
+    ("stats sizes", "END"),
+    ("stats conns", "END"),
+    ("stats reset", "RESET"),
+    ("stats detail on", "OK"),
+    ("stats detail dump", "END"),
+    ("stats detail off", "OK"),
+    ("stats cachedump 1 100", "END"),
+    ("stats cachedump 20 0", "END"),
+    ("version", "VERSION"),
+];
+
+/// Commands with an answer of one line.
+const VERBS: [&str; 12] = [
+    "slabs reassign -1 5",
+    "slabs reassign 2 9",
+    "slabs reassign 40 1",
+    "slabs reassign 3 0",
+    "slabs automove 0",
+    "slabs automove 1",
+    "verbosity 0",
+    "verbosity 1",
+    "lru_crawler crawl all",
+    "lru_crawler tocrawl 100",
+    "lru mode segmented",
+    "refresh_certs",
+];
+
+/// Asks and commands until the run ends. The server has `memory` MiB.
+pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
+    let mut tally = field.tally();
+    while field.goes_on() {
+        let Some(mut wire) = wire(field, Carrier::random(&mut random)) else { continue };
+        for _ in 0..30 {
+            let (command, ends) = match random.below(8) {
+                0..4 => {
+                    let (command, end) = STATS[random.below(STATS.len() as u64) as usize];
+                    (command.to_owned(), end)
+                }
+                4 if random.below(6) == 0 => {
+                    (format!("cache_memlimit {}", memory / 2 + random.below(memory / 2 + 1)), "")
+                }
+                _ => (VERBS[random.below(VERBS.len() as u64) as usize].to_owned(), ""),
+            };
+            tally.one(match command.split(' ').next() {
+                Some("stats") => "stats",
+                Some("cache_memlimit") => "cache_memlimit",
+                Some("slabs") => "slabs reassign and automove",
+                _ => "other commands",
+            });
+            if !command.starts_with("stats") {
+                field.remember(&command);
+            }
+            match ask(&mut wire, &command, ends) {
+                Ok(answer) if answer.contains("MEMLIMIT_ADJUST_FAILED") => {
+                    tally.one("cache_memlimit refused");
+                }
+                Ok(answer) if answer.starts_with("ERROR Too many open") => break,
+                Ok(answer) if answer.is_empty() || answer == "ERROR" => {
+                    field.fail(format!("{answer:?} to {command}"));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    if is_stall(&error) {
+                        field.fail(format!("no answer to {command}"));
+                    }
+                    break;
+                }
+            }
+            field.pause(PAUSE);
+            if !field.goes_on() {
+                break;
+            }
+        }
+    }
+    // What comes next finds the memory that it was started with.
+    let restored = wire(field, Carrier::Unix);
+    if let Some(mut wire) = restored {
+        let _ = ask(&mut wire, &format!("cache_memlimit {memory}"), "");
+    }
+}
+
+/// The last line of the answer.
+fn ask(wire: &mut Wire, command: &str, end: &str) -> std::io::Result<String> {
+    wire.send(format!("{command}\r\n").as_bytes())?;
+    let ends =
+        if end.is_empty() { vec![""] } else { vec![end, "ERROR", "CLIENT_ERROR", "SERVER_ERROR", "BUSY"] };
+    let mut all = lines(wire, &ends)?;
+    Ok(all.pop().unwrap_or_default())
+}

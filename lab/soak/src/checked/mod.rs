@@ -1,0 +1,67 @@
+//! Writers and readers whose every answer is checked.
+
+pub(crate) mod reader;
+pub(crate) mod writer;
+
+use guira_workload::Rng;
+
+use crate::client::{Client, is_stall};
+use crate::field::{Field, Losses};
+use crate::link::PATIENCE;
+use crate::speech::Speech;
+
+/// Connections of each thread.
+const CLIENTS: usize = 6;
+
+/// The clients of one thread.
+#[derive(Debug)]
+pub(crate) struct Clients<'f> {
+    field: &'f Field,
+    clients: Vec<Client>,
+}
+
+impl<'f> Clients<'f> {
+    /// Connects them; `None` if the run ends before.
+    pub(crate) fn open(field: &'f Field, random: &mut Rng) -> Option<Self> {
+        let clients = (0..CLIENTS).map(|_| Client::random(field, random)).collect::<Option<_>>()?;
+        Some(Clients { field, clients })
+    }
+
+    /// The number of one of them.
+    pub(crate) fn pick(&self, random: &mut Rng) -> usize {
+        random.below(self.clients.len() as u64) as usize
+    }
+
+    /// One of them.
+    pub(crate) fn get(&mut self, index: usize) -> &mut Client {
+        &mut self.clients[index]
+    }
+
+    /// The connection of a client broke: it gets another, if that was no failure and the run goes on.
+    pub(crate) fn replace(&mut self, index: usize, error: &std::io::Error) -> Option<()> {
+        let (field, client) = (self.field, &self.clients[index]);
+        let which = format!("{:?} over {:?}", client.speech, client.carrier);
+        if field.losses == Losses::Expected {
+            if !field.goes_on() {
+                return None;
+            }
+        } else if is_stall(error) {
+            field.fail(format!("{which}: no answer for {PATIENCE:?}"));
+            return None;
+        } else {
+            field.fail(format!("{which}: a connection was closed: {error}"));
+            return None;
+        }
+        self.clients[index] = Client::open(field, client.carrier, client.speech)?;
+        Some(())
+    }
+}
+
+/// What reads are called in the report.
+fn counted(speech: Speech) -> &'static str {
+    match speech {
+        Speech::Text => "checked reads, text",
+        Speech::Meta => "checked reads, meta",
+        Speech::Binary => "checked reads, binary",
+    }
+}

@@ -1,0 +1,193 @@
+//! A client that speaks one of the protocols over one connection, and opens another when that breaks.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use guira_sync::clock::Stopwatch;
+use guira_workload::Rng;
+
+use crate::field::Field;
+use crate::link::{Carrier, Link, PATIENCE};
+use crate::speech::{Answer, Hit, Request, Speech};
+
+/// The longest line of an answer.
+const LINE_MAX: usize = 4096;
+
+/// Bytes read at once.
+const READ: usize = 64 << 10;
+
+/// How long to wait before another attempt to connect.
+const BACKOFF: Duration = Duration::from_millis(50);
+
+/// A connection, with what has arrived and was not read yet.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    link: Link,
+    inbox: Vec<u8>,
+    at: usize,
+}
+
+impl Wire {
+    /// Around a connection.
+    pub(crate) fn new(link: Link) -> Self {
+        Wire { link, inbox: Vec::new(), at: 0 }
+    }
+
+    /// Sends bytes.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.link.write_all(bytes)?;
+        self.link.flush()
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.inbox.drain(..self.at);
+        self.at = 0;
+        let have = self.inbox.len();
+        self.inbox.resize(have + READ, 0);
+        let read = self.link.read(&mut self.inbox[have..]);
+        self.inbox.truncate(have + read.as_ref().map_or(0, |bytes| *bytes));
+        match read {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next line, without its end.
+    pub(crate) fn line(&mut self) -> io::Result<String> {
+        self.until(b"\r\n")
+    }
+
+    /// The next line of a list of keys or of a log, most of which end with a line feed alone, as in memcached.
+    pub(crate) fn log_line(&mut self) -> io::Result<String> {
+        self.until(b"\n").map(|line| line.trim_end().to_owned())
+    }
+
+    fn until(&mut self, end: &[u8]) -> io::Result<String> {
+        let mut looked = 0;
+        loop {
+            let waiting = &self.inbox[self.at..];
+            if let Some(found) = waiting[looked..].windows(end.len()).position(|window| window == end) {
+                let line = String::from_utf8_lossy(&waiting[..looked + found]).into_owned();
+                self.at += looked + found + end.len();
+                return Ok(line);
+            }
+            if waiting.len() > LINE_MAX {
+                return Err(io::Error::other("a line without an end"));
+            }
+            looked = waiting.len().saturating_sub(1);
+            self.fill()?;
+        }
+    }
+
+    /// The next bytes, so many.
+    pub(crate) fn bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        while self.inbox.len() - self.at < length {
+            self.fill()?;
+        }
+        let bytes = self.inbox[self.at..self.at + length].to_vec();
+        self.at += length;
+        Ok(bytes)
+    }
+
+    /// The connection.
+    pub(crate) fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
+
+/// Whether an error means that the server has not answered for too long, and not that the connection is gone.
+pub(crate) fn is_stall(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// What it speaks.
+    pub(crate) speech: Speech,
+    /// What it is connected over.
+    pub(crate) carrier: Carrier,
+    wire: Wire,
+}
+
+impl Client {
+    /// Connects, and tries again while the server has too many connections; `None` if the run ends before it succeeds.
+    pub(crate) fn open(field: &Field, carrier: Carrier, speech: Speech) -> Option<Self> {
+        let begin = Stopwatch::start();
+        loop {
+            let error = match Self::try_open(field, carrier, speech) {
+                Ok(client) => return Some(client),
+                Err(error) => error,
+            };
+            if !field.goes_on() {
+                return None;
+            }
+            if begin.elapsed() > PATIENCE {
+                field.fail(format!("no connection over {carrier:?} for {PATIENCE:?}: {error}"));
+                return None;
+            }
+            std::thread::sleep(BACKOFF);
+        }
+    }
+
+    /// One that speaks anything over anything.
+    pub(crate) fn random(field: &Field, random: &mut Rng) -> Option<Self> {
+        Self::open(field, Carrier::random(random), Speech::random(random))
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub(crate) fn try_open(field: &Field, carrier: Carrier, speech: Speech) -> io::Result<Self> {
+        let wire = Wire::new(field.addresses.open(carrier)?);
+        let mut client = Client { speech, carrier, wire };
+        client.many(&[])?.map_err(io::Error::other)?;
+        Ok(client)
+    }
+
+    /// The connection, for what is not a request of every protocol.
+    pub(crate) fn wire(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+
+    /// Asks all, then reads all answers.
+    ///
+    /// # Errors
+    /// If the connection breaks; how many answers had come.
+    pub(crate) fn call(&mut self, requests: &[Request]) -> Result<Vec<Answer>, (Vec<Answer>, io::Error)> {
+        let mut bytes = Vec::new();
+        for request in requests {
+            self.speech.write(request, &mut bytes);
+        }
+        let mut answers = Vec::with_capacity(requests.len());
+        if let Err(error) = self.wire.send(&bytes) {
+            return Err((answers, error));
+        }
+        for request in requests {
+            match self.speech.read(request, &mut self.wire) {
+                Ok(answer) => answers.push(answer),
+                Err(error) => return Err((answers, error)),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Asks for many keys at once.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub(crate) fn many(&mut self, names: &[Vec<u8>]) -> io::Result<Result<Vec<Option<Hit>>, String>> {
+        let mut bytes = Vec::new();
+        if names.is_empty() && self.speech == Speech::Text {
+            // A get of nothing is an error; any other command tells as well that the server answers.
+            self.wire.send(b"version\r\n")?;
+            let line = self.wire.line()?;
+            return Ok(if line.starts_with("VERSION ") { Ok(Vec::new()) } else { Err(line) });
+        }
+        self.speech.write_many(names, &mut bytes);
+        self.wire.send(&bytes)?;
+        self.speech.read_many(names, &mut self.wire)
+    }
+}

@@ -1,0 +1,156 @@
+//! What all parts of a run share: where the server is, how long it goes on, what was done, what went wrong.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::Stopwatch;
+
+use crate::link::Addresses;
+
+/// Failures that are kept: the first tell most.
+const FAILURES_MAX: usize = 20;
+
+/// Operations on the whole server that are remembered for the message of a failure.
+const REMEMBERED: usize = 30;
+
+/// How often a pause looks whether the run is over.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Whether connections may break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Losses {
+    /// The server is going to be killed.
+    Expected,
+    /// It is not, and closes no connection that works.
+    Wrong,
+}
+
+/// What all parts of a run share.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// Whether connections of checked clients may break.
+    pub(crate) losses: Losses,
+    /// Where the server is.
+    pub(crate) addresses: Addresses,
+    /// The server's process.
+    pub(crate) pid: u32,
+    length: Duration,
+    clock: Stopwatch,
+    stopped: AtomicBool,
+    failures: Mutex<Vec<String>>,
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+    recent: Mutex<VecDeque<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Field {
+    /// A run of this length against the server at `addresses`, which begins now.
+    pub(crate) fn new(addresses: Addresses, pid: u32, length: Duration, losses: Losses) -> Self {
+        Field {
+            losses,
+            addresses,
+            pid,
+            length,
+            clock: Stopwatch::start(),
+            stopped: AtomicBool::new(false),
+            failures: Mutex::default(),
+            counts: Mutex::default(),
+            recent: Mutex::default(),
+        }
+    }
+
+    /// Milliseconds since the run began.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.elapsed().as_millis() as u64
+    }
+
+    /// Whether there is time left, and nothing has failed.
+    pub(crate) fn goes_on(&self) -> bool {
+        // Relaxed: it is a wish to stop, and orders nothing.
+        self.clock.elapsed() < self.length && !self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run before its time.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits, but no longer than the run goes on.
+    pub(crate) fn pause(&self, time: Duration) {
+        let begin = Stopwatch::start();
+        while self.goes_on() && begin.elapsed() < time {
+            std::thread::sleep(LOOK.min(time));
+        }
+    }
+
+    /// Something is wrong: the run ends.
+    pub(crate) fn fail(&self, what: impl Into<String>) {
+        let mut failures = lock(&self.failures);
+        if failures.len() < FAILURES_MAX {
+            failures.push(format!("{}ms: {}", self.now(), what.into()));
+        }
+        self.stop();
+    }
+
+    /// What went wrong.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        lock(&self.failures).clone()
+    }
+
+    /// Remembers something that concerns the whole server.
+    pub(crate) fn remember(&self, what: impl Into<String>) {
+        let mut recent = lock(&self.recent);
+        if recent.len() == REMEMBERED {
+            recent.pop_front();
+        }
+        recent.push_back(format!("{}ms {}", self.now(), what.into()));
+    }
+
+    /// What was remembered.
+    pub(crate) fn recent(&self) -> Vec<String> {
+        lock(&self.recent).iter().cloned().collect()
+    }
+
+    /// Counts of one thread, which are added to all when they are dropped.
+    pub(crate) fn tally(&self) -> Tally<'_> {
+        Tally { field: self, counts: BTreeMap::new() }
+    }
+
+    /// What was done how often.
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.counts).clone()
+    }
+}
+
+/// Counts of one thread.
+#[derive(Debug)]
+pub(crate) struct Tally<'f> {
+    field: &'f Field,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Tally<'_> {
+    /// It was done once more.
+    pub(crate) fn one(&mut self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    /// It was done so many times more.
+    pub(crate) fn add(&mut self, what: &'static str, times: u64) {
+        *self.counts.entry(what).or_insert(0) += times;
+    }
+}
+
+impl Drop for Tally<'_> {
+    fn drop(&mut self) {
+        let mut all = lock(&self.field.counts);
+        for (what, times) in &self.counts {
+            *all.entry(what).or_insert(0) += times;
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! A server with a region, stopped or killed at any moment, and started again.
+//!
+//! After an orderly stop everything that was acknowledged is back, with value, flags, cas unique and time to live. After
+//! SIGKILL nothing is, and the start says so. Killed while it starts or stops, the region is whole or empty, and in any
+//! case no answer is wrong.
+
+mod kept;
+
+use std::path::Path;
+use std::time::Duration;
+
+use guira_workload::Rng;
+use rustix::process::Signal;
+
+use crate::admin::stat;
+use crate::checked::{reader, writer::Writer};
+use crate::client::Client;
+use crate::field::{Field, Losses};
+use crate::kills::kept::{Kept, read_kept};
+use crate::ledger::{Kind, Ledger, Missed};
+use crate::link::{Addresses, Carrier};
+use crate::plan::Plan;
+use crate::report;
+use crate::server::{Folder, Server, has_option};
+use crate::speech::Speech;
+
+/// Memory of the server, in MiB.
+const MEMORY: u64 = 64;
+
+/// Keys: so few that nothing has to be evicted.
+const KEYS: [(Kind, usize); 4] = [(Kind::Warm, 300), (Kind::Up, 30), (Kind::Down, 30), (Kind::Bulk, 300)];
+
+/// Threads that write, and as many that read.
+const THREADS: usize = 2;
+
+/// How long an orderly stop may take.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// Longer than any life of a server here.
+const LONG: Duration = Duration::from_secs(600);
+
+/// How a server ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Killed under load.
+    Killed,
+    /// Killed while it starts.
+    KilledAtStart,
+    /// Killed while it stops.
+    KilledAtStop,
+    /// Stopped when nobody asks for anything any more.
+    Stopped,
+    /// Stopped under load.
+    StoppedUnderLoad,
+}
+
+/// What the next start may find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finds {
+    Nothing,
+    Everything,
+    Either,
+}
+
+/// What is known of the server before.
+#[derive(Debug)]
+struct Past {
+    field: Field,
+    ledger: Ledger,
+    /// What every key held, if nobody has written since.
+    kept: Option<Vec<Option<Kept>>>,
+    finds: Finds,
+}
+
+/// Stops and kills as often as the plan says. Tells whether all was well.
+///
+/// # Errors
+/// In words, if it could not be begun.
+pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+    if !has_option(&plan.binary, "--region") {
+        println!("kills: skipped: this guira has no --region");
+        return Ok(true);
+    }
+    println!("kills: seed {}, {} times", plan.seed, plan.kills);
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = Folder::new(&parent, "kills")?;
+    let mut random = Rng::new(plan.seed);
+    let mut past: Option<Past> = None;
+    let total = Field::new(addresses(&folder, &[])?, 0, LONG, Losses::Expected);
+    for round in 0..=plan.kills {
+        let ending = match random.below(10) {
+            // The last start looks at what the end before has left.
+            _ if round == plan.kills => Ending::Stopped,
+            0..3 => Ending::Killed,
+            3 => Ending::KilledAtStart,
+            4..6 => Ending::KilledAtStop,
+            6..8 => Ending::Stopped,
+            _ => Ending::StoppedUnderLoad,
+        };
+        total.remember(format!("round {round}: {ending:?}"));
+        let seed = Rng::part(plan.seed, round).next_u64();
+        past = one_life(plan, &folder, ending, past, (round, seed), &total)?;
+        if !total.failures().is_empty() {
+            break;
+        }
+    }
+    report::counts(&total, total.now() as f64 / 1000.0);
+    report::line("seconds", &format!("{:.1}", total.now() as f64 / 1000.0));
+    Ok(report::verdict("kills", &total, plan.seed, &[]))
+}
+
+fn addresses(folder: &Folder, tcp: &[std::net::SocketAddr]) -> Result<Addresses, String> {
+    let nowhere = ([127, 0, 0, 1], 1).into();
+    let tcp = *tcp.first().unwrap_or(&nowhere);
+    Ok(Addresses { tcp, tls: None, unix: folder.path().join("socket") })
+}
+
+/// Starts a server, looks at what it has found, puts a load on it and ends it.
+fn one_life(
+    plan: &Plan,
+    folder: &Folder,
+    ending: Ending,
+    past: Option<Past>,
+    (round, seed): (u64, u64),
+    total: &Field,
+) -> Result<Option<Past>, String> {
+    let mut random = Rng::new(seed);
+    let mut server = start(plan, folder)?;
+    if ending == Ending::KilledAtStart {
+        std::thread::sleep(Duration::from_micros(random.below(60_000)));
+        server.signal(Signal::KILL);
+        server.wait(STOP_MAX)?;
+        count(total, ending);
+        return Ok(past.map(|past| match past.finds {
+            Finds::Nothing => past,
+            _ => Past { finds: Finds::Either, ..past },
+        }));
+    }
+    let tcp = server.wait_until_it_serves()?;
+    let field = Field::new(addresses(folder, &tcp)?, server.pid(), LONG, Losses::Expected);
+    look(&server, &field, past, total);
+    let ledger = Ledger::new(&format!("r{round}"), &KEYS);
+    let busy = ending == Ending::Killed || ending == Ending::StoppedUnderLoad;
+    let signal = if random.below(2) == 0 { Signal::TERM } else { Signal::USR1 };
+    std::thread::scope(|scope| {
+        let (field, ledger) = (&field, &ledger);
+        for number in 0..THREADS {
+            let writer = Writer::new(field, ledger, number, THREADS, Rng::part(seed, number as u64));
+            scope.spawn(move || writer.run());
+            let random = Rng::part(seed, 100 + number as u64);
+            scope.spawn(move || reader::run(field, ledger, random));
+        }
+        std::thread::sleep(Duration::from_millis(20 + random.below(300)));
+        if busy {
+            server.signal(if ending == Ending::Killed { Signal::KILL } else { signal });
+            std::thread::sleep(Duration::from_millis(random.below(20)));
+        }
+        field.stop();
+    });
+    let kept = if busy { None } else { Some(keep(&field, &ledger)?) };
+    let finds = end(&mut server, ending, signal, &mut random, &field)?;
+    for line in server.bad_lines() {
+        field.fail(format!("the server says: {line}"));
+    }
+    pass_on(&field, total, &server);
+    count(total, ending);
+    Ok(Some(Past { field, ledger, kept, finds }))
+}
+
+fn start(plan: &Plan, folder: &Folder) -> Result<Server, String> {
+    let region = folder.path().join("region").display().to_string();
+    let memory = format!("{MEMORY}MiB");
+    let unix = format!("unix:{}", folder.path().join("socket").display());
+    let words = ["--workers", "2", "--memory", &memory, "--region", &region];
+    let listen = ["--listen", "127.0.0.1:0", "--listen", &unix];
+    let arguments = words.into_iter().chain(listen).map(str::to_owned).collect::<Vec<_>>();
+    Server::spawn(&plan.binary, &arguments)
+}
+
+/// Ends the server; what the next may find.
+fn end(
+    server: &mut Server,
+    ending: Ending,
+    signal: Signal,
+    random: &mut Rng,
+    field: &Field,
+) -> Result<Finds, String> {
+    if matches!(ending, Ending::Stopped | Ending::KilledAtStop) {
+        server.signal(signal);
+    }
+    if ending == Ending::KilledAtStop {
+        std::thread::sleep(Duration::from_micros(random.below(40_000)));
+        server.signal(Signal::KILL);
+    }
+    let status = server.wait(STOP_MAX)?;
+    Ok(match ending {
+        Ending::Killed => Finds::Nothing,
+        Ending::KilledAtStop if !status.success() => Finds::Either,
+        _ if status.success() => Finds::Everything,
+        _ => {
+            field.fail(format!("the server ended with {status} when it was told to stop"));
+            Finds::Nothing
+        }
+    })
+}
+
+fn count(total: &Field, ending: Ending) {
+    total.tally().one(match ending {
+        Ending::Killed => "killed under load",
+        Ending::KilledAtStart => "killed at the start",
+        Ending::KilledAtStop => "killed at the stop",
+        Ending::Stopped => "stopped",
+        Ending::StoppedUnderLoad => "stopped under load",
+    });
+}
+
+/// Adds what a life has seen to all.
+fn pass_on(field: &Field, total: &Field, server: &Server) {
+    let mut tally = total.tally();
+    for (what, times) in field.counts() {
+        tally.add(what, times);
+    }
+    for failure in field.failures() {
+        total.fail(format!("{failure}; the server said: {:?}", server.lines()));
+    }
+}
+
+/// What every key holds.
+fn keep(field: &Field, ledger: &Ledger) -> Result<Vec<Option<Kept>>, String> {
+    let failed = |error| format!("cannot read everything: {error}");
+    let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;
+    (0..ledger.len())
+        .map(|key| read_kept(&mut client, &ledger.name(ledger.owner(key))).map_err(failed))
+        .collect()
+}
+
+/// Looks at what a start has found, by what it says and by what is there.
+fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
+    let lines = server.lines();
+    let said = lines.iter().find(|line| line.starts_with("region ")).cloned().unwrap_or_default();
+    let restored = said.contains(": restored");
+    if !restored && !said.contains(": emptied") && !said.contains(": new and empty") {
+        field.fail(format!("it does not say what it has found: {lines:?}"));
+    }
+    let Some(past) = past else { return };
+    total.tally().one(if restored { "starts with everything" } else { "starts with nothing" });
+    let legal = match past.finds {
+        Finds::Nothing => !restored,
+        Finds::Everything => restored,
+        Finds::Either => true,
+    };
+    if !legal {
+        field.fail(format!("{:?} was to be found: {said}", past.finds));
+    }
+    let evictions = stat(field, "evictions");
+    if !restored && stat(field, "curr_items") != Some(0) {
+        field.fail(format!("it says {said:?}, and has items"));
+    }
+    match compare(field, &past, restored.then_some(evictions)) {
+        Ok((back, gone)) => {
+            total.tally().add("keys that were back", back);
+            total.tally().add("keys that were not, or held nothing", gone);
+        }
+        Err(what) => field.fail(what),
+    }
+}
+
+/// Compares what is there with what was; how many keys hold something, and how many nothing. `evictions` is given if everything was
+/// found.
+fn compare(field: &Field, past: &Past, evictions: Option<Option<u64>>) -> Result<(u64, u64), String> {
+    let failed = |error| format!("cannot read what is back: {error}");
+    let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;
+    let (mut back, mut gone) = (0, 0);
+    for key in 0..past.ledger.len() {
+        let claim = past.ledger.claim(key, past.field.now());
+        let name = past.ledger.name(claim.owner);
+        let found = read_kept(&mut client, &name).map_err(failed)?;
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        if let Some(found) = &found {
+            back += 1;
+            if evictions.is_none() {
+                return Err(format!("{shown} is back, although the region is said to be empty"));
+            }
+            past.ledger.found(claim, &found.value, found.flags)?;
+        } else {
+            gone += 1;
+        }
+        let before = past.kept.as_ref().map(|kept| &kept[key]);
+        match (evictions, before) {
+            (None, _) => {}
+            (Some(_), Some(before)) => Kept::compare(before.as_ref(), found.as_ref())
+                .map_err(|what| format!("{shown}: {what}; {}", past.ledger.log(key).story()))?,
+            (Some(evictions), None) => {
+                let missed = found.is_none() && past.ledger.missed(claim) == Missed::Evicted;
+                if missed && evictions == Some(0) {
+                    let story = past.ledger.log(key).story();
+                    return Err(format!(
+                        "{shown} was acknowledged and not evicted, and is not back; {story}"
+                    ));
+                }
+            }
+        }
+    }
+    Ok((back, gone))
+}

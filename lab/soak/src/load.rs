@@ -1,0 +1,227 @@
+//! Everything at once against one server, and what is left of it afterwards.
+
+use std::time::Duration;
+
+use guira_sync::clock::Stopwatch;
+use guira_workload::Rng;
+use rustix::process::Signal;
+
+use crate::admin::{files, flush, lists, stat, verbs};
+use crate::certificate::Authority;
+use crate::checked::{reader, writer::Writer};
+use crate::field::{Field, Losses};
+use crate::ledger::{Kind, Ledger};
+use crate::link::{Addresses, tls_client};
+use crate::plan::{Plan, Scale};
+use crate::report::{self, mebibytes};
+use crate::rough::{crowd, cut, garbage, greedy, slow};
+use crate::server::{Folder, Server};
+use crate::vitals::{Course, Holdings, holdings, resident};
+
+/// How long the server may take to let go of everything.
+const REST: Duration = Duration::from_secs(45);
+
+/// Above `--memory` the process may have this much: the binary's own pages, allocator, TLS.
+const ALLOWANCE: u64 = 24 << 20;
+
+/// … and this for each connection that does not read its replies: what was copied, the socket's buffer is the
+/// system's. The server does not bound the sum of them yet, so beyond it the run reports and does not fail.
+const FOR_EACH_GREEDY: u64 = 128 << 10;
+
+/// By how much the highest of the last third may lie above that of the first; or above `--memory`, if the first third
+/// did not come so far, since memory is made less and more during the run.
+const GROWTH: u64 = 16 << 20;
+
+/// Runs the load. Tells whether all was well.
+///
+/// # Errors
+/// In words, if it could not be begun.
+pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
+    println!("load: seed {}, {:?}, {} MiB", plan.seed, plan.length, plan.memory);
+    let scale = plan.scale();
+    let folder = Folder::new(&std::env::temp_dir(), "load")?;
+    let authority = Authority::new(folder.path())?;
+    let mut server = Server::spawn(&plan.binary, &arguments(plan, scale, &folder, &authority))?;
+    let tcp = server.wait_until_it_serves()?;
+    let [tls, plain] = tcp[..] else { return Err(format!("it listens on {tcp:?}, not on two ports")) };
+    let addresses = Addresses {
+        tcp: plain,
+        tls: Some((tls, tls_client(authority.roots()?)?)),
+        unix: folder.path().join("socket"),
+    };
+    let field = Field::new(addresses, server.pid(), plan.length, Losses::Wrong);
+    let before = holdings(server.pid());
+    let start = resident(server.pid());
+    let course = everything(plan, scale, &field, &authority, &mut server);
+    let seconds = field.now() as f64 / 1000.0;
+    let after = wait_for_rest(&field, before);
+    let highest_allowed = (plan.memory << 20) + ALLOWANCE + scale.greedy as u64 * FOR_EACH_GREEDY;
+    judge_memory(&field, &course, plan.memory << 20, highest_allowed);
+    end(&field, &mut server);
+    report::counts(&field, seconds);
+    tell(&course, before, after, highest_allowed);
+    report::line("resident at the start", &mebibytes(start));
+    let counts = field.counts();
+    let checked =
+        counts.iter().filter(|(what, _)| what.starts_with("checked ")).map(|(_, count)| count).sum::<u64>();
+    report::line("seconds", &format!("{seconds:.1}"));
+    report::line("checked operations a second", &format!("{:.0}", checked as f64 / seconds));
+    report::line("lines in the server's log", &server.line_count().to_string());
+    tell_misses(&field);
+    Ok(report::verdict("load", &field, plan.seed, &server.lines()))
+}
+
+fn arguments(plan: &Plan, scale: Scale, folder: &Folder, authority: &Authority) -> Vec<String> {
+    let words = [
+        "--workers",
+        "2",
+        "--listen",
+        "127.0.0.1:0",
+        "--listen",
+        "notls:127.0.0.1:0",
+        "--listen",
+        &format!("unix:{}", folder.path().join("socket").display()),
+        "--memory",
+        &format!("{}MiB", plan.memory),
+        "--max-connections",
+        &scale.connections.to_string(),
+        "--idle-timeout",
+        &scale.idle.as_secs().to_string(),
+        "--tls-cert",
+        &authority.file().display().to_string(),
+    ]
+    .map(str::to_owned);
+    words.to_vec()
+}
+
+/// All parts of the load, until it ends; how memory went.
+fn everything(
+    plan: &Plan,
+    scale: Scale,
+    field: &Field,
+    authority: &Authority,
+    server: &mut Server,
+) -> Course {
+    let kinds = [
+        (Kind::Warm, scale.warm),
+        (Kind::Up, scale.numbers),
+        (Kind::Down, scale.numbers),
+        (Kind::Bulk, scale.bulk),
+    ];
+    let ledger = &Ledger::new("soak", &kinds);
+    let parts = std::cell::Cell::new(0);
+    let random = || {
+        parts.set(parts.get() + 1);
+        Rng::part(plan.seed, parts.get())
+    };
+    std::thread::scope(|scope| {
+        for number in 0..scale.writers {
+            let writer = Writer::new(field, ledger, number, scale.writers, random());
+            scope.spawn(move || writer.run());
+        }
+        for random in (0..scale.readers).map(|_| random()) {
+            scope.spawn(move || reader::run(field, ledger, random));
+        }
+        for random in (0..scale.cutters).map(|_| random()) {
+            scope.spawn(move || cut::run(field, random));
+        }
+        let (one, two, three, four, five) = (random(), random(), random(), random(), random());
+        scope.spawn(move || garbage::run(field, one));
+        scope.spawn(move || greedy::run(field, two, scale.greedy));
+        scope.spawn(move || slow::run(field, three));
+        scope.spawn(move || crowd::rush(field, four, scale.connections));
+        scope.spawn(move || crowd::idlers(field, five, scale.idle));
+        let (one, two, three, four, five) = (random(), random(), random(), random(), random());
+        scope.spawn(move || flush::run(field, ledger, one, scale.flushes));
+        scope.spawn(move || files::run(field, authority, two));
+        scope.spawn(move || lists::dumps(field, three));
+        scope.spawn(move || lists::watchers(field, four));
+        scope.spawn(move || verbs::run(field, five, plan.memory));
+        let course = scope.spawn(|| Course::of(field));
+        while field.goes_on() {
+            watch(field, server);
+            field.pause(Duration::from_millis(100));
+        }
+        course.join().unwrap_or_default()
+    })
+}
+
+/// Looks whether the server lives, and at what it says.
+fn watch(field: &Field, server: &mut Server) {
+    if let Some(status) = server.ended() {
+        field.fail(format!("the server ended with {status}"));
+    }
+    for line in server.bad_lines() {
+        field.fail(format!("the server says: {line}"));
+    }
+}
+
+/// Everything is closed now: waits until the server has let go of it.
+fn wait_for_rest(field: &Field, before: Holdings) -> Holdings {
+    let begin = Stopwatch::start();
+    loop {
+        // First, so that the connection that asks has come and gone.
+        let connections = stat(field, "curr_connections");
+        let after = holdings(field.pid);
+        if connections == Some(1) && after == before {
+            return after;
+        }
+        if begin.elapsed() > REST {
+            field.fail(format!(
+                "{REST:?} after the load: {connections:?} connections instead of 1, {after:?} instead of {before:?}"
+            ));
+            return after;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn judge_memory(field: &Field, course: &Course, ceiling: u64, allowed: u64) {
+    let (at, highest) = course.highest();
+    if highest > allowed {
+        let above = mebibytes(highest - allowed);
+        println!("reported: at {at}ms memory was {above} above the ceiling and what is allowed above it");
+    }
+    let (first, last) = course.thirds();
+    if last > first.max(ceiling) + GROWTH {
+        let (first, last) = (mebibytes(first), mebibytes(last));
+        field.fail(format!("memory grows: at most {first} in the first third and {last} in the last"));
+    }
+}
+
+/// Ends the server in order.
+fn end(field: &Field, server: &mut Server) {
+    watch(field, server);
+    server.signal(Signal::TERM);
+    match server.wait(REST) {
+        Ok(status) if status.success() => {}
+        Ok(status) => field.fail(format!("the server ended with {status} when it was told to stop")),
+        Err(what) => field.fail(what),
+    }
+}
+
+fn tell(course: &Course, before: Holdings, after: Holdings, allowed: u64) {
+    let (at, highest) = course.highest();
+    let (samples, above) = course.above(allowed);
+    let (first, last) = course.thirds();
+    report::line("resident at most", &format!("{} at {at} ms", mebibytes(highest)));
+    report::line("… allowed", &format!("{}; {above} of {samples} samples above it", mebibytes(allowed)));
+    report::line("… in the first and last third", &format!("{}, {}", mebibytes(first), mebibytes(last)));
+    let text = |now: usize, most: usize, then: usize| {
+        format!("{now} at the start, {most} at most, {then} afterwards")
+    };
+    report::line("descriptors", &text(before.descriptors, course.descriptors, after.descriptors));
+    report::line("threads", &text(before.threads, course.threads, after.threads));
+}
+
+fn tell_misses(field: &Field) {
+    let counts = field.counts();
+    let count = |what: &str| counts.get(what).copied().unwrap_or(0) as f64;
+    for (name, hits, misses) in [
+        ("few short values", "hits of few short values", "evicted: few short values"),
+        ("others", "hits of others", "evicted: others"),
+    ] {
+        let rate = 100.0 * count(misses) / (count(hits) + count(misses)).max(1.0);
+        report::line(&format!("misses of what was there: {name}"), &format!("{rate:.3} %"));
+    }
+}

@@ -1,0 +1,97 @@
+//! `guira-soak`: everything at once against a live server, with every answer checked.
+//!
+//! ```text
+//! load:  checked writers and readers ── history (ledger) ── every answer
+//!        clients that misbehave, commands, lists, watchers, files, signals
+//!        ──► guira serve ──► memory, descriptors, threads, log
+//! kills: a server with a region, stopped or killed at any moment, and started again
+//! ```
+//!
+//! It uses no part of the server: what it knows of the protocols is written here anew, so that one mistake does not
+//! hide another.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod certificate;
+mod checked;
+mod client;
+mod field;
+mod kills;
+mod ledger;
+mod link;
+mod load;
+mod plan;
+mod report;
+mod rough;
+mod server;
+mod speech;
+mod value;
+mod vitals;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use crate::plan::Plan;
+
+/// Everything at once against a live server, with every answer checked.
+#[derive(Debug, Parser)]
+#[command(name = "guira-soak", version, about)]
+struct Args {
+    /// Parts to run; both when left out.
+    parts: Vec<Part>,
+    /// The binary `guira`.
+    #[arg(long, value_name = "PATH")]
+    guira: PathBuf,
+    /// Of all random choices; taken from the clock when left out.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How long the load lasts. Up to two minutes there is less of everything.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    seconds: u64,
+    /// Memory of the server under load.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    memory: u64,
+    /// How often a server with a region is stopped or killed.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    kills: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Everything at once.
+    Load,
+    /// A server that is killed and goes on.
+    Kills,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let plan = Plan {
+        binary: args.guira,
+        seed: args.seed.unwrap_or_else(guira_sync::clock::wall_clock),
+        length: Duration::from_secs(args.seconds),
+        memory: args.memory,
+        kills: args.kills,
+    };
+    let parts = if args.parts.is_empty() { vec![Part::Load, Part::Kills] } else { args.parts };
+    let mut code = ExitCode::SUCCESS;
+    for part in parts {
+        let result = match part {
+            Part::Load => load::run(&plan),
+            Part::Kills => kills::run(&plan),
+        };
+        match result {
+            Ok(true) => {}
+            Ok(false) => code = ExitCode::FAILURE,
+            Err(what) => {
+                println!("seed {}: {what}", plan.seed);
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    code
+}

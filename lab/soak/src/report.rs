@@ -1,0 +1,45 @@
+//! The table at the end.
+
+use crate::field::Field;
+
+/// Bytes for a person.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// Prints what was done how often.
+pub(crate) fn counts(field: &Field, seconds: f64) {
+    println!("{:<44} {:>12} {:>10}", "what", "times", "a second");
+    for (what, times) in field.counts() {
+        println!("{what:<44} {times:>12} {:>10.1}", times as f64 / seconds);
+    }
+}
+
+/// Prints one more line of the table.
+pub(crate) fn line(what: &str, value: &str) {
+    println!("{what:<44} {value}");
+}
+
+/// Prints what went wrong, with the seed and what was done to the whole server before. Tells whether nothing did.
+pub(crate) fn verdict(part: &str, field: &Field, seed: u64, said: &[String]) -> bool {
+    let failures = field.failures();
+    let wrong = field.counts().get("wrong answers").copied().unwrap_or(0);
+    line("wrong answers", &wrong.to_string());
+    if failures.is_empty() {
+        println!("{part}: passed, seed {seed}");
+        return true;
+    }
+    println!("{part}: FAILED, seed {seed}");
+    for failure in &failures {
+        println!("failure: {failure}");
+    }
+    println!("the last operations on the whole server:");
+    for operation in field.recent() {
+        println!("  {operation}");
+    }
+    println!("what the server said:");
+    for line in said.iter().rev().take(40).rev() {
+        println!("  {line}");
+    }
+    false
+}

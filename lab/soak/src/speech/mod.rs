@@ -1,0 +1,200 @@
+//! Requests and answers in each of the three protocols.
+
+pub(crate) mod binary;
+pub(crate) mod meta;
+pub(crate) mod text;
+
+use std::io;
+
+use guira_workload::Rng;
+
+use crate::client::Wire;
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speech {
+    /// `get`, `set` and their like.
+    Text,
+    /// `mg`, `ms` and their like.
+    Meta,
+    /// Packets.
+    Binary,
+}
+
+impl Speech {
+    /// One of them.
+    pub(crate) fn random(random: &mut Rng) -> Self {
+        [Speech::Text, Speech::Meta, Speech::Binary][random.below(3) as usize]
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Stores.
+    Set,
+    /// Stores if there is nothing.
+    Add,
+    /// Stores if there is something.
+    Replace,
+    /// Puts something after it.
+    Append,
+    /// Puts something before it.
+    Prepend,
+    /// Stores if the cas unique is still this one.
+    Cas(u64),
+    /// Removes.
+    Delete,
+    /// Changes the time to live.
+    Touch,
+    /// Reads, with the cas unique.
+    Gets,
+    /// Reads and changes the time to live.
+    Gat,
+    /// Counts up.
+    Increment(u64),
+    /// Counts down.
+    Decrement(u64),
+}
+
+impl Verb {
+    /// What it is called in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Verb::Set => "set",
+            Verb::Add => "add",
+            Verb::Replace => "replace",
+            Verb::Append => "append",
+            Verb::Prepend => "prepend",
+            Verb::Cas(_) => "cas",
+            Verb::Delete => "delete",
+            Verb::Touch => "touch",
+            Verb::Gets => "gets",
+            Verb::Gat => "gat",
+            Verb::Increment(_) => "incr",
+            Verb::Decrement(_) => "decr",
+        }
+    }
+}
+
+/// A request about one key.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// What is asked.
+    pub(crate) verb: Verb,
+    /// The key's name.
+    pub(crate) name: Vec<u8>,
+    /// What is to be stored.
+    pub(crate) value: Vec<u8>,
+    /// The flags of what is to be stored.
+    pub(crate) flags: u32,
+    /// Seconds to live; 0 for ever.
+    pub(crate) ttl: u32,
+}
+
+/// A value that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hit {
+    /// The value.
+    pub(crate) value: Vec<u8>,
+    /// Its flags.
+    pub(crate) flags: u32,
+    /// Its cas unique, where it was asked for.
+    pub(crate) cas: u64,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It was stored, removed or touched.
+    Done,
+    /// It was not, since there is something (add) or nothing (the others).
+    NotStored,
+    /// The cas unique is another.
+    Exists,
+    /// There is nothing.
+    NotFound,
+    /// A number after counting.
+    Number(u64),
+    /// A value.
+    Hit(Hit),
+    /// The server cannot do it now: there is no memory, or the value is too long.
+    Refused(String),
+    /// Anything else.
+    Strange(String),
+}
+
+impl Answer {
+    /// What it is called in reports.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Answer::Done => "done",
+            Answer::NotStored => "not stored",
+            Answer::Exists => "exists",
+            Answer::NotFound => "not found",
+            Answer::Number(_) => "a number",
+            Answer::Hit(_) => "a value",
+            Answer::Refused(_) => "refused",
+            Answer::Strange(_) => "strange",
+        }
+    }
+}
+
+/// An answer that is an error, in words.
+pub(crate) fn error_line(line: &str) -> Answer {
+    const REFUSALS: [&str; 3] =
+        ["SERVER_ERROR out of memory", "SERVER_ERROR object too large", "SERVER_ERROR Out of memory"];
+    if REFUSALS.iter().any(|refusal| line.starts_with(refusal)) {
+        Answer::Refused(line.to_owned())
+    } else {
+        Answer::Strange(line.to_owned())
+    }
+}
+
+impl Speech {
+    /// Writes a request.
+    pub(crate) fn write(self, request: &Request, out: &mut Vec<u8>) {
+        match self {
+            Speech::Text => text::write(request, out),
+            Speech::Meta => meta::write(request, out),
+            Speech::Binary => binary::write(request, out),
+        }
+    }
+
+    /// Reads its answer.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub(crate) fn read(self, request: &Request, wire: &mut Wire) -> io::Result<Answer> {
+        match self {
+            Speech::Text => text::read(request, wire),
+            Speech::Meta => meta::read(request, wire),
+            Speech::Binary => binary::read(request, wire),
+        }
+    }
+
+    /// Writes a request for many keys.
+    pub(crate) fn write_many(self, names: &[Vec<u8>], out: &mut Vec<u8>) {
+        match self {
+            Speech::Text => text::write_many(names, out),
+            Speech::Meta => meta::write_many(names, out),
+            Speech::Binary => binary::write_many(names, out),
+        }
+    }
+
+    /// Reads its answer: what was found of each key; or what else came, in words.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub(crate) fn read_many(
+        self,
+        names: &[Vec<u8>],
+        wire: &mut Wire,
+    ) -> io::Result<Result<Vec<Option<Hit>>, String>> {
+        match self {
+            Speech::Text => text::read_many(names, wire),
+            Speech::Meta => meta::read_many(names, wire),
+            Speech::Binary => binary::read_many(names, wire),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the system tells of the server's process.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::field::Field;
+
+/// How often memory is looked at.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Descriptors and threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holdings {
+    /// Open descriptors.
+    pub(crate) descriptors: usize,
+    /// Threads.
+    pub(crate) threads: usize,
+}
+
+/// What the process has.
+pub(crate) fn holdings(pid: u32) -> Holdings {
+    let count = |what: &str| {
+        fs::read_dir(PathBuf::from(format!("/proc/{pid}/{what}"))).map_or(0, |entries| entries.count())
+    };
+    Holdings { descriptors: count("fd"), threads: count("task") }
+}
+
+/// Resident memory in bytes.
+pub(crate) fn resident(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Resident memory over time, and the most descriptors and threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Course {
+    /// Milliseconds of the run, and bytes.
+    samples: Vec<(u64, u64)>,
+    /// The most descriptors.
+    pub(crate) descriptors: usize,
+    /// The most threads.
+    pub(crate) threads: usize,
+}
+
+impl Course {
+    /// Looks at the process until the run ends.
+    pub(crate) fn of(field: &Field) -> Self {
+        let mut course = Course::default();
+        while field.goes_on() {
+            course.samples.push((field.now(), resident(field.pid)));
+            if course.samples.len() % 10 == 1 {
+                let holdings = holdings(field.pid);
+                course.descriptors = course.descriptors.max(holdings.descriptors);
+                course.threads = course.threads.max(holdings.threads);
+            }
+            std::thread::sleep(EVERY);
+        }
+        course
+    }
+
+    /// When memory was highest, in milliseconds of the run, and how high.
+    pub(crate) fn highest(&self) -> (u64, u64) {
+        self.samples.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap_or_default()
+    }
+
+    /// How many samples there are, and how many lie above `ceiling`.
+    pub(crate) fn above(&self, ceiling: u64) -> (usize, usize) {
+        (self.samples.len(), self.samples.iter().filter(|(_, bytes)| *bytes > ceiling).count())
+    }
+
+    /// The highest of the first and of the last third of the run.
+    pub(crate) fn thirds(&self) -> (u64, u64) {
+        let third = self.samples.len() / 3;
+        let highest = |part: &[(u64, u64)]| part.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        (highest(&self.samples[..third]), highest(&self.samples[self.samples.len() - third..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_memory_threads_and_descriptors() {
+        let own = std::process::id();
+        assert!(resident(own) > 100_000);
+        let before = holdings(own);
+        assert!(before.threads >= 1 && before.descriptors >= 3, "{before:?}");
+    }
+
+    #[test]
+    fn a_course_tells_its_highest_points() {
+        let samples = (0..9).map(|at| (at, if at == 4 { 100 } else { 10 + at })).collect();
+        let course = Course { samples, descriptors: 0, threads: 0 };
+        assert_eq!(course.highest(), (4, 100));
+        assert_eq!(course.above(17), (9, 2));
+        assert_eq!(course.thirds(), (12, 18));
+    }
+}
