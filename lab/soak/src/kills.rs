@@ -12,7 +12,7 @@ use std::time::Duration;
 use guira_workload::Rng;
 use rustix::process::Signal;
 
-use crate::admin::stat;
+use crate::admin::{flush, stat};
 use crate::checked::{reader, writer::Writer};
 use crate::client::Client;
 use crate::field::{Field, Losses};
@@ -27,7 +27,7 @@ use crate::speech::Speech;
 /// Memory of the server, in MiB.
 const MEMORY: u64 = 64;
 
-/// Keys: so few that nothing has to be evicted.
+/// Keys: so few that nothing has to be evicted, since every life begins with a flush.
 const KEYS: [(Kind, usize); 4] = [(Kind::Warm, 300), (Kind::Up, 30), (Kind::Down, 30), (Kind::Bulk, 300)];
 
 /// Threads that write, and as many that read.
@@ -62,11 +62,21 @@ enum Finds {
     Either,
 }
 
+/// What a start has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    AllButEvicted,
+    All,
+}
+
 /// What is known of the server before.
 #[derive(Debug)]
 struct Past {
     field: Field,
     ledger: Ledger,
+    /// How much had been evicted when it began.
+    evictions: Option<u64>,
     /// What every key held, if nobody has written since.
     kept: Option<Vec<Option<Kept>>>,
     finds: Finds,
@@ -140,6 +150,8 @@ fn one_life(
     let tcp = server.wait_until_it_serves()?;
     let field = Field::new(addresses(folder, &tcp)?, server.pid(), LONG, Losses::Expected);
     look(&server, &field, past, total);
+    flush::once(&field).map_err(|error| format!("cannot flush: {error}"))?;
+    let evictions = stat(&field, "evictions");
     let ledger = Ledger::new(&format!("r{round}"), &KEYS);
     let busy = ending == Ending::Killed || ending == Ending::StoppedUnderLoad;
     let signal = if random.below(2) == 0 { Signal::TERM } else { Signal::USR1 };
@@ -165,7 +177,7 @@ fn one_life(
     }
     pass_on(&field, total, &server);
     count(total, ending);
-    Ok(Some(Past { field, ledger, kept, finds }))
+    Ok(Some(Past { field, ledger, evictions, kept, finds }))
 }
 
 fn start(plan: &Plan, folder: &Folder) -> Result<Server, String> {
@@ -253,11 +265,18 @@ fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
     if !legal {
         field.fail(format!("{:?} was to be found: {said}", past.finds));
     }
-    let evictions = stat(field, "evictions");
+    let found = match (restored, stat(field, "evictions") == past.evictions) {
+        (false, _) => Found::Nothing,
+        (true, false) => Found::AllButEvicted,
+        (true, true) => Found::All,
+    };
+    if found == Found::AllButEvicted {
+        total.tally().one("lives in which something was evicted");
+    }
     if !restored && stat(field, "curr_items") != Some(0) {
         field.fail(format!("it says {said:?}, and has items"));
     }
-    match compare(field, &past, restored.then_some(evictions)) {
+    match compare(field, &past, found) {
         Ok((back, gone)) => {
             total.tally().add("keys that were back", back);
             total.tally().add("keys that were not, or held nothing", gone);
@@ -266,9 +285,8 @@ fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
     }
 }
 
-/// Compares what is there with what was; how many keys hold something, and how many nothing. `evictions` is given if everything was
-/// found.
-fn compare(field: &Field, past: &Past, evictions: Option<Option<u64>>) -> Result<(u64, u64), String> {
+/// Compares what is there with what was; how many keys hold something, and how many nothing.
+fn compare(field: &Field, past: &Past, all: Found) -> Result<(u64, u64), String> {
     let failed = |error| format!("cannot read what is back: {error}");
     let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;
     let (mut back, mut gone) = (0, 0);
@@ -276,30 +294,33 @@ fn compare(field: &Field, past: &Past, evictions: Option<Option<u64>>) -> Result
         let claim = past.ledger.claim(key, past.field.now());
         let name = past.ledger.name(claim.owner);
         let found = read_kept(&mut client, &name).map_err(failed)?;
-        let shown = String::from_utf8_lossy(&name).into_owned();
-        if let Some(found) = &found {
-            back += 1;
-            if evictions.is_none() {
-                return Err(format!("{shown} is back, although the region is said to be empty"));
+        let wrong = |what: &str| {
+            let name = String::from_utf8_lossy(&name);
+            Err(format!("{name}: {what}; {}", past.ledger.log(key).story()))
+        };
+        match &found {
+            Some(_) if all == Found::Nothing => {
+                return wrong("it is back, although the region is said to be empty");
             }
-            past.ledger.found(claim, &found.value, found.flags)?;
+            Some(found) => past.ledger.found(claim, &found.value, found.flags)?,
+            None => {}
+        }
+        if all == Found::All {
+            let missed = found.is_none() && past.ledger.missed(claim) == Missed::Evicted;
+            if missed {
+                return wrong("it was acknowledged and not evicted, and is not back");
+            }
+        }
+        if let (Some(kept), true) = (&past.kept, all != Found::Nothing) {
+            let evicted = all == Found::AllButEvicted && found.is_none();
+            if let (Err(what), false) = (Kept::compare(kept[key].as_ref(), found.as_ref()), evicted) {
+                return wrong(&what);
+            }
+        }
+        if found.is_some() {
+            back += 1;
         } else {
             gone += 1;
-        }
-        let before = past.kept.as_ref().map(|kept| &kept[key]);
-        match (evictions, before) {
-            (None, _) => {}
-            (Some(_), Some(before)) => Kept::compare(before.as_ref(), found.as_ref())
-                .map_err(|what| format!("{shown}: {what}; {}", past.ledger.log(key).story()))?,
-            (Some(evictions), None) => {
-                let missed = found.is_none() && past.ledger.missed(claim) == Missed::Evicted;
-                if missed && evictions == Some(0) {
-                    let story = past.ledger.log(key).story();
-                    return Err(format!(
-                        "{shown} was acknowledged and not evicted, and is not back; {story}"
-                    ));
-                }
-            }
         }
     }
     Ok((back, gone))

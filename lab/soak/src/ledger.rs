@@ -39,6 +39,8 @@ pub(crate) struct Log {
     life: u32,
     /// The number of the last write that was begun.
     announced: u64,
+    /// The number of the last write whose answer has come.
+    settled: u64,
     /// The number of the last write that took effect.
     acknowledged: u64,
     /// Nothing up to this number may be read any more.
@@ -101,6 +103,7 @@ impl Log {
         Log {
             life: 0,
             announced: 0,
+            settled: 0,
             acknowledged: 0,
             dead: 0,
             seen: 0,
@@ -188,8 +191,9 @@ impl Log {
         *self = Log { life, recent, ..Log::new() };
     }
 
-    /// Remembers what was done.
+    /// The answer to a write has come: remembers what was done.
     pub(crate) fn remember(&mut self, now: u64, sequence: u64, what: &'static str, outcome: &'static str) {
+        self.settled = self.settled.max(sequence);
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
         }
@@ -258,7 +262,7 @@ impl Ledger {
             acknowledged: log.acknowledged,
             announced: log.announced,
             mortal: log.is_mortal(),
-            expected: floor == log.acknowledged && !log.is_mortal(),
+            expected: floor == log.acknowledged && !log.is_mortal() && log.settled == log.announced,
         }
     }
 
@@ -361,6 +365,7 @@ mod tests {
         let mut log = ledger.log(key);
         let sequence = log.announce();
         log.stored(sequence, HEADER);
+        log.remember(0, sequence, "set", "done");
         sequence
     }
 

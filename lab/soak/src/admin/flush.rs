@@ -1,10 +1,12 @@
 //! `flush_all`, with and without delay. The ledger is told what is gone.
 
+use std::io;
 use std::time::Duration;
 
 use guira_workload::Rng;
 
 use super::wire;
+use crate::client::Wire;
 use crate::field::Field;
 use crate::ledger::{Ledger, SLACK_MS};
 use crate::link::Carrier;
@@ -42,4 +44,15 @@ pub(crate) fn run(field: &Field, ledger: &Ledger, mut random: Rng, between: Dura
         ledger.forget(&before);
         tally.one(if delay == 0 { "flush_all" } else { "flush_all with delay" });
     }
+}
+
+/// Flushes at once.
+///
+/// # Errors
+/// If it cannot.
+pub(crate) fn once(field: &Field) -> io::Result<()> {
+    let mut wire = Wire::new(field.addresses.open(Carrier::Unix)?);
+    wire.send(b"flush_all\r\n")?;
+    let line = wire.line()?;
+    if line == "OK" { Ok(()) } else { Err(io::Error::other(line)) }
 }

@@ -289,11 +289,10 @@ impl<'f> Writer<'f> {
                 log.was_missing();
             }
             (_, Answer::Refused(what)) if !what.contains("large") || write.length > SURE_MAX => {
-                self.tally.one(if what.contains("large") {
-                    "refused: too long"
-                } else {
-                    "refused: no memory"
-                });
+                // As in memcached, what was there before may have been removed.
+                log.unsettle_life();
+                let long = what.contains("large");
+                self.tally.one(if long { "refused: too long" } else { "refused: no memory" });
             }
             _ => wrong = Some("that is no answer".to_owned()),
         }
