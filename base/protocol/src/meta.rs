@@ -112,6 +112,12 @@ impl<'a> MetaKey<'a> {
     }
 }
 
+/// Whether a line of text can carry a key as it is. One that came by the binary protocol may have any bytes, and with a
+/// blank or a line feed in it would end early, and what follows would pass for something else.
+pub fn fits_in_text(key: &[u8]) -> bool {
+    memchr::memchr2(b' ', b'\n', key).is_none()
+}
+
 /// The base64 form of a key; empty if it is longer than a key can be.
 pub fn encode_key<'b>(key: &[u8], buffer: &'b mut KeyBuffer) -> &'b [u8] {
     let length = STANDARD.encode_slice(key, buffer).unwrap_or(0);

@@ -3,7 +3,7 @@
 use crate::counters::CommandCount;
 use crate::{Executor, Replies};
 use guira_contract::{Expiry, ItemState, ItemView, Key, Meta, Read, Recency, Session, Sink, Want};
-use guira_protocol::encode_key;
+use guira_protocol::{encode_key, fits_in_text};
 use std::marker::PhantomData;
 
 /// Takes an item's metadata.
@@ -58,7 +58,7 @@ impl<S: Session> Executor<S> {
             return buffer.line("EN");
         };
         buffer.put(b"ME ");
-        if meta.state.has(ItemState::BINARY_KEY) {
+        if meta.state.has(ItemState::BINARY_KEY) || !fits_in_text(key.bytes) {
             buffer.put(encode_key(key.bytes, &mut [0; 336]));
         } else {
             buffer.put(key.bytes);

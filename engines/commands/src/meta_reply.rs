@@ -1,15 +1,16 @@
 //! What meta replies have in common.
 
 use guira_contract::{Expiry, ItemState};
-use guira_protocol::{MetaFlags, MetaKey, ReplyBuffer, encode_key};
+use guira_protocol::{MetaFlags, MetaKey, ReplyBuffer, encode_key, fits_in_text};
 use guira_sync::clock::Seconds;
 
-/// Writes ` k<key>`, in base64 with ` b` after it if the key is binary.
-pub(crate) fn key(buffer: &mut ReplyBuffer, key: &MetaKey<'_>, state: ItemState) {
+/// Writes ` k<key>`, in base64 with ` b` after it if the key is binary, or could not be told otherwise.
+pub(crate) fn key(buffer: &mut ReplyBuffer, asked: &MetaKey<'_>, state: ItemState) {
     buffer.put(b" k");
     let mut decoded = [0; 336];
-    let key = key.bytes(&mut decoded);
-    if state.has(ItemState::BINARY_KEY) {
+    let key = asked.bytes(&mut decoded);
+    // What was asked for in text fits in text.
+    if state.has(ItemState::BINARY_KEY) || (asked.is_binary() && !fits_in_text(key)) {
         buffer.put(encode_key(key, &mut [0; 336]));
         buffer.put(b" b");
     } else {

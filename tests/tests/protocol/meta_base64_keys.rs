@@ -1,6 +1,7 @@
 //! The flag `b`: keys of any bytes, sent as base64.
 
-use guira_tests::{Server, newer_than_peer};
+use guira_tests::binary::Request;
+use guira_tests::{Server, newer_than_peer, upstream_flaw};
 
 #[test]
 fn the_decoded_bytes_are_the_key() {
@@ -82,4 +83,21 @@ fn the_text_of_a_key_has_250_bytes_at_most() {
     client.exchange(format!("mg {longest} b v k\r\n"), format!("VA 1 k{longest} b\r\nx\r\n"));
     let longer = "QUJD".repeat(63);
     client.exchange(format!("mg {longer} b\r\n"), "CLIENT_ERROR bad command line format\r\n");
+}
+
+#[test]
+fn a_key_of_the_binary_protocol_that_does_not_fit_in_text_is_told_in_base64() {
+    let server = Server::start();
+    upstream_flaw!(server, "it writes blanks and line feeds of such keys into its replies as they are");
+    let mut binary = server.connect();
+    let set = |key: &str| Request::new(0x01).word(0).word(0).key(key).value("x");
+    for key in ["a\nb", "a b"] {
+        assert_eq!(binary.ask_binary(&set(key)).status, 0);
+    }
+    server.connect().talk(&[
+        ("mg YQpi b k v\r\n", "VA 1 kYQpi b\r\nx\r\n"),
+        ("mg YSBi b k s\r\n", "HD kYSBi b s1\r\n"),
+        ("md YSBi b k\r\n", "HD kYSBi b\r\n"),
+        ("lru_crawler mgdump all\r\n", "OK\r\nmg YQpi b\r\nEN\r\n"),
+    ]);
 }

@@ -1,7 +1,7 @@
 //! What a list of items looks like: `lru_crawler metadump` and `mgdump`, `stats sizes` and `stats cachedump`.
 
 use guira_contract::{Expiry, ItemState, WalkedItem};
-use guira_protocol::encode_key;
+use guira_protocol::{encode_key, fits_in_text};
 use guira_sync::clock::CoarseClock;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -82,7 +82,7 @@ impl ListWriter {
         match self.listing {
             Listing::Meta(filter) if filter.has(item.meta.class) => self.meta(item, out),
             Listing::MetaGet(filter) if filter.has(item.meta.class) => {
-                if item.meta.state.has(ItemState::BINARY_KEY) {
+                if item.meta.state.has(ItemState::BINARY_KEY) || !fits_in_text(item.key) {
                     let mut buffer = [0; 336];
                     out.extend([&b"mg "[..], encode_key(item.key, &mut buffer), b" b\r\n"].concat());
                 } else {
@@ -92,8 +92,11 @@ impl ListWriter {
             Listing::Sizes => {
                 *self.sizes.entry(item.meta.size.div_ceil(SIZE_STEP) * SIZE_STEP).or_insert(0) += 1;
             }
+            // It has no way to tell of a key that does not fit in text, which is left out.
             Listing::Cachedump { class, limit }
-                if class == dumped_with(item.meta.class) && (limit == 0 || self.listed < limit) =>
+                if class == dumped_with(item.meta.class)
+                    && (limit == 0 || self.listed < limit)
+                    && fits_in_text(item.key) =>
             {
                 self.cachedump(item, out);
             }
@@ -215,6 +218,17 @@ mod tests {
         let binary = Meta { state: ItemState::BINARY_KEY, ..meta(1, 24) };
         let text = list(Listing::MetaGet(ClassFilter::ALL), &[(b"k", meta(1, 24)), (b"\0\0\0", binary)]);
         assert_eq!(text, "OK\r\nmg k\r\nmg AAAA b\r\nEN\r\n");
+    }
+
+    #[test]
+    fn a_key_that_does_not_fit_in_text_breaks_no_line() {
+        // By the binary protocol, which takes any bytes: no mark says that the key is binary.
+        let items: [(&[u8], Meta); 2] = [(b"a\nb", meta(1, 24)), (b"a b", meta(1, 24))];
+        assert_eq!(
+            list(Listing::MetaGet(ClassFilter::ALL), &items),
+            "OK\r\nmg YQpi b\r\nmg YSBi b\r\nEN\r\n"
+        );
+        assert_eq!(list(Listing::Cachedump { class: 1, limit: 0 }, &items), "END\r\n");
     }
 
     #[test]
