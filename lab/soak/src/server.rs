@@ -1,5 +1,6 @@
 //! The server under load: a process of its own, with what it says.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,9 @@ use std::time::Duration;
 use guira_sync::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Lines of each kind that are kept.
-const LINES_MAX: usize = 400;
+/// Lines that are kept from the start, and from the end.
+const FIRST_MAX: usize = 100;
+const LAST_MAX: usize = 100;
 
 /// How long a start may take.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -19,7 +21,8 @@ const START_MAX: Duration = Duration::from_secs(30);
 /// What the server has written.
 #[derive(Debug, Default)]
 struct Said {
-    lines: Vec<String>,
+    first: Vec<String>,
+    last: VecDeque<String>,
     count: u64,
     bad: Vec<String>,
 }
@@ -53,9 +56,14 @@ fn collect(source: Option<impl Read + Send + 'static>, said: &Arc<Mutex<Said>>) 
             if is_bad(&line) {
                 said.bad.push(line.clone());
             }
-            if said.lines.len() < LINES_MAX {
-                said.lines.push(line);
+            if said.first.len() < FIRST_MAX {
+                said.first.push(line);
+                continue;
             }
+            if said.last.len() == LAST_MAX {
+                said.last.pop_front();
+            }
+            said.last.push_back(line);
         }
     });
 }
@@ -92,7 +100,7 @@ impl Server {
     pub(crate) fn wait_until_it_serves(&mut self) -> Result<Vec<SocketAddr>, String> {
         let begin = Stopwatch::start();
         loop {
-            let lines = lock(&self.said).lines.clone();
+            let lines = lock(&self.said).first.clone();
             // It comes after the lines with addresses.
             if lines.iter().any(|line| line.starts_with("memory ")) {
                 let addresses = lines.iter().filter_map(|line| line.strip_prefix("listening on "));
@@ -139,9 +147,10 @@ impl Server {
         Err(format!("the server does not end within {time:?}"))
     }
 
-    /// The first lines that it has written.
+    /// The first and the last lines that it has written.
     pub(crate) fn lines(&self) -> Vec<String> {
-        lock(&self.said).lines.clone()
+        let said = lock(&self.said);
+        said.first.iter().chain(&said.last).cloned().collect()
     }
 
     /// How many lines it has written.
