@@ -39,10 +39,10 @@ fn kills(root: &Path) -> Work {
     Work::Commands(vec![build_release(), release(root, &["kills", "--kills", "200"])])
 }
 
-/// A minute with less of everything, against the debug build, whose assertions hold as well.
+/// A minute with less of everything, against the debug build, whose assertions hold as well; always with the same seed.
 pub(crate) fn short(root: &Path) -> Work {
     let build = cargo(&["build", "-p", "guira-cli", "-p", "guira-soak"]);
-    let amounts = ["--seconds", "60", "--memory", "64", "--kills", "5"];
+    let amounts = ["--seconds", "60", "--memory", "64", "--kills", "5", SEED, "1"];
     Work::Commands(vec![build, program(root, "debug", &amounts)])
 }
 
