@@ -63,6 +63,23 @@ fn a_server_that_is_killed_or_stopped_otherwise_begins_empty() {
 }
 
 #[test]
+fn an_orderly_stop_counts_for_one_start_only() {
+    let scratch = Scratch::new();
+    let server = start(&scratch, &[]);
+    let mut client = server.connect();
+    fill(&mut client);
+    client.abandon();
+    server.stop("USR1");
+    let server = start(&scratch, &[]);
+    server.connect().exchange("get plain\r\n", "VALUE plain 7 5\r\nvalue\r\nEND\r\n");
+    server.stop("KILL");
+    let server = start(&scratch, &[]);
+    let mut client = server.connect();
+    client.exchange("get plain counter long\r\n", "END\r\n");
+    assert_eq!(client.stats("")["curr_items"], "0");
+}
+
+#[test]
 fn other_sizes_begin_empty() {
     for other in [["-I", "2m"], ["-f", "1.5"], ["-n", "100"]] {
         let scratch = Scratch::new();
