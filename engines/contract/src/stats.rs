@@ -69,7 +69,11 @@ pub struct ClassStats {
     pub chunks_per_page: u64,
     /// Pages.
     pub pages: u64,
-    /// Chunks in use.
+    /// Items, *now*.
+    pub items: u64,
+    /// What they come to in bytes, without what their chunks have to spare.
+    pub bytes: u64,
+    /// Chunks in use, or kept by a worker to be used next. A long value takes several.
     pub used_chunks: u64,
     /// Chunks free.
     pub free_chunks: u64,

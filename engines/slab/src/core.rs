@@ -115,7 +115,7 @@ impl Core {
             plan.pages as u32,
             (commit_step / PAGE_BYTES).max(1) as u32,
         );
-        let registry = Registry::default();
+        let registry = Registry::new(class_count);
         let flush_counters = registry.register();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         Ok(Core {

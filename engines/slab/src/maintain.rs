@@ -295,8 +295,7 @@ impl Core {
         let Some(item) = self.item(at, Seconds(0)) else {
             return;
         };
-        counters.add(Count::ItemsRemoved, 1);
-        counters.add(Count::BytesRemoved, Core::bytes_of(&item));
+        counters.item_removed(self.memory.class_at(at), Core::bytes_of(&item));
         counters.add(Count::Reclaimed, 1);
         if item.value_len() <= INLINE_MAX || self.pins.unlinked(at) {
             for chunk in self.chunks_of(at) {

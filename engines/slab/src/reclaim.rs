@@ -341,8 +341,8 @@ impl SlabSession {
             return;
         };
         let fetched = item.header.state().has(ItemState::FETCHED);
-        self.counters.add(Count::ItemsRemoved, 1);
-        self.counters.add(Count::BytesRemoved, Core::bytes_of(&item));
+        let class = core.memory.class_at(at);
+        self.counters.item_removed(class, Core::bytes_of(&item));
         let (all, unfetched) = match why {
             Unlinked::Gone => return,
             Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
@@ -362,7 +362,7 @@ impl SlabSession {
         if why == Unlinked::Crowded {
             self.counters.add(Count::IndexEvictions, 1);
         }
-        if let Some(class) = core.memory.class_at(at) {
+        if let Some(class) = class {
             count_unlinked(&mut core.lock_hand(class).counts, &item, why, now);
         }
     }

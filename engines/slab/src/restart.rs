@@ -14,7 +14,7 @@ use crate::options::{Hashing, MAX_MEMORY, MINIMUM, OpenError, SlabOptions};
 use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::resize::Sizing;
-use crate::stats::COUNTS;
+use crate::stats::{COUNTS, Held, SavedCounts};
 use guira_contract::{CloseError, Emptied, Opening};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
@@ -45,7 +45,7 @@ impl Opened {
 }
 
 /// Which engine a state belongs to, and in which form it is.
-const FORMAT: u64 = u64::from_le_bytes(*b"memc3 01");
+const FORMAT: u64 = u64::from_le_bytes(*b"memc3 02");
 
 /// What is hashed to see whether the function is the same.
 const HASHED: &[u8] = b"guira";
@@ -71,7 +71,7 @@ struct Saved {
     /// Pages that were ever put to use.
     touched: u32,
     stored_bytes: u64,
-    counts: [[u64; COUNTS]; 2],
+    counts: SavedCounts,
     hands: Vec<SavedHand>,
 }
 
@@ -139,12 +139,13 @@ impl Saved {
             self.stored_bytes,
             COUNTS as u64,
         ];
-        numbers.extend(self.counts.iter().flatten());
+        numbers.extend(self.counts.sums.iter().chain(&self.counts.base));
         numbers.push(self.hands.len() as u64);
         for hand in &self.hands {
             numbers.extend([hand.word, hand.bit, hand.entered].map(u64::from));
             numbers.push(hand.evicted);
         }
+        numbers.extend(self.counts.held.iter().flat_map(|held| [held.items, held.bytes]));
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
@@ -155,7 +156,7 @@ impl Saved {
         if numbers.next()? != FORMAT {
             return Err(Emptied::Engine);
         }
-        let saved = Saved {
+        let mut saved = Saved {
             reserve: numbers.small()?,
             max_item_size: numbers.next()?,
             factor: f64::from_bits(numbers.next()?),
@@ -179,6 +180,7 @@ impl Saved {
             counts: numbers.counts()?,
             hands: numbers.hands()?,
         };
+        saved.counts.held = numbers.held(saved.hands.len())?;
         if !rest.is_empty() || numbers.0.next().is_some() {
             return Err(Loss::Damaged.into());
         }
@@ -225,15 +227,20 @@ impl Numbers<'_> {
         T::try_from(self.next()?).map_err(|_| Loss::Damaged.into())
     }
 
-    fn counts(&mut self) -> Result<[[u64; COUNTS]; 2], Emptied> {
+    /// The counters, but for what is held, which comes later.
+    fn counts(&mut self) -> Result<SavedCounts, Emptied> {
         if self.next()? != COUNTS as u64 {
             return Err(Loss::Damaged.into());
         }
-        let mut counts = [[0; COUNTS]; 2];
-        for count in counts.iter_mut().flatten() {
+        let [mut sums, mut base] = [[0; COUNTS]; 2];
+        for count in sums.iter_mut().chain(&mut base) {
             *count = self.next()?;
         }
-        Ok(counts)
+        Ok(SavedCounts { sums, base, held: Vec::new() })
+    }
+
+    fn held(&mut self, classes: usize) -> Result<Vec<Held>, Emptied> {
+        (0..classes).map(|_| Ok(Held { items: self.next()?, bytes: self.next()? })).collect()
     }
 
     fn hands(&mut self) -> Result<Vec<SavedHand>, Emptied> {
@@ -358,7 +365,7 @@ impl Core {
         }
         self.balance.stored(saved.stored_bytes as usize);
         let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
-        self.registry.restore(saved.counts);
+        self.registry.restore(&saved.counts);
         if !self.is_sound(saved.touched) {
             return Err(damaged());
         }

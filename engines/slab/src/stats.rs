@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use guira_contract::{ClassStats, EngineStats};
-use guira_memory::slab::ClassGuard;
+use guira_memory::slab::{ClassGuard, ClassId};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_sync::counters::Counters;
@@ -11,10 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a session counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    ItemsAdded,
-    ItemsRemoved,
-    BytesAdded,
-    BytesRemoved,
+    ItemsStored,
     Evictions,
     EvictedUnfetched,
     IndexEvictions,
@@ -30,20 +27,80 @@ pub(crate) enum Count {
 
 pub(crate) const COUNTS: usize = Count::HandSteps as usize + 1;
 
-/// One session's counters.
-#[derive(Debug, Default)]
-pub(crate) struct SessionCounters(Counters<COUNTS>);
+/// What the items of a class come to. A session may remove what another has stored: only the sums over all of them
+/// are numbers, those of one wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+}
 
-impl SessionCounters {
-    #[inline(always)]
-    pub(crate) fn add(&self, what: Count, amount: u64) {
-        self.0.add(what as usize, amount);
+impl Held {
+    fn plus(self, other: Held) -> Held {
+        Held { items: self.items.wrapping_add(other.items), bytes: self.bytes.wrapping_add(other.bytes) }
     }
 }
 
+/// One session's counters.
+#[derive(Debug)]
+pub(crate) struct SessionCounters {
+    counts: Counters<COUNTS>,
+    /// Items and bytes of each class.
+    held: Vec<Counters<2>>,
+}
+
+impl SessionCounters {
+    fn new(classes: usize) -> Self {
+        SessionCounters {
+            counts: Counters::default(),
+            held: (0..classes).map(|_| Counters::default()).collect(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&self, what: Count, amount: u64) {
+        self.counts.add(what as usize, amount);
+    }
+
+    /// An item of `bytes` bytes was put into the table.
+    #[inline]
+    pub(crate) fn item_stored(&self, class: Option<ClassId>, bytes: u64) {
+        self.add(Count::ItemsStored, 1);
+        self.hold(class, Held { items: 1, bytes });
+    }
+
+    /// An item of `bytes` bytes was taken out of the table.
+    #[inline]
+    pub(crate) fn item_removed(&self, class: Option<ClassId>, bytes: u64) {
+        self.hold(class, Held { items: 1u64.wrapping_neg(), bytes: bytes.wrapping_neg() });
+    }
+
+    #[inline]
+    fn hold(&self, class: Option<ClassId>, more: Held) {
+        if let Some(held) = class.and_then(|class| self.held.get(usize::from(class.0))) {
+            held.add(0, more.items);
+            held.add(1, more.bytes);
+        }
+    }
+
+    fn held(&self, class: usize) -> Held {
+        Held { items: self.held[class].get(0), bytes: self.held[class].get(1) }
+    }
+}
+
+/// What [`Registry`] keeps across a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SavedCounts {
+    pub(crate) sums: [u64; COUNTS],
+    /// What they were at the last reset.
+    pub(crate) base: [u64; COUNTS],
+    pub(crate) held: Vec<Held>,
+}
+
 /// The counters of all sessions there were.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
+    classes: usize,
     /// LOCK: counters. Leaf.
     all: Mutex<Vec<Arc<SessionCounters>>>,
     /// What sessions counted that are over. Taken under the lock of the others.
@@ -53,8 +110,17 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    pub(crate) fn new(classes: usize) -> Self {
+        Registry {
+            classes,
+            all: Mutex::default(),
+            gone: SessionCounters::new(classes),
+            base: Mutex::new([0; COUNTS]),
+        }
+    }
+
     pub(crate) fn register(&self) -> Arc<SessionCounters> {
-        let counters = Arc::new(SessionCounters::default());
+        let counters = Arc::new(SessionCounters::new(self.classes));
         self.all.lock().unwrap_or_else(PoisonError::into_inner).push(counters.clone());
         counters
     }
@@ -64,20 +130,26 @@ impl Registry {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| !Arc::ptr_eq(other, counters));
         for index in 0..COUNTS {
-            self.gone.0.add(index, counters.0.get(index));
+            self.gone.counts.add(index, counters.counts.get(index));
+        }
+        for class in 0..self.classes {
+            self.gone.hold(Some(ClassId(class as u8)), counters.held(class));
         }
     }
 
-    /// What was counted altogether, and at the last reset.
-    pub(crate) fn saved(&self) -> [[u64; COUNTS]; 2] {
-        [self.sums(), *self.base.lock().unwrap_or_else(PoisonError::into_inner)]
+    pub(crate) fn saved(&self) -> SavedCounts {
+        let base = *self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        SavedCounts { sums: self.sums(), base, held: self.held() }
     }
 
     /// Goes on counting from there.
-    pub(crate) fn restore(&self, [sums, base]: [[u64; COUNTS]; 2]) {
+    pub(crate) fn restore(&self, saved: &SavedCounts) {
         let counters = self.register();
-        sums.iter().enumerate().for_each(|(index, sum)| counters.0.add(index, *sum));
-        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = base;
+        saved.sums.iter().enumerate().for_each(|(index, sum)| counters.counts.add(index, *sum));
+        for (class, held) in saved.held.iter().enumerate() {
+            counters.hold(Some(ClassId(class as u8)), *held);
+        }
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = saved.base;
     }
 
     fn sums(&self) -> [u64; COUNTS] {
@@ -85,18 +157,30 @@ impl Registry {
         let mut sums = [0u64; COUNTS];
         for counters in all.iter().map(Arc::as_ref).chain([&self.gone]) {
             for (index, sum) in sums.iter_mut().enumerate() {
-                *sum = sum.wrapping_add(counters.0.get(index));
+                *sum = sum.wrapping_add(counters.counts.get(index));
             }
         }
         sums
+    }
+
+    /// What the items of each class come to. Sums over sessions are no snapshot, so a little more or less.
+    fn held(&self) -> Vec<Held> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_all = |class| {
+            let sessions = all.iter().map(Arc::as_ref).chain([&self.gone]);
+            let sum = sessions.map(|counters| counters.held(class)).fold(Held::default(), Held::plus);
+            // One that was removed may be counted before the one that was stored is.
+            let positive = |number: u64| if (number as i64) < 0 { 0 } else { number };
+            Held { items: positive(sum.items), bytes: positive(sum.bytes) }
+        };
+        (0..self.classes).map(of_all).collect()
     }
 }
 
 impl Core {
     /// Items stored at the moment. Sums over sessions are no snapshot, so a little more or less.
     pub(crate) fn items_now(&self) -> u64 {
-        let sums = self.registry.sums();
-        sums[Count::ItemsAdded as usize].saturating_sub(sums[Count::ItemsRemoved as usize])
+        self.registry.held().iter().map(|held| held.items).sum()
     }
 
     pub(crate) fn reset_stats(&self) {
@@ -106,12 +190,12 @@ impl Core {
     pub(crate) fn stats(&self) -> EngineStats {
         let sums = self.registry.sums();
         let base = *self.registry.base.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = |what: Count| sums[what as usize];
         let since = |what: Count| sums[what as usize].saturating_sub(base[what as usize]);
+        let held = self.registry.held();
         EngineStats {
-            items: now(Count::ItemsAdded).saturating_sub(now(Count::ItemsRemoved)),
-            bytes: now(Count::BytesAdded).saturating_sub(now(Count::BytesRemoved)),
-            total_items: since(Count::ItemsAdded),
+            items: held.iter().map(|held| held.items).sum(),
+            bytes: held.iter().map(|held| held.bytes).sum(),
+            total_items: since(Count::ItemsStored),
             evictions: since(Count::Evictions),
             evicted_unfetched: since(Count::EvictedUnfetched),
             index_evictions: since(Count::IndexEvictions),
@@ -134,7 +218,7 @@ impl Core {
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
-            classes: self.class_stats(),
+            classes: self.class_stats(&held),
         }
     }
 
@@ -152,7 +236,7 @@ impl Core {
         item.map_or(0, |item| u64::from(now.0.saturating_sub(item.header.last_access(now).0)))
     }
 
-    fn class_stats(&self) -> Vec<ClassStats> {
+    fn class_stats(&self, held: &[Held]) -> Vec<ClassStats> {
         let mut all = Vec::new();
         for class in self.memory.classes().ids() {
             let hand = self.lock_hand(class);
@@ -164,11 +248,14 @@ impl Core {
             }
             let word = hand.hand.word();
             drop(hand);
+            let held = held[usize::from(class.0)];
             all.push(ClassStats {
                 id: u32::from(class.0) + 1,
                 chunk_size: u64::from(guard.geometry().chunk),
                 chunks_per_page: u64::from(guard.geometry().chunks),
                 pages: usage.pages,
+                items: held.items,
+                bytes: held.bytes,
                 used_chunks: usage.chunks - usage.free,
                 free_chunks: usage.free,
                 counts,

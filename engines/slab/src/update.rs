@@ -7,7 +7,7 @@ use crate::hooks::{self, Window};
 use crate::index::{Held, SlotAt};
 use crate::item::{Blueprint, Fields, Item, Shape};
 use crate::session::SlabSession;
-use crate::stats::{Count, SessionCounters};
+use crate::stats::SessionCounters;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
     Refusal, Room, Value, ValueDraft,
@@ -285,9 +285,8 @@ impl<'s> Writer<'s> {
         present: Option<Present<'_>>,
         now: Seconds,
     ) -> After {
-        self.counters.add(Count::ItemsAdded, 1);
         if let Some(item) = self.core.item(at, now) {
-            self.counters.add(Count::BytesAdded, Core::bytes_of(&item));
+            self.counters.item_stored(self.core.memory.class_at(at), Core::bytes_of(&item));
         }
         match present {
             Some(present) => {

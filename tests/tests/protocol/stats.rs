@@ -316,6 +316,38 @@ fn classes_tell_the_known_names() {
     assert!(slabs.contains_key("active_slabs") && slabs.contains_key("total_malloced"));
 }
 
+/// The sum of a statistic over all classes that `stats items` tells of.
+fn sum_of_items(client: &mut Client, name: &str) -> u64 {
+    let items = client.stats("items");
+    let all = items.iter().filter(|(key, _)| key.ends_with(&format!(":{name}")));
+    all.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn items_of_each_class_are_counted_at_once() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for key in 0..10 {
+        client.set(&format!("short{key}"), "value");
+    }
+    client.set("short0", "other");
+    client.set("long", "x".repeat(900_000));
+    assert_eq!(sum_of_items(&mut client, "number"), 11);
+    assert!((900_000..950_000).contains(&sum_of_items(&mut client, "mem_requested")));
+    let of_a_class = |client: &mut Client| {
+        let items = client.stats("items");
+        items.iter().filter(|(key, _)| key.ends_with(":number")).map(|(_, number)| number.clone()).collect()
+    };
+    let mut numbers: Vec<String> = of_a_class(&mut client);
+    numbers.retain(|number| number != "0");
+    numbers.sort();
+    assert_eq!(numbers, ["1", "10"]);
+    client.exchange("delete short1\r\n", "DELETED\r\n");
+    client.exchange("flush_all\r\n", "OK\r\n");
+    client.exchange("get long\r\n", "END\r\n");
+    assert!(sum_of_items(&mut client, "number") <= 9);
+}
+
 #[test]
 fn gets_and_sets_of_a_class_are_counted_about() {
     let server = Server::start();

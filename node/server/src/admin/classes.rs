@@ -27,13 +27,13 @@ impl<E: Engine> EngineAdmin<E> {
         for class in self.engine.stats().classes {
             let mut item = |name: &str, value: u64| out.stat(&format!("items:{}:{name}", class.id), value);
             let counts = class.counts;
-            item("number", class.used_chunks);
+            item("number", class.items);
             // All items are of one kind: memcached's cold ones, which are evicted next.
-            item("number_cold", class.used_chunks);
+            item("number_cold", class.items);
             item("age_hot", 0);
             item("age_warm", 0);
             item("age", class.age);
-            item("mem_requested", class.used_chunks * class.chunk_size);
+            item("mem_requested", class.bytes);
             item("evicted", counts.evicted);
             item("evicted_nonzero", counts.evicted_nonzero);
             item("evicted_time", counts.evicted_time);
