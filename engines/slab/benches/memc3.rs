@@ -8,7 +8,7 @@ use guira_contract::{
 };
 use guira_memory::RegionPlace;
 use guira_slab::index::{IndexProbe, SearchLimits};
-use guira_slab::{SlabEngine, SlabOptions, SlabPin, SlabSession};
+use guira_slab::{CuckooEngine, SlabOptions, SlabPin, SlabSession};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_sync::version::DEFAULT_STRIPES;
 
@@ -196,7 +196,7 @@ fn restart() {
     let place: RegionPlace = path.parse().expect("a name or a path");
     let _ = std::fs::remove_file(place.path());
     let options = SlabOptions { memory: 1 << 30, reserve: 4 << 30, ..SlabOptions::default() };
-    let open = || SlabEngine::open_lasting(options, &place, 1_700_000_000).expect("a region");
+    let open = || CuckooEngine::open_lasting(options, &place, 1_700_000_000).expect("a region");
     let opened = open();
     let mut session = opened.engine.session();
     fill_engine(&mut session);
@@ -219,7 +219,7 @@ fn restart() {
 /// Half of the memory of 10 M items is taken away, and half of that, while nothing else is done.
 fn resize() {
     let options = SlabOptions { memory: 1 << 30, ..SlabOptions::default() };
-    let engine = SlabEngine::open(options).expect("memory");
+    let engine = CuckooEngine::open(options).expect("memory");
     let mut session = engine.session();
     fill_engine(&mut session);
     for pace in [Pace::Busy, Pace::Idle] {
@@ -244,7 +244,8 @@ fn resize() {
 }
 
 fn engine() {
-    let engine = SlabEngine::open(SlabOptions { memory: 1 << 30, ..SlabOptions::default() }).expect("memory");
+    let engine =
+        CuckooEngine::open(SlabOptions { memory: 1 << 30, ..SlabOptions::default() }).expect("memory");
     let mut session = engine.session();
     fill_engine(&mut session);
     assert_eq!(engine.stats().items, ITEMS);

@@ -1,8 +1,8 @@
 //! What all sessions of an engine share.
 
 use crate::balance::Balance;
-use crate::index::Cuckoo;
-use crate::item::{Header, Item};
+use crate::index::{Index, Scheme};
+use crate::item::Item;
 use crate::maintain::Upkeep;
 use crate::options::{Hashing, OpenError, Residence, SlabOptions};
 use crate::pins::Pins;
@@ -31,18 +31,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 #[derive(Debug, Default)]
 pub(crate) struct ClassHand {
     pub(crate) hand: Hand,
-    /// When the hand came to the page that it points at.
+    /// When the hand came to the page that it points at; 0 before it has moved.
     pub(crate) entered: u32,
     pub(crate) counts: ClassCounts,
 }
 
 /// What all sessions share.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Core<X: Scheme> {
     pub(crate) region: Arc<Region>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) memory: SlabMemory,
-    pub(crate) index: Cuckoo,
+    pub(crate) index: Index<X>,
     pub(crate) pins: Pins,
     /// Bytes of values that are still arriving.
     pub(crate) arriving: AtomicU64,
@@ -79,13 +79,13 @@ pub(crate) struct Core {
 /// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
 const CAS_START: u64 = 100;
 
-impl Core {
+impl<X: Scheme> Core<X> {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
-        options.check()?;
-        let plan = Plan::new(options.reserve.max(options.memory));
+        options.check(X::LINK_BYTES)?;
+        let plan = Plan::new::<X>(options.reserve.max(options.memory));
         let region = Region::anonymous(plan.total, options.pages_of_the_system())
             .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
-        Core::on(region, plan, options)
+        Core::<X>::on(region, plan, options)
     }
 
     /// An empty engine in `region`, which is divided as `plan` says. Nothing is stored into it yet.
@@ -95,16 +95,16 @@ impl Core {
         }
         let region = Arc::new(region);
         let budget = Arc::new(Budget::new(options.memory));
-        let buckets = plan.buckets_least(options.memory);
+        let buckets = plan.buckets_least::<X>(options.memory);
         // A page that was touched anywhere is committed as a whole.
         let commit_step = if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 };
         let (sizes, stripes) = ((buckets, plan.buckets_max), options.stripes);
-        let index = Cuckoo::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
+        let index = Index::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
         let metadata = plan.metadata(options.memory, commit_step);
         if !budget.take(metadata + index.committed(buckets)) {
             return Err(OpenError::TooSmall(options.memory));
         }
-        let classes = options.classes();
+        let classes = options.classes(X::LINK_BYTES);
         let class_count = classes.len();
         let memory = SlabMemory::new(
             region.clone(),
@@ -200,28 +200,25 @@ impl Core {
     pub(crate) fn bytes_of(item: &Item<'_>) -> u64 {
         (item.size_before_value() + item.value_len()) as u64
     }
-
-    /// What the first word of a chunk holds that was never used.
-    pub(crate) const NO_ITEM: Header = Header(0);
 }
 
 /// A slab engine.
 #[derive(Clone, Debug)]
-pub struct SlabEngine {
-    pub(crate) core: Arc<Core>,
+pub struct SlabEngine<X: Scheme> {
+    pub(crate) core: Arc<Core<X>>,
 }
 
-impl SlabEngine {
+impl<X: Scheme> SlabEngine<X> {
     /// An empty engine.
     ///
     /// # Errors
     /// If the options leave too little memory, or the system refuses the address space.
     pub fn open(options: SlabOptions) -> Result<Self, OpenError> {
-        Ok(SlabEngine { core: Arc::new(Core::open(options)?) })
+        Ok(SlabEngine { core: Arc::new(Core::<X>::open(options)?) })
     }
 }
 
-impl SlabEngine {
+impl<X: Scheme> SlabEngine<X> {
     /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can. Then the
     /// reserve is what the file was made for, whatever the options say. `now_unix` is the time in seconds since 1970.
     ///
@@ -231,16 +228,16 @@ impl SlabEngine {
         options: SlabOptions,
         place: &RegionPlace,
         now_unix: u64,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened<X>, OpenError> {
         restart::open(options, place, now_unix)
     }
 }
 
-impl Engine for SlabEngine {
-    type Session = SlabSession;
+impl<X: Scheme> Engine for SlabEngine<X> {
+    type Session = SlabSession<X>;
 
-    fn session(&self) -> SlabSession {
-        SlabSession::new(self.core.clone())
+    fn session(&self) -> SlabSession<X> {
+        SlabSession::<X>::new(self.core.clone())
     }
 
     fn flush(&self, now: Seconds, at: Seconds) {

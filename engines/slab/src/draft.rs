@@ -10,10 +10,10 @@
 //! A continuation knows its head, so that a hand that comes by it can evict the item.
 
 use crate::core::Core;
+use crate::index::Scheme;
 use crate::item::{Blueprint, Chain, Fields, Header, Item, Shape};
 use crate::session::SlabSession;
 use guira_contract::{Room, ValueDraft};
-use guira_memory::slab::ClassTable;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
@@ -25,8 +25,8 @@ const CONTINUATION: usize = 3 * WORD;
 
 /// Room for one item whose value is not there yet.
 #[derive(Debug)]
-pub struct SlabDraft {
-    core: Arc<Core>,
+pub struct SlabDraft<X: Scheme> {
+    core: Arc<Core<X>>,
     pub(crate) shape: Shape,
     pub(crate) total: usize,
     arrived: usize,
@@ -42,7 +42,7 @@ pub struct SlabDraft {
 /// not keep everybody else from storing.
 const ARRIVING_PART: usize = 2;
 
-impl SlabDraft {
+impl<X: Scheme> SlabDraft<X> {
     /// Whether it was made for an item with these fields and a value of this length.
     pub(crate) fn is_for(&self, fields: Fields, value_len: usize) -> bool {
         Fields(self.shape.fields.0 & !Fields::CHAIN.0) == fields && self.total == value_len
@@ -81,7 +81,7 @@ impl SlabDraft {
     }
 }
 
-impl ValueDraft for SlabDraft {
+impl<X: Scheme> ValueDraft for SlabDraft<X> {
     fn append(&mut self, mut bytes: &[u8]) {
         assert!(bytes.len() <= self.missing(), "more than the value has room for");
         self.arrived += bytes.len();
@@ -107,7 +107,7 @@ impl ValueDraft for SlabDraft {
     }
 }
 
-impl Drop for SlabDraft {
+impl<X: Scheme> Drop for SlabDraft<X> {
     fn drop(&mut self) {
         self.core.arriving.fetch_sub(self.counted, Ordering::Relaxed);
         for (at, _) in std::mem::take(&mut self.chunks) {
@@ -116,9 +116,9 @@ impl Drop for SlabDraft {
     }
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// Room for an item with a key of `key_len` bytes, in one chunk if it fits. None if there is no memory.
-    pub(crate) fn new_draft(&mut self, key_len: usize, room: &Room) -> Option<SlabDraft> {
+    pub(crate) fn new_draft(&mut self, key_len: usize, room: &Room) -> Option<SlabDraft<X>> {
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let counted = room.value_len as u64;
         let limit = (self.core.budget.limit() / ARRIVING_PART) as u64;
@@ -139,8 +139,8 @@ impl SlabSession {
         fields: Fields,
         value_len: usize,
         now: Seconds,
-    ) -> Option<SlabDraft> {
-        let largest = ClassTable::largest_chunk();
+    ) -> Option<SlabDraft<X>> {
+        let largest = self.core.memory.classes().largest_item();
         let mut shape = Shape { key_len: key_len as u8, value_len: value_len.min(largest) as u32, fields };
         if shape.size() > largest {
             shape.fields = shape.fields.with(Fields::CHAIN);
@@ -208,7 +208,7 @@ impl<'a> Pieces<'a> {
     pub(crate) fn head_of(region: &Region, at: Offset) -> Option<Offset> {
         let words = region.words(at, 3)?;
         let header = Header(words::load(&words[0]));
-        (header.shape().key_len == 0 && header != Core::NO_ITEM)
+        (header.shape().key_len == 0 && header != Header::NONE)
             .then(|| Offset::from_bytes(words::load(&words[2])))
     }
 }

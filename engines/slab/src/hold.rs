@@ -2,6 +2,7 @@
 //! be changed, and the command would find nothing.
 
 use crate::core::Core;
+use crate::index::Scheme;
 use crate::session::{INLINE_MAX, SlabSession};
 use guira_contract::Key;
 use guira_memory::Offset;
@@ -10,14 +11,14 @@ use std::sync::Arc;
 
 /// A pin on an item, taken back on drop. What is pinned is not evicted.
 #[derive(Debug)]
-pub(crate) struct Hold {
-    core: Arc<Core>,
+pub(crate) struct Hold<X: Scheme> {
+    core: Arc<Core<X>>,
     at: Offset,
 }
 
-impl Hold {
+impl<X: Scheme> Hold<X> {
     /// Holds what is stored under `key`; `None` if there is nothing, or it goes at this moment.
-    pub(crate) fn take(core: &Arc<Core>, key: Key<'_>, now: Seconds) -> Option<Self> {
+    pub(crate) fn take(core: &Arc<Core<X>>, key: Key<'_>, now: Seconds) -> Option<Self> {
         let at = linked(core, key, now)?;
         core.pins.pin(at);
         let hold = Hold { core: core.clone(), at };
@@ -26,26 +27,26 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl<X: Scheme> Drop for Hold<X> {
     fn drop(&mut self) {
         self.core.unpin(self.at);
     }
 }
 
 /// Where the item under `key` is.
-fn linked(core: &Core, key: Key<'_>, now: Seconds) -> Option<Offset> {
+fn linked<X: Scheme>(core: &Core<X>, key: Key<'_>, now: Seconds) -> Option<Offset> {
     let held = core.index.lock(key.hash);
     let found = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)).map(|item| item.at));
     held.release_unchanged();
     found.map(|(_, at)| at)
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// Holds the item under `key` if it may take an eviction to put another of `size` bytes in its place. Mostly the session has
     /// a chunk at hand, and nothing needs to be held.
-    pub(crate) fn hold_for(&self, key: Key<'_>, size: usize, now: Seconds) -> Option<Hold> {
+    pub(crate) fn hold_for(&self, key: Key<'_>, size: usize, now: Seconds) -> Option<Hold<X>> {
         let class = self.core.class_for(size).filter(|_| size <= INLINE_MAX);
         let at_hand = class.is_some_and(|class| !self.caches[usize::from(class.0)].is_empty());
-        if at_hand { None } else { Hold::take(&self.core, key, now) }
+        if at_hand { None } else { Hold::<X>::take(&self.core, key, now) }
     }
 }

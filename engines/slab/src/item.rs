@@ -78,6 +78,9 @@ const _: () = assert!(GENERATION_SHIFT + GENERATIONS.ilog2() == 63);
 const _: () = assert!(KEY_MAX <= u8::MAX as usize);
 
 impl Header {
+    /// What the first word of a chunk holds that was never used.
+    pub(crate) const NONE: Header = Header(0);
+
     pub(crate) fn new(shape: Shape, state: ItemState, generation: u32, now: Seconds) -> Self {
         Header(
             u64::from(shape.key_len)

@@ -1,7 +1,7 @@
 //! What happens instead of eviction when it is off: room is made by what is dead or empty already, and by nothing else.
 
 use crate::core::Core;
-use crate::index::{Held, SlotAt};
+use crate::index::{Held, Neighbour, Scheme};
 use crate::session::SlabSession;
 use crate::stats::Count;
 use crate::update::Unlinked;
@@ -19,7 +19,7 @@ const LOOKS: usize = 4;
 /// How long a session waits for others to end their batches when an empty page changes its class.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// Fills the session's cache of `class` without removing anything that is alive.
     pub(crate) fn refill_keeping(
         &mut self,
@@ -83,7 +83,7 @@ impl SlabSession {
     }
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     fn drain_empty(&self, class: ClassId) -> Option<PageId> {
         if !self.balance.has_pages(class) {
             return None;
@@ -102,8 +102,11 @@ impl Core {
 }
 
 /// An entry of two full buckets whose item is dead.
-pub(crate) fn dead_victim(core: &Core, held: &Held<'_>, now: Seconds) -> Option<(SlotAt, Offset)> {
+pub(crate) fn dead_victim<X: Scheme>(
+    core: &Core<X>,
+    held: &Held<'_, X>,
+    now: Seconds,
+) -> Option<Neighbour<X::At>> {
     let is_dead = |at: Offset| core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
-    let mut all = held.candidates().into_iter();
-    all.find(|(_, entry)| is_dead(entry.item)).map(|(slot, entry)| (slot, entry.item))
+    held.neighbours().into_iter().find(|neighbour| is_dead(neighbour.item))
 }

@@ -52,7 +52,7 @@ mod walk;
 pub use crate::core::SlabEngine;
 pub use draft::SlabDraft;
 pub use guira_memory::{HugePages, NoPlace, RegionPlace};
-pub use index::SearchLimits;
+pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
 };
@@ -61,5 +61,16 @@ pub use restart::Opened;
 pub use session::SlabSession;
 pub use walk::SlabWalk;
 
+/// MemC3's index.
+pub type CuckooEngine = SlabEngine<Cuckoo>;
+
+/// memcached's index.
+pub type ChainedEngine = SlabEngine<Chained>;
+
 #[cfg(test)]
-mod tests;
+#[path = "tests/on_cuckoo.rs"]
+mod on_cuckoo;
+
+#[cfg(test)]
+#[path = "tests/on_chained.rs"]
+mod on_chained;

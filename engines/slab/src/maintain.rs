@@ -7,7 +7,7 @@
 //! crawler finds out; if seven flushes come before it has, the eighth does the crawler's work itself.
 
 use crate::core::Core;
-use crate::index::{GrowthStep, Items, SLOTS};
+use crate::index::{GrowthStep, Index, Items, Scheme};
 use crate::item::GENERATIONS;
 use crate::options::Eviction;
 use crate::reclaim::DRAIN_CHOICE;
@@ -74,14 +74,14 @@ struct Dirty {
 /// The crawler sets out this often, in seconds, and whenever there was a flush.
 const CRAWL_INTERVAL: u32 = 30;
 
-/// How full the table is to be when memory is: it takes a little more before inserts fail.
-const LOAD_PERCENT: u64 = 97;
-
 /// So many pages may be draining when another is drained for the table.
 const DRAINING_MAX: usize = 4;
 
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
+
+/// Where an index does not tell by itself that it is full, items are counted once in so many rounds of upkeep.
+const ROUNDS_A_CENSUS: u32 = 32;
 
 /// Under load there is a step towards a lower ceiling once in so many rounds of upkeep: it may evict a page of items.
 const BUSY_ROUNDS_A_STEP: u32 = 4;
@@ -200,7 +200,7 @@ impl Upkeep {
     }
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     /// The flush generation of items stored now, and of items that are alive.
     #[inline(always)]
     pub(crate) fn generation(&self) -> u32 {
@@ -295,7 +295,7 @@ impl Core {
         let Some(item) = self.item(at, Seconds(0)) else {
             return;
         };
-        counters.item_removed(self.memory.class_at(at), Core::bytes_of(&item));
+        counters.item_removed(self.memory.class_at(at), Core::<X>::bytes_of(&item));
         counters.add(Count::Reclaimed, 1);
         if item.value_len() <= INLINE_MAX || self.pins.unlinked(at) {
             for chunk in self.chunks_of(at) {
@@ -324,7 +324,7 @@ impl Core {
         if let Some(taker) = class(to) {
             self.balance.claim(taker);
         }
-        SlabSession::new(self.clone()).begin_drain(donor, DRAIN_CHOICE);
+        SlabSession::<X>::new(self.clone()).begin_drain(donor, DRAIN_CHOICE);
         Reassign::Begun
     }
 
@@ -352,10 +352,10 @@ impl Core {
         });
     }
 
-    /// Whether the table is more than 90 % full. If it is not and an insert fails all the same, keys of equal hash
+    /// Whether the table is so full that it should be larger. If it is not and an insert fails all the same, keys of equal hash
     /// have come in a crowd, and a larger table would not help.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.items_now() * 10 >= self.index.slots() * 9
+        self.items_now() * 100 >= self.index.slots() * X::CROWDED_PERCENT
     }
 
     /// Begins to grow the table if there is memory for a larger one.
@@ -388,6 +388,13 @@ impl Core {
         }
     }
 
+    /// Begins to grow the table if there are too many items for it, for an index that never refuses one.
+    fn grow_if_crowded(&self) {
+        if !self.index.is_growing() && self.budget.kept() == 0 && self.is_crowded() {
+            self.grow_crowded();
+        }
+    }
+
     /// The memory that is kept for a larger table: is it still wanted, and is it enough by now?
     fn review_kept(&self) {
         if self.index.is_growing() || !self.is_crowded() {
@@ -405,7 +412,7 @@ impl Core {
             return;
         }
         let expected = self.items_now() * limit / used.max(1);
-        if expected * 100 > self.index.slots() * LOAD_PERCENT && self.index.can_grow() {
+        if expected * 100 > self.index.slots() * X::LOAD_PERCENT && self.index.can_grow() {
             self.grow();
         }
     }
@@ -416,7 +423,8 @@ impl Core {
         let (buckets, most) = self.index.buckets();
         let in_items = self.budget.used().saturating_sub(self.index.bytes()) as u64;
         let each = in_items / items.max(1) + 7;
-        let expected = (self.budget.limit() as u64 / each.max(1)) * 101 / LOAD_PERCENT / SLOTS as u64;
+        let expected = self.budget.limit() as u64 / each.max(1) * 101 / 100;
+        let expected = Index::<X>::buckets_for(expected, X::LOAD_PERCENT);
         let least = buckets + buckets / 8 + 1;
         let wanted = (expected as u32).clamp(least, buckets.saturating_mul(2).max(least)).min(most);
         (wanted >= least).then_some(wanted)
@@ -424,12 +432,12 @@ impl Core {
 }
 
 /// What the migrator asks of the engine.
-struct Migration<'a> {
-    session: &'a mut SlabSession,
+struct Migration<'a, X: Scheme> {
+    session: &'a mut SlabSession<X>,
     now: Seconds,
 }
 
-impl Items for Migration<'_> {
+impl<X: Scheme> Items for Migration<'_, X> {
     fn hash_of(&self, at: Offset) -> Option<KeyHash> {
         self.session.core.hash_at(at)
     }
@@ -444,7 +452,7 @@ impl Items for Migration<'_> {
     }
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         self.core.seen.store(now.0, Ordering::Relaxed);
         let core = self.core.clone();
@@ -470,6 +478,9 @@ impl SlabSession {
             done += usize::from(self.evict_draining() > 0);
         }
         self.busy_rounds = self.busy_rounds.wrapping_add(1);
+        if !X::TELLS_WHEN_FULL && self.busy_rounds.is_multiple_of(ROUNDS_A_CENSUS) {
+            core.grow_if_crowded();
+        }
         done += self.shrink(pace, budget - done);
         let pages = match pace {
             Pace::Idle => budget,
@@ -566,7 +577,7 @@ impl SlabSession {
 }
 
 /// Sends the crawler on its way if it is time, or if there was a flush that every session knows of.
-fn set_out(core: &Core, crawl: &mut Crawl, now: Seconds) -> bool {
+fn set_out<X: Scheme>(core: &Core<X>, crawl: &mut Crawl, now: Seconds) -> bool {
     let mut dirty = core.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
     let flushed = dirty.since.is_some_and(|ticket| core.quiescence.passed(ticket));
     let asked = core.upkeep.crawl_asked.swap(false, Ordering::Relaxed);

@@ -167,7 +167,7 @@ const ITEM_HEADER: usize = WORD;
 
 impl SlabOptions {
     /// Whether they make sense.
-    pub(crate) fn check(&self) -> Result<(), OpenError> {
+    pub(crate) fn check(&self, link: usize) -> Result<(), OpenError> {
         if self.memory < MINIMUM {
             return Err(OpenError::TooSmall(self.memory));
         }
@@ -181,7 +181,7 @@ impl SlabOptions {
         if !self.factor.is_finite() || self.factor <= 1.0 {
             return Err(OpenError::Factor(self.factor));
         }
-        let most = ClassTable::largest_chunk() - ITEM_HEADER;
+        let most = ClassTable::largest_chunk() - ITEM_HEADER - link;
         if self.smallest_item > most {
             return Err(OpenError::SmallestItem { item: self.smallest_item, most });
         }
@@ -194,8 +194,8 @@ impl SlabOptions {
         self.huge_pages.unwrap_or(by_size)
     }
 
-    /// The classes they make.
-    pub(crate) fn classes(&self) -> ClassTable {
-        ClassTable::new(self.factor, self.smallest_item + ITEM_HEADER)
+    /// The classes they make, if `link` bytes before each item belong to the index.
+    pub(crate) fn classes(&self, link: usize) -> ClassTable {
+        ClassTable::with_links(self.factor, self.smallest_item + ITEM_HEADER, link)
     }
 }

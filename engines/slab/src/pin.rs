@@ -2,6 +2,7 @@
 
 use crate::core::Core;
 use crate::draft::Pieces;
+use crate::index::Scheme;
 use crate::item::Item;
 use guira_contract::{ItemView, ValuePin};
 use guira_memory::Offset;
@@ -9,17 +10,17 @@ use std::sync::Arc;
 
 /// A long value that stays where it is until this is dropped.
 #[derive(Debug)]
-pub struct SlabPin {
-    core: Arc<Core>,
+pub struct SlabPin<X: Scheme> {
+    core: Arc<Core<X>>,
     at: Offset,
     length: usize,
     /// Where the parts of the value lie: position in the value, place, length.
     parts: Vec<(usize, Offset, usize)>,
 }
 
-impl SlabPin {
+impl<X: Scheme> SlabPin<X> {
     /// The pin of `item`, which was taken before the item was validated.
-    pub(crate) fn of(core: &Arc<Core>, item: &Item<'_>) -> Self {
+    pub(crate) fn of(core: &Arc<Core<X>>, item: &Item<'_>) -> Self {
         let mut parts = Vec::new();
         let mut position = 0;
         for (place, length) in Pieces::of(&core.region, item) {
@@ -35,7 +36,7 @@ impl SlabPin {
     }
 }
 
-impl ValuePin for SlabPin {
+impl<X: Scheme> ValuePin for SlabPin<X> {
     fn value_len(&self) -> usize {
         self.length
     }
@@ -57,7 +58,7 @@ impl ValuePin for SlabPin {
     }
 }
 
-impl Drop for SlabPin {
+impl<X: Scheme> Drop for SlabPin<X> {
     fn drop(&mut self) {
         self.core.unpin(self.at);
     }

@@ -6,7 +6,7 @@
 //!
 //! Everything is sized for the most memory there can ever be. That is address space only: what is never touched is never committed.
 
-use crate::index::Table;
+use crate::index::{Scheme, Table};
 use crate::item::BEHIND_CHUNKS;
 use guira_memory::MIB;
 use guira_memory::lasting::HEAD_BYTES;
@@ -31,16 +31,19 @@ pub(crate) struct Plan {
 /// Parts are aligned to huge pages.
 const ALIGNED: usize = 2 * MIB;
 
-/// How many buckets a table begins with, at the least and at the most.
-const BUCKETS_LEAST: usize = 64;
-const BUCKETS_FIRST: usize = 32_768;
+/// How many bytes a table begins with, at the least and at the most.
+const TABLE_LEAST: usize = 4096;
+const TABLE_FIRST: usize = 2 * MIB;
+/// Of memory, a table begins with one part in so many.
+const TABLE_PART: usize = 64;
 
 impl Plan {
     /// The plan for up to `reserve` bytes of memory.
-    pub(crate) fn new(reserve: usize) -> Self {
+    pub(crate) fn new<X: Scheme>(reserve: usize) -> Self {
         // An index of the smallest items there can be takes less than a fifth of memory.
-        let buckets_max = (reserve / 5 / 64).clamp(BUCKETS_LEAST, u32::MAX as usize) as u32;
-        let arena = Table::bytes(buckets_max).next_multiple_of(ALIGNED);
+        let buckets_max = (reserve / 5).max(TABLE_LEAST) / X::BUCKET_BYTES;
+        let buckets_max = buckets_max.min(u32::MAX as usize) as u32;
+        let arena = Table::<X>::bytes(buckets_max).next_multiple_of(ALIGNED);
         let pages = reserve / PAGE_BYTES;
         let metadata_at = HEAD_BYTES;
         let first = (metadata_at + SlabMemory::metadata_bytes(pages)).next_multiple_of(ALIGNED);
@@ -62,8 +65,9 @@ impl Plan {
     }
 
     /// How many buckets a table has at first, or at the least, with `memory` bytes.
-    pub(crate) fn buckets_least(&self, memory: usize) -> u32 {
-        (memory / 4096).clamp(BUCKETS_LEAST, BUCKETS_FIRST).min(self.buckets_max as usize) as u32
+    pub(crate) fn buckets_least<X: Scheme>(&self, memory: usize) -> u32 {
+        let bytes = (memory / TABLE_PART).clamp(TABLE_LEAST, TABLE_FIRST);
+        (bytes / X::BUCKET_BYTES).min(self.buckets_max as usize) as u32
     }
 
     /// Bytes that the metadata of `memory` bytes of pages comes to, if the system commits `step` bytes at once.

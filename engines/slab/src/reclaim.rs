@@ -2,7 +2,7 @@
 
 use crate::core::{ClassHand, Core};
 use crate::draft::Pieces;
-use crate::index::{Held, SlotAt};
+use crate::index::{Held, Neighbour, Scheme};
 use crate::item::Item;
 use crate::keep::dead_victim;
 use crate::options::Eviction;
@@ -11,7 +11,7 @@ use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
 use crate::update::Unlinked;
 use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, Refusal};
-use guira_memory::slab::{ClassGuard, ClassId, ClassTable, Given, PAGE_BYTES, PageId, PageState, Source};
+use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Backoff, Ordering};
 use guira_sync::clock::{Seconds, Stopwatch};
@@ -47,22 +47,22 @@ fn batch_of(chunk: u32) -> usize {
 }
 
 /// The pages of a locked class as something that a hand goes around.
-struct PageRing<'a, 'g> {
-    core: &'a Core,
+struct PageRing<'a, 'g, X: Scheme> {
+    core: &'a Core<X>,
     guard: &'a mut ClassGuard<'g>,
     tick: u32,
     /// When the hand came to the page that it points at.
     entered: u32,
 }
 
-impl PageRing<'_, '_> {
+impl<X: Scheme> PageRing<'_, '_, X> {
     fn locate(&self, word: usize) -> (PageId, u32) {
         let per_page = self.guard.geometry().bitmap_words as usize;
         (self.guard.pages()[word / per_page], (word % per_page) as u32)
     }
 }
 
-impl Ring for PageRing<'_, '_> {
+impl<X: Scheme> Ring for PageRing<'_, '_, X> {
     fn words(&self) -> usize {
         self.guard.pages().len() * self.guard.geometry().bitmap_words as usize
     }
@@ -92,7 +92,7 @@ impl Ring for PageRing<'_, '_> {
     }
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     pub(crate) fn lock_hand(&self, class: ClassId) -> MutexGuard<'_, ClassHand> {
         self.hands[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,7 +173,7 @@ impl Core {
     }
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// A chunk for `size` bytes.
     pub(crate) fn take_chunk(&mut self, size: usize, now: Seconds) -> Option<Offset> {
         let class = self.core.class_for(size)?;
@@ -263,7 +263,7 @@ impl SlabSession {
     /// and lies in another class, counts there like any other.
     fn spare_continuations(&self, class: ClassId, victims: &mut Vec<Offset>) {
         let core = &self.core;
-        if core.memory.classes().class_for(ClassTable::largest_chunk()) == Some(class) {
+        if core.memory.classes().largest() == class {
             victims.retain(|at| Pieces::head_of(&core.region, *at).is_none());
         }
     }
@@ -273,7 +273,9 @@ impl SlabSession {
         let mut hand = core.lock_hand(class);
         let mut guard = core.memory.lock(class);
         let mut places = Vec::with_capacity(batch);
-        let (tick, entered) = (core.balance.tick(), hand.entered);
+        // It has been at its first page since before that one was filled: it comes to it now.
+        let tick = core.balance.tick();
+        let entered = if hand.entered == 0 { tick } else { hand.entered };
         let mut ring = PageRing { core, guard: &mut guard, tick, entered };
         let sweep = hand.hand.sweep(&mut ring, batch, |place| places.push(place));
         hand.entered = ring.entered;
@@ -342,7 +344,7 @@ impl SlabSession {
         };
         let fetched = item.header.state().has(ItemState::FETCHED);
         let class = core.memory.class_at(at);
-        self.counters.item_removed(class, Core::bytes_of(&item));
+        self.counters.item_removed(class, Core::<X>::bytes_of(&item));
         let (all, unfetched) = match why {
             Unlinked::Gone => return,
             Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
@@ -550,14 +552,14 @@ impl SlabSession {
             Eviction::On => (crowd_victim(&core, &held), Unlinked::Crowded),
             Eviction::Off => (dead_victim(&core, &held, now), Unlinked::Dead),
         };
-        let Some((slot, at)) = victim else {
+        let Some(victim) = victim else {
             held.release_unchanged();
             return Err(Refusal::NoMemory);
         };
-        held.remove(slot);
+        held.remove_neighbour(&victim);
         drop(held);
-        self.account_unlinked(at, why, now);
-        self.free_item(at, now);
+        self.account_unlinked(victim.item, why, now);
+        self.free_item(victim.item, now);
         Ok(())
     }
 }
@@ -580,7 +582,7 @@ fn count_unlinked(counts: &mut ClassCounts, item: &Item<'_>, why: Unlinked, now:
     }
 }
 
-fn free_chunk(core: &Core, caches: &mut [Vec<Offset>], at: Offset) {
+fn free_chunk<X: Scheme>(core: &Core<X>, caches: &mut [Vec<Offset>], at: Offset) {
     let Some((page, geometry, _)) = core.memory.locate(at) else {
         return;
     };
@@ -603,12 +605,12 @@ fn free_chunk(core: &Core, caches: &mut [Vec<Offset>], at: Offset) {
 
 /// Which entry of two full buckets goes: one with the key's own tag if there are several, since they came in a crowd; else
 /// one that was not read lately.
-fn crowd_victim(core: &Core, held: &Held<'_>) -> Option<(SlotAt, Offset)> {
-    let all = held.candidates();
-    let crowd = all.iter().filter(|(_, entry)| entry.tag == held.tag());
+fn crowd_victim<X: Scheme>(core: &Core<X>, held: &Held<'_, X>) -> Option<Neighbour<X::At>> {
+    let all = held.neighbours();
+    let crowd = all.iter().filter(|neighbour| neighbour.same_tag);
     if crowd.clone().count() > 4 {
-        return crowd.max_by_key(|(_, entry)| entry.item).map(|(slot, entry)| (*slot, entry.item));
+        return crowd.max_by_key(|neighbour| neighbour.item).copied();
     }
-    let unread = all.iter().find(|(_, entry)| !core.memory.is_recent(entry.item));
-    unread.or(all.first()).map(|(slot, entry)| (*slot, entry.item))
+    let unread = all.iter().find(|neighbour| !core.memory.is_recent(neighbour.item));
+    unread.or(all.first()).copied()
 }

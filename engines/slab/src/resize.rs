@@ -9,7 +9,7 @@
 //! The metadata of pages is not given back: 0.4 % of the most memory there ever was.
 
 use crate::core::Core;
-use crate::index::SLOTS;
+use crate::index::{Index, Scheme};
 use crate::options::{Eviction, MINIMUM};
 use crate::reclaim::SCARCE_BELOW;
 use crate::session::SlabSession;
@@ -45,7 +45,7 @@ impl Sizing {
     }
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     /// From now on `memory` bytes may be committed.
     pub(crate) fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         let mut sizing = self.sizing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl Core {
     fn shrink_table(&self) -> usize {
         if self.index.can_grow() {
             let (buckets, wanted) = (self.index.buckets().0, self.smaller_table());
-            let fits = self.items_now() * 100 <= u64::from(wanted) * SLOTS as u64 * MOVED_LOAD_PERCENT;
+            let fits = self.items_now() * 100 <= Index::<X>::slots_of(wanted) * MOVED_LOAD_PERCENT;
             let (old, new) = (self.index.committed(buckets), self.index.committed(wanted));
             let before = self.sizing.lock().unwrap_or_else(PoisonError::into_inner).before;
             let affordable = self.budget.used() + new <= before;
@@ -108,13 +108,13 @@ impl Core {
             Eviction::Off => items,
         };
         let expected = (self.budget.limit() as u64 / each).max(stay);
-        let buckets = expected * 100 / SMALLER_LOAD_PERCENT / SLOTS as u64;
-        let least = self.plan.buckets_least(self.budget.limit());
+        let buckets = Index::<X>::buckets_for(expected, SMALLER_LOAD_PERCENT);
+        let least = self.plan.buckets_least::<X>(self.budget.limit());
         (buckets.min(u64::from(u32::MAX)) as u32).clamp(least, self.plan.buckets_max)
     }
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// Goes a step towards a ceiling that is lower than what is used. False if there is nothing to do for now.
     pub(crate) fn shrink_step(&mut self) -> bool {
         let core = self.core.clone();

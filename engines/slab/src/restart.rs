@@ -9,6 +9,7 @@
 
 use crate::core::{Core, SlabEngine};
 use crate::index::SavedIndex;
+use crate::index::Scheme;
 use crate::maintain::Flush;
 use crate::options::{Hashing, MAX_MEMORY, MINIMUM, OpenError, SlabOptions};
 use crate::plan::Plan;
@@ -26,9 +27,9 @@ use std::sync::{Arc, Mutex};
 
 /// An engine whose Region lasts.
 #[derive(Debug)]
-pub struct Opened {
+pub struct Opened<X: Scheme> {
     /// The engine.
-    pub engine: SlabEngine,
+    pub engine: SlabEngine<X>,
     /// What was found.
     pub opening: Opening,
     /// What was given to [`guira_contract::Engine::close`] as notes, if the engine was restored.
@@ -37,15 +38,12 @@ pub struct Opened {
     pub base: TimeBase,
 }
 
-impl Opened {
+impl<X: Scheme> Opened<X> {
     /// An engine in memory, which begins now.
-    pub fn anew(engine: SlabEngine) -> Self {
+    pub fn anew(engine: SlabEngine<X>) -> Self {
         Opened { engine, opening: Opening::New, notes: Vec::new(), base: TimeBase::new(wall_clock()) }
     }
 }
-
-/// Which engine a state belongs to, and in which form it is.
-const FORMAT: u64 = u64::from_le_bytes(*b"memc3 02");
 
 /// What is hashed to see whether the function is the same.
 const HASHED: &[u8] = b"guira";
@@ -86,7 +84,7 @@ struct SavedHand {
 }
 
 impl Saved {
-    fn of(core: &Core, now: Seconds) -> Self {
+    fn of<X: Scheme>(core: &Core<X>, now: Seconds) -> Self {
         let hand_of = |class| {
             let hand = core.lock_hand(class);
             let (word, bit) = hand.hand.place();
@@ -115,9 +113,9 @@ impl Saved {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    fn encode<X: Scheme>(&self) -> Vec<u8> {
         let mut numbers = vec![
-            FORMAT,
+            u64::from_le_bytes(X::FORMAT),
             self.reserve as u64,
             self.max_item_size,
             self.factor.to_bits(),
@@ -150,10 +148,10 @@ impl Saved {
     }
 
     /// What [`Saved::encode`] has made.
-    fn decode(state: &[u8]) -> Result<Self, Emptied> {
+    fn decode<X: Scheme>(state: &[u8]) -> Result<Self, Emptied> {
         let (words, rest) = state.as_chunks::<8>();
         let mut numbers = Numbers(words.iter());
-        if numbers.next()? != FORMAT {
+        if numbers.next()?.to_le_bytes() != X::FORMAT {
             return Err(Emptied::Engine);
         }
         let mut saved = Saved {
@@ -188,7 +186,7 @@ impl Saved {
     }
 
     /// Whether it was set up as it is to be now.
-    fn check(&self, options: &SlabOptions) -> Result<(), Emptied> {
+    fn check<X: Scheme>(&self, options: &SlabOptions) -> Result<(), Emptied> {
         let pairs = [
             ("page size", self.page_bytes, PAGE_BYTES as u64),
             ("largest item (-I)", self.max_item_size, options.max_item_size as u64),
@@ -201,7 +199,7 @@ impl Saved {
         if self.factor.to_bits() != options.factor.to_bits() {
             return differs("growth factor (-f)", self.factor.to_string(), options.factor.to_string());
         }
-        if self.classes != sum_of(&options.classes()) {
+        if self.classes != sum_of(&options.classes(X::LINK_BYTES)) {
             // The same options lead to other classes: the code has changed.
             return Err(Loss::Version.into());
         }
@@ -268,8 +266,12 @@ impl<E: Into<Emptied>> From<E> for Failure {
 }
 
 /// Opens an engine whose Region lasts at `place`.
-pub(crate) fn open(options: SlabOptions, place: &RegionPlace, now_unix: u64) -> Result<Opened, OpenError> {
-    options.check()?;
+pub(crate) fn open<X: Scheme>(
+    options: SlabOptions,
+    place: &RegionPlace,
+    now_unix: u64,
+) -> Result<Opened<X>, OpenError> {
+    options.check(X::LINK_BYTES)?;
     let refused = |source| OpenError::Region { place: place.clone(), source };
     let (file, found) = RegionFile::open(place).map_err(refused)?;
     let room = file.room().map_err(|error| refused(error.into()))?;
@@ -290,10 +292,10 @@ pub(crate) fn open(options: SlabOptions, place: &RegionPlace, now_unix: u64) -> 
             Err(Failure::Open(error)) => return Err(leave(file, &found, error)),
         },
     };
-    let plan = Plan::new(options.reserve.max(options.memory));
+    let plan = Plan::new::<X>(options.reserve.max(options.memory));
     let region =
         file.empty(plan.total, options.pages_of_the_system()).map_err(|error| refused(error.into()))?;
-    let mut core = Core::on(region, plan, options)?;
+    let mut core = Core::<X>::on(region, plan, options)?;
     core.base = TimeBase::new(now_unix);
     Ok(opened(core, file, opening, Vec::new()))
 }
@@ -307,21 +309,26 @@ fn leave(file: RegionFile, found: &Found, error: OpenError) -> OpenError {
     error
 }
 
-fn opened(mut core: Core, file: RegionFile, opening: Opening, notes: Vec<u8>) -> Opened {
+fn opened<X: Scheme>(mut core: Core<X>, file: RegionFile, opening: Opening, notes: Vec<u8>) -> Opened<X> {
     core.file = Some(file);
     let base = core.base;
     Opened { engine: SlabEngine { core: Arc::new(core) }, opening, notes, base }
 }
 
 /// An engine that goes on with what the file holds.
-fn restore(options: SlabOptions, file: &RegionFile, kept: &Kept, now_unix: u64) -> Result<Core, Failure> {
-    let saved = Saved::decode(&kept.state)?;
-    saved.check(&options)?;
+fn restore<X: Scheme>(
+    options: SlabOptions,
+    file: &RegionFile,
+    kept: &Kept,
+    now_unix: u64,
+) -> Result<Core<X>, Failure> {
+    let saved = Saved::decode::<X>(&kept.state)?;
+    saved.check::<X>(&options)?;
     let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     if !(MINIMUM..=MAX_MEMORY).contains(&saved.reserve) {
         return Err(Loss::Damaged.into());
     }
-    let plan = Plan::new(saved.reserve);
+    let plan = Plan::new::<X>(saved.reserve);
     if !plan.fills(kept.bytes) {
         return Err(Loss::Damaged.into());
     }
@@ -336,7 +343,7 @@ fn restore(options: SlabOptions, file: &RegionFile, kept: &Kept, now_unix: u64) 
     let region = file
         .map(kept.bytes, options.pages_of_the_system())
         .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
-    let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
+    let mut core = Core::<X>::on(region, plan, options).map_err(Failure::Open)?;
     let hash = core.hash(HASHED).0;
     if hash != saved.hash {
         let (was, is) = (format!("{:x}", saved.hash), format!("{hash:x}"));
@@ -347,7 +354,7 @@ fn restore(options: SlabOptions, file: &RegionFile, kept: &Kept, now_unix: u64) 
     Ok(core)
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
     fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
         let damaged = || Emptied::from(Loss::Damaged);
@@ -431,7 +438,7 @@ impl Core {
         };
         self.memory.settle();
         self.index.settle();
-        let state = Saved::of(&self, now).encode();
+        let state = Saved::of(&self, now).encode::<X>();
         Ok(file.close(&self.region, &state, notes)?)
     }
 }

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::draft::SlabDraft;
 use crate::hooks::{self, Window};
+use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
 use crate::item::Item;
 use crate::pin::SlabPin;
@@ -23,8 +24,8 @@ pub(crate) const INLINE_MAX: usize = 16 << 10;
 
 /// A session of a slab engine.
 #[derive(Debug)]
-pub struct SlabSession {
-    pub(crate) core: Arc<Core>,
+pub struct SlabSession<X: Scheme> {
+    pub(crate) core: Arc<Core<X>>,
     pub(crate) participant: Participant,
     pub(crate) counters: Arc<SessionCounters>,
     /// Free chunks of each class, handed out to this session.
@@ -37,8 +38,8 @@ pub struct SlabSession {
     pub(crate) seen: Seconds,
 }
 
-impl SlabSession {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+impl<X: Scheme> SlabSession<X> {
+    pub(crate) fn new(core: Arc<Core<X>>) -> Self {
         let participant = core.quiescence.register();
         let counters = core.registry.register();
         let caches = core.memory.classes().ids().map(|_| Vec::new()).collect();
@@ -56,19 +57,19 @@ enum Taken<'a> {
     Dead(MissKind),
 }
 
-struct Reader<'a, 'k, 's, S> {
-    core: &'a Arc<Core>,
+struct Reader<'a, 'k, 's, S, X: Scheme> {
+    core: &'a Arc<Core<X>>,
     counters: &'a SessionCounters,
     key: Key<'k>,
     now: Seconds,
     sink: &'s mut S,
 }
 
-impl<'a, S: Sink<Pin = SlabPin>> Visitor for Reader<'a, '_, '_, S> {
+impl<'a, X: Scheme, S: Sink<Pin = SlabPin<X>>> Visitor for Reader<'a, '_, '_, S, X> {
     type Result = Taken<'a>;
 
     fn visit(&mut self, at: Offset) -> Option<Taken<'a>> {
-        let core: &'a Core = self.core;
+        let core: &'a Core<X> = self.core;
         hooks::pause(Window::Visiting);
         let item = core.item(at, self.now)?;
         if !item.key_is(self.key.bytes) {
@@ -99,16 +100,16 @@ impl<'a, S: Sink<Pin = SlabPin>> Visitor for Reader<'a, '_, '_, S> {
     }
 }
 
-fn pinned<'a>(core: &'a Core, item: Item<'a>) -> Taken<'a> {
+fn pinned<'a, X: Scheme>(core: &'a Core<X>, item: Item<'a>) -> Taken<'a> {
     core.pins.pin(item.at);
     Taken::Pinned(item, Box::new(item.of_class(core.class_number(item.at)).meta()))
 }
 
-impl Session for SlabSession {
-    type Pin = SlabPin;
-    type Draft = SlabDraft;
+impl<X: Scheme> Session for SlabSession<X> {
+    type Pin = SlabPin<X>;
+    type Draft = SlabDraft<X>;
     type Guess = Guess;
-    type Walk = SlabWalk;
+    type Walk = SlabWalk<X>;
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
@@ -135,7 +136,7 @@ impl Session for SlabSession {
     #[inline(always)]
     fn read_with<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
     where
-        S: Sink<Pin = SlabPin>,
+        S: Sink<Pin = SlabPin<X>>,
     {
         let core = &*self.core;
         core.settle_flush(now);
@@ -175,7 +176,7 @@ impl Session for SlabSession {
         key: Key<'_>,
         now: Seconds,
         room: Option<Room>,
-        draft: Option<SlabDraft>,
+        draft: Option<SlabDraft<X>>,
         decide: F,
     ) -> Result<(), Refusal>
     where
@@ -184,7 +185,7 @@ impl Session for SlabSession {
         self.read_modify_write(key, now, room, draft, decide)
     }
 
-    fn draft(&mut self, key: &[u8], room: Room) -> Result<SlabDraft, Refusal> {
+    fn draft(&mut self, key: &[u8], room: Room) -> Result<SlabDraft<X>, Refusal> {
         if !self.fits(key.len(), &room) {
             return Err(Refusal::TooLarge);
         }
@@ -196,7 +197,7 @@ impl Session for SlabSession {
     }
 
     fn fits(&self, key_len: usize, room: &Room) -> bool {
-        Core::counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
+        Core::<X>::counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
     }
 
     fn next_cas(&mut self) -> u64 {
@@ -230,20 +231,20 @@ impl Session for SlabSession {
         self.do_maintain(now, pace, budget)
     }
 
-    fn begin_walk(&mut self) -> Option<SlabWalk> {
-        SlabWalk::begin(&self.core)
+    fn begin_walk(&mut self) -> Option<SlabWalk<X>> {
+        SlabWalk::<X>::begin(&self.core)
     }
 
-    fn walk(&mut self, walk: &mut SlabWalk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
+    fn walk(&mut self, walk: &mut SlabWalk<X>, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
         self.step(walk, now, see)
     }
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// Reads a key, whatever is in the way.
     #[cold]
     #[inline(never)]
-    fn search<S: Sink<Pin = SlabPin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {
+    fn search<S: Sink<Pin = SlabPin<X>>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {
         let core = &self.core;
         let mut reader = Reader { core, counters: &self.counters, key, now, sink };
         match core.index.search(key.hash, &mut reader) {
@@ -268,14 +269,14 @@ impl SlabSession {
 }
 
 /// Gives the sink a value that is pinned.
-fn hand_over<S: Sink<Pin = SlabPin>>(
-    core: &Arc<Core>,
+fn hand_over<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
+    core: &Arc<Core<X>>,
     item: &Item<'_>,
     meta: &Meta,
     now: Seconds,
     sink: &mut S,
 ) {
-    let pin = SlabPin::of(core, item);
+    let pin = SlabPin::<X>::of(core, item);
     let chunks = pin.chunks();
     sink.pinned(meta, pin);
     if sink.recency() == Recency::Bump {
@@ -284,7 +285,7 @@ fn hand_over<S: Sink<Pin = SlabPin>>(
     }
 }
 
-impl Drop for SlabSession {
+impl<X: Scheme> Drop for SlabSession<X> {
     fn drop(&mut self) {
         self.rest();
         self.core.registry.retire(&self.counters);

@@ -1,6 +1,7 @@
 //! What a slab engine counts, and how it is summed up.
 
 use crate::core::Core;
+use crate::index::Scheme;
 use guira_contract::{ClassStats, EngineStats};
 use guira_memory::slab::{ClassGuard, ClassId};
 use guira_sync::atomic::Ordering;
@@ -163,6 +164,18 @@ impl Registry {
         sums
     }
 
+    /// How many items there are. Sums over sessions are no snapshot, so a little more or less.
+    fn items(&self) -> u64 {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = all.iter().map(Arc::as_ref).chain([&self.gone]);
+        let of_session = |counters: &SessionCounters| {
+            (0..self.classes).fold(0u64, |sum, class| sum.wrapping_add(counters.held(class).items))
+        };
+        let sum = sessions.map(of_session).fold(0, u64::wrapping_add);
+        // One that was removed may be counted before the one that was stored is.
+        if (sum as i64) < 0 { 0 } else { sum }
+    }
+
     /// What the items of each class come to. Sums over sessions are no snapshot, so a little more or less.
     fn held(&self) -> Vec<Held> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,10 +190,10 @@ impl Registry {
     }
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     /// Items stored at the moment. Sums over sessions are no snapshot, so a little more or less.
     pub(crate) fn items_now(&self) -> u64 {
-        self.registry.held().iter().map(|held| held.items).sum()
+        self.registry.items()
     }
 
     pub(crate) fn reset_stats(&self) {

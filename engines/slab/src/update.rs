@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::draft::{Pieces, SlabDraft};
 use crate::hold::Hold;
 use crate::hooks::{self, Window};
-use crate::index::{Held, SlotAt};
+use crate::index::{Found, Held, Scheme};
 use crate::item::{Blueprint, Fields, Item, Shape};
 use crate::session::SlabSession;
 use crate::stats::SessionCounters;
@@ -31,8 +31,8 @@ enum Attempt {
 
 /// The item that is in the table under the key, dead or alive.
 #[derive(Clone, Copy)]
-struct Present<'a> {
-    slot: SlotAt,
+struct Present<'a, X: Scheme> {
+    slot: Found<X::At>,
     item: Item<'a>,
     dead: Option<MissKind>,
 }
@@ -58,19 +58,19 @@ pub(crate) enum Unlinked {
 }
 
 /// What an attempt may use, found before anything was locked.
-struct Supplies {
-    draft: Option<SlabDraft>,
+struct Supplies<X: Scheme> {
+    draft: Option<SlabDraft<X>>,
     /// A draft that the engine made for itself, for a value put together from the old one.
-    spare: Option<SlabDraft>,
+    spare: Option<SlabDraft<X>>,
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     pub(crate) fn read_modify_write<'d, F>(
         &mut self,
         key: Key<'_>,
         now: Seconds,
         room: Option<Room>,
-        draft: Option<SlabDraft>,
+        draft: Option<SlabDraft<X>>,
         mut decide: F,
     ) -> Result<(), Refusal>
     where
@@ -93,7 +93,7 @@ impl SlabSession {
                     return Ok(());
                 }
                 Attempt::NeedChunk(class) => {
-                    let _held = Hold::take(&self.core, key, now);
+                    let _held = Hold::<X>::take(&self.core, key, now);
                     self.refill(class, now)?;
                 }
                 Attempt::NeedDraft(fields, length) => {
@@ -149,19 +149,19 @@ impl SlabSession {
 }
 
 /// The parts of a session that are used while counters are held: nothing here takes another lock.
-struct Writer<'s> {
-    core: &'s Core,
+struct Writer<'s, X: Scheme> {
+    core: &'s Core<X>,
     caches: &'s mut Vec<Vec<Offset>>,
     counters: &'s SessionCounters,
 }
 
-impl<'s> Writer<'s> {
+impl<'s, X: Scheme> Writer<'s, X> {
     #[inline]
     fn attempt<'d, F>(
         &mut self,
         key: Key<'_>,
         now: Seconds,
-        supplies: &mut Supplies,
+        supplies: &mut Supplies<X>,
         decide: &mut F,
     ) -> Result<Attempt, Refusal>
     where
@@ -194,12 +194,12 @@ impl<'s> Writer<'s> {
 
     fn put(
         &mut self,
-        held: &Held<'_>,
+        held: &Held<'_, X>,
         key: Key<'_>,
         now: Seconds,
-        present: Option<Present<'s>>,
+        present: Option<Present<'s, X>>,
         new: &NewItem<'_>,
-        supplies: &mut Supplies,
+        supplies: &mut Supplies<X>,
     ) -> Result<Result<After, Attempt>, Refusal> {
         if present.is_none() && !held.has_room() {
             return Ok(Err(Attempt::NeedSlot));
@@ -224,7 +224,9 @@ impl<'s> Writer<'s> {
                 let old = present.filter(|present| present.dead.is_none()).map(|present| present.item);
                 let old_len = old.map_or(0, |item| item.value_len());
                 let length = before.len() + old_len + after.len();
-                if Core::counted_size(key.bytes.len(), new.flags, length) > self.core.options.max_item_size {
+                if Core::<X>::counted_size(key.bytes.len(), new.flags, length)
+                    > self.core.options.max_item_size
+                {
                     return Err(Refusal::TooLarge);
                 }
                 self.join(&blueprint, old, before, after, supplies, now)
@@ -260,7 +262,7 @@ impl<'s> Writer<'s> {
         old: Option<Item<'_>>,
         before: &[u8],
         after: &[u8],
-        supplies: &mut Supplies,
+        supplies: &mut Supplies<X>,
         now: Seconds,
     ) -> Result<Offset, Attempt> {
         let length = before.len() + old.map_or(0, |item| item.value_len()) + after.len();
@@ -279,14 +281,14 @@ impl<'s> Writer<'s> {
     /// Puts the item at `at` into the table, in place of the one that is there.
     fn link(
         &mut self,
-        held: &Held<'_>,
+        held: &Held<'_, X>,
         at: Offset,
         hash: KeyHash,
-        present: Option<Present<'_>>,
+        present: Option<Present<'_, X>>,
         now: Seconds,
     ) -> After {
         if let Some(item) = self.core.item(at, now) {
-            self.counters.item_stored(self.core.memory.class_at(at), Core::bytes_of(&item));
+            self.counters.item_stored(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
         }
         match present {
             Some(present) => {
@@ -305,12 +307,12 @@ impl<'s> Writer<'s> {
 
     fn amend(
         &mut self,
-        held: &Held<'_>,
+        held: &Held<'_, X>,
         key: Key<'_>,
         now: Seconds,
-        live: Present<'s>,
+        live: Present<'s, X>,
         change: &Amendment,
-        supplies: &mut Supplies,
+        supplies: &mut Supplies<X>,
     ) -> Result<After, Attempt> {
         let item = live.item;
         let bumped = change.recency == Recency::Bump;
@@ -356,19 +358,24 @@ impl<'s> Writer<'s> {
 
 /// The item under the key, dead or alive.
 #[inline]
-fn present<'a>(core: &'a Core, held: &Held<'_>, key: Key<'_>, now: Seconds) -> Option<Present<'a>> {
+fn present<'a, X: Scheme>(
+    core: &'a Core<X>,
+    held: &Held<'_, X>,
+    key: Key<'_>,
+    now: Seconds,
+) -> Option<Present<'a, X>> {
     let (slot, item) = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)))?;
     let dead = core.dead(&item, now);
     Some(Present { slot, item, dead })
 }
 
 /// An item as a decision sees it. Its class is looked up when it is asked for.
-struct View<'a> {
-    core: &'a Core,
+struct View<'a, X: Scheme> {
+    core: &'a Core<X>,
     item: Item<'a>,
 }
 
-impl ItemView for View<'_> {
+impl<X: Scheme> ItemView for View<'_, X> {
     fn value_len(&self) -> usize {
         self.item.value_len()
     }
@@ -390,7 +397,7 @@ impl ItemView for View<'_> {
     }
 }
 
-fn remove(held: &Held<'_>, present: Present<'_>) -> After {
+fn remove<X: Scheme>(held: &Held<'_, X>, present: Present<'_, X>) -> After {
     held.remove(present.slot);
     After::Free(present.item.at, if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone })
 }
@@ -414,7 +421,7 @@ fn write_number(item: &Item<'_>, digits: &Digits, value_len: usize) {
 }
 
 /// Appends the value of `item`, whose counters are held, to a draft.
-fn copy_value(core: &Core, item: &Item<'_>, draft: &mut SlabDraft) {
+fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, draft: &mut SlabDraft<X>) {
     let mut buffer = [0; 4096];
     let mut from = 0;
     if item.chain().is_none() {

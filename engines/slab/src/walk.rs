@@ -10,6 +10,7 @@
 //! perhaps twice.
 
 use crate::core::Core;
+use crate::index::Scheme;
 use crate::index::Visitor;
 use crate::item::Item;
 use crate::session::SlabSession;
@@ -64,7 +65,7 @@ impl Walks {
     }
 }
 
-impl Core {
+impl<X: Scheme> Core<X> {
     /// The item at `old` was replaced by the one at `new`, which can be found from now on.
     #[inline(always)]
     pub(crate) fn replaced(&self, hash: KeyHash, old: Offset, new: Offset) {
@@ -99,8 +100,8 @@ impl Core {
 
 /// A walk that is under way. There is one at a time in an engine.
 #[derive(Debug)]
-pub struct SlabWalk {
-    core: Arc<Core>,
+pub struct SlabWalk<X: Scheme> {
+    core: Arc<Core<X>>,
     stage: Stage,
 }
 
@@ -114,9 +115,9 @@ enum Stage {
     Moved(Vec<KeyHash>),
 }
 
-impl SlabWalk {
+impl<X: Scheme> SlabWalk<X> {
     /// Begins, unless another is under way.
-    pub(crate) fn begin(core: &Arc<Core>) -> Option<Self> {
+    pub(crate) fn begin(core: &Arc<Core<X>>) -> Option<Self> {
         // Relaxed: the ticket is taken after it, and orders it before whoever passes a quiescent point.
         let swapped = core.walks.cursor.compare_exchange(NOWHERE, 0, Ordering::Relaxed, Ordering::Relaxed);
         swapped.ok()?;
@@ -133,7 +134,7 @@ impl SlabWalk {
     }
 }
 
-impl Drop for SlabWalk {
+impl<X: Scheme> Drop for SlabWalk<X> {
     fn drop(&mut self) {
         *self.core.walks.moved() = Moved::default();
         // Relaxed: who still believes in the walk notes a key that nobody reads, and the next walk forgets it.
@@ -142,8 +143,8 @@ impl Drop for SlabWalk {
 }
 
 /// What a walk looks for under a hash.
-struct Seeker<'a, 'b> {
-    core: &'a Core,
+struct Seeker<'a, 'b, X: Scheme> {
+    core: &'a Core<X>,
     hash: KeyHash,
     /// Only this item.
     only: Option<Offset>,
@@ -151,7 +152,7 @@ struct Seeker<'a, 'b> {
     key: &'b mut [u8; 256],
 }
 
-impl Visitor for Seeker<'_, '_> {
+impl<X: Scheme> Visitor for Seeker<'_, '_, X> {
     type Result = (usize, Meta);
 
     fn visit(&mut self, at: Offset) -> Option<Self::Result> {
@@ -172,11 +173,11 @@ impl Visitor for Seeker<'_, '_> {
     fn repeats(&mut self) {}
 }
 
-impl SlabSession {
+impl<X: Scheme> SlabSession<X> {
     /// Goes on with a walk, by [`STEP`] items at most.
     pub(crate) fn step(
         &mut self,
-        walk: &mut SlabWalk,
+        walk: &mut SlabWalk<X>,
         now: Seconds,
         see: &mut dyn FnMut(WalkedItem<'_>),
     ) -> Walked {
@@ -219,7 +220,7 @@ impl SlabSession {
 
     /// Comes to a page, and lists its chunks. Until they have all been seen the page may be given to another class: then what is left of
     /// the list leads to nothing, since an item is shown only if the index leads to the same place.
-    fn enter_page(&self, walk: &SlabWalk, page: u32) -> Stage {
+    fn enter_page(&self, walk: &SlabWalk<X>, page: u32) -> Stage {
         walk.enter(u64::from(page));
         let memory = &self.core.memory;
         let chunks = match memory.state_of(PageId(page)) {

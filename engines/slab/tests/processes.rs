@@ -3,7 +3,7 @@
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Engine, Expiry, Opening, Pace, Session};
 use guira_memory::RegionPlace;
-use guira_slab::{OpenError, Opened, SlabEngine, SlabOptions};
+use guira_slab::{Cuckoo, CuckooEngine, OpenError, Opened, SlabOptions};
 use guira_sync::clock::Seconds;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ const ITEMS: u64 = 50_000;
 /// Tells a process of this test what it is for: `keep FILE` or `close FILE`.
 const ROLE: &str = "GUIRA_TEST_ROLE";
 
-fn open(place: &RegionPlace) -> Result<Opened, OpenError> {
-    SlabEngine::open_lasting(SlabOptions { memory: 16 << 20, ..SlabOptions::default() }, place, UNIX)
+fn open(place: &RegionPlace) -> Result<Opened<Cuckoo>, OpenError> {
+    CuckooEngine::open_lasting(SlabOptions { memory: 16 << 20, ..SlabOptions::default() }, place, UNIX)
 }
 
 fn name(i: u64) -> Vec<u8> {

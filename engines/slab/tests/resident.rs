@@ -3,7 +3,7 @@
 use guira_contract::suite::store;
 use guira_contract::{Engine, Expiry, Pace, Session};
 use guira_memory::{HugePages, MIB};
-use guira_slab::{SlabEngine, SlabOptions};
+use guira_slab::{CuckooEngine, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::ops::Range;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn resident_since(before: &[(Range<usize>, usize)]) -> usize {
     mappings().iter().filter(|(range, _)| !is_old(range)).map(|(_, resident)| resident).sum()
 }
 
-fn fill(engine: &SlabEngine, count: u64) {
+fn fill(engine: &CuckooEngine, count: u64) {
     let mut session = engine.session();
     for i in 0..count {
         store(&mut session, format!("key{i}").as_bytes(), &[7; 200], 0, Expiry::Never, NOW).expect("memory");
@@ -49,7 +49,7 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
     let before = mappings();
     let watch = Stopwatch::start();
     let options = SlabOptions { memory: 256 * MIB, reserve: 1 << 40, ..SlabOptions::default() };
-    let engine = SlabEngine::open(options).expect("address space");
+    let engine = CuckooEngine::open(options).expect("address space");
     assert!(watch.elapsed() < Duration::from_secs(1), "a terabyte reserved in {:?}", watch.elapsed());
     assert!(resident_since(&before) < 4 * MIB, "{} bytes", resident_since(&before));
     drop(engine);
@@ -62,7 +62,7 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
             huge_pages: Some(huge_pages),
             ..SlabOptions::default()
         };
-        let engine = SlabEngine::open(options).expect("address space");
+        let engine = CuckooEngine::open(options).expect("address space");
         fill(&engine, 1_000_000);
         let full = resident_since(&before);
         assert!((200 * MIB..270 * MIB).contains(&full), "{huge_pages:?}: {full}");

@@ -20,6 +20,8 @@ pub struct Geometry {
     pub chunks: u32,
     /// Words in the bitmap.
     pub bitmap_words: u32,
+    /// Bytes at the start of each chunk that are not its item's.
+    before: u32,
     /// `ceil(2^30 / words in a chunk)`: division by multiplication.
     reciprocal: u64,
 }
@@ -34,7 +36,7 @@ const _: () = {
 };
 
 impl Geometry {
-    fn new(chunk: usize) -> Self {
+    fn new(chunk: usize, before: usize) -> Self {
         let fits = |chunks: usize| chunks.div_ceil(64) * WORD + chunks * chunk <= PAGE_BYTES;
         let mut chunks = PAGE_BYTES / chunk;
         while !fits(chunks) {
@@ -45,6 +47,7 @@ impl Geometry {
             chunk: chunk as u32,
             chunks: chunks as u32,
             bitmap_words: bitmap_words as u32,
+            before: before as u32,
             reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil((chunk / WORD) as u64),
         }
     }
@@ -56,16 +59,18 @@ impl Geometry {
         (((in_page / WORD) as u64).wrapping_mul(self.reciprocal) >> RECIPROCAL_SHIFT) as u32
     }
 
-    /// Where chunk `index` begins, in bytes from the start of the page.
+    /// Where the item in chunk `index` begins, in bytes from the start of the page.
     #[inline(always)]
     pub fn start_of(&self, index: u32) -> usize {
-        index as usize * self.chunk as usize
+        index as usize * self.chunk as usize + self.before as usize
     }
 }
 
 /// All classes of a cache.
 #[derive(Clone, Debug)]
 pub struct ClassTable {
+    /// Bytes at the start of each chunk that are not its item's.
+    before: usize,
     geometries: Vec<Geometry>,
     /// Class by `size.div_ceil(8)`, for sizes up to `SMALL`.
     small: Vec<ClassId>,
@@ -78,20 +83,30 @@ pub const SMALLEST_CHUNK: usize = 24;
 const FINE_UP_TO: usize = 256;
 
 impl ClassTable {
+    /// Chunks whose items begin at their start: see [`ClassTable::with_links`].
+    pub fn new(factor: f64, smallest: usize) -> Self {
+        Self::with_links(factor, smallest, 0)
+    }
+
     /// Chunks from `smallest` bytes (rounded up to a multiple of 8, and to [`SMALLEST_CHUNK`]) to an eighth of a page: 8 bytes
     /// apart up to 256, then growing by `factor`, each as large as it can be with the same number of them in a page. Where that
     /// would be more than [`MAX_CLASSES`], they grow by as little more than `factor` as it takes.
-    pub fn new(factor: f64, smallest: usize) -> Self {
+    ///
+    /// Each chunk begins with `link` bytes, a multiple of 8, that belong to whoever finds items, not to the item; the item begins behind them, and what
+    /// is handed out as a chunk's place is the item's.
+    pub fn with_links(factor: f64, smallest: usize, link: usize) -> Self {
+        let smallest = smallest + link;
         let mut growth = factor.max(1.0) - 1.0;
         let mut sizes = Self::sizes(factor, smallest);
         while sizes.len() > MAX_CLASSES {
             growth = (growth * 1.1).max(0.005);
             sizes = Self::sizes(1.0 + growth, smallest);
         }
-        let geometries: Vec<Geometry> = sizes.into_iter().map(Geometry::new).collect();
-        let class_of = |size: usize| geometries.partition_point(|geometry| (geometry.chunk as usize) < size);
+        let geometries: Vec<Geometry> = sizes.into_iter().map(|size| Geometry::new(size, link)).collect();
+        let class_of =
+            |size: usize| geometries.partition_point(|geometry| (geometry.chunk as usize) < size + link);
         let small = (0..=SMALL / WORD).map(|words| ClassId(class_of(words * WORD) as u8)).collect();
-        ClassTable { geometries, small }
+        ClassTable { before: link, geometries, small }
     }
 
     fn sizes(factor: f64, smallest: usize) -> Vec<usize> {
@@ -115,9 +130,9 @@ impl ClassTable {
 
     /// The largest multiple of 8 that fits as often in a page as `size` does.
     fn stretched(size: usize) -> usize {
-        let count = Geometry::new(size).chunks;
+        let count = Geometry::new(size, 0).chunks;
         let mut stretched = size;
-        while Geometry::new(stretched + 8).chunks == count {
+        while Geometry::new(stretched + 8, 0).chunks == count {
             stretched += 8;
         }
         stretched
@@ -129,12 +144,23 @@ impl ClassTable {
         ((PAGE_BYTES - WORD) / 8) & !(WORD - 1)
     }
 
-    /// The class whose chunks hold `size` bytes, or `None` if that is more than the largest chunk.
+    /// The most that an item in one chunk can take, in bytes.
+    pub fn largest_item(&self) -> usize {
+        Self::largest_chunk() - self.before
+    }
+
+    /// The class of the largest chunks.
+    pub fn largest(&self) -> ClassId {
+        ClassId((self.geometries.len() - 1) as u8)
+    }
+
+    /// The class whose chunks hold an item of `size` bytes, or `None` if that is more than the largest holds.
     #[inline]
     pub fn class_for(&self, size: usize) -> Option<ClassId> {
         if let Some(class) = self.small.get(size.div_ceil(WORD)) {
             return Some(*class);
         }
+        let size = size + self.before;
         let class = self.geometries.partition_point(|geometry| (geometry.chunk as usize) < size);
         (class < self.geometries.len()).then_some(ClassId(class as u8))
     }
@@ -210,6 +236,25 @@ mod tests {
         assert!(ClassTable::new(1.0001, 24).len() > 200, "steps are widened no more than they have to be");
         assert!(ClassTable::new(1.25, 24).len() < ClassTable::new(1.06, 24).len());
         assert_eq!(ClassTable::new(1.06, 40_000).len(), 1);
+    }
+
+    #[test]
+    fn with_links_items_begin_behind_them_and_get_the_smallest_chunk_that_holds_both() {
+        let table = ClassTable::with_links(1.25, 48, 8);
+        assert_eq!(table.geometry(ClassId(0)).chunk, 56);
+        for size in 0..=table.largest_item() {
+            let class = table.class_for(size).unwrap();
+            assert!(table.geometry(class).chunk as usize >= size + 8, "size {size}");
+            assert!(
+                class.0 == 0 || (table.geometry(ClassId(class.0 - 1)).chunk as usize) < size + 8,
+                "size {size}"
+            );
+        }
+        assert_eq!(table.class_for(table.largest_item()), Some(table.largest()));
+        assert_eq!(table.class_for(table.largest_item() + 1), None);
+        let geometry = table.geometry(ClassId(3));
+        assert_eq!((geometry.start_of(0), geometry.start_of(2)), (8, 8 + 2 * geometry.chunk as usize));
+        assert_eq!(geometry.chunk_at(geometry.start_of(2)), 2);
     }
 
     #[test]

@@ -13,8 +13,8 @@
 //!
 //! There is no edge from Moving back to Idle: growth that has begun to move ends in the new table.
 
-use super::table::Table;
-use super::{Cuckoo, Layout, SLOTS, SlotAt};
+use super::held::{Found, Held};
+use super::{Index, Layout, Scheme, Table};
 use guira_contract::KeyHash;
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
@@ -22,25 +22,24 @@ use guira_sync::quiescence::{Quiescence, Ticket};
 use std::sync::PoisonError;
 
 /// Where growth is. Kept behind a lock that is never waited for.
-#[derive(Debug, Default)]
-pub(crate) struct Growth {
-    phase: Phase,
+#[derive(Debug)]
+pub(crate) struct Growth<S> {
+    phase: Phase<S>,
     grown: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-enum Phase {
-    #[default]
+impl<S> Default for Growth<S> {
+    fn default() -> Self {
+        Growth { phase: Phase::Idle, grown: 0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase<S> {
     Idle,
     Announced(Ticket),
-    Moving {
-        bucket: u32,
-    },
-    Forgetting {
-        ticket: Ticket,
-        old: Table,
-        discarded: usize,
-    },
+    Moving { bucket: u32 },
+    Forgetting { ticket: Ticket, old: Table<S>, discarded: usize },
 }
 
 /// What a step of growth came to.
@@ -92,7 +91,7 @@ pub(crate) struct SavedIndex {
 /// Bytes of an old table that are given back in one step.
 const DISCARD_STEP: usize = 2 << 20;
 
-impl Cuckoo {
+impl<S: Scheme> Index<S> {
     /// Times the table has grown.
     pub(crate) fn growths(&self) -> u64 {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown
@@ -107,7 +106,7 @@ impl Cuckoo {
             return false;
         }
         self.next_buckets.store(buckets, Ordering::Relaxed);
-        // Release: pairs with the Acquire in `Cuckoo::layout`: who sees two tables sees the size of the second.
+        // Release: pairs with the Acquire in `Index::layout`: who sees two tables sees the size of the second.
         self.layout.store(layout.0 | Layout::GROWING, Ordering::Release);
         growth.phase = Phase::Announced(quiescence.ticket());
         growth.grown += u64::from(buckets > layout.buckets());
@@ -160,7 +159,7 @@ impl Cuckoo {
                         1 - layout.arena(),
                         layout.0.wrapping_add(Layout::GENERATION),
                     );
-                    // Release: pairs with the Acquire in `Cuckoo::layout`: who sees the new layout sees the
+                    // Release: pairs with the Acquire in `Index::layout`: who sees the new layout sees the
                     // new table filled.
                     self.layout.store(next.0, Ordering::Release);
                     growth.phase = Phase::Forgetting { ticket: quiescence.ticket(), old, discarded: 0 };
@@ -214,13 +213,10 @@ impl Cuckoo {
     pub(crate) fn all_items(&self, mut look: impl FnMut(Offset) -> bool) -> bool {
         let layout = self.layout();
         let tables = [Some(self.current(layout)), self.next(layout)];
-        tables.into_iter().flatten().all(|table| {
-            (0..table.buckets).all(|bucket| {
-                let bucket = table.bucket(&self.region, bucket);
-                let free = bucket.free();
-                (0..SLOTS).all(|slot| free.0 & (1 << slot) != 0 || look(bucket.item(slot)))
-            })
-        })
+        tables
+            .into_iter()
+            .flatten()
+            .all(|table| (0..table.buckets).all(|bucket| S::all_of(&self.region, table, bucket, &mut look)))
     }
 
     /// Sees to it that the arena in which there is no table reads as zero. If holes cannot be made, it does so already: settling has
@@ -228,8 +224,10 @@ impl Cuckoo {
     pub(crate) fn clear_unused(&self) {
         let layout = self.layout();
         if !layout.growing() {
-            let arena = Table { base: self.arenas[1 - layout.arena()], buckets: self.buckets_max };
-            let _ = self.region.discard(arena.address(0), Table::bytes(arena.buckets).next_multiple_of(4096));
+            let arena = Table::<S>::new(self.arenas[1 - layout.arena()], self.buckets_max);
+            let _ = self
+                .region
+                .discard(arena.address(0), Table::<S>::bytes(arena.buckets).next_multiple_of(4096));
         }
     }
 
@@ -264,45 +262,44 @@ impl Cuckoo {
         true
     }
 
-    fn erase(&self, old: Table, from: usize, bytes: usize) {
+    fn erase(&self, old: Table<S>, from: usize, bytes: usize) {
         for at in (old.address(0) + from..old.address(0) + from + bytes).step_by(8) {
             guira_sync::words::store(self.region.word(Offset::from_bytes(at as u64)), 0);
         }
     }
 
     /// Moves all entries of a bucket. False if one has no place in the new table and must not be lost.
-    fn move_bucket(&self, old: Table, bucket: u32, items: &mut impl Items) -> bool {
-        (0..SLOTS).all(|slot| {
-            let at = SlotAt { table: old, bucket, slot };
-            loop {
-                match self.move_entry(at, items) {
-                    Moved::Done => return true,
-                    Moved::Again => {}
-                    Moved::NoPlace => return false,
+    fn move_bucket(&self, old: Table<S>, bucket: u32, items: &mut impl Items) -> bool {
+        (0..S::CURSORS).all(|cursor| {
+            while let Some((at, item)) = S::entry(&self.region, old, bucket, cursor) {
+                if self.move_entry(bucket, Found { at, item }, items) == Moved::NoPlace {
+                    return false;
                 }
             }
+            true
         })
     }
 
-    /// Moves what `at` holds to the new table.
-    fn move_entry(&self, at: SlotAt, items: &mut impl Items) -> Moved {
-        let words = at.table.bucket(&self.region, at.bucket);
-        let Some(entry) = words.entry(at.slot) else {
-            return Moved::Done;
-        };
-        let Some(hash) = items.hash_of(entry.item) else {
+    /// Moves what `found` leads to from `bucket` to the new table.
+    fn move_entry(&self, bucket: u32, found: Found<S::At>, items: &mut impl Items) -> Moved {
+        let Some(hash) = items.hash_of(found.item) else {
             return Moved::Again;
         };
         let held = self.lock(hash);
         // The hash was read without a lock: it counts only if the counters now held are those of this bucket, and the item is still
         // the one it was read from.
-        let ours = held.place.first == at.bucket || held.place.second == at.bucket;
-        if !ours || words.entry(at.slot) != Some(entry) || items.hash_of(entry.item) != Some(hash) {
+        let stands = |held: &Held<'_, S>| {
+            S::buckets(held.place).contains(&bucket)
+                && held.find_old(found)
+                && items.hash_of(found.item) == Some(hash)
+        };
+        if !stands(&held) {
             held.release_unchanged();
             return Moved::Again;
         }
-        if held.insert(entry.item) {
-            held.remove(at);
+        if held.has_room() {
+            held.remove(found);
+            held.insert(found.item);
             return Moved::Done;
         }
         held.release_unchanged();
@@ -311,10 +308,10 @@ impl Cuckoo {
                 return Moved::NoPlace;
             }
             let held = self.lock(hash);
-            if words.entry(at.slot) == Some(entry) && items.hash_of(entry.item) == Some(hash) {
-                held.remove(at);
+            if stands(&held) {
+                held.remove(found);
                 drop(held);
-                items.lost(entry.item);
+                items.lost(found.item);
             }
         }
         Moved::Again

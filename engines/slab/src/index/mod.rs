@@ -1,14 +1,13 @@
-//! Optimistic concurrent cuckoo hashing (MemC3, section 3).
+//! The index: which item has a key.
+//!
+//! Where the entries of a key lie is a [`Scheme`]: [`Cuckoo`], MemC3's buckets of ten slots, two for each key; or
+//! [`Chained`], memcached's chains. Everything else is the same for both, and written here.
 //!
 //! # Concurrency
-//! Every bucket is covered by a version counter ([`guira_sync::version`]). A reader takes the versions of its key's two
-//! buckets, searches them and whatever items their slots lead to, and believes what it saw if neither version has
-//! changed. A writer holds the counters of all buckets of the key it works on; nothing about a key, neither its
-//! slot nor its item, changes under anybody else.
-//!
-//! An insert into two full buckets first searches a *cuckoo path* without locks ([`path`]), then moves entries along it
-//! backwards, one at a time, each under the counters of the two buckets that it concerns. A path that is
-//! out of date when a step comes is given up and searched anew.
+//! Every bucket is covered by a version counter ([`guira_sync::version`]). A reader takes the versions of its key's
+//! buckets, searches them and whatever items their entries lead to, and believes what it saw if no version has
+//! changed (MemC3, section 3.3). A writer holds the counters of all buckets of the key it works on; nothing about a key, neither its
+//! entry nor its item, changes under anybody else.
 //!
 //! # Growth
 //! While the table grows there are two tables ([`Layout::next`]), and a key's counters are those of its buckets in
@@ -16,35 +15,35 @@
 //! bucket by bucket. It starts when every thread knows of the new table, and the old one's memory is given
 //! back when every thread has forgotten it: see [`grow`].
 
-mod bucket;
+mod chained;
+mod cuckoo;
 mod grow;
-mod path;
-#[cfg(feature = "probe")]
-mod probe;
+mod held;
+mod scheme;
 mod table;
 
-pub use bucket::SLOTS;
-use bucket::{BUCKET_BYTES, SECOND_AT, Slots};
-pub(crate) use bucket::{Bucket, Entry};
-pub(crate) use grow::{Growth, GrowthStep, Items, SavedIndex};
-pub use path::SearchLimits;
+pub use chained::Chained;
+pub use cuckoo::{Cuckoo, SLOTS, SearchLimits};
 #[cfg(feature = "probe")]
-pub use probe::{IndexProbe, Touched};
+pub use cuckoo::{IndexProbe, Touched};
+pub(crate) use grow::{Growth, GrowthStep, Items, SavedIndex};
+pub(crate) use held::{Found, Held};
+pub(crate) use scheme::Neighbour;
+pub use scheme::Scheme;
 pub(crate) use table::Table;
 
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Backoff, Ordering};
-use guira_sync::version::{Locked, Stripe, Version, Versions};
+use guira_sync::version::{Stripe, Version, Versions};
 use std::sync::{Arc, Mutex};
-use table::Place;
 
 /// The index of an engine.
 #[derive(Debug)]
-pub struct Cuckoo {
+pub struct Index<S> {
     region: Arc<Region>,
     versions: Versions,
-    /// Where the two ranges of the Region begin that tables lie in, turn by turn; in cache lines.
+    /// Where the two ranges of the Region begin that tables lie in, turn by turn; in buckets.
     arenas: [usize; 2],
     /// The most buckets that fit in an arena.
     buckets_max: u32,
@@ -57,7 +56,7 @@ pub struct Cuckoo {
     limits: SearchLimits,
     /// LOCK: growth. Held by one thread while it does a step, during which it takes version stripes; never taken
     /// while one is held.
-    growth: Mutex<Growth>,
+    growth: Mutex<Growth<S>>,
 }
 
 /// Which tables there are, in one word:
@@ -94,15 +93,7 @@ impl Layout {
     }
 }
 
-/// Which slot of which table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotAt {
-    pub(crate) table: Table,
-    pub(crate) bucket: u32,
-    pub(crate) slot: usize,
-}
-
-/// What the first look at a key's buckets came to. It is worth something once [`Cuckoo::confirms`] says so.
+/// What the first look at a key's buckets came to. It is worth something once [`Index::confirms`] says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Guess {
     /// The first item that has the key's tag; place 0 if none has.
@@ -145,17 +136,7 @@ pub(crate) trait Visitor {
     fn repeats(&mut self);
 }
 
-/// The buckets of one key, locked.
-#[derive(Debug)]
-pub(crate) struct Held<'a> {
-    index: &'a Cuckoo,
-    locked: Locked<'a>,
-    table: Table,
-    place: Place,
-    next: Option<(Table, Place)>,
-}
-
-impl Cuckoo {
+impl<S: Scheme> Index<S> {
     /// An index in the two arenas at bytes `arenas`, each with room for `buckets_max` buckets, that starts with `buckets`. The
     /// first arena is zero, or holds a table of that size.
     pub(crate) fn new(
@@ -166,10 +147,10 @@ impl Cuckoo {
         stripes: usize,
         limits: SearchLimits,
     ) -> Self {
-        Cuckoo {
+        Index {
             region,
             versions: Versions::new(stripes),
-            arenas: arenas.map(|bytes| bytes / BUCKET_BYTES),
+            arenas: arenas.map(|bytes| bytes / S::BUCKET_BYTES),
             buckets_max,
             commit_step,
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
@@ -186,35 +167,43 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn current(&self, layout: Layout) -> Table {
-        Table { base: self.arenas[layout.arena()], buckets: layout.buckets() }
+    fn current(&self, layout: Layout) -> Table<S> {
+        Table::new(self.arenas[layout.arena()], layout.buckets())
     }
 
     #[inline(always)]
-    fn next(&self, layout: Layout) -> Option<Table> {
-        layout.growing().then(|| Table {
-            base: self.arenas[1 - layout.arena()],
-            buckets: self.next_buckets.load(Ordering::Relaxed),
-        })
+    fn next(&self, layout: Layout) -> Option<Table<S>> {
+        let buckets = || self.next_buckets.load(Ordering::Relaxed);
+        layout.growing().then(|| Table::new(self.arenas[1 - layout.arena()], buckets()))
     }
 
     /// Slots in the table, or in the next one while it grows.
     pub(crate) fn slots(&self) -> u64 {
         let layout = self.layout();
         let table = self.next(layout).unwrap_or(self.current(layout));
-        u64::from(table.buckets) * SLOTS as u64
+        Self::slots_of(table.buckets)
+    }
+
+    /// Entries that make a table of `buckets` buckets full.
+    pub(crate) fn slots_of(buckets: u32) -> u64 {
+        u64::from(buckets) * S::FULL_TEN / 10
+    }
+
+    /// How many buckets a table needs that `entries` entries fill to `percent` of what makes it full.
+    pub(crate) fn buckets_for(entries: u64, percent: u64) -> u64 {
+        (u128::from(entries) * 1000 / u128::from(percent * S::FULL_TEN)) as u64
     }
 
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> usize {
         let layout = self.layout();
-        let next = self.next(layout).map_or(0, |table| Table::bytes(table.buckets));
-        Table::bytes(layout.buckets()) + next
+        let next = self.next(layout).map_or(0, |table| Table::<S>::bytes(table.buckets));
+        Table::<S>::bytes(layout.buckets()) + next
     }
 
     /// Bytes that the system commits for a table of `buckets` buckets.
     pub(crate) fn committed(&self, buckets: u32) -> usize {
-        Table::bytes(buckets).next_multiple_of(self.commit_step)
+        Table::<S>::bytes(buckets).next_multiple_of(self.commit_step)
     }
 
     /// Whether there are two tables.
@@ -226,18 +215,11 @@ impl Cuckoo {
     #[inline(always)]
     pub(crate) fn prefetch_buckets(&self, hash: KeyHash) {
         let table = self.current(self.layout());
-        let place = table.place(hash);
-        self.region.prefetch(table.address(place.first));
-        self.region.prefetch(table.address(place.second));
-    }
-
-    /// The buckets of a place, and the slots in them whose tags have the right low byte. Both buckets are looked at before
-    /// anything depends on which of them it is: that is a coin's toss, and a branch on it would be mispredicted half the
-    /// time, just when the processor could go on to the next lookup.
-    #[inline(always)]
-    fn likely(&self, table: Table, place: Place) -> ([Bucket<'_>; 2], Slots) {
-        let buckets = [table.bucket(&self.region, place.first), table.bucket(&self.region, place.second)];
-        (buckets, buckets[0].with_low_in_both(buckets[1], place.tag as u8))
+        let [first, second] = S::buckets(S::place(table, hash));
+        self.region.prefetch(table.address(first));
+        if second != first {
+            self.region.prefetch(table.address(second));
+        }
     }
 
     /// Finds the first item that has the key's tag: the right one, nearly always.
@@ -245,14 +227,12 @@ impl Cuckoo {
     pub(crate) fn guess(&self, hash: KeyHash) -> Guess {
         let layout = self.layout();
         let table = self.current(layout);
-        let place = table.place(hash);
+        let place = S::place(table, hash);
         let Some(seen) = self.begin(place) else {
             return Guess::default();
         };
-        let (buckets, mut slots) = self.likely(table, place);
-        let found = next_with_tag(&buckets, &mut slots, place.tag);
         Guess {
-            item: found.map_or(Offset::from_bytes(0), |(bucket, slot)| bucket.item(slot)),
+            item: S::first(&self.region, table, place).unwrap_or(Offset::from_bytes(0)),
             seen,
             layout: if layout.growing() { Guess::NO_LAYOUT } else { layout.0 },
         }
@@ -269,9 +249,9 @@ impl Cuckoo {
     fn attempt<V: Visitor>(&self, hash: KeyHash, visitor: &mut V) -> Option<Option<V::Result>> {
         let layout = self.layout();
         let table = self.current(layout);
-        let place = table.place(hash);
+        let place = S::place(table, hash);
         let seen = self.begin(place)?;
-        let result = self.scan(table, place, visitor);
+        let result = self.scan(table, place, seen, visitor);
         Versions::validate();
         let valid = self.same(seen) && self.layout.load(Ordering::Relaxed) == layout.0;
         if valid && (result.is_some() || !layout.growing()) {
@@ -302,8 +282,8 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn begin(&self, place: Place) -> Option<[(Stripe, Version); 2]> {
-        let stripes = [self.versions.stripe(place.first), self.versions.stripe(place.second)];
+    fn begin(&self, place: S::Place) -> Option<[(Stripe, Version); 2]> {
+        let stripes = S::buckets(place).map(|bucket| self.versions.stripe(bucket));
         let versions = self.versions.try_begin_both(stripes)?;
         Some([(stripes[0], versions[0]), (stripes[1], versions[1])])
     }
@@ -313,31 +293,35 @@ impl Cuckoo {
         self.versions.same(seen[0].0, seen[0].1) && self.versions.same(seen[1].0, seen[1].1)
     }
 
-    /// Shows the visitor the items behind all slots with the right tag.
-    fn scan<V: Visitor>(&self, table: Table, place: Place, visitor: &mut V) -> Option<V::Result> {
-        let (buckets, mut slots) = self.likely(table, place);
-        loop {
-            let (bucket, slot) = next_with_tag(&buckets, &mut slots, place.tag)?;
-            if let Some(result) = visitor.visit(bucket.item(slot)) {
-                return Some(result);
-            }
-        }
+    /// Shows the visitor the items of all entries that may be the right one.
+    fn scan<V: Visitor>(
+        &self,
+        table: Table<S>,
+        place: S::Place,
+        seen: [(Stripe, Version); 2],
+        visitor: &mut V,
+    ) -> Option<V::Result> {
+        let stands = || {
+            Versions::validate();
+            self.same(seen)
+        };
+        S::find(&self.region, table, place, stands, |item| visitor.visit(item)).map(|(_, result)| result)
     }
 
     /// A search of both tables, under the versions of all four buckets. `None` if it is worth nothing.
     fn attempt_both<V: Visitor>(
         &self,
         layout: Layout,
-        new: Table,
+        new: Table<S>,
         hash: KeyHash,
         visitor: &mut V,
     ) -> Option<Option<V::Result>> {
         let old = self.current(layout);
-        let (old_place, new_place) = (old.place(hash), new.place(hash));
+        let (old_place, new_place) = (S::place(old, hash), S::place(new, hash));
         let seen = [self.begin(old_place)?, self.begin(new_place)?];
-        let mut result = self.scan(old, old_place, visitor);
+        let mut result = self.scan(old, old_place, seen[0], visitor);
         if result.is_none() {
-            result = self.scan(new, new_place, visitor);
+            result = self.scan(new, new_place, seen[1], visitor);
         }
         Versions::validate();
         if self.same(seen[0]) && self.same(seen[1]) && self.layout.load(Ordering::Relaxed) == layout.0 {
@@ -350,13 +334,13 @@ impl Cuckoo {
     }
 
     /// Locks the buckets of a key, in both tables if there are two.
-    pub(crate) fn lock(&self, hash: KeyHash) -> Held<'_> {
+    pub(crate) fn lock(&self, hash: KeyHash) -> Held<'_, S> {
         loop {
             let layout = self.layout();
             let table = self.current(layout);
-            let place = table.place(hash);
-            let next = self.next(layout).map(|next| (next, next.place(hash)));
-            let both = |place: Place| [self.versions.stripe(place.first), self.versions.stripe(place.second)];
+            let place = S::place(table, hash);
+            let next = self.next(layout).map(|next| (next, S::place(next, hash)));
+            let both = |place| S::buckets(place).map(|bucket| self.versions.stripe(bucket));
             let locked = match next {
                 None => self.versions.lock(both(place)),
                 Some((_, next)) => {
@@ -376,116 +360,7 @@ impl Cuckoo {
     pub(crate) fn make_room(&self, hash: KeyHash) -> Option<u64> {
         let layout = self.layout();
         let table = self.next(layout).unwrap_or(self.current(layout));
-        let place = table.place(hash);
-        let path = path::search(&self.region, table, place, self.limits)?;
-        Some(path::execute(self, table, &path))
-    }
-}
-
-/// Takes from `slots` up to the next that has the whole tag.
-#[inline(always)]
-fn next_with_tag<'a>(buckets: &[Bucket<'a>; 2], slots: &mut Slots, tag: u16) -> Option<(Bucket<'a>, usize)> {
-    loop {
-        let slot = slots.next()?;
-        let (bucket, slot) = (buckets[slot / SECOND_AT], slot % SECOND_AT);
-        if bucket.has_more(slot, tag) {
-            return Some((bucket, slot));
-        }
-    }
-}
-
-impl<'a> Held<'a> {
-    /// The slot whose item `look` recognises, and what it makes of it.
-    #[inline(always)]
-    pub(crate) fn find<R>(&self, mut look: impl FnMut(Offset) -> Option<R>) -> Option<(SlotAt, R)> {
-        self.find_in(self.table, self.place, &mut look)
-            .or_else(|| self.next.and_then(|(table, place)| self.find_in(table, place, &mut look)))
-    }
-
-    #[inline(always)]
-    fn find_in<R>(
-        &self,
-        table: Table,
-        place: Place,
-        look: &mut impl FnMut(Offset) -> Option<R>,
-    ) -> Option<(SlotAt, R)> {
-        let (buckets, slots) = self.index.likely(table, place);
-        for slot in slots {
-            let (which, slot) = (slot / SECOND_AT, slot % SECOND_AT);
-            if buckets[which].has_more(slot, place.tag)
-                && let Some(result) = look(buckets[which].item(slot))
-            {
-                let bucket = if which == 0 { place.first } else { place.second };
-                return Some((SlotAt { table, bucket, slot }, result));
-            }
-        }
-        None
-    }
-
-    fn bucket(&self, at: SlotAt) -> Bucket<'a> {
-        at.table.bucket(&self.index.region, at.bucket)
-    }
-
-    /// The table that new entries go to, and the key's place in it.
-    fn target(&self) -> (Table, Place) {
-        self.next.unwrap_or((self.table, self.place))
-    }
-
-    /// Replaces what `at` holds.
-    pub(crate) fn replace(&self, at: SlotAt, item: Offset) {
-        self.bucket(at).lead_to(at.slot, item);
-    }
-
-    /// Empties `at`.
-    pub(crate) fn remove(&self, at: SlotAt) {
-        self.bucket(at).clear(at.slot);
-    }
-
-    /// Puts `item` into a free slot, of the emptier bucket. False if both are full.
-    pub(crate) fn insert(&self, item: Offset) -> bool {
-        let (table, place) = self.target();
-        let first = table.bucket(&self.index.region, place.first);
-        let second = table.bucket(&self.index.region, place.second);
-        let (free_first, free_second) = (first.free(), second.free());
-        let (bucket, free) = if free_second.count() > free_first.count() {
-            (second, free_second)
-        } else {
-            (first, free_first)
-        };
-        let Some(slot) = free.first() else {
-            return false;
-        };
-        bucket.put(slot, Entry { tag: place.tag, item });
-        true
-    }
-
-    /// Whether one of the buckets that new entries go to has a free slot.
-    pub(crate) fn has_room(&self) -> bool {
-        let (table, place) = self.target();
-        let first = table.bucket(&self.index.region, place.first);
-        first.with_low_in_both(table.bucket(&self.index.region, place.second), 0).count() > 0
-    }
-
-    /// All entries of the two buckets that new entries go to.
-    pub(crate) fn candidates(&self) -> Vec<(SlotAt, Entry)> {
-        let (table, place) = self.target();
-        let mut all = Vec::new();
-        for bucket in [place.first, place.second] {
-            let words = table.bucket(&self.index.region, bucket);
-            all.extend(
-                (0..SLOTS).filter_map(|slot| Some((SlotAt { table, bucket, slot }, words.entry(slot)?))),
-            );
-        }
-        all
-    }
-
-    /// The key's tag.
-    pub(crate) fn tag(&self) -> u16 {
-        self.place.tag
-    }
-
-    /// Unlocks without a new version: nothing was changed.
-    pub(crate) fn release_unchanged(self) {
-        self.locked.release_unchanged();
+        let place = S::place(table, hash);
+        S::make_room(self, table, place)
     }
 }

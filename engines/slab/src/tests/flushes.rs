@@ -1,7 +1,7 @@
 //! Flushes in awkward moments.
 
+use super::SlabPin;
 use super::open;
-use crate::SlabPin;
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
     Engine, Expiry, ItemView, Key, Meta, Pace, Read, Recency, Session, Sink, ValuePin, Want,

@@ -1,6 +1,7 @@
 //! Memory is made larger and smaller while it is in use.
 
-use crate::{Eviction, SlabEngine, SlabOptions, SlabSession};
+use super::{SlabEngine, SlabSession};
+use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{Decision, Engine, Expiry, Key, Pace, Refusal, ResizeError, Session};
 use guira_memory::MIB;

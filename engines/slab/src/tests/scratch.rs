@@ -1,5 +1,7 @@
 //! A Region's file for a test.
 
+use super::Tested;
+use crate::index::Scheme;
 use guira_memory::RegionPlace;
 use std::path::PathBuf;
 
@@ -10,7 +12,9 @@ impl Scratch {
     pub(super) fn new(name: &str) -> Self {
         let shared = PathBuf::from("/dev/shm");
         let folder = if shared.is_dir() { shared } else { std::env::temp_dir() };
-        Scratch(folder.join(format!("guira-slab-test-{}-{name}", std::process::id())))
+        // The same tests run for every index at the same time.
+        let index = Tested::NAME;
+        Scratch(folder.join(format!("guira-slab-test-{}-{index}-{name}", std::process::id())))
     }
 
     pub(super) fn place(&self) -> RegionPlace {

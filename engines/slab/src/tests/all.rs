@@ -8,13 +8,20 @@ mod mixture;
 mod resizes;
 mod restarts;
 mod scratch;
-mod settings;
+pub(crate) mod settings;
 mod shifts;
 
-use crate::{Hashing, SlabEngine, SlabOptions};
+use super::Tested;
+use crate::{Hashing, SlabOptions};
+
+pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
+pub(crate) type SlabSession = crate::SlabSession<Tested>;
+type SlabPin = crate::SlabPin<Tested>;
+type Opened = crate::Opened<Tested>;
+
 use guira_contract::suite;
 
-fn open(memory: usize) -> SlabEngine {
+pub(crate) fn open(memory: usize) -> SlabEngine {
     SlabEngine::open(SlabOptions { memory, ..SlabOptions::default() }).unwrap()
 }
 

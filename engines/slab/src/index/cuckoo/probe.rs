@@ -1,6 +1,7 @@
 //! The bare index, for benchmarks: MemC3's section 5.2 measures it without items behind it.
 
-use super::{Cuckoo, SearchLimits, Table, Visitor};
+use super::{Cuckoo, SearchLimits};
+use crate::index::{Index, Table, Visitor};
 use guira_contract::KeyHash;
 use guira_memory::{HugePages, Offset, Region};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 /// An index of fixed size whose "items" are numbers.
 #[derive(Debug)]
 pub struct IndexProbe {
-    index: Cuckoo,
+    index: Index<Cuckoo>,
     region: Arc<Region>,
 }
 
@@ -46,10 +47,10 @@ impl IndexProbe {
     /// # Panics
     /// If the system refuses the memory.
     pub fn new(buckets: u32, stripes: usize, limits: SearchLimits) -> Self {
-        let bytes = Table::bytes(buckets).next_multiple_of(2 << 20);
+        let bytes = Table::<Cuckoo>::bytes(buckets).next_multiple_of(2 << 20);
         let region = Arc::new(Region::anonymous(bytes + (2 << 20), HugePages::Ask).expect("address space"));
         let arenas = [2 << 20, 2 << 20];
-        let index = Cuckoo::new(region.clone(), arenas, (buckets, buckets), 4096, stripes, limits);
+        let index = Index::new(region.clone(), arenas, (buckets, buckets), 4096, stripes, limits);
         IndexProbe { index, region }
     }
 

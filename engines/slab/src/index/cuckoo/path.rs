@@ -2,9 +2,9 @@
 //! once where the paper follows two; then walked backwards.
 
 use super::bucket::{Entry, SLOTS};
-use super::table::{Place, Table};
-use super::{Cuckoo, SlotAt};
+use super::{Cuckoo, CuckooPlace, SlotAt};
 use crate::hooks::{self, Window};
+use crate::index::{Index, Table};
 use guira_memory::Region;
 
 /// How far an insert searches for an empty slot.
@@ -50,7 +50,12 @@ struct Node {
 const ROOT: u32 = u32::MAX;
 
 /// Searches a path that frees a slot in one of the buckets of `place`.
-pub(super) fn search(region: &Region, table: Table, place: Place, limits: SearchLimits) -> Option<Path> {
+pub(super) fn search(
+    region: &Region,
+    table: Table<Cuckoo>,
+    place: CuckooPlace,
+    limits: SearchLimits,
+) -> Option<Path> {
     let mut nodes = Vec::with_capacity(limits.paths as usize + 2 * SLOTS);
     for bucket in [place.first, place.second] {
         nodes.push(Node { bucket, depth: 0, parent: ROOT, slot: 0 });
@@ -78,7 +83,7 @@ pub(super) fn search(region: &Region, table: Table, place: Place, limits: Search
 }
 
 /// The steps that lead to `nodes[last]`. None if an entry on the way is gone already.
-fn trace(region: &Region, table: Table, nodes: &[Node], last: usize) -> Option<Path> {
+fn trace(region: &Region, table: Table<Cuckoo>, nodes: &[Node], last: usize) -> Option<Path> {
     let mut steps = Vec::new();
     let mut node = nodes[last];
     while node.parent != ROOT {
@@ -95,7 +100,7 @@ fn trace(region: &Region, table: Table, nodes: &[Node], last: usize) -> Option<P
 }
 
 /// Walks a path backwards, as far as it is still there. Returns the number of entries moved.
-pub(super) fn execute(index: &Cuckoo, table: Table, path: &Path) -> u64 {
+pub(super) fn execute(index: &Index<Cuckoo>, table: Table<Cuckoo>, path: &Path) -> u64 {
     let mut moved = 0;
     for step in &path.steps {
         let stripes = [index.versions.stripe(step.from.bucket), index.versions.stripe(step.to)];

@@ -1,0 +1,86 @@
+//! The buckets of one key, locked.
+
+use super::scheme::Neighbour;
+use super::{Index, Scheme, Table};
+use guira_memory::Offset;
+use guira_sync::version::Locked;
+
+/// An entry that was found under its counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found<L> {
+    pub(super) at: L,
+    pub(crate) item: Offset,
+}
+
+/// The buckets of one key, locked.
+#[derive(Debug)]
+pub(crate) struct Held<'a, S: Scheme> {
+    pub(super) index: &'a Index<S>,
+    pub(super) locked: Locked<'a>,
+    pub(super) table: Table<S>,
+    pub(super) place: S::Place,
+    pub(super) next: Option<(Table<S>, S::Place)>,
+}
+
+impl<S: Scheme> Held<'_, S> {
+    /// The entry whose item `look` recognises, and what it makes of it.
+    #[inline(always)]
+    pub(crate) fn find<R>(&self, mut look: impl FnMut(Offset) -> Option<R>) -> Option<(Found<S::At>, R)> {
+        let mut find_in = |table, place| {
+            let look = |item| look(item).map(|result| (item, result));
+            let (at, (item, result)) = S::find(&self.index.region, table, place, || true, look)?;
+            Some((Found { at, item }, result))
+        };
+        find_in(self.table, self.place).or_else(|| self.next.and_then(|(table, place)| find_in(table, place)))
+    }
+
+    /// Whether `found` is an entry of the older table. It lies in the key's own buckets.
+    pub(super) fn find_old(&self, found: Found<S::At>) -> bool {
+        let look = |item| (item == found.item).then_some(());
+        let entry = S::find(&self.index.region, self.table, self.place, || true, look);
+        entry.is_some_and(|(at, ())| at == found.at)
+    }
+
+    /// The table that new entries go to, and the key's place in it.
+    fn target(&self) -> (Table<S>, S::Place) {
+        self.next.unwrap_or((self.table, self.place))
+    }
+
+    /// Lets an entry lead to `item`.
+    pub(crate) fn replace(&self, found: Found<S::At>, item: Offset) {
+        S::replace(&self.index.region, found.at, found.item, item);
+    }
+
+    /// Removes an entry.
+    pub(crate) fn remove(&self, found: Found<S::At>) {
+        S::remove(&self.index.region, found.at, found.item);
+    }
+
+    /// Adds an entry for `item`. False if there is no room.
+    pub(crate) fn insert(&self, item: Offset) -> bool {
+        let (table, place) = self.target();
+        S::insert(&self.index.region, table, place, item)
+    }
+
+    /// Whether there is room for an entry.
+    pub(crate) fn has_room(&self) -> bool {
+        let (table, place) = self.target();
+        S::has_room(&self.index.region, table, place)
+    }
+
+    /// The entries that are in the way of one that finds no room.
+    pub(crate) fn neighbours(&self) -> Vec<Neighbour<S::At>> {
+        let (table, place) = self.target();
+        S::neighbours(&self.index.region, table, place)
+    }
+
+    /// Removes one of them.
+    pub(crate) fn remove_neighbour(&self, neighbour: &Neighbour<S::At>) {
+        S::remove(&self.index.region, neighbour.at, neighbour.item);
+    }
+
+    /// Unlocks without a new version: nothing was changed.
+    pub(crate) fn release_unchanged(self) {
+        self.locked.release_unchanged();
+    }
+}

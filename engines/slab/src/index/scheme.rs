@@ -1,0 +1,88 @@
+//! What a scheme has to say.
+
+use super::{Index, Table};
+use guira_contract::KeyHash;
+use guira_memory::{Offset, Region};
+use std::fmt::Debug;
+
+/// An entry that is not the one that was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Neighbour<L> {
+    pub(crate) at: L,
+    pub(crate) item: Offset,
+    /// Whether it has the tag of the key that was looked for.
+    pub(crate) same_tag: bool,
+}
+
+/// Where the entries of a key lie, and how one is stored, replaced and removed. What is stored is stored under the version counters of
+/// the key's buckets; what is loaded may be torn, and whoever loads it validates it.
+#[allow(private_interfaces, reason = "schemes are written in this crate only")]
+pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
+    /// What the index is called.
+    const NAME: &'static str;
+    /// What a Region begins its state with that was closed with it. Changes with whatever lies in it.
+    const FORMAT: [u8; 8];
+    /// Bytes of a bucket: a power of two.
+    const BUCKET_BYTES: usize;
+    /// Bytes before each item that belong to the index: a multiple of 8.
+    const LINK_BYTES: usize;
+    /// Of ten buckets, so many entries make a table that is full.
+    const FULL_TEN: u64;
+    /// At what part of that, in percent, the table is too crowded to wait …
+    const CROWDED_PERCENT: u64;
+    /// … and at what part it is as full as it is meant to be.
+    const LOAD_PERCENT: u64;
+    /// Whether an insert says by itself that the table is full.
+    const TELLS_WHEN_FULL: bool;
+    /// A bucket's entries are asked for by numbers up to this.
+    const CURSORS: usize;
+
+    /// The buckets of a key, and what its entry is known by.
+    type Place: Copy + Debug;
+    /// An entry's address.
+    type At: Copy + Debug + Eq;
+
+    /// Where a key with this hash belongs.
+    fn place(table: Table<Self>, hash: KeyHash) -> Self::Place;
+
+    /// The buckets of `place`; the same one twice if there is but one.
+    fn buckets(place: Self::Place) -> [u32; 2];
+
+    /// The item of the first entry that may be the right one.
+    fn first(region: &Region, table: Table<Self>, place: Self::Place) -> Option<Offset>;
+
+    /// Shows `look` the items of all entries that may be the right one, until it takes one. `stands` says whether what was read so far was
+    /// not changed meanwhile; a search that would not end without it asks now and then.
+    fn find<R>(
+        region: &Region,
+        table: Table<Self>,
+        place: Self::Place,
+        stands: impl Fn() -> bool,
+        look: impl FnMut(Offset) -> Option<R>,
+    ) -> Option<(Self::At, R)>;
+
+    /// Lets the entry at `at`, which leads to `old`, lead to `item`.
+    fn replace(region: &Region, at: Self::At, old: Offset, item: Offset);
+
+    /// Removes the entry at `at`, which leads to `item`.
+    fn remove(region: &Region, at: Self::At, item: Offset);
+
+    /// Adds an entry for `item`. False if there is no room.
+    fn insert(region: &Region, table: Table<Self>, place: Self::Place, item: Offset) -> bool;
+
+    /// Whether an entry could be added.
+    fn has_room(region: &Region, table: Table<Self>, place: Self::Place) -> bool;
+
+    /// Makes room for an entry by moving others, each under the counters of the buckets that it concerns. Returns how many were moved; `None` if
+    /// that does not help.
+    fn make_room(index: &Index<Self>, table: Table<Self>, place: Self::Place) -> Option<u64>;
+
+    /// The entries that are in the way of one that finds no room.
+    fn neighbours(region: &Region, table: Table<Self>, place: Self::Place) -> Vec<Neighbour<Self::At>>;
+
+    /// The entry of `bucket` that has the number `cursor`.
+    fn entry(region: &Region, table: Table<Self>, bucket: u32, cursor: usize) -> Option<(Self::At, Offset)>;
+
+    /// Shows `look` all items of `bucket`, until it says no. True if it has not.
+    fn all_of(region: &Region, table: Table<Self>, bucket: u32, look: impl FnMut(Offset) -> bool) -> bool;
+}

@@ -1,0 +1,6 @@
+//! All tests of the engine, on this index.
+
+type Tested = crate::Chained;
+
+#[path = "all.rs"]
+mod all;
