@@ -2,14 +2,15 @@
 
 use crate::world::{FACTS, Modelled, World};
 use arbitrary::Arbitrary;
-use guira_contract::{Amendment, Digits, Expiry, ItemState, Pace, Recency};
-use guira_slab::{Hashing, SlabEngine, SlabOptions};
+use guira_contract::{Amendment, Digits, Engine, Expiry, ItemState, Pace, Recency};
+use guira_slab::{ChainedEngine, CuckooEngine, Hashing, SlabOptions};
 
 /// The engine's options, and what is done to it.
 #[derive(Arbitrary, Debug)]
 pub struct Plan {
     mebibytes: u8,
     crowded: bool,
+    chained: bool,
     ops: Vec<Op>,
 }
 
@@ -50,8 +51,17 @@ pub fn run(plan: Plan) {
         hashing: if plan.crowded { Hashing::Fixed(crowded) } else { Hashing::Seeded(1) },
         ..SlabOptions::default()
     };
-    let mut world = World::new(SlabEngine::open(options).expect("the options are good"));
-    for op in plan.ops.into_iter().take(OPS_MAX) {
+    const GOOD: &str = "the options are good";
+    if plan.chained {
+        try_out(ChainedEngine::open(options).expect(GOOD), plan.ops);
+    } else {
+        try_out(CuckooEngine::open(options).expect(GOOD), plan.ops);
+    }
+}
+
+fn try_out<E: Engine>(engine: E, ops: Vec<Op>) {
+    let mut world = World::new(engine);
+    for op in ops.into_iter().take(OPS_MAX) {
         step(&mut world, op);
     }
     world.finish();
@@ -74,7 +84,7 @@ impl Length {
     }
 }
 
-fn step(world: &mut World, op: Op) {
+fn step(world: &mut World<impl Engine>, op: Op) {
     match op {
         Op::Store { key, length, fill, flags, lives, cas, told } => {
             let (value, expiry) = (length.bytes(fill), world.expiry(lives));
@@ -106,7 +116,7 @@ fn step(world: &mut World, op: Op) {
     }
 }
 
-fn fill(world: &mut World, first: u8, count: u8, length: u8) {
+fn fill(world: &mut World<impl Engine>, first: u8, count: u8, length: u8) {
     for i in 0..u32::from(count) * 16 {
         if world.stored() < FILLED_MAX {
             let value = vec![i as u8; usize::from(length % 64)];

@@ -5,7 +5,6 @@ use guira_contract::{
     Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, Meta, NewItem, Pace, Read,
     Recency, Refusal, Room, Session, Sink, Value, ValueDraft, ValuePin, Want,
 };
-use guira_slab::{SlabDraft, SlabEngine, SlabPin, SlabSession};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
@@ -38,14 +37,16 @@ impl Modelled {
     }
 }
 
+type Pin<E> = <<E as Engine>::Session as Session>::Pin;
+type Draft<E> = <<E as Engine>::Session as Session>::Draft;
+
 /// The cache and the map.
-#[derive(Debug)]
-pub(crate) struct World {
-    engine: SlabEngine,
-    sessions: [SlabSession; 2],
+pub(crate) struct World<E: Engine> {
+    engine: E,
+    sessions: [E::Session; 2],
     active: usize,
     model: HashMap<u32, Modelled>,
-    pins: Vec<(SlabPin, Vec<u8>)>,
+    pins: Vec<(Pin<E>, Vec<u8>)>,
     now: Seconds,
     flush_due: Option<Seconds>,
     /// Items that were there no more, and had neither been removed nor flushed nor expired.
@@ -62,8 +63,8 @@ fn name(key: u32) -> Vec<u8> {
     name
 }
 
-impl World {
-    pub(crate) fn new(engine: SlabEngine) -> Self {
+impl<E: Engine> World<E> {
+    pub(crate) fn new(engine: E) -> Self {
         let mut sessions = [engine.session(), engine.session()];
         sessions[1].offline();
         let (model, pins) = (HashMap::new(), Vec::new());
@@ -81,7 +82,7 @@ impl World {
         lives.map_or(Expiry::Never, |lives| Expiry::At(Seconds(self.now.0 + u32::from(lives))))
     }
 
-    fn session(&mut self) -> &mut SlabSession {
+    fn session(&mut self) -> &mut E::Session {
         &mut self.sessions[self.active]
     }
 
@@ -102,7 +103,7 @@ impl World {
         &mut self,
         key: u32,
         room: Option<Room>,
-        draft: Option<SlabDraft>,
+        draft: Option<Draft<E>>,
         mut decide: impl FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     ) -> Result<bool, Refusal> {
         let (name, now) = (name(key), self.now);
@@ -210,7 +211,7 @@ impl World {
     pub(crate) fn pin(&mut self, key: u32) {
         let (name, now) = (name(key), self.now);
         let shown = Key { bytes: &name, hash: self.session().hash(&name) };
-        let mut holder = Holder::default();
+        let mut holder = Holder(None);
         let found = self.session().read(shown, now, &mut holder);
         if let (Read::Hit, Some(pin)) = (found, holder.0) {
             let value = self.live(key).expect("a key came back").value.clone();
@@ -285,7 +286,7 @@ impl World {
 }
 
 /// A pinned value is what it was when it was pinned.
-fn check_pin(pin: SlabPin, expected: &[u8]) {
+fn check_pin(pin: impl ValuePin, expected: &[u8]) {
     assert_eq!(pin.value_len(), expected.len());
     let mut from = 0;
     while from < expected.len() {
@@ -296,11 +297,10 @@ fn check_pin(pin: SlabPin, expected: &[u8]) {
 }
 
 /// A sink that keeps a pin.
-#[derive(Debug, Default)]
-struct Holder(Option<SlabPin>);
+struct Holder<P>(Option<P>);
 
-impl Sink for Holder {
-    type Pin = SlabPin;
+impl<P: ValuePin> Sink for Holder<P> {
+    type Pin = P;
 
     fn wants(&self) -> Want {
         Want::Value
@@ -314,7 +314,7 @@ impl Sink for Holder {
         Recency::Leave
     }
 
-    fn pinned(&mut self, _meta: &Meta, pin: SlabPin) {
+    fn pinned(&mut self, _meta: &Meta, pin: P) {
         self.0 = Some(pin);
     }
 }

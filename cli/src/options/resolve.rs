@@ -323,7 +323,7 @@ mod tests {
         assert!(resolve("listen = []").contains("at least one address"));
         assert!(resolve("listen = [\"here\"]").contains("'here' is no address"));
         assert!(resolve("udp = [\"here\"]").contains("udp must be IP:PORT"));
-        assert!(resolve("engine = \"x\"").contains("there are: memc3"));
+        assert!(resolve("engine = \"x\"").contains("there are: memc3, classic"));
         assert!(resolve("max-item-size = \"2GiB\"").contains("1KiB to 1GiB"));
         assert!(resolve("unix-mode = \"799\"").contains("in octal"));
         assert!(resolve("protocol = \"redis\"").contains("auto, ascii or binary"));

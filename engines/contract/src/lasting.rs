@@ -1,6 +1,7 @@
 //! What lasts from one run to the next.
 
 use guira_memory::lasting::{Loss, NOTES_MAX};
+use guira_sync::clock::{TimeBase, wall_clock};
 use std::fmt;
 use std::io;
 
@@ -16,6 +17,26 @@ pub enum Opening {
     },
     /// Something that could not be used: it begins empty.
     Emptied(Emptied),
+}
+
+/// An engine that was opened, and what was found.
+#[derive(Debug)]
+pub struct Opened<E> {
+    /// The engine.
+    pub engine: E,
+    /// What was found.
+    pub opening: Opening,
+    /// What was given to [`Engine::close`](crate::Engine::close) as notes, if the engine was restored.
+    pub notes: Vec<u8>,
+    /// The clock has to go by this base.
+    pub base: TimeBase,
+}
+
+impl<E> Opened<E> {
+    /// An engine in memory, which begins now.
+    pub fn anew(engine: E) -> Self {
+        Opened { engine, opening: Opening::New, notes: Vec::new(), base: TimeBase::new(wall_clock()) }
+    }
 }
 
 /// Why a Region was emptied when it was opened.

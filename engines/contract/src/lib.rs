@@ -17,7 +17,7 @@ mod stats;
 pub mod suite;
 
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
-pub use lasting::{CloseError, Emptied, Opening};
+pub use lasting::{CloseError, Emptied, Opened, Opening};
 pub use session::{
     Engine, EvictionWatcher, Key, KeyHash, MissKind, Pace, Read, Reassign, Refusal, ResizeError, Room,
     Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked, WalkedItem, Want,

@@ -9,14 +9,14 @@ mod setup;
 mod spec;
 
 pub use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, HugePages, NoPlace, OpenError, Opened, RegionPlace,
-    Residence,
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, HugePages, NoPlace, OpenError, RegionPlace, Residence,
 };
 pub use setup::{Lasting, Setup};
 pub use spec::Spec;
 
-pub use guira_contract::OptionError;
-use guira_slab::{SearchLimits, SlabEngine, SlabOptions};
+use guira_contract::Engine;
+pub use guira_contract::{Opened, OptionError};
+use guira_slab::{Chained, Cuckoo, Scheme, SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
 pub const DEFAULT_ENGINE: &str = "memc3";
@@ -27,8 +27,26 @@ pub struct Choice {
     name: &'static str,
     index: Spec,
     policy: Spec,
+    kind: Kind,
     search: SearchLimits,
     versions: usize,
+}
+
+/// The indexes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cuckoo,
+    Chained,
+}
+
+/// What can be done with an engine, whichever it is.
+///
+/// An engine is a type, so that nothing of it is dispatched while requests are served; whoever runs one is compiled once for each.
+pub trait Host {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Self::Output;
 }
 
 /// A preset.
@@ -39,7 +57,11 @@ struct Preset {
     policy: &'static str,
 }
 
-const PRESETS: &[Preset] = &[Preset { name: DEFAULT_ENGINE, index: "cuckoo", policy: "clock" }];
+const PRESETS: &[Preset] = &[
+    Preset { name: DEFAULT_ENGINE, index: Cuckoo::NAME, policy: "clock" },
+    Preset { name: "classic", index: Chained::NAME, policy: "clock" },
+];
+
 impl Default for Choice {
     fn default() -> Self {
         let spec = |name: &str| Spec { name: name.to_owned(), options: Vec::new() };
@@ -48,20 +70,25 @@ impl Default for Choice {
             name: preset.name,
             index: spec(preset.index),
             policy: spec(preset.policy),
+            kind: Kind::Cuckoo,
             search: SearchLimits::default(),
             versions: SlabOptions::default().stripes,
         }
     }
 }
 
-const INDEXES: &[&str] = &["cuckoo"];
-const POLICIES: &[&str] = &["clock"];
+const INDEXES: &[(&str, Kind)] = &[(Cuckoo::NAME, Kind::Cuckoo), (Chained::NAME, Kind::Chained)];
+const POLICIES: &[(&str, ())] = &[("clock", ())];
 
-fn known(what: &'static str, name: &str, names: &[&'static str]) -> Result<(), OptionError> {
-    if names.contains(&name) {
-        return Ok(());
+/// What is called `name` in `table`.
+fn known<T: Copy>(what: &'static str, name: &str, table: &[(&'static str, T)]) -> Result<T, OptionError> {
+    match table.iter().find(|(known, _)| *known == name) {
+        Some((_, thing)) => Ok(*thing),
+        None => {
+            let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+            Err(OptionError::Unknown { what, name: name.to_owned(), known: names.join(", ") })
+        }
     }
-    Err(OptionError::Unknown { what, name: name.to_owned(), known: names.join(", ") })
 }
 
 impl Choice {
@@ -70,15 +97,18 @@ impl Choice {
     /// # Errors
     /// If there is no such engine, index, policy or option, or a value is not allowed. The error lists what there is.
     pub fn new(engine: &str, index: Option<&str>, policy: Option<&str>) -> Result<Self, OptionError> {
-        let names: Vec<&'static str> = PRESETS.iter().map(|preset| preset.name).collect();
-        known("engine", engine, &names)?;
-        let preset = PRESETS.iter().find(|preset| preset.name == engine).copied().unwrap_or(PRESETS[0]);
+        let presets: Vec<(&'static str, Preset)> =
+            PRESETS.iter().map(|preset| (preset.name, *preset)).collect();
+        let preset = known("engine", engine, &presets)?;
         let index = Spec::parse(index.unwrap_or(preset.index))?;
         let policy = Spec::parse(policy.unwrap_or(preset.policy))?;
-        known("index", &index.name, INDEXES)?;
+        let kind = known("index", &index.name, INDEXES)?;
         known("policy", &policy.name, POLICIES)?;
         policy.allow(&[])?;
-        index.allow(&["depth", "paths", "versions"])?;
+        index.allow(match kind {
+            Kind::Cuckoo => &["depth", "paths", "versions"],
+            Kind::Chained => &["versions"],
+        })?;
         let default = SearchLimits::default();
         let search = SearchLimits {
             depth: index.number("depth", 1..=32)?.unwrap_or(u64::from(default.depth)) as u32,
@@ -86,29 +116,26 @@ impl Choice {
         };
         let stripes = SlabOptions::default().stripes as u64;
         let versions = index.number("versions", 1..=1 << 24)?.unwrap_or(stripes) as usize;
-        Ok(Choice { name: preset.name, index, policy, search, versions })
+        Ok(Choice { name: preset.name, index, policy, kind, search, versions })
     }
 
-    /// Opens the engine; if its Region lasts, with what was there.
+    /// Opens the engine, if its Region lasts with what was there, and gives it to `host`.
     ///
     /// # Errors
     /// If an option makes no sense, there is too little memory, the system refuses address space or to lock memory, or the
     /// Region's file cannot be used.
-    pub fn open(&self, setup: &Setup) -> Result<Opened, OpenError> {
-        let options = self.options(setup);
-        match &setup.lasting {
-            Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
-            None => Self::open_in_memory(options, setup).map(Opened::anew),
+    pub fn open<H: Host>(&self, setup: &Setup, host: H) -> Result<H::Output, OpenError> {
+        match self.kind {
+            Kind::Cuckoo => Ok(host.run(self.open_slab::<Cuckoo>(setup)?)),
+            Kind::Chained => Ok(host.run(self.open_slab::<Chained>(setup)?)),
         }
     }
 
-    /// A reserve that nobody has asked for is done without if the system refuses it.
-    fn open_in_memory(options: SlabOptions, setup: &Setup) -> Result<SlabEngine, OpenError> {
-        match SlabEngine::open(options) {
-            Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => {
-                SlabEngine::open(SlabOptions { reserve: options.memory, ..options })
-            }
-            opened => opened,
+    fn open_slab<S: Scheme>(&self, setup: &Setup) -> Result<Opened<SlabEngine<S>>, OpenError> {
+        let options = self.options(setup);
+        match &setup.lasting {
+            Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
+            None => open_in_memory(options, setup).map(Opened::anew),
         }
     }
 
@@ -118,14 +145,16 @@ impl Choice {
 
     /// What it is made of, by name, for `stats settings`.
     pub fn settings(&self) -> Vec<(String, String)> {
-        let pairs = [
+        let mut pairs = vec![
             ("engine", self.name.to_owned()),
             ("index", self.index.name.clone()),
             ("policy", self.policy.name.clone()),
-            ("index_depth", self.search.depth.to_string()),
-            ("index_paths", self.search.paths.to_string()),
-            ("index_versions", self.versions.to_string()),
         ];
+        if self.kind == Kind::Cuckoo {
+            pairs.push(("index_depth", self.search.depth.to_string()));
+            pairs.push(("index_paths", self.search.paths.to_string()));
+        }
+        pairs.push(("index_versions", self.versions.to_string()));
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
@@ -140,9 +169,29 @@ impl Choice {
     }
 }
 
+/// A reserve that nobody has asked for is done without if the system refuses it.
+fn open_in_memory<S: Scheme>(options: SlabOptions, setup: &Setup) -> Result<SlabEngine<S>, OpenError> {
+    match SlabEngine::open(options) {
+        Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => {
+            SlabEngine::open(SlabOptions { reserve: options.memory, ..options })
+        }
+        opened => opened,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Does nothing with an engine but to say how many items it has.
+    struct Count;
+
+    impl Host for Count {
+        type Output = u64;
+        fn run<E: Engine + Clone>(self, opened: Opened<E>) -> u64 {
+            opened.engine.stats().items
+        }
+    }
 
     #[test]
     fn a_preset_names_index_and_policy() {
@@ -150,13 +199,24 @@ mod tests {
         assert_eq!((choice.index(), choice.policy()), ("cuckoo".to_owned(), "clock".to_owned()));
         let same = Choice::new("memc3", Some("cuckoo"), Some("clock")).unwrap();
         assert_eq!(choice, same);
+        let classic = Choice::new("classic", None, None).unwrap();
+        assert_eq!((classic.index(), classic.kind), ("chained".to_owned(), Kind::Chained));
+        assert_eq!(Choice::new("memc3", Some("chained"), None).unwrap().kind, Kind::Chained);
+    }
+
+    #[test]
+    fn every_preset_opens() {
+        for preset in PRESETS {
+            let choice = Choice::new(preset.name, None, None).unwrap();
+            assert_eq!(choice.open(&Setup::new(16 << 20, 1 << 20, 1), Count).unwrap(), 0, "{}", preset.name);
+        }
     }
 
     #[test]
     fn options_of_the_index_are_read() {
         let choice = Choice::new("memc3", Some("cuckoo:depth=7,paths=99,versions=64"), None).unwrap();
         assert_eq!((choice.search.depth, choice.search.paths, choice.versions), (7, 99, 64));
-        assert!(choice.open(&Setup::new(16 << 20, 1 << 20, 1)).is_ok());
+        assert!(choice.open(&Setup::new(16 << 20, 1 << 20, 1), Count).is_ok());
     }
 
     #[test]
@@ -181,18 +241,19 @@ mod tests {
         assert_eq!(options.huge_pages, Some(HugePages::No));
         let lasting = Lasting { place: RegionPlace::at("/proc/no-region"), now_unix: 1_700_000_000 };
         let nowhere = Setup { lasting: Some(lasting), ..Setup::new(16 << 20, 1 << 20, 1) };
-        assert!(matches!(choice.open(&nowhere), Err(OpenError::Region { .. })));
+        assert!(matches!(choice.open(&nowhere, Count), Err(OpenError::Region { .. })));
         let wrong = Setup { factor: 1.0, ..Setup::new(16 << 20, 1 << 20, 1) };
-        assert!(choice.open(&wrong).unwrap_err().to_string().contains("factor"));
+        assert!(choice.open(&wrong, Count).unwrap_err().to_string().contains("factor"));
     }
 
     #[test]
     fn errors_list_what_there_is() {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
-        assert_eq!(error("redis", None, None), "unknown engine 'redis'; there are: memc3");
-        assert_eq!(error("memc3", Some("btree"), None), "unknown index 'btree'; there are: cuckoo");
+        assert_eq!(error("redis", None, None), "unknown engine 'redis'; there are: memc3, classic");
+        assert_eq!(error("memc3", Some("btree"), None), "unknown index 'btree'; there are: cuckoo, chained");
         assert_eq!(error("memc3", None, Some("lru")), "unknown policy 'lru'; there are: clock");
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
+        assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
         assert!(error("memc3", None, Some("clock:bits=2")).contains("unknown option"));
         assert!(error("memc3", Some("cuckoo:depth=0"), None).contains("1 to 32"));
         assert!(error("memc3", Some("cuckoo:depth"), None).contains("key=value"));

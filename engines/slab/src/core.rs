@@ -10,13 +10,13 @@ use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::reclaim::SCARCE_BELOW;
 use crate::resize::Sizing;
-use crate::restart::{self, Opened};
+use crate::restart;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
 use crate::walk::Walks;
 use guira_contract::{
-    ClassCounts, CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Reassign,
-    ResizeError, Tuning,
+    ClassCounts, CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened,
+    Reassign, ResizeError, Tuning,
 };
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
@@ -228,7 +228,7 @@ impl<X: Scheme> SlabEngine<X> {
         options: SlabOptions,
         place: &RegionPlace,
         now_unix: u64,
-    ) -> Result<Opened<X>, OpenError> {
+    ) -> Result<Opened<SlabEngine<X>>, OpenError> {
         restart::open(options, place, now_unix)
     }
 }

@@ -27,6 +27,8 @@
 //! # Expiration
 //! An item that has expired, or was flushed, is removed by whoever meets it, and by a crawler over the pages ([`maintain`]).
 
+#![cfg_attr(test, allow(clippy::duplicate_mod, reason = "the tests of the engine run on every index"))]
+
 mod balance;
 mod core;
 mod draft;
@@ -57,7 +59,6 @@ pub use options::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
 };
 pub use pin::SlabPin;
-pub use restart::Opened;
 pub use session::SlabSession;
 pub use walk::SlabWalk;
 

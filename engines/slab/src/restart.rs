@@ -8,42 +8,21 @@
 //! Locks, pins, version counters and quiescence begin anew: they are about threads, and none is left.
 
 use crate::core::{Core, SlabEngine};
-use crate::index::SavedIndex;
-use crate::index::Scheme;
+use crate::index::{SavedIndex, Scheme};
 use crate::maintain::Flush;
 use crate::options::{Hashing, MAX_MEMORY, MINIMUM, OpenError, SlabOptions};
 use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::resize::Sizing;
 use crate::stats::{COUNTS, Held, SavedCounts};
-use guira_contract::{CloseError, Emptied, Opening};
+use guira_contract::{CloseError, Emptied, Opened, Opening};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
 use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
-use guira_sync::clock::{Seconds, TimeBase, wall_clock};
+use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words;
 use std::sync::{Arc, Mutex};
-
-/// An engine whose Region lasts.
-#[derive(Debug)]
-pub struct Opened<X: Scheme> {
-    /// The engine.
-    pub engine: SlabEngine<X>,
-    /// What was found.
-    pub opening: Opening,
-    /// What was given to [`guira_contract::Engine::close`] as notes, if the engine was restored.
-    pub notes: Vec<u8>,
-    /// The clock has to go by this base.
-    pub base: TimeBase,
-}
-
-impl<X: Scheme> Opened<X> {
-    /// An engine in memory, which begins now.
-    pub fn anew(engine: SlabEngine<X>) -> Self {
-        Opened { engine, opening: Opening::New, notes: Vec::new(), base: TimeBase::new(wall_clock()) }
-    }
-}
 
 /// What is hashed to see whether the function is the same.
 const HASHED: &[u8] = b"guira";
@@ -270,7 +249,7 @@ pub(crate) fn open<X: Scheme>(
     options: SlabOptions,
     place: &RegionPlace,
     now_unix: u64,
-) -> Result<Opened<X>, OpenError> {
+) -> Result<Opened<SlabEngine<X>>, OpenError> {
     options.check(X::LINK_BYTES)?;
     let refused = |source| OpenError::Region { place: place.clone(), source };
     let (file, found) = RegionFile::open(place).map_err(refused)?;
@@ -309,7 +288,12 @@ fn leave(file: RegionFile, found: &Found, error: OpenError) -> OpenError {
     error
 }
 
-fn opened<X: Scheme>(mut core: Core<X>, file: RegionFile, opening: Opening, notes: Vec<u8>) -> Opened<X> {
+fn opened<X: Scheme>(
+    mut core: Core<X>,
+    file: RegionFile,
+    opening: Opening,
+    notes: Vec<u8>,
+) -> Opened<SlabEngine<X>> {
     core.file = Some(file);
     let base = core.base;
     Opened { engine: SlabEngine { core: Arc::new(core) }, opening, notes, base }

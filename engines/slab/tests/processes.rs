@@ -1,9 +1,9 @@
 //! A Region goes from one process to the next, or does not.
 
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Opening, Pace, Session};
+use guira_contract::{Engine, Expiry, Opened, Opening, Pace, Session};
 use guira_memory::RegionPlace;
-use guira_slab::{Cuckoo, CuckooEngine, OpenError, Opened, SlabOptions};
+use guira_slab::{CuckooEngine, OpenError, SlabOptions};
 use guira_sync::clock::Seconds;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const ITEMS: u64 = 50_000;
 /// Tells a process of this test what it is for: `keep FILE` or `close FILE`.
 const ROLE: &str = "GUIRA_TEST_ROLE";
 
-fn open(place: &RegionPlace) -> Result<Opened<Cuckoo>, OpenError> {
+fn open(place: &RegionPlace) -> Result<Opened<CuckooEngine>, OpenError> {
     CuckooEngine::open_lasting(SlabOptions { memory: 16 << 20, ..SlabOptions::default() }, place, UNIX)
 }
 

@@ -12,7 +12,7 @@ use crate::udp::{self, UdpEnd};
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
 use guira_contract::{CloseError, Engine, Opening};
-use guira_roster::{Lasting, OpenError, RegionPlace, Setup};
+use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
 use guira_transport::{
@@ -143,20 +143,38 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
         let least = least_memory(options);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let opened = options.engine.open(&setup(options, division.engine))?;
-    let clock = if options.permissions.test {
-        CoarseClock::shiftable_since(opened.base)
-    } else {
-        CoarseClock::system_since(opened.base)
-    };
-    let found = options.storage.region.as_ref().map(|place| (place.clone(), opened.opening));
-    match &found {
-        Some((place, Opening::Emptied(why))) => tracing::warn!("the region {place} was emptied, since {why}"),
-        Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
-        None => {}
+    let host = Starting { options, secrets, inherited };
+    options.engine.open(&setup(options, division.engine), host)?
+}
+
+/// A server that waits for its engine.
+struct Starting<'a> {
+    options: &'a Options,
+    secrets: Secrets,
+    inherited: Vec<Inherited>,
+}
+
+impl Host for Starting<'_> {
+    type Output = Result<Running, StartError>;
+
+    fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Result<Running, StartError> {
+        let options = self.options;
+        let clock = if options.permissions.test {
+            CoarseClock::shiftable_since(opened.base)
+        } else {
+            CoarseClock::system_since(opened.base)
+        };
+        let found = options.storage.region.as_ref().map(|place| (place.clone(), opened.opening));
+        match &found {
+            Some((place, Opening::Emptied(why))) => {
+                tracing::warn!("the region {place} was emptied, since {why}");
+            }
+            Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
+            None => {}
+        }
+        let running = start_with(options, self.secrets, self.inherited, opened.engine, &opened.notes, clock)?;
+        Ok(Running { found, ..running })
     }
-    let running = start_with(options, secrets, inherited, opened.engine, &opened.notes, clock)?;
-    Ok(Running { found, ..running })
 }
 
 /// How the engine is to be opened, with so much memory of its own.

@@ -17,7 +17,7 @@ use crate::{Hashing, SlabOptions};
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
 pub(crate) type SlabSession = crate::SlabSession<Tested>;
 type SlabPin = crate::SlabPin<Tested>;
-type Opened = crate::Opened<Tested>;
+type Opened = guira_contract::Opened<SlabEngine>;
 
 use guira_contract::suite;
 
