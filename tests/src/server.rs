@@ -110,6 +110,9 @@ impl Setup {
         if let Some(mib) = self.max_item_mib {
             command.args(["--max-item-size", &format!("{mib}MiB")]);
         }
+        if let Some(engine) = std::env::var_os("GUIRA_TEST_ENGINE") {
+            command.arg("--engine").arg(engine);
+        }
         command.args(&self.arguments);
         let mut process = Process::spawn(command);
         let line = process.wait_for_line("listening on ");
@@ -177,6 +180,7 @@ impl Setup {
 /// | variable | meaning |
 /// |---|---|
 /// | `GUIRA_TEST_SERVER` | `guira` (default) or `memcached` |
+/// | `GUIRA_TEST_ENGINE` | engine that guira runs, unless it is started by memcached's options |
 /// | `GUIRA_BIN` | path of the guira binary; default: beside the test binary in the target directory |
 /// | `GUIRA_MEMCACHED` | path of the memcached under test; default: the one in `PATH` |
 /// | `GUIRA_PEER` | path of the memcached that the differential test compares with; default: the one in `PATH` |

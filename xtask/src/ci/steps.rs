@@ -23,6 +23,10 @@ pub(crate) fn ci() -> Vec<Step> {
             work: |_| Work::Commands(vec![cargo(&["test", "--workspace", "--exclude", "guira-tests"])]),
         },
         Step { name: "protocol", work: |_| Work::Commands(vec![cargo(&["test", "-p", "guira-tests"])]) },
+        Step {
+            name: "classic",
+            work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "classic")]),
+        },
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },
@@ -41,9 +45,13 @@ fn peer(_root: &Path) -> Work {
     if !works(command(&["memcached", "--version"])) {
         return Work::Skip("memcached is not installed, so the tests are not run against it".into());
     }
+    Work::Commands(vec![protocol_with("GUIRA_TEST_SERVER", "memcached")])
+}
+
+fn protocol_with(variable: &str, value: &str) -> std::process::Command {
     let mut tests = cargo(&["test", "-p", "guira-tests", "--test", "protocol"]);
-    tests.env("GUIRA_TEST_SERVER", "memcached");
-    Work::Commands(vec![tests])
+    tests.env(variable, value);
+    tests
 }
 
 fn loom(root: &Path) -> Work {
