@@ -139,6 +139,11 @@ impl RegionFile {
         let mut head = vec![0; HEAD_BYTES.min(metadata.len() as usize)];
         this.file.read_exact_at(&mut head, 0)?;
         let is_ours = |at: usize| head.get(at..at + MAGIC.len()) == Some(MAGIC);
+        // Whoever was killed while it made the file has left zeroes; so has whoever made room for it in advance.
+        let is_blank = head.iter().all(|byte| *byte == 0);
+        if is_blank {
+            return Ok((this, Found::Nothing));
+        }
         if !is_ours(0) && !is_ours(SECOND_MAGIC_AT) {
             return Err(FileError::NoRegion);
         }
@@ -357,6 +362,17 @@ mod tests {
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::NoRegion)));
         assert_eq!(std::fs::read(scratch.place().path()).unwrap(), text);
         assert!(RegionFile::open(&RegionPlace::at("/dev")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_begins_with_nothing_is_as_good_as_none() {
+        let scratch = Scratch::new("blank");
+        for length in [1, 4096, HEAD_BYTES as u64, 8 << 20] {
+            File::create(scratch.place().path()).unwrap().set_len(length).unwrap();
+            let (file, found) = open(&scratch);
+            assert!(matches!(found, Found::Nothing), "{length}: {found:?}");
+            drop(file.empty(SOME, HugePages::No).unwrap());
+        }
     }
 
     #[test]

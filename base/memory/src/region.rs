@@ -1,8 +1,9 @@
 //! One range of address space in which an engine keeps everything that lasts.
 
 use guira_sync::atomic::AtomicU64;
-use guira_sync::words::{Line, WORD};
+use guira_sync::words::{self, Line, WORD};
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
     munlock, munmap,
@@ -276,10 +277,11 @@ impl Region {
         Ok(())
     }
 
-    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file gets a hole.
+    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file gets a hole; where
+    /// the file system cannot make one, zeroes, which take up room in the file, but memory only as long as the system has it to spare.
     ///
     /// # Errors
-    /// What `madvise` says, or `fallocate`: not every file system can make holes.
+    /// What `madvise` says, or `fallocate`.
     ///
     /// # Panics
     /// If the range does not lie in the Region.
@@ -290,7 +292,13 @@ impl Region {
         let first: *mut c_void = first.as_ptr().cast();
         if let Some(file) = &self.file {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            return Ok(fallocate(&**file, flags, at as u64, length as u64)?);
+            return match fallocate(&**file, flags, at as u64, length as u64) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    self.erase(at, length);
+                    Ok(())
+                }
+                result => Ok(result?),
+            };
         }
         if self.swap == Swap::Never {
             return discard_locked(first, length);
@@ -298,6 +306,15 @@ impl Region {
         // SAFETY: our own mapping; its words are atomics, to which the system's zeroes look like one more writer.
         unsafe { madvise(first, length, Advice::LinuxDontNeed) }?;
         Ok(())
+    }
+}
+
+impl Region {
+    /// Stores zeroes.
+    fn erase(&self, at: usize, length: usize) {
+        for at in (at..at + length).step_by(WORD) {
+            words::store(self.word(Offset::from_bytes(at as u64)), 0);
+        }
     }
 }
 
@@ -326,7 +343,6 @@ impl Drop for Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_sync::words;
 
     #[test]
     fn memory_is_zero_at_first_keeps_what_is_stored_and_is_zero_after_discard() {
@@ -338,6 +354,17 @@ mod tests {
         assert_eq!(words::load(region.word(at)), 7);
         region.discard(8192, 4096).unwrap();
         assert_eq!(words::load(region.word(at)), 0);
+    }
+
+    #[test]
+    fn where_holes_cannot_be_made_zeroes_are_stored() {
+        let region = Region::anonymous(1 << 20, HugePages::No).unwrap();
+        let word = |at: u64| region.word(Offset::from_bytes(at));
+        for at in [4088, 4096, 8184, 8192] {
+            words::store(word(at), 7);
+        }
+        region.erase(4096, 4096);
+        assert_eq!([4088, 4096, 8184, 8192].map(|at| words::load(word(at))), [7, 0, 0, 7]);
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl<X: Scheme> SlabSession<X> {
         if self.core.arriving.load(Ordering::Relaxed) + counted > limit {
             return None;
         }
-        let mut draft = self.draft_with(key_len, fields, room.value_len, Seconds(0))?;
+        let now = self.core.time_seen();
+        let mut draft = self.draft_with(key_len, fields, room.value_len, now)?;
         self.core.arriving.fetch_add(counted, Ordering::Relaxed);
         draft.counted = counted;
         Some(draft)

@@ -80,7 +80,7 @@ const DRAINING_MAX: usize = 4;
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
-/// Where an index does not tell by itself that it is full, items are counted once in so many rounds of upkeep.
+/// Items are counted once in so many rounds of upkeep, to see whether they need another table.
 const ROUNDS_A_CENSUS: u32 = 32;
 
 /// Under load there is a step towards a lower ceiling once in so many rounds of upkeep: it may evict a page of items.
@@ -308,11 +308,14 @@ impl<X: Scheme> Core<X> {
     pub(crate) fn reassign(self: &Arc<Self>, from: Option<u32>, to: u32) -> Reassign {
         let class = |number: u32| self.memory.classes().ids().find(|class| u32::from(class.0) + 1 == number);
         let donor = match from {
-            None => self.balance.oldest(),
+            None => class(to).map_or_else(|| self.balance.oldest(), |taker| self.balance.oldest_but(taker)),
             Some(number) => class(number),
         };
-        let (Some(donor), true) = (donor, to == 0 || class(to).is_some()) else {
+        if to != 0 && class(to).is_none() {
             return Reassign::NoClass;
+        }
+        let Some(donor) = donor else {
+            return if from.is_none() { Reassign::NothingToSpare } else { Reassign::NoClass };
         };
         if self.upkeep.is_draining() {
             return Reassign::Busy;
@@ -352,6 +355,19 @@ impl<X: Scheme> Core<X> {
         });
     }
 
+    /// The time, as far as anybody has told it.
+    pub(crate) fn time_seen(&self) -> Seconds {
+        Seconds(self.seen.load(Ordering::Relaxed))
+    }
+
+    /// It is so late.
+    pub(crate) fn see_time(&self, now: Seconds) {
+        // Relaxed, and not one operation: a clock that somebody sets back by a second for a moment does no harm.
+        if now > self.time_seen() {
+            self.seen.store(now.0, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the table is so full that it should be larger. If it is not and an insert fails all the same, keys of equal hash
     /// have come in a crowd, and a larger table would not help.
     pub(crate) fn is_crowded(&self) -> bool {
@@ -388,20 +404,29 @@ impl<X: Scheme> Core<X> {
         }
     }
 
-    /// Begins to grow the table if there are too many items for it, for an index that never refuses one.
-    fn grow_if_crowded(&self) {
-        if !self.index.is_growing() && self.budget.kept() == 0 && self.is_crowded() {
+    /// Begins to grow the table if there are too many items for it, for an index that never refuses one; if it is becoming too small for
+    /// them, turns back.
+    fn take_census(&self) {
+        if self.index.is_growing() {
+            self.turn_back_if_crowded();
+        } else if !X::TELLS_WHEN_FULL && self.budget.kept() == 0 && self.is_crowded() {
             self.grow_crowded();
         }
     }
 
+    /// If there are too many items for the smaller table that they are moving into, sees to it that they stay. True if so.
+    pub(crate) fn turn_back_if_crowded(&self) -> bool {
+        self.is_crowded() && self.index.turn_back(&self.quiescence)
+    }
+
     /// The memory that is kept for a larger table: is it still wanted, and is it enough by now?
-    fn review_kept(&self) {
+    /// True if that has changed.
+    fn review_kept(&self) -> bool {
         if self.index.is_growing() || !self.is_crowded() {
             self.budget.keep(0);
-        } else if self.budget.left() >= self.budget.kept() {
-            self.grow_crowded();
+            return true;
         }
+        self.budget.left() >= self.budget.kept() && self.grow_crowded()
     }
 
     /// Begins to grow the table while there is memory to do so, if memory will hold more items than the table has slots: called
@@ -411,8 +436,9 @@ impl<X: Scheme> Core<X> {
         if used * 2 < limit || self.index.is_growing() {
             return;
         }
-        let expected = self.items_now() * limit / used.max(1);
-        if expected * 100 > self.index.slots() * X::LOAD_PERCENT && self.index.can_grow() {
+        let expected = u128::from(self.items_now()) * u128::from(limit) / u128::from(used.max(1));
+        let slots = u128::from(self.index.slots());
+        if expected * 100 > slots * u128::from(X::LOAD_PERCENT) && self.index.can_grow() {
             self.grow();
         }
     }
@@ -454,7 +480,7 @@ impl<X: Scheme> Items for Migration<'_, X> {
 
 impl<X: Scheme> SlabSession<X> {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
-        self.core.seen.store(now.0, Ordering::Relaxed);
+        self.core.see_time(now);
         let core = self.core.clone();
         self.seen = now;
         let mut done = 0;
@@ -462,15 +488,14 @@ impl<X: Scheme> SlabSession<X> {
             done += 1;
         }
         if core.budget.kept() > 0 && done < budget {
-            core.review_kept();
+            done += usize::from(core.review_kept());
             // The table waits for memory: one page after another gives its own.
-            if core.budget.left() < core.budget.kept()
-                && core.upkeep.may_drain()
-                && !self.drain_coldest(DRAIN_CHOICE)
-            {
-                core.budget.keep(0);
+            if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() {
+                if !self.drain_coldest(DRAIN_CHOICE) {
+                    core.budget.keep(0);
+                }
+                done += 1;
             }
-            done += 1;
         }
         if core.upkeep.is_draining() && done < budget {
             core.release_drained();
@@ -478,8 +503,8 @@ impl<X: Scheme> SlabSession<X> {
             done += usize::from(self.evict_draining() > 0);
         }
         self.busy_rounds = self.busy_rounds.wrapping_add(1);
-        if !X::TELLS_WHEN_FULL && self.busy_rounds.is_multiple_of(ROUNDS_A_CENSUS) {
-            core.grow_if_crowded();
+        if self.busy_rounds.is_multiple_of(ROUNDS_A_CENSUS) {
+            core.take_census();
         }
         done += self.shrink(pace, budget - done);
         let pages = match pace {

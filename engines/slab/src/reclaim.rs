@@ -185,6 +185,7 @@ impl<X: Scheme> SlabSession<X> {
 
     /// Fills the session's cache of `class`, which is empty.
     pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), Refusal> {
+        self.core.see_time(now);
         let chunk = self.core.memory.classes().geometry(class).chunk;
         let batch = batch_of(chunk);
         self.core.balance.stored(batch * chunk as usize);
@@ -448,13 +449,14 @@ impl<X: Scheme> SlabSession<X> {
         let PageState::Draining(class) = core.memory.state_of(page) else {
             return 0;
         };
+        let now = core.time_seen();
         let mut evicted = 0;
         let chunks = core.memory.lock(class).occupied_chunks(page);
         for victims in chunks.chunks(BATCH_CHUNKS) {
             for at in victims {
                 core.region.prefetch(at.bytes());
             }
-            evicted += self.unlink_all(victims, Unlinked::Evicted, Seconds(0));
+            evicted += self.unlink_all(victims, Unlinked::Evicted, now);
         }
         evicted
     }
@@ -539,6 +541,9 @@ impl<X: Scheme> SlabSession<X> {
             self.counters.add(Count::Displacements, moved);
             return Ok(());
         }
+        if was_growing && core.turn_back_if_crowded() {
+            return Ok(());
+        }
         // Another session may have begun meanwhile: then there is room in the new table.
         if !was_growing && (core.index.is_growing() || self.begin_growth(now)) {
             return Ok(());
@@ -548,11 +553,13 @@ impl<X: Scheme> SlabSession<X> {
             held.release_unchanged();
             return Ok(());
         }
-        let (victim, why) = match core.options.eviction {
-            Eviction::On => (crowd_victim(&core, &held), Unlinked::Crowded),
-            Eviction::Off => (dead_victim(&core, &held, now), Unlinked::Dead),
+        let dead = dead_victim(&core, &held, now).map(|victim| (victim, Unlinked::Dead));
+        let crowded = || crowd_victim(&core, &held).map(|victim| (victim, Unlinked::Crowded));
+        let victim = match core.options.eviction {
+            Eviction::On => dead.or_else(crowded),
+            Eviction::Off => dead,
         };
-        let Some(victim) = victim else {
+        let Some((victim, why)) = victim else {
             held.release_unchanged();
             return Err(Refusal::NoMemory);
         };
@@ -576,10 +583,7 @@ fn count_unlinked(counts: &mut ClassCounts, item: &Item<'_>, why: Unlinked, now:
     counts.evicted += 1;
     counts.evicted_nonzero += u64::from(item.expiry() != Expiry::Never);
     counts.evicted_unfetched += unfetched;
-    // Whoever evicts a whole page has no time to tell.
-    if now.0 > 0 {
-        counts.evicted_time = u64::from(now.0.saturating_sub(item.header.last_access(now).0));
-    }
+    counts.evicted_time = u64::from(now.0.saturating_sub(item.header.last_access(now).0));
 }
 
 fn free_chunk<X: Scheme>(core: &Core<X>, caches: &mut [Vec<Offset>], at: Offset) {

@@ -4,8 +4,6 @@ use crate::core::Core;
 use crate::index::Scheme;
 use guira_contract::{ClassStats, EngineStats};
 use guira_memory::slab::{ClassGuard, ClassId};
-use guira_sync::atomic::Ordering;
-use guira_sync::clock::Seconds;
 use guira_sync::counters::Counters;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -241,7 +239,7 @@ impl<X: Scheme> Core<X> {
         let Some(page) = guard.pages().get(word / per_page) else {
             return 0;
         };
-        let now = Seconds(self.seen.load(Ordering::Relaxed));
+        let now = self.time_seen();
         let ahead =
             self.memory.start_of(*page).plus(guard.geometry().start_of((word % per_page) as u32 * 64));
         let mut chunks = guard.occupied_chunks(*page).into_iter().filter(|at| *at >= ahead);

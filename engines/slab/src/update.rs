@@ -117,7 +117,10 @@ impl<X: Scheme> SlabSession<X> {
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
-            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, Seconds(0)),
+            Some(class) if self.caches[usize::from(class.0)].is_empty() => {
+                let now = self.core.time_seen();
+                self.refill(class, now)
+            }
             _ => Ok(()),
         }
     }

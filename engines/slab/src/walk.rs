@@ -181,6 +181,7 @@ impl<X: Scheme> SlabSession<X> {
         now: Seconds,
         see: &mut dyn FnMut(WalkedItem<'_>),
     ) -> Walked {
+        self.core.settle_flush(now);
         match &mut walk.stage {
             Stage::Announced(ticket) => {
                 if !self.core.quiescence.passed(*ticket) {

@@ -11,7 +11,9 @@
 //! - *Forgetting*: the layout names the new table only. The memory of the old one is given back once nobody can
 //!   be reading it any more.
 //!
-//! There is no edge from Moving back to Idle: growth that has begun to move ends in the new table.
+//! There is no edge from Moving back to Idle: growth that has begun to move ends in the new table. But it can turn back: then the
+//! old table becomes the new one, which is *Announced* like any other, and what has been moved moves back. A table that becomes smaller does
+//! so when memory has been made larger again meanwhile.
 
 use super::held::{Found, Held};
 use super::{Index, Layout, Scheme, Table};
@@ -88,6 +90,9 @@ pub(crate) struct SavedIndex {
     pub(crate) grown: u64,
 }
 
+/// An entry that could not be moved so often is looked at under the lock of its bucket.
+const TRIES: u32 = 1000;
+
 /// Bytes of an old table that are given back in one step.
 const DISCARD_STEP: usize = 2 << 20;
 
@@ -105,11 +110,31 @@ impl<S: Scheme> Index<S> {
         if !matches!(growth.phase, Phase::Idle) || buckets == layout.buckets() || buckets > self.buckets_max {
             return false;
         }
-        self.next_buckets.store(buckets, Ordering::Relaxed);
+        self.set_sizes(layout, buckets);
         // Release: pairs with the Acquire in `Index::layout`: who sees two tables sees the size of the second.
         self.layout.store(layout.0 | Layout::GROWING, Ordering::Release);
         growth.phase = Phase::Announced(quiescence.ticket());
         growth.grown += u64::from(buckets > layout.buckets());
+        true
+    }
+
+    fn set_sizes(&self, layout: Layout, next: u32) {
+        self.sizes[layout.arena()].store(layout.buckets(), Ordering::Relaxed);
+        self.sizes[1 - layout.arena()].store(next, Ordering::Relaxed);
+    }
+
+    /// If the table is becoming smaller, sees to it that it stays as large as it is. False if it is not, or if that is done with.
+    pub(crate) fn turn_back(&self, quiescence: &Quiescence) -> bool {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let layout = self.layout();
+        let Some(smaller) = self.next(layout).filter(|next| next.buckets < layout.buckets()) else {
+            return false;
+        };
+        let back =
+            Layout::stable(smaller.buckets, 1 - layout.arena(), layout.0.wrapping_add(Layout::GENERATION));
+        // Release: as in `begin_growth`.
+        self.layout.store(back.0 | Layout::GROWING, Ordering::Release);
+        growth.phase = Phase::Announced(quiescence.ticket());
         true
     }
 
@@ -153,7 +178,7 @@ impl<S: Scheme> Index<S> {
                     }
                     growth.phase = Phase::Moving { bucket: bucket + 1 };
                 } else {
-                    let buckets = self.next_buckets.load(Ordering::Relaxed);
+                    let buckets = self.next(layout).map_or(0, |next| next.buckets);
                     let next = Layout::stable(
                         buckets,
                         1 - layout.arena(),
@@ -255,7 +280,7 @@ impl<S: Scheme> Index<S> {
         }
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed would do: sessions come by the index later, through a lock.
-        self.next_buckets.store(saved.next_buckets, Ordering::Relaxed);
+        self.set_sizes(layout, saved.next_buckets);
         self.layout.store(layout.0, Ordering::Release);
         growth.phase = if growing { Phase::Moving { bucket: saved.moving } } else { Phase::Idle };
         growth.grown = saved.grown;
@@ -271,13 +296,32 @@ impl<S: Scheme> Index<S> {
     /// Moves all entries of a bucket. False if one has no place in the new table and must not be lost.
     fn move_bucket(&self, old: Table<S>, bucket: u32, items: &mut impl Items) -> bool {
         (0..S::CURSORS).all(|cursor| {
+            let mut tries = 0;
             while let Some((at, item)) = S::entry(&self.region, old, bucket, cursor) {
-                if self.move_entry(bucket, Found { at, item }, items) == Moved::NoPlace {
-                    return false;
+                match self.move_entry(bucket, Found { at, item }, items) {
+                    Moved::NoPlace => return false,
+                    Moved::Done => tries = 0,
+                    Moved::Again => tries += 1,
+                }
+                if tries > TRIES {
+                    self.remove_broken(old, bucket, cursor, items);
                 }
             }
             true
         })
+    }
+
+    /// Removes an entry that leads to no item, or to one of another bucket: the file of a Region may have lost a block.
+    fn remove_broken(&self, old: Table<S>, bucket: u32, cursor: usize, items: &impl Items) {
+        let locked = self.versions.lock([self.versions.stripe(bucket)]);
+        let is_of_bucket = |hash| S::buckets(S::place(old, hash)).contains(&bucket);
+        match S::entry(&self.region, old, bucket, cursor) {
+            // Nobody changes an item while a counter of its buckets is held: it is what it seems to be.
+            Some((at, item)) if !items.hash_of(item).is_some_and(is_of_bucket) => {
+                S::remove(&self.region, at, item);
+            }
+            _ => locked.release_unchanged(),
+        }
     }
 
     /// Moves what `found` leads to from `bucket` to the new table.

@@ -51,8 +51,8 @@ pub struct Index<S> {
     commit_step: usize,
     /// See [`Layout`].
     layout: AtomicU64,
-    /// Buckets of the next table while the layout says that there is one.
-    next_buckets: AtomicU32,
+    /// Buckets of the tables in both arenas while the layout says that there are two.
+    sizes: [AtomicU32; 2],
     limits: SearchLimits,
     /// LOCK: growth. Held by one thread while it does a step, during which it takes version stripes; never taken
     /// while one is held.
@@ -154,7 +154,7 @@ impl<S: Scheme> Index<S> {
             buckets_max,
             commit_step,
             layout: AtomicU64::new(Layout::stable(buckets, 0, 0).0),
-            next_buckets: AtomicU32::new(0),
+            sizes: Default::default(),
             limits,
             growth: Mutex::new(Growth::default()),
         }
@@ -173,8 +173,10 @@ impl<S: Scheme> Index<S> {
 
     #[inline(always)]
     fn next(&self, layout: Layout) -> Option<Table<S>> {
-        let buckets = || self.next_buckets.load(Ordering::Relaxed);
-        layout.growing().then(|| Table::new(self.arenas[1 - layout.arena()], buckets()))
+        // Relaxed: stored before the layout says that there are two, and not again before it says that there is one.
+        let buckets = |arena: usize| self.sizes[arena].load(Ordering::Relaxed);
+        let arena = 1 - layout.arena();
+        layout.growing().then(|| Table::new(self.arenas[arena], buckets(arena)))
     }
 
     /// Slots in the table, or in the next one while it grows.

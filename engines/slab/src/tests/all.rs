@@ -10,6 +10,7 @@ mod restarts;
 mod scratch;
 pub(crate) mod settings;
 mod shifts;
+mod upkeep;
 
 use super::Tested;
 use crate::{Hashing, SlabOptions};

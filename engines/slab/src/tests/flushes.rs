@@ -4,7 +4,7 @@ use super::SlabPin;
 use super::open;
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
-    Engine, Expiry, ItemView, Key, Meta, Pace, Read, Recency, Session, Sink, ValuePin, Want,
+    Engine, Expiry, ItemView, Key, Meta, Pace, Read, Recency, Session, Sink, ValuePin, Walked, Want,
 };
 use guira_sync::clock::Seconds;
 
@@ -86,4 +86,21 @@ fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
     drop(pins);
     let before = engine.stats();
     assert_eq!(before.items, 1);
+}
+
+#[test]
+fn a_walk_shows_nothing_that_a_flush_has_taken_by_then() {
+    let engine = open(8 << 20);
+    let mut session = engine.session();
+    store(&mut session, b"k", b"v", 0, Expiry::Never, NOW).unwrap();
+    engine.flush(NOW, Seconds(1010));
+    let mut shown_at = |now| {
+        let mut walk = session.begin_walk().unwrap();
+        let mut shown = 0;
+        while session.walk(&mut walk, now, &mut |_| shown += 1) != Walked::Done {
+            session.quiesce();
+        }
+        shown
+    };
+    assert_eq!((shown_at(Seconds(1009)), shown_at(Seconds(1010))), (1, 0));
 }

@@ -150,6 +150,39 @@ fn the_table_becomes_smaller_with_memory_and_no_more_is_lost_than_memory_wants()
 }
 
 #[test]
+fn a_table_that_becomes_smaller_turns_back_when_memory_is_made_larger_again() {
+    for eviction in [Eviction::Off, Eviction::On] {
+        let engine = open(64 * MIB, 256 * MIB, eviction);
+        let mut session = engine.session();
+        put_many(&mut session, 0, 700_000, 20);
+        settle(&mut session);
+        for i in 0..600_000 {
+            let name = format!("key{i}");
+            let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
+            session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+        }
+        session.rest();
+        engine.resize(16 * MIB).unwrap();
+        let buckets = engine.core.index.buckets().0;
+        for steps in 0.. {
+            if engine.core.index.is_growing() {
+                break;
+            }
+            assert!(steps < 1_000_000, "the table does not become smaller");
+            end_batch(&mut session, Pace::Busy);
+        }
+        engine.resize(256 * MIB).unwrap();
+        let (evictions, slots) = (engine.stats().evictions, engine.core.index.slots());
+        put_many(&mut session, 700_000, 200_000, 20);
+        assert_eq!(engine.stats().evictions, evictions);
+        settle(&mut session);
+        check_pages(&engine);
+        assert!(engine.core.index.buckets().0 >= buckets, "from {buckets}, by way of {slots} slots");
+        assert_eq!(present(&mut session, 600_000..900_000), engine.stats().items);
+    }
+}
+
+#[test]
 fn items_of_every_size_are_stored_while_memory_shrinks() {
     let engine = open(64 * MIB, 0, Eviction::On);
     let mut session = engine.session();

@@ -623,3 +623,35 @@ fn what_threads_have_left_is_restored_whatever_they_did() {
         close(engine);
     }
 }
+
+#[test]
+fn a_block_that_the_file_has_lost_costs_what_it_held_and_stops_nothing() {
+    let scratch = Scratch::new("block");
+    let Opened { engine, .. } = open(&scratch, options(32 * MIB));
+    let mut session = engine.session();
+    for i in 0..20_000 {
+        put(&mut session, &format!("key{i}"), &[1; 20], Expiry::Never);
+        end_batch(&mut session);
+    }
+    settle(&mut session);
+    let at = engine.core.plan.pages_at as u64;
+    drop(session);
+    close(engine);
+    let file = std::fs::OpenOptions::new().write(true).open(scratch.place().path()).unwrap();
+    file.write_all_at(&[0; 4096], at).unwrap();
+    drop(file);
+    let Opened { engine, opening, .. } = open(&scratch, options(32 * MIB));
+    assert_eq!(opening, Opening::Restored { items: 20_000 });
+    let mut session = engine.session();
+    let grown = engine.stats().index_growths;
+    // The entries of what is lost are met when the table grows.
+    for i in 0..150_000 {
+        put(&mut session, &format!("new{i}"), &[1; 20], Expiry::Never);
+        end_batch(&mut session);
+    }
+    settle(&mut session);
+    assert!(engine.stats().index_growths > grown && !engine.stats().index_growing);
+    let lost = |i: &u64| value_of(&mut engine.session(), format!("key{i}").as_bytes(), NOW).is_none();
+    let lost = (0..20_000).filter(lost).count();
+    assert!((10..=4096 / 32).contains(&lost), "{lost}");
+}
