@@ -205,7 +205,26 @@ impl<'a> Pieces<'a> {
         chunks
     }
 
-    /// If the chunk at `at` continues a chain, the item that it belongs to.
+    /// Whether the chunk at `at` is one of the item's. It may change meanwhile: then the answer is worth nothing.
+    pub(crate) fn has(region: &Region, item: &Item<'_>, at: Offset) -> bool {
+        let Some(chain) = item.chain() else {
+            return false;
+        };
+        let mut next = chain.next;
+        // A chain that changes can lead in circles.
+        for _ in 0..chain.total / WORD {
+            if next == at || next.bytes() == 0 {
+                break;
+            }
+            let Some(words) = region.words(next, 2) else {
+                return false;
+            };
+            next = Offset::from_bytes(words::load(&words[1]));
+        }
+        next == at
+    }
+
+    /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.
     pub(crate) fn head_of(region: &Region, at: Offset) -> Option<Offset> {
         let words = region.words(at, 3)?;
         let header = Header(words::load(&words[0]));

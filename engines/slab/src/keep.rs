@@ -7,7 +7,7 @@ use crate::stats::Count;
 use crate::update::Unlinked;
 use guira_contract::Refusal;
 use guira_memory::Offset;
-use guira_memory::slab::{ClassId, Given, PageId, Source};
+use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, Source};
 use guira_sync::atomic::Backoff;
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::time::Duration;
@@ -30,9 +30,17 @@ impl<X: Scheme> SlabSession<X> {
         if self.reclaim_dead(class, batch, now) || self.refill_free(class, batch, Source::Any) {
             return Ok(());
         }
-        if (self.drain_empty_page() || self.core.upkeep.is_retiring()) && self.await_page(class, batch) {
-            return Ok(());
+        // The first ones may go to a table that waits for memory.
+        while self.drain_empty_page() || self.core.upkeep.is_retiring() {
+            if self.await_page(class, batch) {
+                return Ok(());
+            }
+            if self.core.upkeep.is_retiring() {
+                // Somebody has not ended his batch for all that time.
+                break;
+            }
         }
+        self.crawl_for_memory(now);
         Err(Refusal::NoMemory)
     }
 
@@ -53,10 +61,39 @@ impl<X: Scheme> SlabSession<X> {
         false
     }
 
+    /// Before anything is evicted, a page that holds nothing goes from the class that has it to the one that needs it. False if there is none,
+    /// or if it is not there yet.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_over_empty_page(&mut self, class: ClassId, batch: usize) -> bool {
+        if !self.core.upkeep.is_retiring() {
+            self.core.balance.claim(class);
+            if !self.drain_page(Emptiness::ForGood) {
+                return false;
+            }
+        }
+        guira_contract::Session::quiesce(self);
+        self.core.release_drained();
+        self.refill_free(class, batch, self.core.source_for(class))
+    }
+
     /// Takes a page out of its class that holds nothing at all. It can be used when every session has passed a quiescent point.
     pub(crate) fn drain_empty_page(&mut self) -> bool {
+        self.drain_page(Emptiness::Now)
+    }
+
+    /// Gives the memory of empty pages to the table that waits for it. False if there is none.
+    pub(crate) fn free_empty_pages(&mut self) -> bool {
+        let wanted = self.core.budget.kept().saturating_sub(self.core.budget.left()).div_ceil(PAGE_BYTES);
+        let drained = (0..wanted).take_while(|_| self.drain_page(Emptiness::Now)).count();
+        guira_contract::Session::quiesce(self);
+        self.core.release_drained();
+        drained > 0 || self.core.upkeep.is_retiring()
+    }
+
+    fn drain_page(&mut self, emptiness: Emptiness) -> bool {
         let core = self.core.clone();
-        let empty = core.memory.classes().ids().find_map(|class| core.drain_empty(class));
+        let empty = core.memory.classes().ids().find_map(|class| core.drain_empty(class, emptiness));
         let Some(page) = empty else {
             return false;
         };
@@ -83,14 +120,30 @@ impl<X: Scheme> SlabSession<X> {
     }
 }
 
+/// When a page counts as empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Emptiness {
+    /// When nothing is in it.
+    Now,
+    /// The same; but the only page of a class, when that has had it for a while: it would ask for another a moment later.
+    ForGood,
+}
+
+/// The only page of a class is left to it for so many ticks: 4 MiB.
+const ONLY_PAGE_TICKS: u32 = 1024;
+
 impl<X: Scheme> Core<X> {
-    fn drain_empty(&self, class: ClassId) -> Option<PageId> {
+    fn drain_empty(&self, class: ClassId, emptiness: Emptiness) -> Option<PageId> {
         if !self.balance.has_pages(class) {
             return None;
         }
         let mut hand = self.lock_hand(class);
         let mut guard = self.memory.lock(class);
         let index = guard.empty_page()?;
+        let had = self.balance.tick().wrapping_sub(guard.stamp(guard.pages()[index]));
+        if emptiness == Emptiness::ForGood && guard.pages().len() == 1 && had < ONLY_PAGE_TICKS {
+            return None;
+        }
         let (page, given) = guard.drain(index);
         debug_assert_eq!(given, Given::LastOf(page));
         let per_page = guard.geometry().bitmap_words as usize;

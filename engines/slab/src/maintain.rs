@@ -80,6 +80,9 @@ const DRAINING_MAX: usize = 4;
 /// Under load the crawler gets a page once in so many rounds of upkeep.
 const BUSY_ROUNDS_A_PAGE: u32 = 256;
 
+/// A store does so many steps of growth: while one session has the turn, others store without.
+const STEPS_A_STORE: usize = 4;
+
 /// Items are counted once in so many rounds of upkeep, to see whether they need another table.
 const ROUNDS_A_CENSUS: u32 = 32;
 
@@ -552,6 +555,32 @@ impl<X: Scheme> SlabSession<X> {
                 true
             }
         }
+    }
+
+    /// Does a few steps of growth, for a store: what is stored goes into the new table only, which would be full before the old one is
+    /// empty if growth depended on upkeep. This session holds nothing that it found without a lock, so that growth need not wait for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn help_growth(&mut self, now: Seconds) {
+        for _ in 0..STEPS_A_STORE {
+            if !self.grow_step(now) {
+                guira_contract::Session::quiesce(self);
+                return;
+            }
+        }
+    }
+
+    /// Looks at one page for a store that was refused: what has expired in other classes comes free when the crawler has been there, and it
+    /// sets out at once for whoever needs memory, but not twice in a second.
+    #[cold]
+    pub(crate) fn crawl_for_memory(&mut self, now: Seconds) {
+        let now = now.max(self.core.time_seen());
+        let is_due =
+            self.core.upkeep.crawl.try_lock().is_ok_and(|crawl| crawl.page.is_none() && crawl.started < now);
+        if is_due {
+            self.core.upkeep.crawl_asked.store(true, Ordering::Relaxed);
+        }
+        self.crawl(now);
     }
 
     /// Looks at one page. False if there is nothing to do for now.

@@ -127,7 +127,7 @@ impl<X: Scheme> Core<X> {
 
     /// Where `class` may take a new page from. A page that another class has given is meant for the class that asked for it: it
     /// comes free some time later, and the busy classes would be the first to take it. What nobody waits for is for all.
-    fn source_for(&self, class: ClassId) -> Source {
+    pub(crate) fn source_for(&self, class: ClassId) -> Source {
         if self.balance.is_waiting(class) || self.memory.pool_size() > self.balance.waiting() {
             Source::Any
         } else {
@@ -194,6 +194,9 @@ impl<X: Scheme> SlabSession<X> {
         }
         if self.core.options.eviction == Eviction::Off {
             return self.refill_keeping(class, batch, now);
+        }
+        if self.core.memory.empty_pages() > 0 && self.take_over_empty_page(class, batch) {
+            return Ok(());
         }
         if !self.core.balance.is_waiting(class)
             && let Some(donor) = self.core.balance.donor(class)
@@ -300,6 +303,11 @@ impl<X: Scheme> SlabSession<X> {
         let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
         for at in victims {
             let head = Pieces::head_of(&core.region, *at).unwrap_or(*at);
+            // What a free chunk has left of a chain leads to whatever lies there now.
+            let is_left_over = |item| head != *at && !Pieces::has(&core.region, &item, *at);
+            if core.item(head, now).is_none_or(is_left_over) {
+                continue;
+            }
             if let Some(hash) = core.hash_at(head) {
                 core.index.prefetch_buckets(hash);
                 hashed.push((head, hash));
@@ -519,7 +527,7 @@ impl<X: Scheme> SlabSession<X> {
             if core.grow_crowded() || core.index.is_growing() {
                 return true;
             }
-            if core.index.can_grow() {
+            if core.index.can_grow() && !self.free_empty_pages() {
                 // Nothing stands in the way but memory.
                 return false;
             }
@@ -527,6 +535,26 @@ impl<X: Scheme> SlabSession<X> {
             self.grow_step(now);
         }
         false
+    }
+
+    /// Does what is left of growth, and waits for others a moment where that is needed, once for each growth. True if the table grows no
+    /// more.
+    fn end_growth(&mut self, now: Seconds) -> bool {
+        let core = self.core.clone();
+        let mut backoff = Backoff::default();
+        let growth = core.index.growths();
+        while core.index.is_growing() {
+            if self.given_up == Some(growth) {
+                return false;
+            }
+            if !self.grow_step(now) {
+                guira_contract::Session::quiesce(self);
+                if backoff.wait() >= GROWTH_PATIENCE {
+                    self.given_up = Some(growth);
+                }
+            }
+        }
+        true
     }
 
     /// Makes room for a key whose buckets are full: by moving entries, by growing the table, or by evicting one. The caller looks
@@ -542,6 +570,10 @@ impl<X: Scheme> SlabSession<X> {
             return Ok(());
         }
         if was_growing && core.turn_back_if_crowded() {
+            return Ok(());
+        }
+        // The new table is full as well: the next growth has to begin, and this one to end before.
+        if was_growing && core.is_crowded() && self.end_growth(now) {
             return Ok(());
         }
         // Another session may have begun meanwhile: then there is room in the new table.

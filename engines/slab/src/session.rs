@@ -36,6 +36,8 @@ pub struct SlabSession<X: Scheme> {
     pub(crate) busy_rounds: u32,
     /// The time at the last of them.
     pub(crate) seen: Seconds,
+    /// The growth of the table for whose end it will not wait again.
+    pub(crate) given_up: Option<u64>,
 }
 
 impl<X: Scheme> SlabSession<X> {
@@ -43,7 +45,16 @@ impl<X: Scheme> SlabSession<X> {
         let participant = core.quiescence.register();
         let counters = core.registry.register();
         let caches = core.memory.classes().ids().map(|_| Vec::new()).collect();
-        SlabSession { core, participant, counters, caches, drains_seen: 0, busy_rounds: 0, seen: Seconds(0) }
+        SlabSession {
+            core,
+            participant,
+            counters,
+            caches,
+            drains_seen: 0,
+            busy_rounds: 0,
+            seen: Seconds(0),
+            given_up: None,
+        }
     }
 }
 

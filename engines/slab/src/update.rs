@@ -86,7 +86,12 @@ impl<X: Scheme> SlabSession<X> {
         loop {
             let mut writer = Writer { core: &self.core, caches: &mut self.caches, counters: &self.counters };
             match writer.attempt(key, now, &mut supplies, &mut decide)? {
-                Attempt::Done(After::Nothing) => return Ok(()),
+                Attempt::Done(After::Nothing) => {
+                    if self.core.index.is_growing() {
+                        self.help_growth(now);
+                    }
+                    return Ok(());
+                }
                 Attempt::Done(After::Free(at, why)) => {
                     self.account_unlinked(at, why, now);
                     self.free_item(at, now);

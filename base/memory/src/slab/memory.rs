@@ -10,7 +10,7 @@ use super::classes::{ClassId, ClassTable, Geometry};
 use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
 use crate::budget::Budget;
 use crate::region::{Offset, Region};
-use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::words::{self, WORD};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +31,8 @@ pub struct SlabMemory {
     states: Vec<Mutex<ClassState>>,
     /// LOCK: page pool. Leaf.
     pool: Mutex<Pool>,
+    /// Serving pages of which no chunk is handed out. Changed under the locks of their classes. Relaxed: a hint.
+    empty: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +143,7 @@ impl SlabMemory {
             commit_pages,
             states,
             pool,
+            empty: AtomicU32::new(0),
         }
     }
 
@@ -391,6 +394,11 @@ impl SlabMemory {
         given
     }
 
+    /// About how many pages serve a class and hold nothing.
+    pub fn empty_pages(&self) -> u32 {
+        self.empty.load(Ordering::Relaxed)
+    }
+
     /// Pages in the pool: they were in use before, and are still committed.
     pub fn pool_size(&self) -> usize {
         self.lock_pool().free.len()
@@ -440,6 +448,7 @@ impl ClassGuard<'_> {
         self.state.pages.insert(index, page);
         self.state.partial.push(page);
         self.state.free += u64::from(self.geometry.chunks);
+        self.memory.empty.fetch_add(1, Ordering::Relaxed);
         true
     }
 
@@ -482,6 +491,9 @@ impl ClassGuard<'_> {
             }
         }
         let descriptor = self.memory.descriptor(page);
+        if descriptor.free() == self.geometry.chunks {
+            self.memory.empty.fetch_sub(1, Ordering::Relaxed);
+        }
         let free = descriptor.free() - taken as u32;
         self.memory.set_descriptor(page, descriptor.with_free(free));
         if free == 0 {
@@ -509,6 +521,9 @@ impl ClassGuard<'_> {
             return if free == self.geometry.chunks { Given::LastOf(page) } else { Given::Drained };
         }
         self.state.free += 1;
+        if free == self.geometry.chunks {
+            self.memory.empty.fetch_add(1, Ordering::Relaxed);
+        }
         if free == 1 {
             self.state.partial.push(page);
         }
@@ -534,9 +549,11 @@ impl ClassGuard<'_> {
         let descriptor = self.memory.descriptor(page);
         self.state.free -= u64::from(descriptor.free());
         self.memory.set_descriptor(page, descriptor.draining());
-        let given =
-            if descriptor.free() == self.geometry.chunks { Given::LastOf(page) } else { Given::Drained };
-        (page, given)
+        if descriptor.free() < self.geometry.chunks {
+            return (page, Given::Drained);
+        }
+        self.memory.empty.fetch_sub(1, Ordering::Relaxed);
+        (page, Given::LastOf(page))
     }
 
     /// The place in [`ClassGuard::pages`] of a page of which no chunk is handed out.

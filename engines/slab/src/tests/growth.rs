@@ -3,6 +3,7 @@
 use super::{SlabEngine, SlabSession};
 use super::{Tested, open};
 use crate::index::Scheme;
+use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Engine, Expiry, Pace, Session};
 use guira_sync::atomic::{AtomicU64, Ordering, yield_now};
@@ -114,5 +115,34 @@ fn a_full_cache_uses_its_index_well_at_every_size() {
             each < 56.0 + Tested::LINK_BYTES as f64 + 0.35 + 6.4 + 7.0,
             "{memory}: {each:.1} bytes an item; {stats:?}"
         );
+    }
+}
+
+/// One session stores `count` short values, with `batch` of them between two rounds of upkeep.
+fn store_in_batches(engine: &SlabEngine, count: u64, batch: u64) {
+    let mut session = engine.session();
+    // One that sleeps, as those of other workers do.
+    let mut sleeper = engine.session();
+    sleeper.offline();
+    for i in 0..count {
+        store(&mut session, &name(i), b"v", 0, Expiry::Never, NOW).unwrap();
+        if i % batch == 0 {
+            session.maintain(NOW, Pace::Busy, 32);
+            session.quiesce();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_refused_while_a_batch_outgrows_the_table() {
+    for eviction in [Eviction::On, Eviction::Off] {
+        for batch in [1000, u64::MAX] {
+            let engine =
+                SlabEngine::open(SlabOptions { memory: 256 << 20, eviction, ..SlabOptions::default() })
+                    .unwrap();
+            store_in_batches(&engine, 1_000_000, batch);
+            let stats = engine.stats();
+            assert_eq!((stats.items, stats.evictions), (1_000_000, 0), "{eviction:?}, {batch}: {stats:?}");
+        }
     }
 }

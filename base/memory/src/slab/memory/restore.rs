@@ -6,6 +6,7 @@
 use super::SlabMemory;
 use crate::slab::page::Descriptor;
 use crate::slab::{ClassId, PAGE_BYTES, PageId, PageState};
+use guira_sync::atomic::Ordering;
 use guira_sync::words;
 
 /// What was found are no pages.
@@ -58,6 +59,9 @@ impl SlabMemory {
             // The hand goes around the pages in the order in which it came by the last time.
             pages.sort_by_key(|page| std::cmp::Reverse(now.wrapping_sub(self.descriptor(*page).stamp())));
             count += pages.len();
+            let chunks = self.classes.geometry(class).chunks;
+            let empty = pages.iter().filter(|page| self.descriptor(**page).free() == chunks).count();
+            self.empty.fetch_add(empty as u32, Ordering::Relaxed);
             let mut state = self.lock(class).state;
             state.free = pages.iter().map(|page| u64::from(self.descriptor(*page).free())).sum();
             state.partial = pages.iter().copied().filter(|page| self.descriptor(*page).free() > 0).collect();
