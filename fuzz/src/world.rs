@@ -138,7 +138,10 @@ impl<E: Engine> World<E> {
         let mut draft = None;
         if item.value.len() > self.session().inline_max() {
             let Ok(mut room) = self.session().draft(&name(key), room) else { return };
-            item.value.chunks(10_007).for_each(|piece| room.append(piece));
+            let session = self.session();
+            if !item.value.chunks(10_007).all(|piece| session.extend(&mut room, piece).is_ok()) {
+                return;
+            }
             new.value = Value::Draft;
             draft = Some(room);
         }
@@ -188,7 +191,9 @@ impl<E: Engine> World<E> {
     pub(crate) fn abandon(&mut self, key: u32, value: &[u8]) {
         let room = Room { value_len: value.len(), flags: 0, expiry: Expiry::Never, cas: None };
         if let Ok(mut draft) = self.session().draft(&name(key), room) {
-            draft.append(&value[..value.len() / 2]);
+            if self.session().extend(&mut draft, &value[..value.len() / 2]).is_err() {
+                return;
+            }
             assert_eq!((draft.missing(), draft.value_len()), (value.len().div_ceil(2), value.len()));
         }
     }

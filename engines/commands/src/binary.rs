@@ -298,17 +298,29 @@ impl<S: Session> Executor<S> {
             return Incoming::Whole;
         };
         let request = self.binary_request(packet, verb, flags, exptime);
-        match self.incoming(key, &request, packet.value_len() as usize) {
-            Ok(incoming) => incoming,
-            Err(refusal) => {
-                if verb == Verb::Set {
-                    let key = self.key(key);
-                    self.remove(key);
-                }
-                tell(packet, refused(refusal), 0, replies);
-                Incoming::Refused
-            }
+        self.incoming(key, &request, packet.value_len() as usize).unwrap_or_else(|refusal| {
+            self.binary_refuse(packet, command, refusal, replies);
+            Incoming::Refused
+        })
+    }
+
+    /// Answers a command whose value finds no memory any more.
+    pub fn binary_give_up<R>(&mut self, packet: Packet, command: &Binary<'_>, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        self.binary_refuse(packet, command, Refusal::NoMemory, replies);
+    }
+
+    fn binary_refuse<R>(&mut self, packet: Packet, command: &Binary<'_>, refusal: Refusal, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        if let Binary::Store { verb: Verb::Set, key, .. } = *command {
+            let key = self.key(key);
+            self.remove(key);
         }
+        tell(packet, refused(refusal), 0, replies);
     }
 
     /// Stores the value of a command.

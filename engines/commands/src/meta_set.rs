@@ -3,7 +3,7 @@
 use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
 use crate::counters::CommandCount;
 use crate::observe::DeletedBy;
-use crate::store::{Data, Incoming, Older, Request, Stored, refusal_line};
+use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, Older, Request, Stored, refusal_line};
 use crate::{Executor, Replies, meta_reply};
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, NewItem, Refusal, Session, Value,
@@ -53,15 +53,27 @@ impl<S: Session> Executor<S> {
         // The draft has room for a cas unique if the item will have one; which one is decided later.
         let wants_unique = command.flags.has(b'c') || given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
-        match self.incoming(key, &request, command.length as usize) {
-            Ok(incoming) => incoming,
-            Err(refusal) => {
-                let key = self.key(key);
-                self.remove(key);
-                replies.buffer().line(refusal_line(refusal));
-                Incoming::Refused
-            }
-        }
+        self.incoming(key, &request, command.length as usize).unwrap_or_else(|refusal| {
+            self.meta_refuse(key, refusal_line(refusal), replies);
+            Incoming::Refused
+        })
+    }
+
+    /// Answers an ms whose data block finds no memory any more.
+    pub fn meta_give_up<R>(&mut self, key: &[u8], replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        self.meta_refuse(key, OUT_OF_MEMORY_MIDWAY, replies);
+    }
+
+    fn meta_refuse<R>(&mut self, key: &[u8], line: &str, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let key = self.key(key);
+        self.remove(key);
+        replies.buffer().line(line);
     }
 
     /// Stores the data block of an ms.

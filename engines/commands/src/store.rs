@@ -177,6 +177,9 @@ pub(crate) fn refusal_line(refusal: Refusal) -> &'static str {
     }
 }
 
+/// Part of the data block had a place, and the rest has none: memcached's words for it.
+pub(crate) const OUT_OF_MEMORY_MIDWAY: &str = "SERVER_ERROR Out of memory during read";
+
 impl<S: Session> Executor<S> {
     /// A data block was announced: how is it to be received? Joined values are always received whole.
     pub fn receive<R>(&mut self, store: &Store<'_>, replies: &mut R) -> Incoming<S::Draft>
@@ -184,19 +187,52 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         let request = Request::of(store, self.expiry(store.exptime));
-        match self.incoming(store.key, &request, store.length as usize) {
-            Ok(incoming) => incoming,
-            Err(refusal) => {
-                if store.verb == Verb::Set {
-                    let key = self.key(store.key);
-                    self.remove(key);
-                }
-                if store.noreply == Noreply::No {
-                    replies.buffer().line(refusal_line(refusal));
-                }
-                Incoming::Refused
-            }
+        self.incoming(store.key, &request, store.length as usize).unwrap_or_else(|refusal| {
+            self.refuse(store, refusal_line(refusal), replies);
+            Incoming::Refused
+        })
+    }
+
+    /// Answers a command whose data block finds no memory any more.
+    pub fn give_up<R>(&mut self, store: &Store<'_>, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        self.refuse(store, OUT_OF_MEMORY_MIDWAY, replies);
+    }
+
+    fn refuse<R>(&mut self, store: &Store<'_>, line: &str, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        if store.verb == Verb::Set {
+            let key = self.key(store.key);
+            self.remove(key);
         }
+        if store.noreply == Noreply::No {
+            replies.buffer().line(line);
+        }
+    }
+
+    /// A piece of a data block that is received in pieces.
+    ///
+    /// # Errors
+    /// If there is no memory for it. Then the command is to be refused, and the draft dropped.
+    pub fn extend(&mut self, draft: &mut S::Draft, piece: &[u8]) -> Result<(), Refusal> {
+        let extended = self.session.extend(draft, piece);
+        if let Err(refusal) = extended {
+            self.count_refusal(refusal);
+        }
+        extended
+    }
+
+    /// A long value, all of which has arrived, in a draft.
+    fn drafted(&mut self, key: &[u8], request: &Request, value: &[u8]) -> Result<S::Draft, Refusal> {
+        let Incoming::Draft(mut draft) = self.incoming(key, request, value.len())? else {
+            return Err(Refusal::NoMemory);
+        };
+        self.extend(&mut draft, value)?;
+        Ok(draft)
     }
 
     pub(crate) fn incoming(
@@ -257,6 +293,12 @@ impl<S: Session> Executor<S> {
         request: &Request,
         data: Data<'_, S::Draft>,
     ) -> Result<Stored, Refusal> {
+        let data = match data {
+            Data::Bytes(bytes) if bytes.len() > self.session.inline_max() && !request.is_join() => {
+                Data::Draft(self.drafted(key.bytes, request, bytes)?)
+            }
+            data => data,
+        };
         self.count(CommandCount::CmdSet);
         self.before_store(key);
         let value_len = data.len();

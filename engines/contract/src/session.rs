@@ -119,12 +119,6 @@ pub trait ValuePin: Debug + Send {
 
 /// Room for a long value that arrives in pieces.
 pub trait ValueDraft: Debug + Send {
-    /// Appends bytes to what has arrived.
-    ///
-    /// # Panics
-    /// If more arrives than there is room for.
-    fn append(&mut self, bytes: &[u8]);
-
     /// How much has still to arrive.
     fn missing(&self) -> usize;
 
@@ -242,6 +236,16 @@ pub trait Session {
     /// # Errors
     /// If the item would be too large, or there is no memory.
     fn draft(&mut self, key: &[u8], room: Room) -> Result<Self::Draft, Refusal>;
+
+    /// Appends bytes to what has arrived of a draft. Memory is taken as they come, so that whoever announces a value and does not send it
+    /// keeps little of it from others.
+    ///
+    /// # Errors
+    /// If there is no memory; then the draft is of no use any more.
+    ///
+    /// # Panics
+    /// If more arrives than is missing.
+    fn extend(&mut self, draft: &mut Self::Draft, bytes: &[u8]) -> Result<(), Refusal>;
 
     /// The longest value that [`crate::Value::Bytes`] may have.
     fn inline_max(&self) -> usize;

@@ -30,6 +30,8 @@ pub struct SlabDraft<X: Scheme> {
     pub(crate) shape: Shape,
     pub(crate) total: usize,
     arrived: usize,
+    /// How much of it there are chunks for.
+    reserved: usize,
     /// The chunks, and how much of the value goes into each. Empty once the draft has become an item.
     chunks: Vec<(Offset, usize)>,
     /// The chunk that is being filled, and how full it is.
@@ -38,9 +40,9 @@ pub struct SlabDraft<X: Scheme> {
     counted: u64,
 }
 
-/// Values that are still arriving may take one part in so many of memory: who announces values and does not send them shall
-/// not keep everybody else from storing.
-const ARRIVING_PART: usize = 2;
+/// Of memory, one part in so many is kept from values that are still arriving: who sends values slowly shall not keep everybody else
+/// from storing.
+const KEPT_PART: usize = 5;
 
 impl<X: Scheme> SlabDraft<X> {
     /// Whether it was made for an item with these fields and a value of this length.
@@ -81,23 +83,25 @@ impl<X: Scheme> SlabDraft<X> {
     }
 }
 
-impl<X: Scheme> ValueDraft for SlabDraft<X> {
-    fn append(&mut self, mut bytes: &[u8]) {
-        assert!(bytes.len() <= self.missing(), "more than the value has room for");
+impl<X: Scheme> SlabDraft<X> {
+    /// Appends bytes that there are chunks for.
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) {
+        assert!(self.arrived + bytes.len() <= self.reserved, "more than there is room for");
         self.arrived += bytes.len();
         while !bytes.is_empty() {
+            if self.filling.1 == self.chunks[self.filling.0].1 {
+                self.filling = (self.filling.0 + 1, 0);
+            }
             let (index, full) = self.filling;
             let part = bytes.len().min(self.chunks[index].1 - full);
             words::copy_in(self.words(index), self.value_at(index) + full, &bytes[..part]);
             bytes = &bytes[part..];
-            self.filling = if full + part == self.chunks[index].1 && index + 1 < self.chunks.len() {
-                (index + 1, 0)
-            } else {
-                (index, full + part)
-            };
+            self.filling = (index, full + part);
         }
     }
+}
 
+impl<X: Scheme> ValueDraft for SlabDraft<X> {
     fn missing(&self) -> usize {
         self.total - self.arrived
     }
@@ -117,24 +121,61 @@ impl<X: Scheme> Drop for SlabDraft<X> {
 }
 
 impl<X: Scheme> SlabSession<X> {
-    /// Room for an item with a key of `key_len` bytes, in one chunk if it fits. None if there is no memory.
+    /// A draft of an item with a key of `key_len` bytes, in one chunk if it fits, with memory for the first of it. None if there is none.
     pub(crate) fn new_draft(&mut self, key_len: usize, room: &Room) -> Option<SlabDraft<X>> {
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
-        let counted = room.value_len as u64;
-        let limit = (self.core.budget.limit() / ARRIVING_PART) as u64;
-        // Relaxed: a limit that two may pass together is as good.
-        if self.core.arriving.load(Ordering::Relaxed) + counted > limit {
-            return None;
-        }
         let now = self.core.time_seen();
-        let mut draft = self.draft_with(key_len, fields, room.value_len, now)?;
-        self.core.arriving.fetch_add(counted, Ordering::Relaxed);
-        draft.counted = counted;
+        let mut draft = self.begin_draft(key_len, fields, room.value_len, now)?;
+        let reserved = draft.reserved;
+        self.count_arriving(&mut draft, reserved)?;
         Some(draft)
     }
 
-    /// The same with the fields given.
+    /// Appends `bytes`, and takes memory for them as it is needed. False if there is none.
+    pub(crate) fn extend_draft(&mut self, draft: &mut SlabDraft<X>, mut bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= draft.missing(), "more than the value has room for");
+        loop {
+            let part = bytes.len().min(draft.reserved - draft.arrived);
+            draft.append(&bytes[..part]);
+            bytes = &bytes[part..];
+            if bytes.is_empty() {
+                return true;
+            }
+            let now = self.core.time_seen();
+            let more = self.add_chunk(draft, now).and_then(|part| self.count_arriving(draft, part));
+            if more.is_none() {
+                return false;
+            }
+        }
+    }
+
+    /// Counts `bytes` more of the draft as arriving. None if that is too much.
+    fn count_arriving(&self, draft: &mut SlabDraft<X>, bytes: usize) -> Option<()> {
+        let limit = self.core.budget.limit();
+        let most = (limit - limit / KEPT_PART) as u64;
+        // Relaxed: a limit that two may pass together is as good.
+        let before = self.core.arriving.fetch_add(bytes as u64, Ordering::Relaxed);
+        draft.counted += bytes as u64;
+        (before + bytes as u64 <= most).then_some(())
+    }
+
+    /// The same with the fields given, and with memory for all of it.
     pub(crate) fn draft_with(
+        &mut self,
+        key_len: usize,
+        fields: Fields,
+        value_len: usize,
+        now: Seconds,
+    ) -> Option<SlabDraft<X>> {
+        let mut draft = self.begin_draft(key_len, fields, value_len, now)?;
+        while draft.reserved < draft.total {
+            self.add_chunk(&mut draft, now)?;
+        }
+        Some(draft)
+    }
+
+    /// A draft that has its first chunk.
+    fn begin_draft(
         &mut self,
         key_len: usize,
         fields: Fields,
@@ -147,28 +188,37 @@ impl<X: Scheme> SlabSession<X> {
             shape.fields = shape.fields.with(Fields::CHAIN);
             shape.value_len = (largest - shape.value_at()) as u32;
         }
-        let mut draft = SlabDraft {
+        let head = shape.value_len as usize;
+        let first = self.take_chunk(shape.size(), now)?;
+        fence_after_taking();
+        Some(SlabDraft {
             core: self.core.clone(),
             shape,
             total: value_len,
             arrived: 0,
-            chunks: Vec::new(),
+            reserved: head,
+            chunks: vec![(first, head)],
             filling: (0, 0),
             counted: 0,
-        };
-        let head = shape.value_len as usize;
-        draft.chunks.push((self.take_chunk(shape.size(), now)?, head));
-        let mut rest = value_len - head;
-        while rest > 0 {
-            let part = rest.min(largest - CONTINUATION);
-            draft.chunks.push((self.take_chunk(part + CONTINUATION, now)?, part));
-            rest -= part;
-        }
-        // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
-        // these chunks from now on also sees the version under which their last items were unlinked.
-        fence(Ordering::Release);
-        Some(draft)
+        })
     }
+
+    /// Adds a chunk to a draft that lacks one. Returns how much of the value goes into it.
+    fn add_chunk(&mut self, draft: &mut SlabDraft<X>, now: Seconds) -> Option<usize> {
+        let largest = self.core.memory.classes().largest_item();
+        let part = (draft.total - draft.reserved).min(largest - CONTINUATION);
+        let at = self.take_chunk(part + CONTINUATION, now)?;
+        fence_after_taking();
+        draft.chunks.push((at, part));
+        draft.reserved += part;
+        Some(part)
+    }
+}
+
+/// Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into a chunk from now on also sees the
+/// version under which its last item was unlinked.
+fn fence_after_taking() {
+    fence(Ordering::Release);
 }
 
 impl Header {

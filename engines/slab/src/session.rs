@@ -203,6 +203,10 @@ impl<X: Scheme> Session for SlabSession<X> {
         self.new_draft(key.len(), &room).ok_or(Refusal::NoMemory)
     }
 
+    fn extend(&mut self, draft: &mut SlabDraft<X>, bytes: &[u8]) -> Result<(), Refusal> {
+        if self.extend_draft(draft, bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
+    }
+
     fn inline_max(&self) -> usize {
         INLINE_MAX
     }

@@ -10,7 +10,7 @@ use crate::session::SlabSession;
 use crate::stats::SessionCounters;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
-    Refusal, Room, Value, ValueDraft,
+    Refusal, Room, Value,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;

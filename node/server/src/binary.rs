@@ -1,6 +1,6 @@
 //! A conversation in the binary protocol: packets in, packets out. Batches are made as in [`crate::dialogue`].
 
-use crate::dialogue::{BATCH, Dialogue, Interpreter, Phase, arrived};
+use crate::dialogue::{BATCH, Dialogue, Interpreter, Phase};
 use crate::login::is_sasl;
 use crate::outbox::Outbox;
 use crate::watch::CloseReason;
@@ -174,8 +174,19 @@ impl<S: Session> Interpreter<S> {
         let Phase::PacketValue(value) = &mut dialogue.phase else {
             return 0;
         };
-        let part = input.len().min(value.draft.missing());
-        value.draft.append(&input[..part]);
+        let missing = value.draft.missing();
+        let part = input.len().min(missing);
+        if self.executor.extend(&mut value.draft, &input[..part]).is_err() {
+            let rest = match missing - part {
+                0 => Phase::Command,
+                left => Phase::Swallow(left as u64),
+            };
+            if let Phase::PacketValue(value) = std::mem::replace(&mut dialogue.phase, rest) {
+                let command = value.packet.command(value.kind, &value.head);
+                self.executor.binary_give_up(value.packet, &command, outbox);
+            }
+            return part;
+        }
         if value.draft.missing() == 0
             && let Phase::PacketValue(value) = std::mem::take(&mut dialogue.phase)
         {
@@ -203,14 +214,7 @@ impl<S: Session> Interpreter<S> {
         let Binary::Store { .. } = command else {
             return self.executor.binary(packet, command, key, entry.guess, outbox);
         };
-        let incoming = if entry.value.len() <= self.executor.session().inline_max() {
-            Incoming::Whole
-        } else {
-            self.executor.binary_receive(packet, command, outbox)
-        };
-        if let Some(data) = arrived(incoming, entry.value) {
-            self.executor.binary_store(packet, command, key, data, outbox);
-        }
+        self.executor.binary_store(packet, command, key, Data::Bytes(entry.value), outbox);
     }
 
     fn keyless_packet(

@@ -370,8 +370,15 @@ impl<S: Session> Interpreter<S> {
         let Phase::Value(value) = &mut dialogue.phase else {
             return 0;
         };
-        let part = input.len().min(value.draft.missing());
-        value.draft.append(&input[..part]);
+        let missing = value.draft.missing();
+        let part = input.len().min(missing);
+        if self.executor.extend(&mut value.draft, &input[..part]).is_err() {
+            let left = (missing - part) as u64 + 2;
+            if let Phase::Value(value) = std::mem::replace(&mut dialogue.phase, Phase::Swallow(left)) {
+                self.give_up(&value.line, outbox);
+            }
+            return part;
+        }
         let end = &input[part..input.len().min(part + value.end.remaining_capacity())];
         value.end.extend(end.iter().copied());
         let taken = part + end.len();
@@ -381,6 +388,18 @@ impl<S: Session> Interpreter<S> {
             self.finish_value(*value, outbox);
         }
         taken
+    }
+
+    /// There is no memory for what is still to come of a value.
+    fn give_up(&mut self, line: &[u8], outbox: &mut Outbox<S::Pin>) {
+        match parse(Line { text: line, length: line.len() + 2 }) {
+            Ok(Command::Store(store)) => self.executor.give_up(&store, outbox),
+            Ok(Command::Meta(Meta::Set(set))) => {
+                let mut buffer = [0; 336];
+                self.executor.meta_give_up(set.key.bytes(&mut buffer), outbox);
+            }
+            _ => {}
+        }
     }
 
     fn finish_value(&mut self, value: LongValue<S::Draft>, outbox: &mut Outbox<S::Pin>) {
@@ -507,14 +526,7 @@ impl<S: Session> Interpreter<S> {
 
     fn store(&mut self, hash: KeyHash, store: &Store<'_>, value: &[u8], outbox: &mut Outbox<S::Pin>) {
         let key = Key { bytes: store.key, hash };
-        let incoming = if value.len() <= self.executor.session().inline_max() {
-            Incoming::Whole
-        } else {
-            self.executor.receive(store, outbox)
-        };
-        if let Some(data) = arrived(incoming, value) {
-            self.executor.store(key, store, data, outbox);
-        }
+        self.executor.store(key, store, Data::Bytes(value), outbox);
     }
 
     fn meta(&mut self, meta: &Meta<'_>, entry: &Entry<'_, S::Guess>, outbox: &mut Outbox<S::Pin>) {
@@ -534,14 +546,7 @@ impl<S: Session> Interpreter<S> {
                 let Some(value) = value_of(entry.data) else {
                     return bad_block(&entry.command, outbox);
                 };
-                let incoming = if value.len() <= self.executor.session().inline_max() {
-                    Incoming::Whole
-                } else {
-                    self.executor.meta_receive(key.bytes, set, outbox)
-                };
-                if let Some(data) = arrived(incoming, value) {
-                    self.executor.meta_set(key, set, data, outbox);
-                }
+                self.executor.meta_set(key, set, Data::Bytes(value), outbox);
             }
         }
     }
@@ -613,18 +618,6 @@ fn block(input: &[u8], at: usize, length: u32) -> Option<&[u8]> {
 #[inline(always)]
 fn value_of(block: &[u8]) -> Option<&[u8]> {
     block.strip_suffix(b"\r\n")
-}
-
-/// The data block of a command, all of which has arrived. `None` if it is refused.
-pub(crate) fn arrived<D: ValueDraft>(incoming: Incoming<D>, value: &[u8]) -> Option<Data<'_, D>> {
-    match incoming {
-        Incoming::Whole => Some(Data::Bytes(value)),
-        Incoming::Draft(mut draft) => {
-            draft.append(value);
-            Some(Data::Draft(draft))
-        }
-        Incoming::Refused => None,
-    }
 }
 
 fn told<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {

@@ -99,7 +99,7 @@ pub fn store<S: Session>(
     }
     let mut draft = session.draft(key.bytes, room)?;
     for piece in value.chunks(10_007) {
-        draft.append(piece);
+        session.extend(&mut draft, piece)?;
     }
     assert_eq!(draft.missing(), 0);
     new.value = Value::Draft;
