@@ -1,7 +1,7 @@
 //! The binary as a person runs it: arguments, exit codes, messages, and the bench on the floor server alone.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
 fn guira(args: &[&str]) -> Output {
@@ -76,6 +76,31 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
+    let file = std::env::temp_dir().join(format!("guira-cli-users-{}", std::process::id()));
+    fs::write(&file, "foo:bar\n").expect("a file");
+    let users = file.to_str().expect("a plain path");
+    let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1", "-U", "-1", "-Y", users];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--udp", "127.0.0.1:0", "--auth-file", users];
+    for (args, code) in [(&memcached[..], 64), (&[&memcached[..], &["-S"]].concat(), 64), (&serve, 2)] {
+        // One that serves all the same would never end.
+        let mut child = Command::new("timeout")
+            .args(["20", env!("CARGO_BIN_EXE_guira")])
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let status = child.wait().expect("it ends");
+        let mut told = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
+        assert_eq!(status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.contains("a datagram cannot tell who it is from"), "{args:?}: {told}");
+    }
+    fs::remove_file(&file).expect("the file is ours");
 }
 
 #[test]

@@ -201,11 +201,6 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
         (None, false, true) => Some("ascii".to_owned()),
         (None, ..) => None,
     };
-    if args.sasl > 0 && args.udp_port.is_some_and(|port| port != 0) {
-        return Err(Failure::Usage(
-            "-S and -U do not go together: a datagram cannot tell who it is from".to_owned(),
-        ));
-    }
     Ok((
         Told {
             unix_mode: args.unix_mask.clone(),

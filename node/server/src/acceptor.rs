@@ -183,7 +183,7 @@ impl Acceptor {
         connections.total.fetch_add(1, Ordering::Relaxed);
         shared.registry.add(&facts);
         shared.hub.connection_new(&facts);
-        let access = if shared.users.is_some() { Access::Login } else { Access::Free };
+        let access = shared.access();
         let arrival = Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new() };
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();

@@ -43,10 +43,8 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// A socket for datagrams was handed over, and clients have to say who they are.
-    #[error(
-        "a datagram cannot tell who it is from: an auth file and a socket for datagrams do not go together"
-    )]
+    /// Datagrams are to be served, and clients have to say who they are.
+    #[error("users (auth-file, -Y, -S) and UDP do not go together: a datagram cannot tell who it is from")]
     NamelessDatagrams,
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
@@ -138,6 +136,11 @@ impl Pulse {
 /// # Errors
 /// If an address is taken, or there is too little memory.
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
+    let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
+    // Here, and not where options are read: no way to start a server leads past it.
+    if secrets.users.is_some() && (!options.udp.is_empty() || inherited.iter().any(is_datagrams)) {
+        return Err(StartError::NamelessDatagrams);
+    }
     let division = Division::of(options, options.memory.0);
     if !division.is_enough() {
         let least = least_memory(options);
@@ -186,9 +189,6 @@ fn start_with<E: Engine + Clone>(
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
     let (inherited, inherited_udp) = by_kind(inherited);
-    if !inherited_udp.is_empty() && options.auth_file.is_some() {
-        return Err(StartError::NamelessDatagrams);
-    }
     let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
     let udp = udp::open(options, &inherited_udp)
         .map_err(|(address, source)| StartError::Datagrams { address, source })?;

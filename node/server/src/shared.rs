@@ -2,6 +2,7 @@
 
 use crate::acceptor::Arrival;
 use crate::auth::Users;
+use crate::dialogue::Access;
 use crate::division::Division;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
@@ -220,6 +221,11 @@ impl Shared {
             // It is logged, and tried again when they change again.
             let _ = self.reload_tls();
         }
+    }
+
+    /// How a conversation begins: with a login, if there are users.
+    pub(crate) fn access(&self) -> Access {
+        if self.users.is_some() { Access::Login } else { Access::Free }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

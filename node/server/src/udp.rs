@@ -6,7 +6,7 @@
 //!
 //! A request is one datagram. A reply is as many as it takes; what is lost of it is lost.
 
-use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, Stopped};
+use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, Stopped};
 use crate::listen::Speaks;
 use crate::options::{Options, UdpPorts};
 use crate::outbox::Outbox;
@@ -163,7 +163,7 @@ fn answer<S: Session>(
     outbox: &mut Outbox<S::Pin>,
     reply: &mut Vec<u8>,
 ) {
-    let mut dialogue = Dialogue::new(speaks, Access::Free);
+    let mut dialogue = Dialogue::new(speaks, interpreter.shared.access());
     let mut at = 0;
     loop {
         let (taken, stopped) = interpreter.run(&mut dialogue, &request[at..], outbox);
