@@ -25,6 +25,7 @@ mod node;
 mod notes;
 mod options;
 mod outbox;
+mod queue;
 mod registry;
 mod room;
 mod secrets;

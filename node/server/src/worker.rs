@@ -6,6 +6,7 @@ use crate::connection::{Bench, Connection, Turn};
 use crate::dialogue::{Interpreter, OUTBOX_FULL};
 use crate::errand::Guest;
 use crate::outbox::Outbox;
+use crate::queue::Queue;
 use crate::registry::Doing;
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
 use crate::udp::UdpEnd;
@@ -15,7 +16,6 @@ use guira_contract::{Pace, Session};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Mailbox, Poll, Token};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(crate) struct Worker<S: Session> {
     connections: Vec<Option<Connection<S>>>,
     vacant: Vec<usize>,
     /// Connections that have more to do.
-    again: VecDeque<usize>,
+    again: Queue,
     /// Nothing has happened since the session was told to rest.
     rested: bool,
     acceptor: Option<Acceptor>,
@@ -106,7 +106,7 @@ impl<S: Session> Worker<S> {
             bench,
             connections: Vec::new(),
             vacant: Vec::new(),
-            again: VecDeque::new(),
+            again: Queue::default(),
             rested: true,
             acceptor,
             udp,
@@ -132,11 +132,7 @@ impl<S: Session> Worker<S> {
             for event in events.drain(..) {
                 self.on_event(event);
             }
-            for _ in 0..self.again.len() {
-                if let Some(index) = self.again.pop_front() {
-                    self.serve(index);
-                }
-            }
+            self.serve_again();
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
             let done = self.upkeep(pace, budget);
             more_upkeep = done > 0;
@@ -199,11 +195,32 @@ impl<S: Session> Worker<S> {
                 let waits_for_end = self.connection(index).is_some_and(|it| !reads.contains(&it.interest));
                 if event.failed && waits_for_end {
                     self.close(index, CloseReason::Error);
-                } else {
+                } else if !self.again.has(index) {
+                    // Whoever is queued has a turn in this round anyway.
                     self.serve(index);
                 }
             }
         }
+    }
+
+    /// One more turn for those that had more to do before this round began.
+    fn serve_again(&mut self) {
+        for _ in 0..self.again.len() {
+            if let Some(index) = self.again.pop() {
+                self.serve(index);
+            }
+        }
+    }
+
+    /// Takes a connection out of its place.
+    fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
+        let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
+        self.again.forget(index);
+        // Closing the socket does the same; it is done here so that no event of it is left.
+        let _ = self.poll.remove(&connection.stream);
+        self.vacant.push(index);
+        connection.release(&self.shared.room);
+        Some(connection)
     }
 
     fn serve_datagrams(&mut self, index: usize) {
@@ -234,7 +251,7 @@ impl<S: Session> Worker<S> {
         let has_input = !arrival.input.is_empty();
         self.connections[index] = Some(Connection::new(arrival));
         if has_input {
-            self.again.push_back(index);
+            self.again.push(index);
         }
     }
 
@@ -252,7 +269,7 @@ impl<S: Session> Worker<S> {
             return;
         };
         match turn {
-            Turn::Again => self.again.push_back(index),
+            Turn::Again => self.again.push(index),
             Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => self.send_away(index),
             Turn::Wait(interest) => {
@@ -297,12 +314,9 @@ impl<S: Session> Worker<S> {
 
     /// Hands a connection to whoever runs its errand.
     fn send_away(&mut self, index: usize) {
-        let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) else {
+        let Some(mut connection) = self.take_out(index) else {
             return;
         };
-        let _ = self.poll.remove(&connection.stream);
-        self.vacant.push(index);
-        connection.release(&self.shared.room);
         let Some(errand) = connection.take_errand() else {
             return self.shared.gone(&connection.facts, CloseReason::Error);
         };
@@ -316,12 +330,8 @@ impl<S: Session> Worker<S> {
     }
 
     fn close(&mut self, index: usize, reason: CloseReason) {
-        if let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) {
-            connection.release(&self.shared.room);
-            // Closing the socket does the same; it is done here so that no event of it is left.
-            let _ = self.poll.remove(&connection.stream);
+        if let Some(connection) = self.take_out(index) {
             self.shared.gone(&connection.facts, reason);
-            self.vacant.push(index);
         }
     }
 

@@ -14,6 +14,7 @@ mod connections;
 mod delete;
 mod differential;
 mod expiry;
+mod fairness;
 mod flush_all;
 mod get_and_set;
 mod huge_values;

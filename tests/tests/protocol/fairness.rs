@@ -1,0 +1,61 @@
+//! One client that has always more to ask takes no more than its turn.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use guira_tests::server::{Address, wait_for};
+use guira_tests::{Client, Server, Setup};
+
+/// A client that sends requests without replies as fast as the server takes them, until it is dropped.
+struct Flood {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Flood {
+    fn start(server: &Server) -> Self {
+        let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let thread = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            let requests = b"mg nokey q\r\n".repeat(10_000);
+            while !ends.load(Ordering::Relaxed) && stream.write_all(&requests).is_ok() {}
+        });
+        Self { over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the flood ends");
+        }
+    }
+}
+
+/// How often a connection had to give way to others though it had more to do.
+fn yields(client: &mut Client) -> u64 {
+    client.stats("")["conn_yields"].parse().expect("a number")
+}
+
+#[test]
+fn who_asks_without_end_has_one_turn_a_round() {
+    let server = Setup::new().options(&["-t", "1"]).start_guira();
+    let mut client = server.connect();
+    let flood = Flood::start(&server);
+    client.be_patient(std::time::Duration::from_secs(60));
+    wait_for("a busy worker", || (yields(&mut client) > 15).then_some(()));
+    // An answer comes once a round. The best of many is not the machine's fault.
+    let mut before = yields(&mut client);
+    let turns = (0..20).map(|_| {
+        let now = yields(&mut client);
+        now - std::mem::replace(&mut before, now)
+    });
+    let least = turns.min().expect("some");
+    drop(flood);
+    assert!(least <= 3, "{least} turns of another between two answers");
+}
