@@ -115,6 +115,27 @@ fn records_of_all_sizes_come_in_however_they_are_cut() {
 }
 
 #[test]
+fn a_read_of_many_short_records_comes_to_an_end() {
+    let (_world, mut client, mut server) = pair("short");
+    let mut bytes = Vec::new();
+    for _ in 0..4_000 {
+        client.say(b"x");
+        bytes.extend(client.outgoing());
+    }
+    client.socket.write_all(&bytes).unwrap();
+    let mut buffer = vec![0; 16 << 10];
+    let mut received = 0;
+    let mut reads = 0;
+    while let Progress::Moved(count) = server.stream.read(&mut buffer).unwrap() {
+        assert!(!server.stream.has_input(), "the poller tells of the rest");
+        received += count;
+        reads += 1;
+    }
+    assert_eq!(received, 4_000);
+    assert!(reads >= 3, "others had their turn {reads} times");
+}
+
+#[test]
 fn a_read_that_fills_the_buffer_says_that_there_is_more() {
     let (_world, mut client, mut server) = pair("filled");
     client.say(b"0123456789");
