@@ -5,7 +5,7 @@ use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Sto
 use crate::errand::Errand;
 use crate::outbox::{Outbox, Sent};
 use crate::registry::{ConnectionFacts, Doing};
-use crate::room::{Holding, Room};
+use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
 use crate::watch::CloseReason;
 use guira_contract::Session;
@@ -123,33 +123,32 @@ impl<S: Session> Connection<S> {
     /// What it holds now.
     pub(crate) fn holding(&self) -> Holding {
         let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
-        holding.bytes += self.input.capacity();
+        holding.bytes += self.input.capacity() + self.stream.holds();
         holding
     }
 
-    /// Takes room for what is held from now on. False if there is none.
-    #[must_use]
-    pub(crate) fn settle(&mut self, room: &Room) -> bool {
+    /// Takes room for what is held from now on.
+    pub(crate) fn settle(&mut self, room: &Room, seat: Seat) -> Asked {
         let wanted = self.holding();
-        if wanted != self.held {
-            if !room.change(self.held, wanted) {
-                return false;
-            }
+        if wanted == self.held {
+            return Asked::Granted;
+        }
+        let asked = room.change(seat, self.held, wanted);
+        if asked == Asked::Granted {
             self.held = wanted;
         }
-        true
+        asked
+    }
+
+    /// Whether its room was given to somebody else.
+    pub(crate) fn is_evicted(&self, room: &Room, seat: Seat) -> bool {
+        room.is_evicted(seat, self.held)
     }
 
     /// Counts it as closed for want of room.
     pub(crate) fn count_crowded_out(&self, room: &Room) {
         let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
         count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The connection is given up: its room is free.
-    pub(crate) fn release(&mut self, room: &Room) {
-        // Less than before is always there.
-        let _ = room.change(std::mem::take(&mut self.held), Holding::default());
     }
 
     fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {

@@ -145,7 +145,7 @@ impl Shared {
             since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,
-            room: Room::new(&Division::of(options, options.memory.0)),
+            room: Room::new(&Division::of(options, options.memory.0), options.workers),
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),

@@ -8,6 +8,7 @@ use crate::errand::Guest;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
 use crate::registry::Doing;
+use crate::room::{Asked, Seat};
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
 use crate::udp::UdpEnd;
 use crate::watch::{CloseReason, Tap, TapEnd};
@@ -186,6 +187,7 @@ impl<S: Session> Worker<S> {
                 for arrival in self.mailbox.take() {
                     self.admit(arrival);
                 }
+                self.close_evicted();
             }
             Token(token @ FIRST_UDP..FIRST_CONNECTION) => self.serve_datagrams((token - FIRST_UDP) as usize),
             Token(token) if token < FIRST_UDP => self.accept((token - FIRST_LISTENER) as usize),
@@ -214,12 +216,12 @@ impl<S: Session> Worker<S> {
 
     /// Takes a connection out of its place.
     fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
-        let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
+        let connection = self.connections.get_mut(index).and_then(Option::take)?;
         self.again.forget(index);
         // Closing the socket does the same; it is done here so that no event of it is left.
         let _ = self.poll.remove(&connection.stream);
         self.vacant.push(index);
-        connection.release(&self.shared.room);
+        self.shared.room.release(Seat { worker: self.index, place: index });
         Some(connection)
     }
 
@@ -259,8 +261,9 @@ impl<S: Session> Worker<S> {
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
+        let seat = Seat { worker: self.index, place: index };
         let turn = connection.turn(&mut self.bench, &self.counters);
-        let settled = connection.settle(&self.shared.room);
+        let settled = connection.settle(&self.shared.room, seat) == Asked::Granted;
         self.bench.interpreter.executor.session().quiesce();
         if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
             return self.close(index, CloseReason::Error);
@@ -288,27 +291,48 @@ impl<S: Session> Worker<S> {
 
     /// Makes room for what a connection holds: whoever holds most has to go. False if that is the connection itself.
     fn make_room(&mut self, index: usize) -> bool {
+        let seat = Seat { worker: self.index, place: index };
         loop {
             let Some(connection) = self.connections[index].as_mut() else {
                 return false;
             };
-            if connection.settle(&self.shared.room) {
-                return true;
+            let asked = connection.settle(&self.shared.room, seat);
+            let wanted = connection.holding().total();
+            let victim = match asked {
+                Asked::Granted => return true,
+                Asked::Evicted => None,
+                Asked::Full => self.shared.room.evict_above(wanted, self.index),
+            };
+            match victim {
+                Some(victim) if victim == seat => {}
+                Some(victim) if victim.worker == self.index => self.crowd_out(victim.place),
+                // It is closed when its worker looks.
+                Some(victim) => self.shared.mailboxes[victim.worker].ring(),
+                None => {
+                    connection.count_crowded_out(&self.shared.room);
+                    return false;
+                }
             }
-            let wanted = connection.holding();
-            let all = self.connections.iter().enumerate();
-            let holders = all.filter_map(|(other, connection)| Some((other, connection.as_ref()?.holding())));
-            let largest = holders.max_by_key(|(_, holding)| holding.bytes + holding.pinned);
-            let victim =
-                largest.filter(|(_, largest)| largest.bytes + largest.pinned > wanted.bytes + wanted.pinned);
-            let victim = victim.map_or(index, |(victim, _)| victim);
-            if let Some(connection) = self.connections[victim].as_ref() {
-                connection.count_crowded_out(&self.shared.room);
+        }
+    }
+
+    /// Closes a connection whose room was given to somebody else.
+    fn crowd_out(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get(index).and_then(Option::as_ref) {
+            connection.count_crowded_out(&self.shared.room);
+        }
+        self.close(index, CloseReason::Error);
+    }
+
+    /// Closes those whose room another worker's connection was given.
+    fn close_evicted(&mut self) {
+        for place in self.shared.room.evicted(self.index) {
+            let seat = Seat { worker: self.index, place };
+            let connection = self.connections.get(place).and_then(Option::as_ref);
+            // Its place may be somebody else's by now.
+            if connection.is_some_and(|connection| connection.is_evicted(&self.shared.room, seat)) {
+                self.crowd_out(place);
             }
-            if victim == index {
-                return false;
-            }
-            self.close(victim, CloseReason::Error);
         }
     }
 

@@ -120,3 +120,44 @@ fn room_is_given_back_when_connections_go() {
         wait_for("the room to be free", || (used(&mut client) == before).then_some(()));
     }
 }
+
+#[test]
+fn who_holds_most_makes_room_for_clients_of_another_worker() {
+    let server = small_server();
+    // Connections are dealt out in turn to two workers: every second one is of the same.
+    let mut watcher = server.connect();
+    watcher.sync();
+    let pair = || {
+        let (mut one, mut other) = (server.connect(), server.connect());
+        one.sync();
+        other.sync();
+        (one, other)
+    };
+    let mut greedy: Vec<Client> = Vec::new();
+    let mut idle: Vec<Client> = Vec::new();
+    for _ in 0..40 {
+        let (mut one, other) = pair();
+        one.send_what_is_taken(&[&b"set k 0 0 15000\r\n"[..], &[b'x'; 14_000]].concat());
+        greedy.push(one);
+        idle.push(other);
+    }
+    let mut before = 0;
+    wait_for("all the room to be held", || {
+        let (used, limit, closed) = held(&mut watcher);
+        before = closed;
+        (used + 15_000 > limit).then_some(())
+    });
+    let mut honest: Vec<Client> = Vec::new();
+    for _ in 0..40 {
+        let (one, mut other) = pair();
+        one.abandon();
+        other.send(format!("set k 0 0 3000\r\n{}", "x".repeat(2_000)));
+        honest.push(other);
+    }
+    wait_for("room to be made", || (held(&mut watcher).2 > before).then_some(()));
+    for client in &mut honest {
+        client.exchange(format!("{}\r\n", "x".repeat(1_000)), "STORED\r\n");
+    }
+    greedy.into_iter().for_each(Client::abandon);
+    drop(idle);
+}
