@@ -250,9 +250,12 @@ impl<S: Session> Worker<S> {
         if index == self.connections.len() {
             self.connections.push(None);
         }
-        let has_input = !arrival.input.is_empty();
+        // One that comes back from an errand may have what no poller tells of.
+        let stream = &arrival.stream;
+        let is_ready =
+            !arrival.input.is_empty() || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
         self.connections[index] = Some(Connection::new(arrival));
-        if has_input {
+        if is_ready {
             self.again.push(index);
         }
     }

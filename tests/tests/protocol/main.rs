@@ -41,6 +41,7 @@ mod restart;
 mod slow_reader;
 mod stats;
 mod stats_detail;
+mod tls;
 mod touch_and_gat;
 mod udp;
 mod unix_socket;
