@@ -1,6 +1,11 @@
 //! One ceiling for the whole process: whatever clients leave lying about, memory stays below it.
 
-use guira_tests::server::wait_for;
+use std::io::Write;
+use std::net::TcpStream;
+
+use guira_tests::scratch::Scratch;
+use guira_tests::server::{Address, wait_for};
+use guira_tests::tls::Certificate;
 use guira_tests::{Client, Server, Setup};
 
 /// Resident memory, in bytes.
@@ -160,4 +165,38 @@ fn who_holds_most_makes_room_for_clients_of_another_worker() {
     }
     greedy.into_iter().for_each(Client::abandon);
     drop(idle);
+}
+
+#[test]
+fn handshakes_that_do_not_end() {
+    let certificate = Certificate::issue();
+    // A client that speaks no TLS comes by another way.
+    let scratch = Scratch::new();
+    let path = scratch.path().join("socket");
+    let listen = format!("--listen=unix:{}", path.display());
+    let setup = ["--memory=32MiB", "--max-connections=900", "--connection-memory=1MiB", &listen];
+    let setup = setup.into_iter().fold(certificate.given_to(Setup::new()), Setup::guira_argument);
+    let server = setup.start_guira();
+    let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
+    let mut client = Client::connect(&Address::Unix(path));
+    fill(&mut client, 32);
+    // A hello of 65,520 bytes, of which the end never comes.
+    let mut hello = vec![1, 0, 0xff, 0xf0];
+    hello.resize(60_000, 0);
+    let records: Vec<u8> =
+        hello.chunks(15_000).flat_map(|part| [&[22, 3, 1, 0x3a, 0x98][..], part].concat()).collect();
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for _ in 0..800 {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        // One that is closed does not take it.
+        let _ = stream.write_all(&records);
+        silent.push(stream);
+    }
+    wait_for("those that hold most to be closed", || {
+        let (used, limit, closed) = held(&mut client);
+        assert!(used <= limit, "{used} of {limit}");
+        (closed > 500).then_some(())
+    });
+    expect_below(&server, 32, "handshakes");
+    client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
 }
