@@ -93,7 +93,8 @@ impl<S: Session> Connection<S> {
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.input.is_empty() && self.unsent.is_none() && !self.stream.has_input()
+        let is_midway = self.dialogue.is_midway() || !self.input.is_empty() || self.stream.has_input();
+        !is_midway && self.unsent.is_none()
     }
 
     /// Nothing more is said: what TLS keeps back is sent, as far as the client takes it.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use guira_tests::deadline::{Deadline, PATIENCE};
-use guira_tests::{Client, Server};
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Server, Setup};
 
 fn open_connections(client: &mut Client) -> u64 {
     client.stats("")["curr_connections"].parse().expect("a number of connections")
@@ -96,4 +97,23 @@ fn an_idle_connection_stays_open() {
     }
     idle.be_patient(Duration::from_secs(5));
     idle.expect_value("key", "4999");
+}
+
+#[test]
+fn a_value_that_is_on_its_way_when_the_server_stops_is_stored() {
+    // memcached ends at once.
+    let server = Setup::new().start_guira();
+    let (mut client, mut idle) = (server.connect(), server.connect());
+    let value = "x".repeat(500_000);
+    let (first, second) = value.split_at(250_000);
+    client.send(format!("set big 0 0 500000\r\n{first}"));
+    // What has come has been taken: nothing of it is waiting anywhere.
+    wait_for("the first half", || {
+        let stats = idle.stats("");
+        (stats["bytes_read"].parse::<usize>().expect("a number") > 250_000).then_some(())
+    });
+    server.signal("TERM");
+    idle.expect_closed();
+    client.exchange(format!("{second}\r\n"), "STORED\r\n");
+    client.expect_closed();
 }
