@@ -4,6 +4,7 @@
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
 //! whose reply comes later. Everything is sent in order, up to the first slot that is still empty.
 
+use crate::dialogue::OUTBOX_FULL;
 use crate::room::Holding;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
@@ -71,6 +72,9 @@ pub(crate) enum Sent {
     /// The other end is gone.
     Ended,
 }
+
+/// No buffer larger than this is kept: twice what an outbox holds when it is full and has taken one reply more.
+const KEPT_MAX: usize = 4 * OUTBOX_FULL;
 
 /// Parts handed to the system at once.
 const PARTS: usize = 16;
@@ -190,8 +194,7 @@ impl<P: ValuePin> Outbox<P> {
         let mut total = 0;
         loop {
             if self.is_empty() {
-                self.buffer.clear();
-                self.sent = 0;
+                self.empty();
                 return Ok((Sent::All, total));
             }
             let progress = if self.inserts.is_empty() {
@@ -227,8 +230,17 @@ impl<P: ValuePin> Outbox<P> {
             }
             self.advance(taken);
         }
-        self.buffer.clear();
+        self.empty();
+    }
+
+    /// Forgets what was sent. A buffer that a long answer has made large becomes a usual one again.
+    fn empty(&mut self) {
         self.sent = 0;
+        if self.buffer.capacity() > KEPT_MAX {
+            self.buffer = ReplyBuffer::with_capacity(2 * OUTBOX_FULL);
+        } else {
+            self.buffer.clear();
+        }
     }
 
     /// Takes what was not sent into an outbox of its own, and leaves this one empty.
@@ -241,8 +253,7 @@ impl<P: ValuePin> Outbox<P> {
         for insert in &mut taken.inserts {
             insert.at -= self.sent;
         }
-        self.buffer.clear();
-        self.sent = 0;
+        self.empty();
         taken
     }
 }
@@ -316,6 +327,27 @@ mod tests {
         assert!(outbox.is_empty());
         outbox.collect(&mut out);
         assert_eq!(out.len(), 9);
+    }
+
+    #[test]
+    fn a_long_answer_does_not_keep_its_buffer() {
+        let (mut stream, client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let long = vec![b'x'; 2 << 20];
+        outbox.buffer().put(&long);
+        let reader = std::thread::spawn(move || {
+            let mut client = client;
+            read(&mut client, 2 << 20)
+        });
+        while outbox.send(&mut stream).unwrap().0 != Sent::All {}
+        assert!(outbox.buffer.capacity() <= KEPT_MAX, "sent");
+        assert_eq!(reader.join().unwrap().len(), 2 << 20);
+        outbox.buffer().put(&long);
+        outbox.collect(&mut Vec::new());
+        assert!(outbox.buffer.capacity() <= KEPT_MAX, "collected");
+        outbox.buffer().put(&long);
+        assert_eq!(outbox.take_rest().buffer.len(), 2 << 20);
+        assert!(outbox.buffer.capacity() <= KEPT_MAX, "taken out");
     }
 
     #[test]
