@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut options, _) = told.resolve()?;
     options.listen = listen::listeners(args)?;
-    raise_memory(&mut options);
+    fit_memory(&mut options);
     // Here a name without a slash is a file too.
     options.storage.region = args.memory_file.as_ref().map(RegionPlace::at);
     options.udp = listen::datagram_addresses(args)?;
@@ -283,7 +283,21 @@ fn memory(args: &Args) -> Result<Size, Failure> {
     Ok(Size(mebibytes.saturating_mul(1 << 20)))
 }
 
-/// memcached takes any -m; what a server needs is taken in any case.
+/// Connections may be given no larger part of -m than this: what was meant for memcached, where it comes on top, leaves room for items.
+const CONNECTIONS_PART: usize = 4;
+
+/// memcached takes any -m and any read_buf_mem_limit; what a server needs is taken in any case.
+fn fit_memory(options: &mut Options) {
+    let wanted = options.connections.memory.take();
+    raise_memory(options);
+    let most = Size(options.memory.0 / CONNECTIONS_PART);
+    if wanted > Some(most) {
+        eprintln!("warning: -o read_buf_mem_limit is too much of -m: {most} are used");
+    }
+    options.connections.memory = wanted.map(|wanted| wanted.min(most));
+    raise_memory(options);
+}
+
 fn raise_memory(options: &mut Options) {
     let least = guira_server::least_memory(options);
     if options.memory < least {

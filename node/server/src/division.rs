@@ -50,7 +50,8 @@ impl Division {
             || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
             |size| size.0,
         );
-        let engine = memory.saturating_sub(process + workers + idle + traffic);
+        let beside = (process + workers + idle).saturating_add(traffic);
+        let engine = memory.saturating_sub(beside);
         Division { process, workers, idle, traffic, engine }
     }
 
@@ -72,11 +73,19 @@ impl Division {
 
 /// The least memory that a server with these options can be started with.
 pub fn least_memory(options: &Options) -> Size {
-    // In whole MiB, so that what is told is enough whatever grows with it.
-    (1..)
-        .map(|mebibytes| mebibytes * MIB)
-        .find(|memory| Division::of(options, *memory).is_enough())
-        .map_or(Size(0), Size)
+    // In whole MiB, so that what is told is enough whatever grows with it. More memory is never less for the engine, so that it can be
+    // looked for by halves.
+    let is_enough = |mebibytes: usize| Division::of(options, mebibytes * MIB).is_enough();
+    let (mut least, mut most) = (1, usize::MAX / MIB);
+    while least < most {
+        let middle = least + (most - least) / 2;
+        if is_enough(middle) {
+            most = middle;
+        } else {
+            least = middle + 1;
+        }
+    }
+    Size(least * MIB)
 }
 
 #[cfg(test)]
@@ -102,5 +111,14 @@ mod tests {
             assert!(Division::of(&options, least.0).is_enough());
             assert!(!Division::of(&options, least.0 - MIB).is_enough());
         }
+    }
+
+    #[test]
+    fn what_is_needed_is_found_at_once_however_much_it_is() {
+        let mut options = Options::default();
+        options.connections.memory = Some(Size(4_000_000_000 * MIB));
+        let least = least_memory(&options).0;
+        assert!(least > 4_000_000_000 * MIB && least < 4_001_000_000 * MIB);
+        assert!(!Division::of(&options, least - MIB).is_enough());
     }
 }
