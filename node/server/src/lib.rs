@@ -29,6 +29,7 @@ mod queue;
 mod registry;
 mod room;
 mod secrets;
+mod seldom;
 mod shared;
 mod size;
 mod udp;

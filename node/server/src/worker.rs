@@ -125,10 +125,7 @@ impl<S: Session> Worker<S> {
             self.look_around();
             let idle = events.is_empty() && self.again.is_empty();
             if let Some(acceptor) = self.acceptor.as_mut() {
-                if idle {
-                    acceptor.try_again(&self.poll, FIRST_LISTENER);
-                }
-                acceptor.one_is_gone(&self.poll, FIRST_LISTENER, &self.shared);
+                acceptor.wake_up(&self.poll, FIRST_LISTENER, &self.shared);
             }
             for event in events.drain(..) {
                 self.on_event(event);
@@ -161,6 +158,10 @@ impl<S: Session> Worker<S> {
         let kicks = self.shared.connections.limits.idle.is_some();
         let wakes = self.acceptor.is_some() || kicks || self.shared.is_stopping();
         let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
+        let timeout = match self.acceptor.as_ref().and_then(Acceptor::patience) {
+            Some(soon) => timeout.map(|timeout| timeout.min(soon)),
+            None => timeout,
+        };
         let session = self.bench.interpreter.executor.session();
         session.offline();
         let result = self.poll.wait(timeout, events);

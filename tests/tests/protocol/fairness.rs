@@ -59,3 +59,25 @@ fn who_asks_without_end_has_one_turn_a_round() {
     drop(flood);
     assert!(least <= 3, "{least} turns of another between two answers");
 }
+
+#[test]
+fn connections_are_accepted_again_under_load_once_there_are_descriptors() {
+    let server = Setup::new().options(&["-t", "1"]).start_guira();
+    let mut client = server.connect();
+    client.sync();
+    let flood = Flood::start(&server);
+    wait_for("the flood", || (client.stats("")["curr_connections"] == "2").then_some(()));
+    server.limit_descriptors(30);
+    let clients: Vec<Client> = (0..40).map(|_| server.connect()).collect();
+    let times =
+        |client: &mut Client| client.stats("")["listen_disabled_num"].parse::<u64>().expect("a number");
+    // It is tried again and again, and told once.
+    wait_for("a shortage", || (times(&mut client) >= 3).then_some(()));
+    assert_eq!(client.stats("")["accepting_conns"], "0");
+    wait_for("the log", || server.log().contains("cannot accept connections").then_some(()));
+    assert_eq!(server.log().matches("cannot accept connections").count(), 1, "{}", server.log());
+    clients.into_iter().for_each(Client::abandon);
+    // The worker is never idle.
+    server.connect().sync();
+    drop(flood);
+}

@@ -23,6 +23,7 @@ mod key_limits;
 mod large_values;
 mod lists;
 mod login;
+mod logs;
 mod meta_arithmetic;
 mod meta_base64_keys;
 mod meta_cas_override;
