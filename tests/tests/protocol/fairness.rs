@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_tests::server::{Address, wait_for};
 use guira_tests::{Client, Server, Setup};
 
