@@ -104,6 +104,20 @@ fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
 }
 
 #[test]
+fn a_server_whose_address_is_taken_leaves_the_pid_file_of_the_one_that_has_it() {
+    let folder = std::env::temp_dir().join(format!("guira-cli-pid-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (file, taken) = (folder.join("pid"), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    fs::write(&file, "1\n").expect("a file");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let path = file.to_str().expect("a plain path");
+    let output = guira(&["memcached", "-u", "root", "-l", "127.0.0.1", "-p", &port, "-P", path]);
+    assert!(!output.status.success() && stderr(&output).contains("cannot listen"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "1\n");
+    fs::remove_dir_all(&folder).expect("the folder is ours");
+}
+
+#[test]
 fn a_server_that_is_not_there_and_a_trace_that_is_not_there_exit_with_1() {
     let output = guira(&["load", "--server", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));

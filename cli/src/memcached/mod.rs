@@ -11,12 +11,13 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, FromArgMatches as _};
-use guira_server::{Options, RegionPlace, Size, VERSION_SPOKEN};
+use guira_server::{Options, RegionPlace, Running, Size, VERSION_SPOKEN};
 
 use crate::failure::Failure;
+use crate::log;
 use crate::options::Told;
 use crate::process::{self, Coredumps, Identity, PidFile, Terminal};
-use crate::run::{self, Announce, Keeps};
+use crate::run::{self, Keeps};
 
 /// What `sysexits.h` calls a wrong use of the command line; memcached ends so too.
 const EX_USAGE: u8 = 64;
@@ -165,12 +166,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.daemon > 0 {
         process::daemonize(if args.verbose > 0 { Terminal::Kept } else { Terminal::Dropped })?;
     }
-    let pidfile = args.pidfile.as_deref().map(PidFile::create).transpose()?;
-    run::start_log(args.verbose);
-    let result =
-        run::serve(&options, secrets, inherited, Announce::Quietly(ports::write), Keeps::OnlyForUsr1);
-    drop(pidfile);
-    result
+    log::start(args.verbose);
+    // Only a server that serves has a file with its number: one whose address is taken must not take the other's.
+    let announce = |running: &Running| {
+        ports::write(running).map_err(Failure::system("cannot write the file of ports"))?;
+        args.pidfile.as_deref().map(PidFile::create).transpose()
+    };
+    run::serve(&options, secrets, inherited, announce, Keeps::OnlyForUsr1)
 }
 
 /// The same in our own words, and what had to be left out.
