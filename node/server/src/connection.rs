@@ -1,14 +1,16 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
 use crate::acceptor::Arrival;
-use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
+use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
 use crate::errand::Errand;
+use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
 use crate::registry::{ConnectionFacts, Doing};
 use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
 use crate::watch::CloseReason;
 use guira_contract::Session;
+use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
 use guira_transport::{Interest, Progress, Stream};
 use std::sync::Arc;
@@ -224,10 +226,13 @@ impl<S: Session> Connection<S> {
                 }
                 Progress::Moved(bytes) => {
                     counters.add(WorkerCount::BytesRead, bytes as u64);
-                    self.facts.active(interpreter.executor.now());
                     filled = bytes == input.len();
                     blocked = !filled;
-                    stopped = self.take(interpreter, &input[..bytes], outbox);
+                    let (taken, why) = self.take(interpreter, &input[..bytes], outbox);
+                    stopped = why;
+                    if taken > 0 || self.awaits_value() {
+                        self.facts.active(interpreter.executor.now());
+                    }
                 }
             }
         }
@@ -240,22 +245,32 @@ impl<S: Session> Connection<S> {
         Ok((stopped == Stopped::NeedsInput && blocked && !filled).then_some(Turn::Wait(Interest::Read)))
     }
 
-    /// Executes input that was just read, after what was left over.
+    /// Executes input that was just read, after what was left over. Returns how much of it all was taken, as well.
     fn take(
         &mut self,
         interpreter: &mut Interpreter<S>,
         read: &[u8],
         outbox: &mut Outbox<S::Pin>,
-    ) -> Stopped {
+    ) -> (usize, Stopped) {
         if self.input.is_empty() {
             let (taken, stopped) = interpreter.run(&mut self.dialogue, read, outbox);
             self.input.extend_from_slice(&read[taken..]);
-            return stopped;
+            return (taken, stopped);
         }
         self.input.extend_from_slice(read);
         let (taken, stopped) = interpreter.run(&mut self.dialogue, &self.input, outbox);
         self.drop_input(taken);
-        stopped
+        (taken, stopped)
+    }
+
+    /// Whether a request has arrived but for the rest of its value: whoever sends that is at work. Whoever only adds to a line, or has not
+    /// logged in, says nothing, as in memcached.
+    fn awaits_value(&self) -> bool {
+        self.dialogue.access == Access::Free
+            && match self.dialogue.speaks() {
+                Speaks::Binary => self.input.len() >= HEADER_BYTES,
+                Speaks::Any | Speaks::Text => memchr::memchr(b'\n', &self.input).is_some(),
+            }
     }
 
     fn drop_input(&mut self, taken: usize) {

@@ -383,7 +383,7 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Closes connections that nothing has come from for too long.
+    /// Closes connections that have not said anything for too long.
     fn kick_idle(&mut self) {
         let now = self.bench.interpreter.executor.now();
         let Some(limit) = self.shared.connections.limits.idle.filter(|_| now != self.kicked) else {
@@ -393,9 +393,10 @@ impl<S: Session> Worker<S> {
         for index in 0..self.connections.len() {
             let idle = self.connections[index].as_ref().is_some_and(|connection| {
                 let facts = &connection.facts;
-                // As in memcached: connections of this host's own sockets are left alone, and those with something under way.
+                // As in memcached: connections of this host's own sockets are left alone, and those that are sent something.
                 let idle = u64::from(now.0.saturating_sub(facts.last_active().0));
-                facts.is_remote() && facts.doing() == Doing::Waiting && idle > limit.as_secs()
+                let silent = matches!(facts.doing(), Doing::Waiting | Doing::Receiving);
+                facts.is_remote() && silent && idle > limit.as_secs()
             });
             if idle {
                 self.counters.add(WorkerCount::IdleKicks, 1);
