@@ -41,6 +41,8 @@ pub(crate) struct Arrival {
     pub(crate) access: Access,
     /// What was read from it already.
     pub(crate) input: Vec<u8>,
+    /// What it is to be sent first.
+    pub(crate) output: Vec<u8>,
 }
 
 /// Accepts connections and deals them out in turn.
@@ -207,7 +209,8 @@ impl Acceptor {
         shared.registry.add(&facts);
         shared.hub.connection_new(&facts);
         let access = shared.access();
-        let arrival = Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new() };
+        let arrival =
+            Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new(), output: Vec::new() };
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();
         // Worker 0 is this one.

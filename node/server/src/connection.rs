@@ -75,7 +75,7 @@ impl<S: Session> Connection<S> {
             facts: arrival.facts,
             dialogue: Dialogue::new(arrival.speaks, arrival.access),
             input: arrival.input,
-            unsent: None,
+            unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             interest: Interest::Read,
             held: Holding::default(),
             over: false,
@@ -90,7 +90,14 @@ impl<S: Session> Connection<S> {
     /// The connection, on its way to somewhere else.
     pub(crate) fn into_arrival(self) -> Arrival {
         let Connection { stream, facts, dialogue, input, .. } = self;
-        Arrival { stream, facts, speaks: dialogue.speaks(), access: dialogue.access, input }
+        Arrival {
+            stream,
+            facts,
+            speaks: dialogue.speaks(),
+            access: dialogue.access,
+            input,
+            output: Vec::new(),
+        }
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.

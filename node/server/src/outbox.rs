@@ -85,6 +85,13 @@ impl<P: ValuePin> Outbox<P> {
         Outbox { buffer: ReplyBuffer::with_capacity(capacity), sent: 0, inserts: VecDeque::new(), slots: 0 }
     }
 
+    /// One that has these bytes to send.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut outbox = Self::with_capacity(bytes.len());
+        outbox.buffer.put(bytes);
+        outbox
+    }
+
     /// Whether there is nothing to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.sent == self.buffer.len() && self.inserts.is_empty()
@@ -246,8 +253,7 @@ impl<P: ValuePin> Outbox<P> {
     /// Takes what was not sent into an outbox of its own, and leaves this one empty.
     pub(crate) fn take_rest(&mut self) -> Outbox<P> {
         let rest = &self.buffer.as_slice()[self.sent..];
-        let mut taken = Outbox::with_capacity(rest.len());
-        taken.buffer.put(rest);
+        let mut taken = Outbox::of(rest);
         taken.slots = self.slots;
         taken.inserts = std::mem::take(&mut self.inserts);
         for insert in &mut taken.inserts {

@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) errands: AtomicU64,
+    /// Somebody was told that there is a walk already. Relaxed: whoever holds that one up has less time, sooner or later.
+    pub(crate) walk_wanted: AtomicBool,
     /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
     pub(crate) since: Mutex<Since>,
     /// Bytes that errands have sent.
@@ -146,6 +148,7 @@ impl Shared {
                 waited_us: AtomicU64::new(0),
             },
             errands: AtomicU64::new(0),
+            walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,

@@ -253,8 +253,8 @@ impl<S: Session> Worker<S> {
         }
         // One that comes back from an errand may have what no poller tells of.
         let stream = &arrival.stream;
-        let is_ready =
-            !arrival.input.is_empty() || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
+        let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
+        let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
         self.connections[index] = Some(Connection::new(arrival));
         if is_ready {
             self.again.push(index);

@@ -163,6 +163,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
         };
         let mut session = self.engine.session();
         let Some(walked) = session.begin_walk() else {
+            self.shared.walk_wanted.store(true, Ordering::Relaxed);
             return Err((guest, "BUSY currently processing crawler request"));
         };
         let shared = self.shared.clone();
