@@ -7,7 +7,7 @@ use crate::number::Exptime;
 /// The first byte of a request.
 pub const REQUEST_MAGIC: u8 = 0x80;
 /// The first byte of a response.
-const RESPONSE_MAGIC: u8 = 0x81;
+pub const RESPONSE_MAGIC: u8 = 0x81;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24;
 

@@ -2,6 +2,7 @@
 
 use crate::options::Options;
 use crate::size::Size;
+use crate::udp::UDP_BYTES;
 use guira_memory::{KIB, MIB};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
@@ -9,7 +10,7 @@ use guira_memory::{KIB, MIB};
 const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
 const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
-/// … and each worker's buffers and stack.
+/// … and each worker's buffers and stack, without those for datagrams.
 const WORKER_BYTES: usize = 512 * KIB;
 
 /// What a connection takes that does nothing: measured, and rounded up.
@@ -43,7 +44,8 @@ impl Division {
     /// Divides `memory` for a server with these options.
     pub(crate) fn of(options: &Options, memory: usize) -> Self {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
-        let workers = options.workers * WORKER_BYTES;
+        let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
+        let workers = options.workers * (WORKER_BYTES + datagrams);
         let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connections.memory.map_or_else(

@@ -136,9 +136,13 @@ impl Pulse {
 /// # Errors
 /// If an address is taken, or there is too little memory.
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
-    let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
+    let (inherited, inherited_udp) = by_kind(inherited);
+    let wanted_udp = options.udp.clone();
+    // Wherever datagrams come from: what they take is to be counted.
+    let udp = inherited_udp.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
+    let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
     // Here, and not where options are read: no way to start a server leads past it.
-    if secrets.users.is_some() && (!options.udp.is_empty() || inherited.iter().any(is_datagrams)) {
+    if secrets.users.is_some() && !options.udp.is_empty() {
         return Err(StartError::NamelessDatagrams);
     }
     let division = Division::of(options, options.memory.0);
@@ -158,7 +162,10 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
         Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
         None => {}
     }
-    let running = start_with(options, secrets, inherited, opened.engine, &opened.notes, clock)?;
+    let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
+    let udp = udp::open(options, &wanted_udp, &inherited_udp)
+        .map_err(|(address, source)| StartError::Datagrams { address, source })?;
+    let running = start_with(options, secrets, (ports, udp), opened.engine, &opened.notes, clock)?;
     Ok(Running { found, ..running })
 }
 
@@ -179,19 +186,15 @@ fn setup(options: &Options, memory: usize) -> Setup {
     }
 }
 
-/// Starts a server with this engine and clock.
+/// Starts a server with this engine and clock, at these ports; the UDP sockets are each worker's.
 fn start_with<E: Engine + Clone>(
     options: &Options,
     secrets: Secrets,
-    inherited: Vec<Inherited>,
+    (ports, udp): (Vec<Port>, Vec<Vec<UdpSocket>>),
     engine: E,
     notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
-    let (inherited, inherited_udp) = by_kind(inherited);
-    let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
-    let udp = udp::open(options, &inherited_udp)
-        .map_err(|(address, source)| StartError::Datagrams { address, source })?;
     let udp_addresses = datagram_addresses(&udp);
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;

@@ -111,6 +111,17 @@ impl Room {
         self.idle.give(bytes);
     }
 
+    /// Lends room that no connection holds, for a moment. False if there is none.
+    #[must_use]
+    pub(crate) fn lend(&self, bytes: usize) -> bool {
+        self.bytes.take(bytes)
+    }
+
+    /// Takes back what was lent.
+    pub(crate) fn take_back(&self, bytes: usize) {
+        self.bytes.give(bytes);
+    }
+
     /// The connection at `seat`, which believes that it holds `held`, is going to hold `wanted`.
     pub(crate) fn change(&self, seat: Seat, held: Holding, wanted: Holding) -> Asked {
         let mut ledger = self.ledger(seat.worker);

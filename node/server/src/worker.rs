@@ -131,6 +131,9 @@ impl<S: Session> Worker<S> {
                 self.on_event(event);
             }
             self.serve_again();
+            if let Some(index) = self.udp.as_ref().and_then(UdpEnd::unanswered) {
+                self.serve_datagrams(index);
+            }
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
             let done = self.upkeep(pace, budget);
             more_upkeep = done > 0;
@@ -150,7 +153,8 @@ impl<S: Session> Worker<S> {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, more_upkeep: bool) -> io::Result<()> {
-        if !self.again.is_empty() || more_upkeep {
+        let datagrams = self.udp.as_ref().is_some_and(|udp| udp.unanswered().is_some());
+        if !self.again.is_empty() || datagrams || more_upkeep {
             return self.poll.wait(Some(Duration::ZERO), events);
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
