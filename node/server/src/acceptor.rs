@@ -231,7 +231,9 @@ fn refuse(mut stream: Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::division::Division;
     use crate::options::Options;
+    use crate::room::Room;
     use crate::secrets::Secrets;
     use crate::watch::Hub;
     use guira_sync::clock::CoarseClock;
@@ -245,7 +247,8 @@ mod tests {
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
         let options = Options { workers: 1, ..Options::default() };
         let mailboxes = vec![Arc::new(Mailbox::new().unwrap())];
-        let hub = Arc::new(Hub::new(1, options.log).unwrap());
+        let room = Arc::new(Room::new(&Division::of(&options, options.memory.0), 1));
+        let hub = Arc::new(Hub::new(1, options.log, room).unwrap());
         let secrets = Secrets { users: None, tls: None };
         let shared = Shared::new(CoarseClock::manual(0), &options, secrets, mailboxes.clone(), hub);
         let port =

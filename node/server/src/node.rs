@@ -6,6 +6,7 @@ use crate::division::{Division, least_memory};
 use crate::listen::{ListenTraits, Security};
 use crate::notes;
 use crate::options::{Options, Placement, machine_memory};
+use crate::room::Room;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::{self, UdpEnd};
@@ -198,7 +199,9 @@ fn start_with<E: Engine + Clone>(
     let udp_addresses = datagram_addresses(&udp);
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let hub = Arc::new(Hub::new(options.workers, options.log)?);
+    let division = Division::of(options, options.memory.0);
+    let room = Arc::new(Room::new(&division, options.workers));
+    let hub = Arc::new(Hub::new(options.workers, options.log, room)?);
     engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
     notes::read(notes, &shared);
@@ -241,7 +244,7 @@ fn start_with<E: Engine + Clone>(
     for _ in 0..options.workers {
         started.recv().map_err(io::Error::other)??;
     }
-    let memory = Division::of(options, options.memory.0).parts();
+    let memory = division.parts();
     let closer = Box::new(move |shared: &Shared| {
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)

@@ -70,6 +70,8 @@ pub(crate) struct Room {
 const PINNED_PART: usize = 4;
 /// Room is short from this part of it on.
 const SHORT_PART: usize = 2;
+/// Logs for those who watch take at most this part of it.
+const LOGS_PART: usize = 4;
 
 impl Room {
     /// The room of a process with this memory and so many workers.
@@ -111,7 +113,12 @@ impl Room {
         self.idle.give(bytes);
     }
 
-    /// Lends room that no connection holds, for a moment. False if there is none.
+    /// What logs for those who watch may take.
+    pub(crate) fn for_logs(&self) -> usize {
+        self.bytes.limit() / LOGS_PART
+    }
+
+    /// Lends room that no connection holds. False if there is none.
     #[must_use]
     pub(crate) fn lend(&self, bytes: usize) -> bool {
         self.bytes.take(bytes)

@@ -3,7 +3,6 @@
 use crate::acceptor::Arrival;
 use crate::auth::Users;
 use crate::dialogue::Access;
-use crate::division::Division;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
@@ -94,7 +93,7 @@ pub(crate) struct Shared {
     pub(crate) errand_bytes: AtomicU64,
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
-    pub(crate) room: Room,
+    pub(crate) room: Arc<Room>,
     pub(crate) registry: Registry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) prefixes: Arc<Prefixes>,
@@ -152,7 +151,7 @@ impl Shared {
             since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,
-            room: Room::new(&Division::of(options, options.memory.0), options.workers),
+            room: hub.room.clone(),
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),

@@ -221,3 +221,26 @@ fn long_replies_in_datagrams() {
     let taken = resident(&server).saturating_sub(before);
     assert!(taken < 3 << 20, "{} KiB more than before", taken >> 10);
 }
+
+#[test]
+fn watchers_that_do_not_read() {
+    let setup = Setup::new().guira_argument("--memory=16MiB").guira_argument("--watcher-buffer=1GiB");
+    let scratch = Scratch::new();
+    // The buffers of a UNIX socket do not grow.
+    let server = setup.unix_socket(&scratch.path().join("socket")).start_guira();
+    let mut watchers: Vec<Client> = (0..10).map(|_| server.connect()).collect();
+    for watcher in &mut watchers {
+        watcher.exchange("watch fetchers\r\n", "OK\r\n");
+    }
+    let mut client = server.connect();
+    let gets = format!("get {}\r\n", "k".repeat(240)).repeat(1_000);
+    wait_for("lines that do not fit", || {
+        client.exchange_at_once(gets.as_bytes(), "END\r\n".repeat(1_000).as_bytes());
+        (client.stats("")["log_watcher_skipped"].parse::<u64>().expect("a number") > 20_000).then_some(())
+    });
+    let (used, limit, _) = held(&mut client);
+    assert!(used > 0 && used <= limit / 2, "{used} of {limit}");
+    expect_below(&server, 16, "watchers");
+    watchers.into_iter().for_each(Client::abandon);
+    wait_for("all to be given back", || (held(&mut client).0 == 0).then_some(()));
+}
