@@ -128,7 +128,7 @@ impl Stream {
         }
     }
 
-    /// What a TLS handshake has agreed; `None` before its end, and without TLS.
+    /// What a TLS handshake has agreed; `None` before its end, and without TLS. The tests compare it with what the client believes.
     pub fn tls_facts(&self) -> Option<TlsFacts> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => None,

@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.version > 0 {
         return run::print(&format!("memcached {VERSION_SPOKEN}\n"));
     }
-    let (told, warnings) = told(args)?;
+    let (told, warnings) = translate(args)?;
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The same in our own words, and what had to be left out.
-fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
+fn translate(args: &Args) -> Result<(Told, Vec<String>), Failure> {
     let mut warnings = Vec::new();
     let extended = extended::read(&args.extended, &mut warnings)?;
     without_meaning(args, &mut warnings);

@@ -551,15 +551,15 @@ impl<S: Session> Interpreter<S> {
             Command::FlushAll { delay, noreply } => {
                 let at = self.executor.flush_time(*delay);
                 if !self.shared.permissions.flush_all {
-                    return told(outbox, *noreply, "CLIENT_ERROR flush_all not allowed");
+                    return say(outbox, *noreply, "CLIENT_ERROR flush_all not allowed");
                 }
                 self.admin.flush(self.executor.now(), at);
-                told(outbox, *noreply, "OK");
+                say(outbox, *noreply, "OK");
             }
             Command::Version => outbox.buffer().line(&self.admin.version_line()),
             Command::Verbosity { level, noreply } => {
                 self.admin.set_verbosity(*level);
-                told(outbox, *noreply, "OK");
+                say(outbox, *noreply, "OK");
             }
             Command::Stats(arguments) => {
                 if let Some(errand) = self.admin.stats(self.executor.now(), arguments, outbox.buffer()) {
@@ -627,7 +627,7 @@ pub(crate) fn arrived<D: ValueDraft>(incoming: Incoming<D>, value: &[u8]) -> Opt
     }
 }
 
-fn told<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
+fn say<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
     if noreply == Noreply::No {
         outbox.buffer().line(text);
     }
@@ -639,5 +639,5 @@ fn bad_block<P: guira_contract::ValuePin>(command: &Command<'_>, outbox: &mut Ou
         Command::Store(store) => store.noreply,
         _ => Noreply::No,
     };
-    told(outbox, noreply, "CLIENT_ERROR bad data chunk");
+    say(outbox, noreply, "CLIENT_ERROR bad data chunk");
 }

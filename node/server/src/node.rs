@@ -120,7 +120,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. None, once the
+    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. 0, once the
     /// server has stopped.
     pub fn items(&self) -> u64 {
         self.admin.upgrade().map_or(0, |admin| admin.items())

@@ -2,7 +2,8 @@
 //!
 //! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
-//! whose reply comes later. Everything is sent in order, up to the first slot that is still empty.
+//! whose reply comes later. Everything is sent in order, up to the first slot that is still empty. Slots are for engines that have to wait
+//! for a disk or for another machine: there is none yet, and only tests fill them.
 
 use crate::dialogue::OUTBOX_FULL;
 use crate::room::Holding;
