@@ -239,8 +239,9 @@ fn watchers_that_do_not_read() {
         (client.stats("")["log_watcher_skipped"].parse::<u64>().expect("a number") > 20_000).then_some(())
     });
     let (used, limit, _) = held(&mut client);
-    assert!(used > 0 && used <= limit / 2, "{used} of {limit}");
+    assert!(used > 512 && used <= limit / 2, "{used} of {limit}");
     expect_below(&server, 16, "watchers");
     watchers.into_iter().for_each(Client::abandon);
-    wait_for("all to be given back", || (held(&mut client).0 == 0).then_some(()));
+    // But for what is left of this client's own requests.
+    wait_for("all to be given back", || (held(&mut client).0 < 512).then_some(()));
 }
