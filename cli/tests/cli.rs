@@ -85,7 +85,8 @@ fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
     let users = file.to_str().expect("a plain path");
     let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1", "-U", "-1", "-Y", users];
     let serve = ["serve", "--listen", "127.0.0.1:0", "--udp", "127.0.0.1:0", "--auth-file", users];
-    for (args, code) in [(&memcached[..], 64), (&[&memcached[..], &["-S"]].concat(), 64), (&serve, 2)] {
+    let with = |more| [&memcached[..], &[more]].concat();
+    for (args, code) in [(&memcached[..], 64), (&with("-S"), 64), (&with("-d"), 64), (&serve, 2)] {
         // One that serves all the same would never end.
         let mut child = Command::new("timeout")
             .args(["20", env!("CARGO_BIN_EXE_guira")])

@@ -162,6 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     process::set_limits(options.connections.max, coredumps)?;
     let identity = Identity::of_memcached(args.user.as_deref())?;
     let secrets = guira_server::Secrets::load(&options)?;
+    guira_server::check(&options, &secrets, &inherited)?;
     identity.assume()?;
     if args.daemon > 0 {
         process::daemonize(if args.verbose > 0 { Terminal::Kept } else { Terminal::Dropped })?;

@@ -132,25 +132,37 @@ impl Pulse {
     }
 }
 
+/// Looks whether a server can be started with these, as far as that can be known without starting one. [`start`] does so itself; who goes to
+/// the background first does so before, as long as there is somebody to tell.
+///
+/// # Errors
+/// If users and datagrams are to be served, or there is too little memory.
+pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> Result<(), StartError> {
+    let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
+    if secrets.users.is_some() && (!options.udp.is_empty() || inherited.iter().any(is_datagrams)) {
+        return Err(StartError::NamelessDatagrams);
+    }
+    if !Division::of(options, options.memory.0).is_enough() {
+        let least = least_memory(options);
+        return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
+    }
+    Ok(())
+}
+
 /// Starts a server. It serves the sockets that were `inherited` too; if there are some, the default address is not listened on.
 ///
 /// # Errors
-/// If an address is taken, or there is too little memory.
+/// If an address is taken, or [`check`] says why not.
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
+    // Here, and not where options are read: no way to start a server leads past it.
+    check(options, &secrets, &inherited)?;
     let (inherited, inherited_udp) = by_kind(inherited);
     let wanted_udp = options.udp.clone();
     // Wherever datagrams come from: what they take is to be counted.
     let udp = inherited_udp.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
     let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
-    // Here, and not where options are read: no way to start a server leads past it.
-    if secrets.users.is_some() && !options.udp.is_empty() {
-        return Err(StartError::NamelessDatagrams);
-    }
+    check(options, &secrets, &[])?;
     let division = Division::of(options, options.memory.0);
-    if !division.is_enough() {
-        let least = least_memory(options);
-        return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
-    }
     let opened = options.engine.open(&setup(options, division.engine))?;
     let clock = if options.permissions.test {
         CoarseClock::shiftable_since(opened.base)
