@@ -4,6 +4,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use guira_load::LoadError;
+use guira_server::StartError;
 
 /// Why a subcommand failed.
 ///
@@ -46,7 +47,13 @@ impl Failure {
 
     /// Whether the command line or the configuration is at fault.
     pub(crate) const fn is_usage(&self) -> bool {
-        matches!(self, Self::Usage(_) | Self::Config(_) | Self::Load(LoadError::Options(_)))
+        matches!(
+            self,
+            Self::Usage(_)
+                | Self::Config(_)
+                | Self::Load(LoadError::Options(_))
+                | Self::Start(StartError::NamelessDatagrams)
+        )
     }
 
     /// Prints the failure with its causes; returns the exit code.

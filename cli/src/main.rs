@@ -9,6 +9,7 @@ mod bench;
 mod failure;
 mod floor;
 mod load;
+mod log;
 mod memcached;
 mod notify;
 mod options;
@@ -19,6 +20,7 @@ mod run;
 mod serve;
 mod show;
 mod units;
+mod whole;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -7,6 +7,7 @@ use nix::unistd::{Gid, Uid, User, daemon, getuid, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
+use crate::whole;
 
 /// Descriptors besides those of connections: listeners, event loops, bells, files.
 const OTHER_DESCRIPTORS: u64 = 256;
@@ -120,7 +121,7 @@ pub(crate) fn daemonize(terminal: Terminal) -> Result<(), Failure> {
         .map_err(|error| Failure::system("cannot go to the background")(error.into()))
 }
 
-/// A file with the number of this process; it is removed when this is dropped.
+/// A file with the number of this process; it is removed when this is dropped, unless another process has written its own since.
 #[derive(Debug)]
 pub(crate) struct PidFile(PathBuf);
 
@@ -134,20 +135,23 @@ impl PidFile {
         if let Some(number) = number.filter(|number| Path::new("/proc").join(number.to_string()).exists()) {
             eprintln!("warning: the pid file contained the number of a running process: {number}");
         }
-        // All at once, so that nobody reads half a number.
-        let unfinished = format!("{path}.tmp");
-        fs::write(&unfinished, format!("{}\n", std::process::id()))
-            .and_then(|()| fs::rename(&unfinished, path))
-            .map_err(Failure::system("cannot write the pid file"))?;
+        let path = Path::new(path);
+        whole::write(path, &own_line()).map_err(Failure::system("cannot write the pid file"))?;
         Ok(PidFile(path.into()))
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // It may be gone already, which is as well.
-        let _ = fs::remove_file(&self.0);
+        if fs::read_to_string(&self.0).is_ok_and(|text| text == own_line()) {
+            // It may be gone already, which is as well.
+            let _ = fs::remove_file(&self.0);
+        }
     }
+}
+
+fn own_line() -> String {
+    format!("{}\n", std::process::id())
 }
 
 #[cfg(test)]
@@ -162,6 +166,16 @@ mod tests {
         drop(file);
         assert!(!path.exists());
         assert!(PidFile::create("/nowhere/at/all").is_err());
+    }
+
+    #[test]
+    fn a_pid_file_that_is_another_processs_by_now_is_left_there() {
+        let path = std::env::temp_dir().join(format!("guira-pid-other-{}", std::process::id()));
+        let file = PidFile::create(path.to_str().unwrap()).unwrap();
+        fs::write(&path, "1\n").unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -1,24 +1,15 @@
 //! Running a server until it is told to stop.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::mpsc::channel;
 
 use guira_server::{Ending, Inherited, Options, Running, Secrets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Failure;
+use crate::log;
 use crate::notify::{Notifier, STATUS_EVERY};
-
-/// What a server says when it has started.
-#[derive(Clone, Copy)]
-pub(crate) enum Announce {
-    /// Where it listens and how memory is divided, on standard output.
-    Everything,
-    /// Nothing but what this function writes.
-    Quietly(fn(&Running) -> io::Result<()>),
-}
 
 /// After which signals a server with a region keeps its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,37 +26,32 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::system("cannot print"))
 }
 
-/// Begins to log to standard error: warnings, and more the more `verbose` it is to be.
-pub(crate) fn start_log(verbose: u8) {
-    let level = match verbose {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    };
-    let log = tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).with_max_level(level);
-    // It fails if there is a log already, which is as well.
-    let _ = log.try_init();
-}
-
-/// Runs a server until a signal ends it; a client's `shutdown` is a signal too.
-pub(crate) fn serve(
+/// Runs a server until a signal ends it; a client's `shutdown` is a signal too. Once it serves, it is announced; what comes of that is kept
+/// as long as it does.
+pub(crate) fn serve<T>(
     options: &Options,
     secrets: Secrets,
     inherited: Vec<Inherited>,
-    announce: Announce,
+    announce: impl FnOnce(&Running) -> Result<T, Failure>,
+    keeps: Keeps,
+) -> Result<(), Failure> {
+    let result = serve_until_told(options, secrets, inherited, announce, keeps);
+    log::flush();
+    result
+}
+
+fn serve_until_told<T>(
+    options: &Options,
+    secrets: Secrets,
+    inherited: Vec<Inherited>,
+    announce: impl FnOnce(&Running) -> Result<T, Failure>,
     keeps: Keeps,
 ) -> Result<(), Failure> {
     // Before the workers start, so that none of them takes the signals.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(Failure::system("cannot wait for signals"))?;
     let running = guira_server::start(options, secrets, inherited)?;
-    match announce {
-        Announce::Everything => tell(options, &running),
-        Announce::Quietly(write) => {
-            write(&running).map_err(Failure::system("cannot write the file of ports"))?;
-        }
-    }
+    let _announced = announce(&running)?;
     let signal = follow(&mut signals, &running);
     tracing::info!(signal, "the server stops");
     let kept = signal == Some(SIGUSR1) || keeps == Keeps::Always;
@@ -109,7 +95,8 @@ fn addresses(running: &Running) -> String {
     streams.chain(datagrams).collect::<Vec<_>>().join(", ")
 }
 
-fn tell(options: &Options, running: &Running) {
+/// Tells on standard output where a server listens and how memory is divided.
+pub(crate) fn tell(options: &Options, running: &Running) {
     // Whoever started us may be waiting for these lines, or may have closed the pipe.
     let mut out = std::io::stdout();
     for address in running.addresses() {

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use guira_server::Secrets;
+use guira_server::{Running, Secrets};
 
 use crate::failure::Failure;
+use crate::log;
 use crate::options::Told;
 use crate::process::{self, Coredumps, Identity};
-use crate::run::{self, Announce, Keeps};
+use crate::run::{self, Keeps};
 
-/// Runs the cache server until SIGTERM or SIGINT.
+/// Runs the cache server until SIGTERM, SIGINT or SIGUSR1.
 ///
 /// Examples:
 ///   guira serve
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.print_config {
         return run::print(&written.to_toml());
     }
-    run::start_log(1);
+    log::start(1);
     let inherited =
         guira_server::inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
     if !inherited.is_empty() && !listen_told {
@@ -53,5 +54,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(name) = &written.user {
         Identity::of(name)?.assume()?;
     }
-    run::serve(&options, secrets, inherited, Announce::Everything, Keeps::Always)
+    let announce = |running: &Running| {
+        run::tell(&options, running);
+        Ok(())
+    };
+    run::serve(&options, secrets, inherited, announce, Keeps::Always)
 }

@@ -1,7 +1,7 @@
 //! The binary as a person runs it: arguments, exit codes, messages, and the bench on the floor server alone.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
 fn guira(args: &[&str]) -> Output {
@@ -76,6 +76,46 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
+    let file = std::env::temp_dir().join(format!("guira-cli-users-{}", std::process::id()));
+    fs::write(&file, "foo:bar\n").expect("a file");
+    let users = file.to_str().expect("a plain path");
+    let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1", "-U", "-1", "-Y", users];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--udp", "127.0.0.1:0", "--auth-file", users];
+    let with = |more| [&memcached[..], &[more]].concat();
+    for (args, code) in [(&memcached[..], 64), (&with("-S"), 64), (&with("-d"), 64), (&serve, 2)] {
+        // One that serves all the same would never end.
+        let mut child = Command::new("timeout")
+            .args(["20", env!("CARGO_BIN_EXE_guira")])
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let status = child.wait().expect("it ends");
+        let mut told = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
+        assert_eq!(status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.contains("a datagram cannot tell who it is from"), "{args:?}: {told}");
+    }
+    fs::remove_file(&file).expect("the file is ours");
+}
+
+#[test]
+fn a_server_whose_address_is_taken_leaves_the_pid_file_of_the_one_that_has_it() {
+    let folder = std::env::temp_dir().join(format!("guira-cli-pid-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (file, taken) = (folder.join("pid"), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    fs::write(&file, "1\n").expect("a file");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let path = file.to_str().expect("a plain path");
+    let output = guira(&["memcached", "-u", "root", "-l", "127.0.0.1", "-p", &port, "-P", path]);
+    assert!(!output.status.success() && stderr(&output).contains("cannot listen"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "1\n");
+    fs::remove_dir_all(&folder).expect("the folder is ours");
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub mod scratch;
 pub mod server;
 pub mod skip;
 mod socket;
+pub mod tls;
 pub mod udp;
 
 pub use client::Client;

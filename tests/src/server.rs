@@ -146,7 +146,7 @@ impl Setup {
         let scratch = Scratch::new();
         let port_file = scratch.path().join("port");
         command.args(["-t", "2", "-m", "64"]);
-        if owner_of(Path::new("/proc/self")) == Some(0) {
+        if is_root() {
             command.args(["-u", "root"]);
         }
         match &self.unix_socket {
@@ -251,6 +251,19 @@ impl Server {
         self.process.child.id()
     }
 
+    /// What it has written to standard error so far, of the first 64 KiB.
+    pub fn log(&self) -> String {
+        self.process.errors()
+    }
+
+    /// Allows it so many descriptors from now on.
+    #[track_caller]
+    pub fn limit_descriptors(&self, most: u32) {
+        let (pid, limit) = (self.process_id().to_string(), format!("--nofile={most}:{most}"));
+        let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(status.is_ok_and(|status| status.success()), "cannot limit its descriptors");
+    }
+
     /// Fails if the server has ended.
     #[track_caller]
     pub fn expect_running(&mut self) {
@@ -297,9 +310,13 @@ impl Process {
             .unwrap_or_else(|_| panic!("the server does not say where it listens\n{}", self.complaints()))
     }
 
-    fn complaints(&self) -> String {
+    fn errors(&self) -> String {
         let kept = self.complaints.lock().map(|kept| kept.clone()).unwrap_or_default();
-        format!("its standard error:\n{}", String::from_utf8_lossy(&kept))
+        String::from_utf8_lossy(&kept).into_owned()
+    }
+
+    fn complaints(&self) -> String {
+        format!("its standard error:\n{}", self.errors())
     }
 }
 
@@ -355,6 +372,11 @@ fn port_of(protocol: &str, file: &Path) -> Option<u16> {
     let text = std::fs::read_to_string(file).ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(" INET: "));
     lines.next()?.trim().parse().ok()
+}
+
+/// Whether the tests, and so the servers they start, are root's.
+pub fn is_root() -> bool {
+    owner_of(Path::new("/proc/self")) == Some(0)
 }
 
 fn owner_of(path: &Path) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! A client over UDP: memcached's frame of 8 bytes around requests and replies.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -45,7 +46,12 @@ impl UdpClient {
         let mut parts: Vec<Option<Vec<u8>>> = Vec::new();
         while parts.is_empty() || parts.iter().any(Option::is_none) {
             let mut buffer = [0; 65_536];
-            let length = self.0.recv(&mut buffer).expect("a datagram comes");
+            let length = loop {
+                match self.0.recv(&mut buffer) {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    received => break received.expect("a datagram comes"),
+                }
+            };
             let (frame, payload) = buffer[..length].split_at(8);
             let number = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
             assert_eq!((number(0), number(6)), (id, 0), "the frame is {frame:?}");

@@ -7,7 +7,7 @@ use crate::number::Exptime;
 /// The first byte of a request.
 pub const REQUEST_MAGIC: u8 = 0x80;
 /// The first byte of a response.
-const RESPONSE_MAGIC: u8 = 0x81;
+pub const RESPONSE_MAGIC: u8 = 0x81;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24;
 
@@ -150,8 +150,8 @@ impl Packet {
             Kind::Stat => Binary::Stat(key),
             Kind::Verbosity => Binary::Verbosity(word(0)),
             Kind::Delete => Binary::Delete(key),
-            Kind::Get(told) => Binary::Get { key, told, touch: None },
-            Kind::Touch(told) => Binary::Get { key, told, touch: Some(time(0)) },
+            Kind::Get(shown) => Binary::Get { key, shown, touch: None },
+            Kind::Touch(shown) => Binary::Get { key, shown, touch: Some(time(0)) },
             Kind::Store(verb) => Binary::Store { verb, key, flags: word(0), exptime: time(4) },
             Kind::Join(verb) => Binary::Store { verb, key, flags: 0, exptime: Exptime(0) },
             Kind::Arithmetic(direction) => Binary::Arithmetic {
@@ -189,7 +189,7 @@ pub enum Quiet {
 
 /// What a get tells of an item beside its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Shown {
     /// Its value.
     Value,
     /// Its key and its value.
@@ -202,8 +202,8 @@ pub enum Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Kind {
-    Get(Told),
-    Touch(Told),
+    Get(Shown),
+    Touch(Shown),
     Store(Verb),
     Join(Verb),
     Delete,
@@ -219,8 +219,8 @@ pub enum Kind {
 impl Kind {
     fn of(opcode: u8) -> Option<Kind> {
         Some(match opcode {
-            0x00 | 0x09 => Kind::Get(Told::Value),
-            0x0c | 0x0d => Kind::Get(Told::KeyAndValue),
+            0x00 | 0x09 => Kind::Get(Shown::Value),
+            0x0c | 0x0d => Kind::Get(Shown::KeyAndValue),
             0x01 | 0x11 => Kind::Store(Verb::Set),
             0x02 | 0x12 => Kind::Store(Verb::Add),
             0x03 | 0x13 => Kind::Store(Verb::Replace),
@@ -235,9 +235,9 @@ impl Kind {
             0x0f | 0x1a => Kind::Join(Verb::Prepend),
             0x10 => Kind::Stat,
             0x1b => Kind::Verbosity,
-            0x1c => Kind::Touch(Told::Nothing),
-            0x1d | 0x1e => Kind::Touch(Told::Value),
-            0x23 | 0x24 => Kind::Touch(Told::KeyAndValue),
+            0x1c => Kind::Touch(Shown::Nothing),
+            0x1d | 0x1e => Kind::Touch(Shown::Value),
+            0x23 | 0x24 => Kind::Touch(Shown::KeyAndValue),
             _ => return None,
         })
     }
@@ -251,7 +251,7 @@ pub enum Binary<'a> {
         /// The key.
         key: &'a [u8],
         /// What to tell of it.
-        told: Told,
+        shown: Shown,
         /// A new expiration time.
         touch: Option<Exptime>,
     },

@@ -6,9 +6,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 /// Datagrams received with one call.
-const BATCH: usize = 32;
+pub const DATAGRAMS_AT_ONCE: usize = 32;
 /// The longest datagram there is, rounded up. Memory that no datagram reaches is never touched, and so not committed.
 const DATAGRAM_MAX: usize = 64 << 10;
+/// What [`Datagrams`] take at most.
+pub const DATAGRAMS_BYTES: usize = DATAGRAMS_AT_ONCE * DATAGRAM_MAX;
 /// Datagrams sent with one call.
 const SENT_AT_ONCE: usize = 64;
 /// How much the system is asked to keep for us before it drops datagrams, in bytes.
@@ -67,15 +69,15 @@ const NOBODY: Peer = Peer {
 #[derive(Debug)]
 pub struct Datagrams {
     bytes: Box<[u8]>,
-    received: [(Peer, usize); BATCH],
+    received: [(Peer, usize); DATAGRAMS_AT_ONCE],
     count: usize,
 }
 
 impl Default for Datagrams {
     fn default() -> Self {
         Datagrams {
-            bytes: vec![0; BATCH * DATAGRAM_MAX].into_boxed_slice(),
-            received: [(NOBODY, 0); BATCH],
+            bytes: vec![0; DATAGRAMS_BYTES].into_boxed_slice(),
+            received: [(NOBODY, 0); DATAGRAMS_AT_ONCE],
             count: 0,
         }
     }
@@ -87,12 +89,12 @@ impl Datagrams {
     /// # Errors
     /// What the system says, but not that it would block or was interrupted.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
-        let mut pieces: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
+        let mut pieces: [libc::iovec; DATAGRAMS_AT_ONCE] = std::array::from_fn(|index| libc::iovec {
             iov_base: self.bytes[index * DATAGRAM_MAX..].as_mut_ptr().cast(),
             iov_len: DATAGRAM_MAX,
         });
         // SAFETY: zeroes are a header without name, pieces and control data.
-        let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        let mut headers: [libc::mmsghdr; DATAGRAMS_AT_ONCE] = unsafe { std::mem::zeroed() };
         for ((header, piece), (peer, _)) in headers.iter_mut().zip(&mut pieces).zip(&mut self.received) {
             header.msg_hdr.msg_iov = piece;
             header.msg_hdr.msg_iovlen = 1;
@@ -106,7 +108,7 @@ impl Datagrams {
             libc::recvmmsg(
                 socket,
                 headers.as_mut_ptr(),
-                BATCH as u32,
+                DATAGRAMS_AT_ONCE as u32,
                 libc::MSG_DONTWAIT,
                 std::ptr::null_mut(),
             )
@@ -119,12 +121,26 @@ impl Datagrams {
         Ok(self.count)
     }
 
-    /// The datagrams, and who they are from.
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// One of them, and who it is from.
+    pub fn get(&self, index: usize) -> Option<(Peer, &[u8])> {
+        let (peer, length) = self.received[..self.count].get(index)?;
+        let from = index * DATAGRAM_MAX;
+        Some((*peer, &self.bytes[from..from + length]))
+    }
+
+    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (Peer, &[u8])> {
-        self.received[..self.count].iter().enumerate().map(|(index, (peer, length))| {
-            let from = index * DATAGRAM_MAX;
-            (*peer, &self.bytes[from..from + length])
-        })
+        (0..self.count).filter_map(|index| self.get(index))
     }
 }
 

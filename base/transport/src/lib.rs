@@ -10,7 +10,9 @@ mod stream;
 mod tls;
 
 pub use address::{Address, AddressError};
-pub use datagram::{Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
+pub use datagram::{
+    DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
+};
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;

@@ -7,7 +7,7 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,8 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    /// And the file to remove.
-    Unix(UnixListener, Option<PathBuf>),
+    /// And the file to remove, if it is still this one.
+    Unix(UnixListener, Option<(PathBuf, (u64, u64))>),
 }
 
 /// Why nothing can be listened to.
@@ -68,7 +68,8 @@ impl Listener {
             }
             Address::Unix(path) => {
                 let socket = unix(path, options.unix_mode).map_err(fail)?;
-                Ok(Listener { socket: Socket::Unix(socket, Some(path.clone())), address: address.clone() })
+                let file = file_number(path).map(|number| (path.clone(), number));
+                Ok(Listener { socket: Socket::Unix(socket, file), address: address.clone() })
             }
         }
     }
@@ -141,9 +142,7 @@ fn tcp(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
 }
 
 fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    // A socket that nobody answers on was left behind by a process that is gone.
-    if is_socket && UnixStream::connect(path).is_err() {
+    if is_left_over(path) {
         std::fs::remove_file(path)?;
     }
     // The permissions must be right from the first moment, or somebody slips in.
@@ -153,6 +152,19 @@ fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let socket = socket?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+/// Whether there is a socket that a process which is gone has left behind: nobody listens on it. Any other error, that we may not connect
+/// for example, says nothing of the kind.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).err().is_some_and(refused)
+}
+
+/// What tells a file from others that have its name before or after it.
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 impl AsFd for Listener {
@@ -166,7 +178,9 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socket::Unix(_, Some(path)) = &self.socket {
+        if let Socket::Unix(_, Some((path, number))) = &self.socket
+            && file_number(path) == Some(*number)
+        {
             // Whoever wants to listen here next replaces it if this fails.
             let _ = std::fs::remove_file(path);
         }
@@ -226,5 +240,29 @@ mod tests {
         assert!(path.exists(), "who inherits a socket does not own its file");
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_has_put_in_its_place_is_left_there() {
+        let path = std::env::temp_dir().join(format!("guira-listener-other-{}", std::process::id()));
+        let address = Address::Unix(path.clone());
+        let first = Listener::bind(&address, OPTIONS).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = Listener::bind(&address, OPTIONS).unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_a_socket_that_refuses_is_left_over() {
+        let path = std::env::temp_dir().join(format!("guira-listener-kind-{}", std::process::id()));
+        // Somebody listens, but not for streams: it is in use, though a connection to it fails.
+        let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        assert!(Listener::bind(&Address::Unix(path.clone()), OPTIONS).is_err());
+        assert!(path.exists(), "it is not ours to remove");
+        drop(other);
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -119,7 +119,16 @@ impl Stream {
         }
     }
 
-    /// What a TLS handshake has agreed; `None` before its end, and without TLS.
+    /// Bytes that are kept for it beside what every connection of its kind takes: with TLS what has come of a record or a handshake that
+    /// is not complete, plaintext that nobody has read, and what the socket does not take.
+    pub fn holds(&self) -> usize {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => 0,
+            Stream::Tls(stream) => stream.holds(),
+        }
+    }
+
+    /// What a TLS handshake has agreed; `None` before its end, and without TLS. The tests compare it with what the client believes.
     pub fn tls_facts(&self) -> Option<TlsFacts> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => None,

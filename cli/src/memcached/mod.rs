@@ -11,12 +11,13 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, FromArgMatches as _};
-use guira_server::{Options, RegionPlace, Size, VERSION_SPOKEN};
+use guira_server::{Options, RegionPlace, Running, Size, VERSION_SPOKEN};
 
 use crate::failure::Failure;
+use crate::log;
 use crate::options::Told;
 use crate::process::{self, Coredumps, Identity, PidFile, Terminal};
-use crate::run::{self, Announce, Keeps};
+use crate::run::{self, Keeps};
 
 /// What `sysexits.h` calls a wrong use of the command line; memcached ends so too.
 const EX_USAGE: u8 = 64;
@@ -142,13 +143,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.version > 0 {
         return run::print(&format!("memcached {VERSION_SPOKEN}\n"));
     }
-    let (told, warnings) = told(args)?;
+    let (told, warnings) = translate(args)?;
     for warning in &warnings {
         eprintln!("warning: {warning}");
     }
     let (mut options, _) = told.resolve()?;
     options.listen = listen::listeners(args)?;
-    raise_memory(&mut options);
+    fit_memory(&mut options);
     // Here a name without a slash is a file too.
     options.storage.region = args.memory_file.as_ref().map(RegionPlace::at);
     options.udp = listen::datagram_addresses(args)?;
@@ -161,20 +162,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     process::set_limits(options.connections.max, coredumps)?;
     let identity = Identity::of_memcached(args.user.as_deref())?;
     let secrets = guira_server::Secrets::load(&options)?;
+    guira_server::check(&options, &secrets, &inherited)?;
     identity.assume()?;
     if args.daemon > 0 {
         process::daemonize(if args.verbose > 0 { Terminal::Kept } else { Terminal::Dropped })?;
     }
-    let pidfile = args.pidfile.as_deref().map(PidFile::create).transpose()?;
-    run::start_log(args.verbose);
-    let result =
-        run::serve(&options, secrets, inherited, Announce::Quietly(ports::write), Keeps::OnlyForUsr1);
-    drop(pidfile);
-    result
+    log::start(args.verbose);
+    // Only a server that serves has a file with its number: one whose address is taken must not take the other's.
+    let announce = |running: &Running| {
+        ports::write(running).map_err(Failure::system("cannot write the file of ports"))?;
+        args.pidfile.as_deref().map(PidFile::create).transpose()
+    };
+    run::serve(&options, secrets, inherited, announce, Keeps::OnlyForUsr1)
 }
 
 /// The same in our own words, and what had to be left out.
-fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
+fn translate(args: &Args) -> Result<(Told, Vec<String>), Failure> {
     let mut warnings = Vec::new();
     let extended = extended::read(&args.extended, &mut warnings)?;
     without_meaning(args, &mut warnings);
@@ -201,11 +204,6 @@ fn told(args: &Args) -> Result<(Told, Vec<String>), Failure> {
         (None, false, true) => Some("ascii".to_owned()),
         (None, ..) => None,
     };
-    if args.sasl > 0 && args.udp_port.is_some_and(|port| port != 0) {
-        return Err(Failure::Usage(
-            "-S and -U do not go together: a datagram cannot tell who it is from".to_owned(),
-        ));
-    }
     Ok((
         Told {
             unix_mode: args.unix_mask.clone(),
@@ -288,7 +286,21 @@ fn memory(args: &Args) -> Result<Size, Failure> {
     Ok(Size(mebibytes.saturating_mul(1 << 20)))
 }
 
-/// memcached takes any -m; what a server needs is taken in any case.
+/// Connections may be given no larger part of -m than this: what was meant for memcached, where it comes on top, leaves room for items.
+const CONNECTIONS_PART: usize = 4;
+
+/// memcached takes any -m and any read_buf_mem_limit; what a server needs is taken in any case.
+fn fit_memory(options: &mut Options) {
+    let wanted = options.connections.memory.take();
+    raise_memory(options);
+    let most = Size(options.memory.0 / CONNECTIONS_PART);
+    if wanted > Some(most) {
+        eprintln!("warning: -o read_buf_mem_limit is too much of -m: {most} are used");
+    }
+    options.connections.memory = wanted.map(|wanted| wanted.min(most));
+    raise_memory(options);
+}
+
 fn raise_memory(options: &mut Options) {
     let least = guira_server::least_memory(options);
     if options.memory < least {

@@ -1,15 +1,17 @@
 //! The file that memcached writes its ports to, for whoever started it on ports of the system's choice.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
-use std::{fs, io};
 
 use guira_server::{Address, Running};
+
+use crate::whole;
 
 /// The file's name is in this variable.
 const VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Writes the ports of a server to the file, if one is wanted. The file appears all at once.
+/// Writes the ports of a server to the file, if one is wanted.
 pub(super) fn write(running: &Running) -> io::Result<()> {
     let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
         return Ok(());
@@ -25,8 +27,5 @@ pub(super) fn write(running: &Running) -> io::Result<()> {
         }
     }
     running.udp_addresses().iter().for_each(|address| line("UDP", address));
-    let mut unfinished = path.clone().into_os_string();
-    unfinished.push(".lck");
-    fs::write(&unfinished, text)?;
-    fs::rename(&unfinished, &path)
+    whole::write(&path, &text)
 }

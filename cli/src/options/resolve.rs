@@ -128,11 +128,6 @@ impl Told {
         check((1..=1024).contains(&options.workers), "workers", "1 to 1024", options.workers)?;
         let fits = MAX_ITEM_RANGE.contains(&options.max_item_size.0);
         check(fits, "max-item-size", "1KiB to 1GiB", options.max_item_size)?;
-        if options.auth_file.is_some() && !options.udp.is_empty() {
-            return Err(ConfigError::Contradiction(
-                "auth-file and udp do not go together: a datagram cannot tell who it is from",
-            ));
-        }
         let written = self.written(&options);
         Ok((options, written))
     }
@@ -328,7 +323,6 @@ mod tests {
         assert!(resolve("unix-mode = \"799\"").contains("in octal"));
         assert!(resolve("protocol = \"redis\"").contains("auto, ascii or binary"));
         assert!(resolve("beyond-max = \"drop\"").contains("refuse or wait"));
-        assert!(resolve("auth-file = \"x\"\nudp = [\"127.0.0.1:0\"]").contains("do not go together"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{Executor, Replies};
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, Read, Recency, Refusal, Session, Sink, Want,
 };
-use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Status, Told};
+use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Shown, Status};
 use guira_protocol::{Exptime, Verb};
 
 /// Bytes of the extras of a get's reply: the flags.
@@ -19,7 +19,7 @@ const FLAGS_BYTES: usize = 4;
 struct PacketSink<'a, 'k, R> {
     replies: &'a mut R,
     packet: Packet,
-    told: Told,
+    shown: Shown,
     key: &'k [u8],
     /// Bytes in the buffer before the item.
     mark: usize,
@@ -29,7 +29,7 @@ struct PacketSink<'a, 'k, R> {
 
 impl<R: Replies> PacketSink<'_, '_, R> {
     fn head(&mut self, cas: u64, flags: u32, value_len: usize) {
-        let key = if self.told == Told::KeyAndValue { self.key } else { &[] };
+        let key = if self.shown == Shown::KeyAndValue { self.key } else { &[] };
         let response = Response {
             cas,
             extras_len: FLAGS_BYTES as u8,
@@ -48,7 +48,7 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
     type Pin = R::Pin;
 
     fn wants(&self) -> Want {
-        if self.told == Told::Nothing { Want::Meta } else { Want::Value }
+        if self.shown == Shown::Nothing { Want::Meta } else { Want::Value }
     }
 
     fn found<I: ItemView>(&mut self, item: &I) {
@@ -56,7 +56,7 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
         let Some(cas) = item.cas() else {
             return;
         };
-        if self.told == Told::Nothing {
+        if self.shown == Shown::Nothing {
             return self.head(cas, item.flags(), 0);
         }
         let length = item.value_len();
@@ -137,9 +137,9 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         match command {
-            Binary::Get { told, touch: None, .. } => self.binary_get(packet, key, guess, *told, replies),
-            Binary::Get { told, touch: Some(time), .. } => {
-                self.binary_touch(packet, key, *told, *time, replies);
+            Binary::Get { shown, touch: None, .. } => self.binary_get(packet, key, guess, *shown, replies),
+            Binary::Get { shown, touch: Some(time), .. } => {
+                self.binary_touch(packet, key, *shown, *time, replies);
             }
             Binary::Delete(_) => self.binary_delete(packet, key, replies),
             Binary::Arithmetic { direction, delta, initial, .. } => {
@@ -162,7 +162,7 @@ impl<S: Session> Executor<S> {
         packet: Packet,
         key: Key<'_>,
         guess: S::Guess,
-        told: Told,
+        shown: Shown,
         replies: &mut R,
     ) -> Read
     where
@@ -171,7 +171,7 @@ impl<S: Session> Executor<S> {
         let mut guess = guess;
         loop {
             let mark = replies.buffer().len();
-            let mut sink = PacketSink { replies, packet, told, key: key.bytes, mark, lacks_unique: false };
+            let mut sink = PacketSink { replies, packet, shown, key: key.bytes, mark, lacks_unique: false };
             let read = self.session.read_with(key, guess, self.now, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return read;
@@ -181,11 +181,11 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    fn binary_get<R>(&mut self, packet: Packet, key: Key<'_>, guess: S::Guess, told: Told, replies: &mut R)
+    fn binary_get<R>(&mut self, packet: Packet, key: Key<'_>, guess: S::Guess, shown: Shown, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
     {
-        match self.binary_read(packet, key, guess, told, replies) {
+        match self.binary_read(packet, key, guess, shown, replies) {
             Read::Hit => {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
@@ -195,23 +195,23 @@ impl<S: Session> Executor<S> {
             Read::Miss(kind) => {
                 self.count_miss(kind);
                 self.saw_get(key, Got::Missed(kind));
-                binary_miss(packet, key, told, replies);
+                binary_miss(packet, key, shown, replies);
             }
         }
     }
 
-    fn binary_touch<R>(&mut self, packet: Packet, key: Key<'_>, told: Told, time: Exptime, replies: &mut R)
+    fn binary_touch<R>(&mut self, packet: Packet, key: Key<'_>, shown: Shown, time: Exptime, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
     {
         self.count(CommandCount::CmdTouch);
         let expiry = Some(self.expiry(time));
         // Read before the time is changed: it may be one that has passed.
-        let read = self.binary_read(packet, key, S::Guess::default(), told, replies);
+        let read = self.binary_read(packet, key, S::Guess::default(), shown, replies);
         if let Read::Miss(kind) = read {
             self.count(CommandCount::TouchMisses);
             self.saw_get(key, Got::Missed(kind));
-            return binary_miss(packet, key, told, replies);
+            return binary_miss(packet, key, shown, replies);
         }
         self.count(CommandCount::TouchHits);
         self.sample(CommandCount::TouchHits, key);
@@ -363,11 +363,11 @@ impl<S: Session> Executor<S> {
 }
 
 /// Nothing was found. Who has asked for the key is told it instead of a text.
-fn binary_miss<R: Replies>(packet: Packet, key: Key<'_>, told: Told, replies: &mut R) {
+fn binary_miss<R: Replies>(packet: Packet, key: Key<'_>, shown: Shown, replies: &mut R) {
     if packet.quiet() == Quiet::Yes {
         return;
     }
-    if told != Told::KeyAndValue {
+    if shown != Shown::KeyAndValue {
         return reply_status(packet, Status::KeyNotFound, 0, replies);
     }
     let key_len = key.bytes.len() as u8;

@@ -5,12 +5,14 @@ use crate::division::{CONNECTION_BYTES, TLS_BYTES};
 use crate::listen::Speaks;
 use crate::options::Beyond;
 use crate::registry::ConnectionFacts;
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, TlsAcceptor, Token};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A listener, with what its connections are to be.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(crate) struct Arrival {
     pub(crate) access: Access,
     /// What was read from it already.
     pub(crate) input: Vec<u8>,
+    /// What it is to be sent first.
+    pub(crate) output: Vec<u8>,
 }
 
 /// Accepts connections and deals them out in turn.
@@ -48,6 +52,8 @@ pub(crate) struct Acceptor {
     workers: Vec<Arc<Mailbox<Arrival>>>,
     next: usize,
     rest: Rest,
+    /// When the log may tell again that descriptors are short.
+    tells: Seldom,
 }
 
 /// Why nothing is accepted.
@@ -55,15 +61,23 @@ pub(crate) struct Acceptor {
 enum Rest {
     /// Something is.
     No,
-    /// There were no descriptors: nothing is accepted until the worker has nothing else to do.
-    Descriptors,
+    /// There were no descriptors, since then: nothing is accepted until a connection is gone, or it is time to try again. Whatever
+    /// else has descriptors does not tell when it gives one back.
+    Descriptors(Stopwatch),
     /// There are as many connections as there may be, since then.
     Full(Stopwatch),
 }
 
+/// How long nothing is accepted where descriptors are short, unless a connection goes.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How often the log tells that they are, in seconds.
+const TELL_EVERY: u32 = 10;
+/// Connections accepted at once: those who have one have their turn in between.
+const ACCEPTS: usize = 64;
+
 impl Acceptor {
     pub(crate) fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
-        Acceptor { ports, workers, next: 0, rest: Rest::No }
+        Acceptor { ports, workers, next: 0, rest: Rest::No, tells: Seldom::every(TELL_EVERY) }
     }
 
     /// Has the event loop tell of connections, by tokens from `first` on.
@@ -74,27 +88,30 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Looks at no listener any more, or until [`Acceptor::resume`].
+    /// Looks at no listener any more, or until it goes on.
     pub(crate) fn ignore(&self, poll: &Poll) {
         for port in &self.ports {
             let _ = poll.remove(&port.listener);
         }
     }
 
-    /// Tries again, if it rests because descriptors were short.
-    pub(crate) fn try_again(&mut self, poll: &Poll, first: u64) {
-        if matches!(self.rest, Rest::Descriptors) {
-            self.resume(poll, first);
-        }
+    /// How soon [`Acceptor::wake_up`] is to be called, whatever happens.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        matches!(self.rest, Rest::Descriptors(_)).then_some(RETRY_AFTER)
     }
 
-    /// Goes on, if it rests because there were too many connections and one has gone.
-    pub(crate) fn one_is_gone(&mut self, poll: &Poll, first: u64, shared: &Shared) {
-        if let Rest::Full(since) = &self.rest
-            && !shared.connections.waiting.load(Ordering::Relaxed)
-        {
+    /// Goes on, if nothing was accepted for a reason that may be gone: a connection has gone, or descriptors may be there again.
+    pub(crate) fn wake_up(&mut self, poll: &Poll, first: u64, shared: &Shared) {
+        let (since, retries) = match &self.rest {
+            Rest::No => return,
+            Rest::Full(since) => (since, false),
+            Rest::Descriptors(since) => (since, since.elapsed() >= RETRY_AFTER),
+        };
+        let connections = &shared.connections;
+        if retries || !connections.waiting.load(Ordering::SeqCst) {
             let micros = since.elapsed().as_micros() as u64;
-            shared.connections.waited_us.fetch_add(micros, Ordering::Relaxed);
+            connections.waited_us.fetch_add(micros, Ordering::Relaxed);
+            connections.waiting.store(false, Ordering::SeqCst);
             self.resume(poll, first);
         }
     }
@@ -107,7 +124,10 @@ impl Acceptor {
     /// Accepts what has come to a listener. What is for the first worker, who calls this, is returned.
     pub(crate) fn accept(&mut self, port: usize, poll: &Poll, shared: &Shared, now: Seconds) -> Vec<Arrival> {
         let mut own = Vec::new();
-        while matches!(self.rest, Rest::No) {
+        for _ in 0..ACCEPTS {
+            if !matches!(self.rest, Rest::No) {
+                break;
+            }
             if self.is_full(shared) {
                 self.rest = Rest::Full(Stopwatch::start());
                 self.ignore(poll);
@@ -122,8 +142,13 @@ impl Acceptor {
                 Ok(None) => break,
                 Err(error) => {
                     // Descriptors are short, probably. The event loop would tell again at once, and for ever.
-                    tracing::warn!(%error, "cannot accept connections for now");
-                    self.rest = Rest::Descriptors;
+                    if self.tells.is_due(now) {
+                        tracing::warn!(%error, "cannot accept connections for now");
+                    }
+                    shared.connections.full.fetch_add(1, Ordering::Relaxed);
+                    // As when there are as many as there may be: whoever is gone tells.
+                    shared.connections.waiting.store(true, Ordering::SeqCst);
+                    self.rest = Rest::Descriptors(Stopwatch::start());
                     self.ignore(poll);
                 }
             }
@@ -138,7 +163,7 @@ impl Acceptor {
         if connections.limits.beyond == Beyond::Refused || !full() {
             return false;
         }
-        // SeqCst, with the loads and stores in `Connections::forget_one`: either it sees that somebody waits, or it is
+        // SeqCst, with the loads and stores in [`Shared::gone`]: either it sees that somebody waits, or it is
         // seen here that one is gone.
         connections.waiting.store(true, Ordering::SeqCst);
         if full() {
@@ -183,8 +208,9 @@ impl Acceptor {
         connections.total.fetch_add(1, Ordering::Relaxed);
         shared.registry.add(&facts);
         shared.hub.connection_new(&facts);
-        let access = if shared.users.is_some() { Access::Login } else { Access::Free };
-        let arrival = Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new() };
+        let access = shared.access();
+        let arrival =
+            Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new(), output: Vec::new() };
         let worker = self.next;
         self.next = (worker + 1) % self.workers.len();
         // Worker 0 is this one.
@@ -200,4 +226,38 @@ impl Acceptor {
 fn refuse(mut stream: Stream) {
     // The client may be gone already; there is nobody else to tell.
     let _ = stream.write(b"ERROR Too many open connections\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::division::Division;
+    use crate::options::Options;
+    use crate::room::Room;
+    use crate::secrets::Secrets;
+    use crate::watch::Hub;
+    use guira_sync::clock::CoarseClock;
+    use guira_transport::ListenOptions;
+    use std::net::TcpStream;
+
+    #[test]
+    fn those_who_have_a_connection_have_their_turn_between_those_who_come() {
+        let how = ListenOptions { backlog: 200, unix_mode: 0o700 };
+        let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), how).unwrap();
+        let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
+        let options = Options { workers: 1, ..Options::default() };
+        let mailboxes = vec![Arc::new(Mailbox::new().unwrap())];
+        let room = Arc::new(Room::new(&Division::of(&options, options.memory.0), 1));
+        let hub = Arc::new(Hub::new(1, options.log, room).unwrap());
+        let secrets = Secrets { users: None, tls: None };
+        let shared = Shared::new(CoarseClock::manual(0), &options, secrets, mailboxes.clone(), hub);
+        let port =
+            Port { address: Arc::new(listener.address().clone()), listener, speaks: Speaks::Any, tls: None };
+        let mut acceptor = Acceptor::new(vec![port], mailboxes);
+        let poll = Poll::new().unwrap();
+        acceptor.listen(&poll, 1).unwrap();
+        let clients: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut accept = || acceptor.accept(0, &poll, &shared, Seconds(0)).len();
+        assert_eq!((accept(), accept(), accept()), (ACCEPTS, clients.len() - ACCEPTS, 0));
+    }
 }

@@ -1,14 +1,16 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
 use crate::acceptor::Arrival;
-use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
+use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
 use crate::errand::Errand;
+use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
 use crate::registry::{ConnectionFacts, Doing};
-use crate::room::{Holding, Room};
+use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
 use crate::watch::CloseReason;
 use guira_contract::Session;
+use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
 use guira_transport::{Interest, Progress, Stream};
 use std::sync::Arc;
@@ -73,7 +75,7 @@ impl<S: Session> Connection<S> {
             facts: arrival.facts,
             dialogue: Dialogue::new(arrival.speaks, arrival.access),
             input: arrival.input,
-            unsent: None,
+            unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             interest: Interest::Read,
             held: Holding::default(),
             over: false,
@@ -88,12 +90,20 @@ impl<S: Session> Connection<S> {
     /// The connection, on its way to somewhere else.
     pub(crate) fn into_arrival(self) -> Arrival {
         let Connection { stream, facts, dialogue, input, .. } = self;
-        Arrival { stream, facts, speaks: dialogue.speaks(), access: dialogue.access, input }
+        Arrival {
+            stream,
+            facts,
+            speaks: dialogue.speaks(),
+            access: dialogue.access,
+            input,
+            output: Vec::new(),
+        }
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.input.is_empty() && self.unsent.is_none() && !self.stream.has_input()
+        let is_midway = self.dialogue.is_midway() || !self.input.is_empty() || self.stream.has_input();
+        !is_midway && self.unsent.is_none()
     }
 
     /// Nothing more is said: what TLS keeps back is sent, as far as the client takes it.
@@ -123,33 +133,32 @@ impl<S: Session> Connection<S> {
     /// What it holds now.
     pub(crate) fn holding(&self) -> Holding {
         let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
-        holding.bytes += self.input.capacity();
+        holding.bytes += self.input.capacity() + self.stream.holds();
         holding
     }
 
-    /// Takes room for what is held from now on. False if there is none.
-    #[must_use]
-    pub(crate) fn settle(&mut self, room: &Room) -> bool {
+    /// Takes room for what is held from now on.
+    pub(crate) fn settle(&mut self, room: &Room, seat: Seat) -> Asked {
         let wanted = self.holding();
-        if wanted != self.held {
-            if !room.change(self.held, wanted) {
-                return false;
-            }
+        if wanted == self.held {
+            return Asked::Granted;
+        }
+        let asked = room.change(seat, self.held, wanted);
+        if asked == Asked::Granted {
             self.held = wanted;
         }
-        true
+        asked
+    }
+
+    /// Whether its room was given to somebody else.
+    pub(crate) fn is_evicted(&self, room: &Room, seat: Seat) -> bool {
+        room.is_evicted(seat, self.held)
     }
 
     /// Counts it as closed for want of room.
     pub(crate) fn count_crowded_out(&self, room: &Room) {
         let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
         count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The connection is given up: its room is free.
-    pub(crate) fn release(&mut self, room: &Room) {
-        // Less than before is always there.
-        let _ = room.change(std::mem::take(&mut self.held), Holding::default());
     }
 
     fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
@@ -224,10 +233,13 @@ impl<S: Session> Connection<S> {
                 }
                 Progress::Moved(bytes) => {
                     counters.add(WorkerCount::BytesRead, bytes as u64);
-                    self.facts.active(interpreter.executor.now());
                     filled = bytes == input.len();
                     blocked = !filled;
-                    stopped = self.take(interpreter, &input[..bytes], outbox);
+                    let (taken, why) = self.take(interpreter, &input[..bytes], outbox);
+                    stopped = why;
+                    if taken > 0 || self.awaits_value() {
+                        self.facts.active(interpreter.executor.now());
+                    }
                 }
             }
         }
@@ -240,22 +252,32 @@ impl<S: Session> Connection<S> {
         Ok((stopped == Stopped::NeedsInput && blocked && !filled).then_some(Turn::Wait(Interest::Read)))
     }
 
-    /// Executes input that was just read, after what was left over.
+    /// Executes input that was just read, after what was left over. Returns how much of it all was taken, as well.
     fn take(
         &mut self,
         interpreter: &mut Interpreter<S>,
         read: &[u8],
         outbox: &mut Outbox<S::Pin>,
-    ) -> Stopped {
+    ) -> (usize, Stopped) {
         if self.input.is_empty() {
             let (taken, stopped) = interpreter.run(&mut self.dialogue, read, outbox);
             self.input.extend_from_slice(&read[taken..]);
-            return stopped;
+            return (taken, stopped);
         }
         self.input.extend_from_slice(read);
         let (taken, stopped) = interpreter.run(&mut self.dialogue, &self.input, outbox);
         self.drop_input(taken);
-        stopped
+        (taken, stopped)
+    }
+
+    /// Whether a request has arrived but for the rest of its value: whoever sends that is at work. Whoever only adds to a line, or has not
+    /// logged in, says nothing, as in memcached.
+    fn awaits_value(&self) -> bool {
+        self.dialogue.access == Access::Free
+            && match self.dialogue.speaks() {
+                Speaks::Binary => self.input.len() >= HEADER_BYTES,
+                Speaks::Any | Speaks::Text => memchr::memchr(b'\n', &self.input).is_some(),
+            }
     }
 
     fn drop_input(&mut self, taken: usize) {

@@ -556,15 +556,15 @@ impl<S: Session> Interpreter<S> {
             Command::FlushAll { delay, noreply } => {
                 let at = self.executor.flush_time(*delay);
                 if !self.shared.permissions.flush_all {
-                    return told(outbox, *noreply, "CLIENT_ERROR flush_all not allowed");
+                    return say(outbox, *noreply, "CLIENT_ERROR flush_all not allowed");
                 }
                 self.admin.flush(self.executor.now(), at);
-                told(outbox, *noreply, "OK");
+                say(outbox, *noreply, "OK");
             }
             Command::Version => outbox.buffer().line(&self.admin.version_line()),
             Command::Verbosity { level, noreply } => {
                 self.admin.set_verbosity(*level);
-                told(outbox, *noreply, "OK");
+                say(outbox, *noreply, "OK");
             }
             Command::Stats(arguments) => {
                 if let Some(errand) = self.admin.stats(self.executor.now(), arguments, outbox.buffer()) {
@@ -620,7 +620,7 @@ fn value_of(block: &[u8]) -> Option<&[u8]> {
     block.strip_suffix(b"\r\n")
 }
 
-fn told<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
+fn say<P: guira_contract::ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
     if noreply == Noreply::No {
         outbox.buffer().line(text);
     }
@@ -632,5 +632,5 @@ fn bad_block<P: guira_contract::ValuePin>(command: &Command<'_>, outbox: &mut Ou
         Command::Store(store) => store.noreply,
         _ => Noreply::No,
     };
-    told(outbox, noreply, "CLIENT_ERROR bad data chunk");
+    say(outbox, noreply, "CLIENT_ERROR bad data chunk");
 }

@@ -2,6 +2,7 @@
 
 use crate::options::Options;
 use crate::size::Size;
+use crate::udp::UDP_BYTES;
 use guira_memory::{KIB, MIB};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
@@ -9,7 +10,7 @@ use guira_memory::{KIB, MIB};
 const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
 const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
-/// … and each worker's buffers and stack.
+/// … and each worker's buffers and stack, without those for datagrams.
 const WORKER_BYTES: usize = 512 * KIB;
 
 /// What a connection takes that does nothing: measured, and rounded up.
@@ -43,14 +44,16 @@ impl Division {
     /// Divides `memory` for a server with these options.
     pub(crate) fn of(options: &Options, memory: usize) -> Self {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
-        let workers = options.workers * WORKER_BYTES;
+        let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
+        let workers = options.workers * (WORKER_BYTES + datagrams);
         let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connections.memory.map_or_else(
             || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
             |size| size.0,
         );
-        let engine = memory.saturating_sub(process + workers + idle + traffic);
+        let beside = (process + workers + idle).saturating_add(traffic);
+        let engine = memory.saturating_sub(beside);
         Division { process, workers, idle, traffic, engine }
     }
 
@@ -72,11 +75,19 @@ impl Division {
 
 /// The least memory that a server with these options can be started with.
 pub fn least_memory(options: &Options) -> Size {
-    // In whole MiB, so that what is told is enough whatever grows with it.
-    (1..)
-        .map(|mebibytes| mebibytes * MIB)
-        .find(|memory| Division::of(options, *memory).is_enough())
-        .map_or(Size(0), Size)
+    // In whole MiB, so that what is told is enough whatever grows with it. More memory is never less for the engine, so that it can be
+    // looked for by halves.
+    let is_enough = |mebibytes: usize| Division::of(options, mebibytes * MIB).is_enough();
+    let (mut least, mut most) = (1, usize::MAX / MIB);
+    while least < most {
+        let middle = least + (most - least) / 2;
+        if is_enough(middle) {
+            most = middle;
+        } else {
+            least = middle + 1;
+        }
+    }
+    Size(least * MIB)
 }
 
 #[cfg(test)]
@@ -102,5 +113,14 @@ mod tests {
             assert!(Division::of(&options, least.0).is_enough());
             assert!(!Division::of(&options, least.0 - MIB).is_enough());
         }
+    }
+
+    #[test]
+    fn what_is_needed_is_found_at_once_however_much_it_is() {
+        let mut options = Options::default();
+        options.connections.memory = Some(Size(4_000_000_000 * MIB));
+        let least = least_memory(&options).0;
+        assert!(least > 4_000_000_000 * MIB && least < 4_001_000_000 * MIB);
+        assert!(!Division::of(&options, least - MIB).is_enough());
     }
 }

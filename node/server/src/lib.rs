@@ -25,9 +25,11 @@ mod node;
 mod notes;
 mod options;
 mod outbox;
+mod queue;
 mod registry;
 mod room;
 mod secrets;
+mod seldom;
 mod shared;
 mod size;
 mod udp;
@@ -43,7 +45,7 @@ pub use guira_transport::{
     inherited_sockets,
 };
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
-pub use node::{Ending, Pulse, Running, StartError, StopError, start};
+pub use node::{Ending, Pulse, Running, StartError, StopError, check, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};

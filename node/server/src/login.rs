@@ -137,6 +137,8 @@ impl<S: Session> Interpreter<S> {
         data: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) {
+        // As in memcached: whoever begins to log in again is nobody until that has come to a good end.
+        dialogue.access = Access::Login;
         let known = mechanism.eq_ignore_ascii_case(MECHANISM.as_bytes());
         if opcode == SASL_AUTH && known && data.is_empty() {
             // The client waits to be asked (RFC 4422, section 3.3): its answer comes in a step.

@@ -6,6 +6,7 @@ use crate::division::{Division, least_memory};
 use crate::listen::{ListenTraits, Security};
 use crate::notes;
 use crate::options::{Options, Placement, machine_memory};
+use crate::room::Room;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::{self, UdpEnd};
@@ -43,10 +44,8 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// A socket for datagrams was handed over, and clients have to say who they are.
-    #[error(
-        "a datagram cannot tell who it is from: an auth file and a socket for datagrams do not go together"
-    )]
+    /// Datagrams are to be served, and clients have to say who they are.
+    #[error("users (auth-file, -Y, -S) and UDP do not go together: a datagram cannot tell who it is from")]
     NamelessDatagrams,
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
@@ -121,7 +120,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. None, once the
+    /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. 0, once the
     /// server has stopped.
     pub fn items(&self) -> u64 {
         self.admin.upgrade().map_or(0, |admin| admin.items())
@@ -133,17 +132,38 @@ impl Pulse {
     }
 }
 
-/// Starts a server. It serves the sockets that were `inherited` too; if there are some, the default address is not listened on.
+/// Looks whether a server can be started with these, as far as that can be known without starting one. [`start`] does so itself; who goes to
+/// the background first does so before, as long as there is somebody to tell.
 ///
 /// # Errors
-/// If an address is taken, or there is too little memory.
-pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
-    let division = Division::of(options, options.memory.0);
-    if !division.is_enough() {
+/// If users and datagrams are to be served, or there is too little memory.
+pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> Result<(), StartError> {
+    let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
+    if secrets.users.is_some() && (!options.udp.is_empty() || inherited.iter().any(is_datagrams)) {
+        return Err(StartError::NamelessDatagrams);
+    }
+    if !Division::of(options, options.memory.0).is_enough() {
         let least = least_memory(options);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
-    let host = Starting { options, secrets, inherited };
+    Ok(())
+}
+
+/// Starts a server. It serves the sockets that were `inherited` too; if there are some, the default address is not listened on.
+///
+/// # Errors
+/// If an address is taken, or [`check`] says why not.
+pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
+    // Here, and not where options are read: no way to start a server leads past it.
+    check(options, &secrets, &inherited)?;
+    let (inherited, inherited_udp) = by_kind(inherited);
+    let wanted_udp = options.udp.clone();
+    // Wherever datagrams come from: what they take is to be counted.
+    let udp = inherited_udp.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
+    let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
+    check(options, &secrets, &[])?;
+    let division = Division::of(options, options.memory.0);
+    let host = Starting { options, secrets, inherited, inherited_udp, wanted_udp };
     options.engine.open(&setup(options, division.engine), host)?
 }
 
@@ -151,7 +171,9 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
 struct Starting<'a> {
     options: &'a Options,
     secrets: Secrets,
-    inherited: Vec<Inherited>,
+    inherited: Vec<Listener>,
+    inherited_udp: Vec<UdpSocket>,
+    wanted_udp: Vec<SocketAddr>,
 }
 
 impl Host for Starting<'_> {
@@ -172,7 +194,10 @@ impl Host for Starting<'_> {
             Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
             None => {}
         }
-        let running = start_with(options, self.secrets, self.inherited, opened.engine, &opened.notes, clock)?;
+        let ports = open_ports(options, self.inherited, self.secrets.tls.as_ref())?;
+        let udp = udp::open(options, &self.wanted_udp, &self.inherited_udp)
+            .map_err(|(address, source)| StartError::Datagrams { address, source })?;
+        let running = start_with(options, self.secrets, (ports, udp), opened.engine, &opened.notes, clock)?;
         Ok(Running { found, ..running })
     }
 }
@@ -194,26 +219,21 @@ fn setup(options: &Options, memory: usize) -> Setup {
     }
 }
 
-/// Starts a server with this engine and clock.
+/// Starts a server with this engine and clock, at these ports; the UDP sockets are each worker's.
 fn start_with<E: Engine + Clone>(
     options: &Options,
     secrets: Secrets,
-    inherited: Vec<Inherited>,
+    (ports, udp): (Vec<Port>, Vec<Vec<UdpSocket>>),
     engine: E,
     notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
-    let (inherited, inherited_udp) = by_kind(inherited);
-    if !inherited_udp.is_empty() && options.auth_file.is_some() {
-        return Err(StartError::NamelessDatagrams);
-    }
-    let ports = open_ports(options, inherited, secrets.tls.as_ref())?;
-    let udp = udp::open(options, &inherited_udp)
-        .map_err(|(address, source)| StartError::Datagrams { address, source })?;
     let udp_addresses = datagram_addresses(&udp);
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let hub = Arc::new(Hub::new(options.workers, options.log)?);
+    let division = Division::of(options, options.memory.0);
+    let room = Arc::new(Room::new(&division, options.workers));
+    let hub = Arc::new(Hub::new(options.workers, options.log, room)?);
     engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
     notes::read(notes, &shared);
@@ -256,7 +276,7 @@ fn start_with<E: Engine + Clone>(
     for _ in 0..options.workers {
         started.recv().map_err(io::Error::other)??;
     }
-    let memory = Division::of(options, options.memory.0).parts();
+    let memory = division.parts();
     let closer = Box::new(move |shared: &Shared| {
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)

@@ -2,8 +2,10 @@
 //!
 //! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
-//! whose reply comes later. Everything is sent in order, up to the first slot that is still empty.
+//! whose reply comes later. Everything is sent in order, up to the first slot that is still empty. Slots are for engines that have to wait
+//! for a disk or for another machine: there is none yet, and only tests fill them.
 
+use crate::dialogue::OUTBOX_FULL;
 use crate::room::Holding;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
@@ -72,6 +74,9 @@ pub(crate) enum Sent {
     Ended,
 }
 
+/// No buffer larger than this is kept: twice what an outbox holds when it is full and has taken one reply more.
+const KEPT_MAX: usize = 4 * OUTBOX_FULL;
+
 /// Parts handed to the system at once.
 const PARTS: usize = 16;
 
@@ -79,6 +84,13 @@ impl<P: ValuePin> Outbox<P> {
     /// An empty outbox with room for `capacity` bytes.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Outbox { buffer: ReplyBuffer::with_capacity(capacity), sent: 0, inserts: VecDeque::new(), slots: 0 }
+    }
+
+    /// One that has these bytes to send.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut outbox = Self::with_capacity(bytes.len());
+        outbox.buffer.put(bytes);
+        outbox
     }
 
     /// Whether there is nothing to send.
@@ -190,8 +202,7 @@ impl<P: ValuePin> Outbox<P> {
         let mut total = 0;
         loop {
             if self.is_empty() {
-                self.buffer.clear();
-                self.sent = 0;
+                self.empty();
                 return Ok((Sent::All, total));
             }
             let progress = if self.inserts.is_empty() {
@@ -227,22 +238,29 @@ impl<P: ValuePin> Outbox<P> {
             }
             self.advance(taken);
         }
-        self.buffer.clear();
+        self.empty();
+    }
+
+    /// Forgets what was sent. A buffer that a long answer has made large becomes a usual one again.
+    fn empty(&mut self) {
         self.sent = 0;
+        if self.buffer.capacity() > KEPT_MAX {
+            self.buffer = ReplyBuffer::with_capacity(2 * OUTBOX_FULL);
+        } else {
+            self.buffer.clear();
+        }
     }
 
     /// Takes what was not sent into an outbox of its own, and leaves this one empty.
     pub(crate) fn take_rest(&mut self) -> Outbox<P> {
         let rest = &self.buffer.as_slice()[self.sent..];
-        let mut taken = Outbox::with_capacity(rest.len());
-        taken.buffer.put(rest);
+        let mut taken = Outbox::of(rest);
         taken.slots = self.slots;
         taken.inserts = std::mem::take(&mut self.inserts);
         for insert in &mut taken.inserts {
             insert.at -= self.sent;
         }
-        self.buffer.clear();
-        self.sent = 0;
+        self.empty();
         taken
     }
 }
@@ -316,6 +334,27 @@ mod tests {
         assert!(outbox.is_empty());
         outbox.collect(&mut out);
         assert_eq!(out.len(), 9);
+    }
+
+    #[test]
+    fn a_long_answer_does_not_keep_its_buffer() {
+        let (mut stream, client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let long = vec![b'x'; 2 << 20];
+        outbox.buffer().put(&long);
+        let reader = std::thread::spawn(move || {
+            let mut client = client;
+            read(&mut client, 2 << 20)
+        });
+        while outbox.send(&mut stream).unwrap().0 != Sent::All {}
+        assert!(outbox.buffer.capacity() <= KEPT_MAX, "sent");
+        assert_eq!(reader.join().unwrap().len(), 2 << 20);
+        outbox.buffer().put(&long);
+        outbox.collect(&mut Vec::new());
+        assert!(outbox.buffer.capacity() <= KEPT_MAX, "collected");
+        outbox.buffer().put(&long);
+        assert_eq!(outbox.take_rest().buffer.len(), 2 << 20);
+        assert!(outbox.buffer.capacity() <= KEPT_MAX, "taken out");
     }
 
     #[test]

@@ -70,12 +70,12 @@ impl ConnectionFacts {
         }
     }
 
-    /// It has sent something.
+    /// It has asked for something, or sent more of a value.
     pub(crate) fn active(&self, now: Seconds) {
         self.active.store(now.0, Ordering::Relaxed);
     }
 
-    /// When it last sent something.
+    /// When it last did.
     pub(crate) fn last_active(&self) -> Seconds {
         Seconds(self.active.load(Ordering::Relaxed))
     }

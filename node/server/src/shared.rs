@@ -2,18 +2,21 @@
 
 use crate::acceptor::Arrival;
 use crate::auth::Users;
-use crate::division::Division;
+use crate::dialogue::Access;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
 use crate::room::Room;
 use crate::secrets::{Secrets, unix_now};
+use crate::seldom::Seldom;
 use crate::watch::{CloseReason, Hub, Prefixes};
 use guira_commands::{CommandCount, CommandCounters};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
 use guira_transport::{Mailbox, TlsAcceptor, TlsError};
+use std::error::Error;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// What a worker counts besides commands.
@@ -82,13 +85,15 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) errands: AtomicU64,
+    /// Somebody was told that there is a walk already. Relaxed: whoever holds that one up has less time, sooner or later.
+    pub(crate) walk_wanted: AtomicBool,
     /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
     pub(crate) since: Mutex<Since>,
     /// Bytes that errands have sent.
     pub(crate) errand_bytes: AtomicU64,
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
-    pub(crate) room: Room,
+    pub(crate) room: Arc<Room>,
     pub(crate) registry: Registry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) prefixes: Arc<Prefixes>,
@@ -97,14 +102,15 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) permissions: Permissions,
     pub(crate) verbosity: AtomicU32,
+    tells_of_refresh: Seldom,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
     pub(crate) stopping: AtomicBool,
     /// Set once: there was time enough, and what is still under way is given up.
     pub(crate) abandoned: AtomicBool,
 }
 
-/// Counts of connections. All orderings are Relaxed: these are statistics, and a limit that may be off by a
-/// connection that is just closing.
+/// Counts of connections. The orderings are Relaxed, for these are statistics, but of `current` and `waiting`: by these a connection that
+/// goes and an acceptor that is about to rest see each other.
 #[derive(Debug)]
 pub(crate) struct Connections {
     pub(crate) limits: ConnectionLimits,
@@ -141,10 +147,11 @@ impl Shared {
                 waited_us: AtomicU64::new(0),
             },
             errands: AtomicU64::new(0),
+            walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,
-            room: Room::new(&Division::of(options, options.memory.0)),
+            room: hub.room.clone(),
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
@@ -152,6 +159,7 @@ impl Shared {
             tls: secrets.tls,
             permissions: options.permissions,
             verbosity: AtomicU32::new(0),
+            tells_of_refresh: Seldom::every(1),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         }
@@ -175,7 +183,7 @@ impl Shared {
         self.hub.connection_close(facts, reason);
         self.registry.remove(facts.id);
         self.room.leave(facts.bytes);
-        // SeqCst: pairs with `Acceptor::is_full`.
+        // SeqCst, as in `Acceptor::is_full`.
         self.connections.current.fetch_sub(1, Ordering::SeqCst);
         if self.connections.waiting.load(Ordering::SeqCst) {
             self.connections.waiting.store(false, Ordering::SeqCst);
@@ -192,37 +200,63 @@ impl Shared {
         if let Some(users) = &self.users {
             match users.reload() {
                 Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
-                Err(error) => tracing::error!(%error, "the users stay as they were"),
+                Err(error) => tracing::error!("the users stay as they were: {}", Causes(&error)),
             }
         }
         if self.tls.is_some() {
-            // It is logged.
-            let _ = self.reload_tls();
+            log_reload(&self.reload_tls());
         }
     }
 
-    /// Reads certificates and keys again.
-    pub(crate) fn reload_tls(&self) -> Result<(), TlsError> {
-        let Some(tls) = &self.tls else {
-            return Ok(());
-        };
-        let result = tls.reload(unix_now());
-        match &result {
-            Ok(()) => tracing::info!("certificates were read again"),
-            Err(error) => tracing::error!(%error, "certificates stay as they were"),
+    /// Reads certificates and keys again, for a client. It may ask as often as it likes; the log does not tell each time.
+    pub(crate) fn refresh_tls(&self) -> Result<(), TlsError> {
+        let result = self.reload_tls();
+        if self.tells_of_refresh.is_due(self.clock.now()) {
+            log_reload(&result);
         }
         result
+    }
+
+    fn reload_tls(&self) -> Result<(), TlsError> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.reload(unix_now()))
     }
 
     /// Reads certificates and keys again if their files are others than before.
     pub(crate) fn reload_changed_tls(&self) {
         if self.tls.as_ref().is_some_and(TlsAcceptor::changed) {
-            // It is logged, and tried again when they change again.
-            let _ = self.reload_tls();
+            // What fails is tried again when they change again.
+            log_reload(&self.reload_tls());
         }
+    }
+
+    /// How a conversation begins: with a login, if there are users.
+    pub(crate) fn access(&self) -> Access {
+        if self.users.is_some() { Access::Login } else { Access::Free }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+fn log_reload(result: &Result<(), TlsError>) {
+    match result {
+        Ok(()) => tracing::info!("certificates were read again"),
+        Err(error) => tracing::error!("certificates stay as they were: {}", Causes(error)),
+    }
+}
+
+/// An error with what caused it, and what caused that.
+struct Causes<'a>(&'a dyn Error);
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(formatter, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }

@@ -6,15 +6,19 @@
 //!
 //! A request is one datagram. A reply is as many as it takes; what is lost of it is lost.
 
-use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, Stopped};
+use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, Stopped};
 use crate::listen::Speaks;
 use crate::options::{Options, UdpPorts};
 use crate::outbox::Outbox;
+use crate::room::Room;
 use crate::shared::{WorkerCount, WorkerCounters};
 use arrayvec::ArrayVec;
 use guira_commands::Replies;
 use guira_contract::{KeyHash, Session};
-use guira_transport::{Datagrams, Outgoing, Peer, PortSharing, datagram_socket};
+use guira_protocol::binary::RESPONSE_MAGIC;
+use guira_transport::{
+    DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, PortSharing, datagram_socket,
+};
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -25,12 +29,17 @@ const FRAME_BYTES: usize = 8;
 const PAYLOAD_MAX: usize = 1400 - FRAME_BYTES;
 /// A reply may be so long, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;
-/// So much is collected before it is sent.
-const OUTGOING_FULL: usize = 256 << 10;
-/// Batches of datagrams of one socket before others have their turn.
+/// A worker keeps room for a reply of this length; for a longer one it is taken from that of connections, as long as it takes.
+const REPLY_KEPT: usize = 64 << 10;
+/// So much is collected before it is sent: what one call sends.
+const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + PAYLOAD_MAX);
+/// Batches of datagrams of one socket before others have their turn …
 const ROUNDS: u32 = 4;
-/// Requests whose keys are looked up ahead.
-const AHEAD: usize = 32;
+/// … or so many bytes of replies, whichever comes first.
+const TURN_MAX: usize = 512 << 10;
+
+/// What a worker takes that serves datagrams, beside what every worker does.
+pub(crate) const UDP_BYTES: usize = DATAGRAMS_BYTES + 2 * OUTGOING_FULL + REPLY_KEPT;
 
 /// The UDP sockets of one worker.
 #[derive(Debug)]
@@ -39,19 +48,60 @@ pub(crate) struct UdpEnd {
     speaks: Speaks,
     received: Datagrams,
     outgoing: Outgoing,
-    reply: Vec<u8>,
+    reply: Reply,
+    /// The socket whose datagrams have been received and not all answered, and how many have been.
+    unanswered: Option<(usize, usize)>,
 }
 
-/// Opens the UDP sockets of all workers. `inherited` ones are shared by all.
+/// The reply to one datagram, in memory that is used again.
+#[derive(Debug, Default)]
+struct Reply {
+    bytes: Vec<u8>,
+    /// Bytes of it that are the room's.
+    lent: usize,
+}
+
+impl Reply {
+    /// Makes room for so many bytes more. False if there is none.
+    fn reserve(&mut self, more: usize, room: &Room) -> bool {
+        let wanted = self.bytes.len() + more;
+        if wanted > REPLY_MAX {
+            return false;
+        }
+        let capacity = self.bytes.capacity();
+        if wanted > capacity {
+            let wanted = wanted.max(2 * capacity).min(REPLY_MAX);
+            let borrowed = wanted.saturating_sub(REPLY_KEPT.max(capacity));
+            if !room.lend(borrowed) {
+                return false;
+            }
+            self.lent += borrowed;
+            self.bytes.reserve_exact(wanted - self.bytes.len());
+        }
+        true
+    }
+
+    /// It was sent. Memory that is the room's goes back.
+    fn clear(&mut self, room: &Room) {
+        self.bytes.clear();
+        if self.lent > 0 {
+            self.bytes = Vec::new();
+            room.take_back(std::mem::take(&mut self.lent));
+        }
+    }
+}
+
+/// Opens the UDP sockets of all workers, at these addresses. `inherited` ones are shared by all.
 ///
 /// # Errors
 /// What the system says of which address.
 pub(crate) fn open(
     options: &Options,
+    addresses: &[SocketAddr],
     inherited: &[UdpSocket],
 ) -> Result<Vec<Vec<UdpSocket>>, (SocketAddr, io::Error)> {
     let mut workers: Vec<Vec<UdpSocket>> = (0..options.workers).map(|_| Vec::new()).collect();
-    for address in &options.udp {
+    for address in addresses {
         let mut address = *address;
         for worker in &mut workers {
             let sharing = match options.udp_ports {
@@ -84,7 +134,8 @@ impl UdpEnd {
             speaks,
             received: Datagrams::default(),
             outgoing: Outgoing::default(),
-            reply: Vec::new(),
+            reply: Reply::default(),
+            unanswered: None,
         }
     }
 
@@ -93,7 +144,12 @@ impl UdpEnd {
         &self.sockets
     }
 
-    /// Answers what has arrived at a socket.
+    /// A socket with datagrams that were received and have to be answered, though nothing tells of them any more.
+    pub(crate) fn unanswered(&self) -> Option<usize> {
+        self.unanswered.map(|(index, _)| index)
+    }
+
+    /// Answers what has arrived at a socket, and before that what was left of earlier turns.
     pub(crate) fn serve<S: Session>(
         &mut self,
         index: usize,
@@ -101,50 +157,97 @@ impl UdpEnd {
         outbox: &mut Outbox<S::Pin>,
         counters: &WorkerCounters,
     ) {
-        let Some(socket) = self.sockets.get(index) else {
-            return;
-        };
-        interpreter.tap.serve(socket.as_fd().as_raw_fd());
         interpreter.full = OUTBOX_FULL;
+        let mut written = 0;
         for _ in 0..ROUNDS {
-            // An error is one of a datagram sent before: whoever it was for is not there.
-            let Ok(count @ 1..) = self.received.receive(socket) else {
-                break;
-            };
-            look_ahead(&self.received, interpreter);
-            for (peer, datagram) in self.received.iter() {
-                counters.add(WorkerCount::BytesRead, datagram.len() as u64);
-                counters.add(WorkerCount::Datagrams, 1);
-                let Some((frame, request)) = datagram.split_first_chunk::<FRAME_BYTES>() else {
-                    continue;
-                };
-                // As in memcached: a request that is said to have several datagrams is no request.
-                if frame[4..6] != [0, 1] {
-                    continue;
-                }
-                self.reply.clear();
-                answer(self.speaks, request, interpreter, outbox, &mut self.reply);
-                push(&mut self.outgoing, peer, [frame[0], frame[1]], &self.reply);
-                if self.outgoing.weight() >= OUTGOING_FULL {
-                    let (_, bytes) = self.outgoing.send(socket);
-                    counters.add(WorkerCount::BytesWritten, bytes as u64);
-                }
+            if written >= TURN_MAX {
+                return;
             }
-            let (_, bytes) = self.outgoing.send(socket);
-            counters.add(WorkerCount::BytesWritten, bytes as u64);
+            let (from, first) = match self.unanswered.take() {
+                Some(left) => left,
+                None => (index, 0),
+            };
+            let Some(socket) = self.sockets.get(from) else {
+                return;
+            };
+            if first == 0 {
+                // An error is one of a datagram sent before: whoever it was for is not there.
+                let Ok(1..) = self.received.receive(socket) else {
+                    return;
+                };
+                look_ahead(&self.received, interpreter);
+            }
+            interpreter.tap.serve(socket.as_fd().as_raw_fd());
+            let count = self.received.len();
+            let mut answered = first;
+            while answered < count && written < TURN_MAX {
+                written += self.answer_one(from, answered, interpreter, outbox, counters);
+                answered += 1;
+            }
+            counters.add(WorkerCount::BytesWritten, self.outgoing.send(&self.sockets[from]).1 as u64);
             interpreter.executor.session().quiesce();
+            if answered < count {
+                self.unanswered = Some((from, answered));
+                return;
+            }
             // One that is busy may have more; another look would be in vain otherwise.
-            if count < AHEAD {
-                break;
+            if count < DATAGRAMS_AT_ONCE {
+                return;
             }
         }
     }
+
+    /// Answers one of the datagrams that were received. Returns how long the reply is.
+    fn answer_one<S: Session>(
+        &mut self,
+        socket: usize,
+        number: usize,
+        interpreter: &mut Interpreter<S>,
+        outbox: &mut Outbox<S::Pin>,
+        counters: &WorkerCounters,
+    ) -> usize {
+        let Some((peer, datagram)) = self.received.get(number) else {
+            return 0;
+        };
+        counters.add(WorkerCount::BytesRead, datagram.len() as u64);
+        counters.add(WorkerCount::Datagrams, 1);
+        let Some((frame, request)) = datagram.split_first_chunk::<FRAME_BYTES>() else {
+            return 0;
+        };
+        // As in memcached: a request that is said to have several datagrams is no request.
+        if frame[4..6] != [0, 1] || is_reply(request) {
+            return 0;
+        }
+        answer(self.speaks, request, interpreter, outbox, &mut self.reply);
+        let reply = &self.reply.bytes;
+        let length = reply.len();
+        let total = (length.div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
+        // Of an empty one nothing is sent.
+        for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
+            let sequence = (sequence as u16).to_be_bytes();
+            let frame = [frame[0], frame[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
+            self.outgoing.push(peer, &[&frame, payload]);
+            if self.outgoing.weight() >= OUTGOING_FULL {
+                let (_, bytes) = self.outgoing.send(&self.sockets[socket]);
+                counters.add(WorkerCount::BytesWritten, bytes as u64);
+            }
+        }
+        self.reply.clear(&interpreter.shared.room);
+        length
+    }
+}
+
+/// Whether this is what a server says: two servers would answer each other for ever, once somebody has sent one of them a datagram in the
+/// other's name.
+fn is_reply(request: &[u8]) -> bool {
+    let errors: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR ", b"SERVER_ERROR "];
+    request.first() == Some(&RESPONSE_MAGIC) || errors.iter().any(|error| request.starts_with(error))
 }
 
 /// Asks for what gets of one key will look at, while the first of them are being answered.
 fn look_ahead<S: Session>(received: &Datagrams, interpreter: &Interpreter<S>) {
-    let mut hashes = ArrayVec::<KeyHash, AHEAD>::new();
-    for (_, datagram) in received.iter().take(AHEAD) {
+    let mut hashes = ArrayVec::<KeyHash, DATAGRAMS_AT_ONCE>::new();
+    for (_, datagram) in received.iter() {
         let request = datagram.get(FRAME_BYTES..).unwrap_or_default();
         if let Some(key) = request.strip_prefix(b"get ").and_then(|rest| rest.strip_suffix(b"\r\n")) {
             hashes.push(interpreter.executor.prefetch(key));
@@ -161,9 +264,9 @@ fn answer<S: Session>(
     request: &[u8],
     interpreter: &mut Interpreter<S>,
     outbox: &mut Outbox<S::Pin>,
-    reply: &mut Vec<u8>,
+    reply: &mut Reply,
 ) {
-    let mut dialogue = Dialogue::new(speaks, Access::Free);
+    let mut dialogue = Dialogue::new(speaks, interpreter.shared.access());
     let mut at = 0;
     loop {
         let (taken, stopped) = interpreter.run(&mut dialogue, &request[at..], outbox);
@@ -171,26 +274,47 @@ fn answer<S: Session>(
         if stopped == Stopped::Leaves {
             outbox.buffer().line("SERVER_ERROR not over UDP");
         }
-        outbox.collect(reply);
-        if reply.len() > REPLY_MAX {
-            reply.clear();
-            reply.extend(b"SERVER_ERROR reply too large for UDP\r\n");
+        if !reply.reserve(outbox.weight(), &interpreter.shared.room) {
+            drop(outbox.take_rest());
+            reply.clear(&interpreter.shared.room);
+            reply.bytes.extend(b"SERVER_ERROR reply too large for UDP\r\n");
             return;
         }
+        outbox.collect(&mut reply.bytes);
         if stopped != Stopped::OutboxFull {
             return;
         }
     }
 }
 
-/// Divides a reply into datagrams. Of an empty one nothing is sent.
-fn push(outgoing: &mut Outgoing, peer: Peer, id: [u8; 2], reply: &[u8]) {
-    let total = (reply.len().div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
-    for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
-        let sequence = (sequence as u16).to_be_bytes();
-        let frame = [id[0], id[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
-        outgoing.push(peer, &[&frame, payload]);
+const _: () = assert!(REPLY_MAX / PAYLOAD_MAX < u16::MAX as usize, "every datagram has a number");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::division::Division;
+
+    #[test]
+    fn a_long_reply_is_made_in_the_room_of_connections() {
+        let room = Room::new(&Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, engine: 0 }, 1);
+        let mut reply = Reply::default();
+        assert!(reply.reserve(REPLY_KEPT, &room));
+        assert_eq!(room.usage().0, 0, "that much is the worker's own");
+        assert!(reply.reserve(1 << 20, &room));
+        assert_eq!(room.usage().0, (1 << 20) - REPLY_KEPT);
+        reply.bytes.resize(1 << 20, 0);
+        assert!(!reply.reserve(1 << 20, &room), "there is no more room");
+        assert!(!reply.reserve(REPLY_MAX, &room));
+        reply.clear(&room);
+        assert_eq!((room.usage().0, reply.bytes.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn replies_are_told_from_requests() {
+        for reply in ["ERROR\r\n", "CLIENT_ERROR bad\r\n", "SERVER_ERROR out of memory\r\n", "\u{81}"] {
+            let bytes: Vec<u8> = reply.chars().map(|byte| byte as u8).collect();
+            assert!(is_reply(&bytes), "{reply}");
+        }
+        assert!(!is_reply(b"get ERROR\r\n") && !is_reply(b""));
     }
 }
-
-const _: () = assert!(REPLY_MAX / PAYLOAD_MAX < u16::MAX as usize, "every datagram has a number");

@@ -6,7 +6,9 @@ use crate::connection::{Bench, Connection, Turn};
 use crate::dialogue::{Interpreter, OUTBOX_FULL};
 use crate::errand::Guest;
 use crate::outbox::Outbox;
+use crate::queue::Queue;
 use crate::registry::Doing;
+use crate::room::{Asked, Seat};
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
 use crate::udp::UdpEnd;
 use crate::watch::{CloseReason, Tap, TapEnd};
@@ -15,7 +17,6 @@ use guira_contract::{Pace, Session};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Event, Interest, Mailbox, Poll, Token};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub(crate) struct Worker<S: Session> {
     connections: Vec<Option<Connection<S>>>,
     vacant: Vec<usize>,
     /// Connections that have more to do.
-    again: VecDeque<usize>,
+    again: Queue,
     /// Nothing has happened since the session was told to rest.
     rested: bool,
     acceptor: Option<Acceptor>,
@@ -106,7 +107,7 @@ impl<S: Session> Worker<S> {
             bench,
             connections: Vec::new(),
             vacant: Vec::new(),
-            again: VecDeque::new(),
+            again: Queue::default(),
             rested: true,
             acceptor,
             udp,
@@ -124,18 +125,14 @@ impl<S: Session> Worker<S> {
             self.look_around();
             let idle = events.is_empty() && self.again.is_empty();
             if let Some(acceptor) = self.acceptor.as_mut() {
-                if idle {
-                    acceptor.try_again(&self.poll, FIRST_LISTENER);
-                }
-                acceptor.one_is_gone(&self.poll, FIRST_LISTENER, &self.shared);
+                acceptor.wake_up(&self.poll, FIRST_LISTENER, &self.shared);
             }
             for event in events.drain(..) {
                 self.on_event(event);
             }
-            for _ in 0..self.again.len() {
-                if let Some(index) = self.again.pop_front() {
-                    self.serve(index);
-                }
+            self.serve_again();
+            if let Some(index) = self.udp.as_ref().and_then(UdpEnd::unanswered) {
+                self.serve_datagrams(index);
             }
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
             let done = self.upkeep(pace, budget);
@@ -156,7 +153,8 @@ impl<S: Session> Worker<S> {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, more_upkeep: bool) -> io::Result<()> {
-        if !self.again.is_empty() || more_upkeep {
+        let datagrams = self.udp.as_ref().is_some_and(|udp| udp.unanswered().is_some());
+        if !self.again.is_empty() || datagrams || more_upkeep {
             return self.poll.wait(Some(Duration::ZERO), events);
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
@@ -164,6 +162,10 @@ impl<S: Session> Worker<S> {
         let kicks = self.shared.connections.limits.idle.is_some();
         let wakes = self.acceptor.is_some() || kicks || self.shared.is_stopping();
         let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
+        let timeout = match self.acceptor.as_ref().and_then(Acceptor::patience) {
+            Some(soon) => timeout.map(|timeout| timeout.min(soon)),
+            None => timeout,
+        };
         let session = self.bench.interpreter.executor.session();
         session.offline();
         let result = self.poll.wait(timeout, events);
@@ -190,6 +192,7 @@ impl<S: Session> Worker<S> {
                 for arrival in self.mailbox.take() {
                     self.admit(arrival);
                 }
+                self.close_evicted();
             }
             Token(token @ FIRST_UDP..FIRST_CONNECTION) => self.serve_datagrams((token - FIRST_UDP) as usize),
             Token(token) if token < FIRST_UDP => self.accept((token - FIRST_LISTENER) as usize),
@@ -199,11 +202,32 @@ impl<S: Session> Worker<S> {
                 let waits_for_end = self.connection(index).is_some_and(|it| !reads.contains(&it.interest));
                 if event.failed && waits_for_end {
                     self.close(index, CloseReason::Error);
-                } else {
+                } else if !self.again.has(index) {
+                    // Whoever is queued has a turn in this round anyway.
                     self.serve(index);
                 }
             }
         }
+    }
+
+    /// One more turn for those that had more to do before this round began.
+    fn serve_again(&mut self) {
+        for _ in 0..self.again.len() {
+            if let Some(index) = self.again.pop() {
+                self.serve(index);
+            }
+        }
+    }
+
+    /// Takes a connection out of its place.
+    fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
+        let connection = self.connections.get_mut(index).and_then(Option::take)?;
+        self.again.forget(index);
+        // Closing the socket does the same; it is done here so that no event of it is left.
+        let _ = self.poll.remove(&connection.stream);
+        self.vacant.push(index);
+        self.shared.room.release(Seat { worker: self.index, place: index });
+        Some(connection)
     }
 
     fn serve_datagrams(&mut self, index: usize) {
@@ -231,10 +255,13 @@ impl<S: Session> Worker<S> {
         if index == self.connections.len() {
             self.connections.push(None);
         }
-        let has_input = !arrival.input.is_empty();
+        // One that comes back from an errand may have what no poller tells of.
+        let stream = &arrival.stream;
+        let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
+        let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
         self.connections[index] = Some(Connection::new(arrival));
-        if has_input {
-            self.again.push_back(index);
+        if is_ready {
+            self.again.push(index);
         }
     }
 
@@ -242,8 +269,9 @@ impl<S: Session> Worker<S> {
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
+        let seat = Seat { worker: self.index, place: index };
         let turn = connection.turn(&mut self.bench, &self.counters);
-        let settled = connection.settle(&self.shared.room);
+        let settled = connection.settle(&self.shared.room, seat) == Asked::Granted;
         self.bench.interpreter.executor.session().quiesce();
         if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
             return self.close(index, CloseReason::Error);
@@ -252,7 +280,7 @@ impl<S: Session> Worker<S> {
             return;
         };
         match turn {
-            Turn::Again => self.again.push_back(index),
+            Turn::Again => self.again.push(index),
             Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => self.send_away(index),
             Turn::Wait(interest) => {
@@ -271,38 +299,56 @@ impl<S: Session> Worker<S> {
 
     /// Makes room for what a connection holds: whoever holds most has to go. False if that is the connection itself.
     fn make_room(&mut self, index: usize) -> bool {
+        let seat = Seat { worker: self.index, place: index };
         loop {
             let Some(connection) = self.connections[index].as_mut() else {
                 return false;
             };
-            if connection.settle(&self.shared.room) {
-                return true;
+            let asked = connection.settle(&self.shared.room, seat);
+            let wanted = connection.holding().total();
+            let victim = match asked {
+                Asked::Granted => return true,
+                Asked::Evicted => None,
+                Asked::Full => self.shared.room.evict_above(wanted, self.index),
+            };
+            match victim {
+                Some(victim) if victim == seat => {}
+                Some(victim) if victim.worker == self.index => self.crowd_out(victim.place),
+                // It is closed when its worker looks.
+                Some(victim) => self.shared.mailboxes[victim.worker].ring(),
+                None => {
+                    connection.count_crowded_out(&self.shared.room);
+                    return false;
+                }
             }
-            let wanted = connection.holding();
-            let all = self.connections.iter().enumerate();
-            let holders = all.filter_map(|(other, connection)| Some((other, connection.as_ref()?.holding())));
-            let largest = holders.max_by_key(|(_, holding)| holding.bytes + holding.pinned);
-            let victim =
-                largest.filter(|(_, largest)| largest.bytes + largest.pinned > wanted.bytes + wanted.pinned);
-            let victim = victim.map_or(index, |(victim, _)| victim);
-            if let Some(connection) = self.connections[victim].as_ref() {
-                connection.count_crowded_out(&self.shared.room);
+        }
+    }
+
+    /// Closes a connection whose room was given to somebody else.
+    fn crowd_out(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get(index).and_then(Option::as_ref) {
+            connection.count_crowded_out(&self.shared.room);
+        }
+        self.close(index, CloseReason::Error);
+    }
+
+    /// Closes those whose room another worker's connection was given.
+    fn close_evicted(&mut self) {
+        for place in self.shared.room.evicted(self.index) {
+            let seat = Seat { worker: self.index, place };
+            let connection = self.connections.get(place).and_then(Option::as_ref);
+            // Its place may be somebody else's by now.
+            if connection.is_some_and(|connection| connection.is_evicted(&self.shared.room, seat)) {
+                self.crowd_out(place);
             }
-            if victim == index {
-                return false;
-            }
-            self.close(victim, CloseReason::Error);
         }
     }
 
     /// Hands a connection to whoever runs its errand.
     fn send_away(&mut self, index: usize) {
-        let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) else {
+        let Some(mut connection) = self.take_out(index) else {
             return;
         };
-        let _ = self.poll.remove(&connection.stream);
-        self.vacant.push(index);
-        connection.release(&self.shared.room);
         let Some(errand) = connection.take_errand() else {
             return self.shared.gone(&connection.facts, CloseReason::Error);
         };
@@ -316,12 +362,8 @@ impl<S: Session> Worker<S> {
     }
 
     fn close(&mut self, index: usize, reason: CloseReason) {
-        if let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) {
-            connection.release(&self.shared.room);
-            // Closing the socket does the same; it is done here so that no event of it is left.
-            let _ = self.poll.remove(&connection.stream);
+        if let Some(connection) = self.take_out(index) {
             self.shared.gone(&connection.facts, reason);
-            self.vacant.push(index);
         }
     }
 
@@ -345,7 +387,7 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Closes connections that nothing has come from for too long.
+    /// Closes connections that have not said anything for too long.
     fn kick_idle(&mut self) {
         let now = self.bench.interpreter.executor.now();
         let Some(limit) = self.shared.connections.limits.idle.filter(|_| now != self.kicked) else {
@@ -355,9 +397,10 @@ impl<S: Session> Worker<S> {
         for index in 0..self.connections.len() {
             let idle = self.connections[index].as_ref().is_some_and(|connection| {
                 let facts = &connection.facts;
-                // As in memcached: connections of this host's own sockets are left alone, and those with something under way.
+                // As in memcached: connections of this host's own sockets are left alone, and those that are sent something.
                 let idle = u64::from(now.0.saturating_sub(facts.last_active().0));
-                facts.is_remote() && facts.doing() == Doing::Waiting && idle > limit.as_secs()
+                let silent = matches!(facts.doing(), Doing::Waiting | Doing::Receiving);
+                facts.is_remote() && silent && idle > limit.as_secs()
             });
             if idle {
                 self.counters.add(WorkerCount::IdleKicks, 1);

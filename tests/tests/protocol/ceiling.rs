@@ -1,6 +1,12 @@
 //! One ceiling for the whole process: whatever clients leave lying about, memory stays below it.
 
-use guira_tests::server::wait_for;
+use std::io::Write;
+use std::net::TcpStream;
+
+use guira_tests::scratch::Scratch;
+use guira_tests::server::{Address, wait_for};
+use guira_tests::tls::Certificate;
+use guira_tests::udp::UdpClient;
 use guira_tests::{Client, Server, Setup};
 
 /// Resident memory, in bytes.
@@ -119,4 +125,123 @@ fn room_is_given_back_when_connections_go() {
         blind.into_iter().for_each(Client::abandon);
         wait_for("the room to be free", || (used(&mut client) == before).then_some(()));
     }
+}
+
+#[test]
+fn who_holds_most_makes_room_for_clients_of_another_worker() {
+    let server = small_server();
+    // Connections are dealt out in turn to two workers: every second one is of the same.
+    let mut watcher = server.connect();
+    watcher.sync();
+    let pair = || {
+        let (mut one, mut other) = (server.connect(), server.connect());
+        one.sync();
+        other.sync();
+        (one, other)
+    };
+    let mut greedy: Vec<Client> = Vec::new();
+    let mut idle: Vec<Client> = Vec::new();
+    for _ in 0..40 {
+        let (mut one, other) = pair();
+        one.send_what_is_taken(&[&b"set k 0 0 15000\r\n"[..], &[b'x'; 14_000]].concat());
+        greedy.push(one);
+        idle.push(other);
+    }
+    let mut before = 0;
+    wait_for("all the room to be held", || {
+        let (used, limit, closed) = held(&mut watcher);
+        before = closed;
+        (used + 15_000 > limit).then_some(())
+    });
+    let mut honest: Vec<Client> = Vec::new();
+    for _ in 0..40 {
+        let (one, mut other) = pair();
+        one.abandon();
+        other.send(format!("set k 0 0 3000\r\n{}", "x".repeat(2_000)));
+        honest.push(other);
+    }
+    wait_for("room to be made", || (held(&mut watcher).2 > before).then_some(()));
+    for client in &mut honest {
+        client.exchange(format!("{}\r\n", "x".repeat(1_000)), "STORED\r\n");
+    }
+    greedy.into_iter().for_each(Client::abandon);
+    drop(idle);
+}
+
+#[test]
+fn handshakes_that_do_not_end() {
+    let certificate = Certificate::issue();
+    // A client that speaks no TLS comes by another way.
+    let scratch = Scratch::new();
+    let path = scratch.path().join("socket");
+    let listen = format!("--listen=unix:{}", path.display());
+    let setup = ["--memory=32MiB", "--max-connections=900", "--connection-memory=1MiB", &listen];
+    let setup = setup.into_iter().fold(certificate.given_to(Setup::new()), Setup::guira_argument);
+    let server = setup.start_guira();
+    let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
+    let mut client = Client::connect(&Address::Unix(path));
+    fill(&mut client, 32);
+    // A hello of 65,520 bytes, of which the end never comes.
+    let mut hello = vec![1, 0, 0xff, 0xf0];
+    hello.resize(60_000, 0);
+    let records: Vec<u8> =
+        hello.chunks(15_000).flat_map(|part| [&[22, 3, 1, 0x3a, 0x98][..], part].concat()).collect();
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for _ in 0..800 {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        // One that is closed does not take it.
+        let _ = stream.write_all(&records);
+        silent.push(stream);
+    }
+    wait_for("those that hold most to be closed", || {
+        let (used, limit, closed) = held(&mut client);
+        assert!(used <= limit, "{used} of {limit}");
+        (closed > 500).then_some(())
+    });
+    expect_below(&server, 32, "handshakes");
+    client.exchange("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+}
+
+#[test]
+fn long_replies_in_datagrams() {
+    let server = Setup::new().options(&["-m", "16", "-t", "1", "-U", "-1"]).start_guira();
+    let mut client = server.connect();
+    client.exchange(format!("set a 0 0 500000\r\n{}\r\n", "a".repeat(500_000)), "STORED\r\n");
+    let datagrams = UdpClient::connect(server.udp_address());
+    let before = resident(&server);
+    for _ in 0..20 {
+        // 28 bytes that ask for four million.
+        datagrams.request(1, "get a a a a a a a a\r\n");
+        assert_eq!(datagrams.reply(1), b"SERVER_ERROR reply too large for UDP\r\n");
+    }
+    // It is lost in part, as a reply of 370 datagrams may be: what counts is that it was made.
+    datagrams.request(2, "get a\r\n");
+    client.sync();
+    client.sync();
+    let taken = resident(&server).saturating_sub(before);
+    assert!(taken < 3 << 20, "{} KiB more than before", taken >> 10);
+}
+
+#[test]
+fn watchers_that_do_not_read() {
+    let setup = Setup::new().guira_argument("--memory=16MiB").guira_argument("--watcher-buffer=1GiB");
+    let scratch = Scratch::new();
+    // The buffers of a UNIX socket do not grow.
+    let server = setup.unix_socket(&scratch.path().join("socket")).start_guira();
+    let mut watchers: Vec<Client> = (0..10).map(|_| server.connect()).collect();
+    for watcher in &mut watchers {
+        watcher.exchange("watch fetchers\r\n", "OK\r\n");
+    }
+    let mut client = server.connect();
+    let gets = format!("get {}\r\n", "k".repeat(240)).repeat(1_000);
+    wait_for("lines that do not fit", || {
+        client.exchange_at_once(gets.as_bytes(), "END\r\n".repeat(1_000).as_bytes());
+        (client.stats("")["log_watcher_skipped"].parse::<u64>().expect("a number") > 20_000).then_some(())
+    });
+    let (used, limit, _) = held(&mut client);
+    assert!(used > 512 && used <= limit / 2, "{used} of {limit}");
+    expect_below(&server, 16, "watchers");
+    watchers.into_iter().for_each(Client::abandon);
+    // But for what is left of this client's own requests.
+    wait_for("all to be given back", || (held(&mut client).0 < 512).then_some(()));
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use guira_tests::deadline::{Deadline, PATIENCE};
-use guira_tests::{Client, Server};
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Server, Setup};
 
 fn open_connections(client: &mut Client) -> u64 {
     client.stats("")["curr_connections"].parse().expect("a number of connections")
@@ -96,4 +97,52 @@ fn an_idle_connection_stays_open() {
     }
     idle.be_patient(Duration::from_secs(5));
     idle.expect_value("key", "4999");
+}
+
+#[test]
+fn a_value_that_is_on_its_way_when_the_server_stops_is_stored() {
+    // memcached ends at once.
+    let server = Setup::new().start_guira();
+    let (mut client, mut idle) = (server.connect(), server.connect());
+    let value = "x".repeat(500_000);
+    let (first, second) = value.split_at(250_000);
+    client.send(format!("set big 0 0 500000\r\n{first}"));
+    // What has come has been taken: nothing of it is waiting anywhere.
+    wait_for("the first half", || {
+        let stats = idle.stats("");
+        (stats["bytes_read"].parse::<usize>().expect("a number") > 250_000).then_some(())
+    });
+    server.signal("TERM");
+    idle.expect_closed();
+    client.exchange(format!("{second}\r\n"), "STORED\r\n");
+    client.expect_closed();
+}
+
+#[test]
+fn who_says_nothing_for_too_long_is_closed_and_half_a_request_is_nothing() {
+    let server = Setup::new().options(&["-o", "idle_timeout=30", "--test-commands"]).start_guira();
+    let mut client = server.connect();
+    let bytes = |client: &mut Client| client.stats("")["bytes_read"].parse::<usize>().expect("a number");
+    // One of each on either worker, most likely: what counts is that all of this has been read.
+    let silent = server.connect();
+    let (mut line, mut value, mut long, mut stuck) =
+        (server.connect(), server.connect(), server.connect(), server.connect());
+    line.send("g");
+    value.send("set small 0 0 10\r\nab");
+    long.send(format!("set long 0 0 100000\r\n{}", "x".repeat(50_000)));
+    stuck.send("set stuck 0 0 10\r\nab");
+    wait_for("the first parts", || (bytes(&mut client) > 50_060).then_some(()));
+    client.exchange("debugtime 20\r\n", "OK\r\n");
+    let before = bytes(&mut client);
+    line.send("e");
+    value.send("c");
+    long.send("x".repeat(1_000));
+    wait_for("the second parts", || (bytes(&mut client) > before + 1_002).then_some(()));
+    client.exchange("debugtime 20\r\n", "OK\r\n");
+    for mut idle in [silent, line, stuck] {
+        idle.expect_closed();
+    }
+    value.exchange("defghij\r\n", "STORED\r\n");
+    long.exchange(format!("{}\r\n", "x".repeat(49_000)), "STORED\r\n");
+    assert_eq!(client.stats("")["idle_kicks"], "3");
 }

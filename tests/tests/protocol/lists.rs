@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use guira_tests::scratch::Scratch;
 use guira_tests::server::wait_for;
-use guira_tests::{Server, newer_than_peer};
+use guira_tests::{Client, Server, Setup, newer_than_peer};
 
 /// The lines up to the last.
 fn lines_to(client: &mut guira_tests::Client, last: &str) -> Vec<String> {
@@ -127,4 +128,80 @@ fn a_cachedump_lists_the_items_of_a_class() {
         (!lines.is_empty()).then_some(lines)
     });
     assert!(lines.len() == 1 && lines[0].starts_with("ITEM k [3 b; "), "{lines:?}");
+}
+
+/// How many threads list items.
+fn listers(server: &Server) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "lister").count()
+}
+
+/// Stores items, of a hundred bytes in a list each.
+fn store(client: &mut Client, items: std::ops::Range<usize>) {
+    for key in items {
+        client.send(format!("set key-with-a-long-name-{key:020} 0 0 1 noreply\r\nx\r\n"));
+    }
+    client.sync();
+}
+
+/// A server behind a UNIX socket, whose buffers do not grow.
+fn with_small_buffers(scratch: &Scratch) -> Server {
+    Setup::new().unix_socket(&scratch.path().join("socket")).start_guira()
+}
+
+/// Asks for a list until it begins; then nothing of it is read.
+fn begin_list(server: &Server) -> Client {
+    wait_for("the list to begin", || {
+        let mut client = server.connect();
+        client.send("lru_crawler metadump all\r\n");
+        if client.line() == "OK" {
+            return Some(client);
+        }
+        client.abandon();
+        None
+    })
+}
+
+fn held(client: &mut Client) -> usize {
+    client.stats("")["conn_memory_used"].parse().expect("a number")
+}
+
+#[test]
+fn the_end_of_a_list_that_nobody_reads_keeps_no_thread() {
+    let scratch = Scratch::new();
+    let server = with_small_buffers(&scratch);
+    let mut client = server.connect();
+    // A list that is a little longer than what a socket takes.
+    let mut items = 0;
+    let first = loop {
+        store(&mut client, items..items + 50);
+        items += 50;
+        let first = begin_list(&server);
+        wait_for("the end of the walk", || (listers(&server) == 0).then_some(()));
+        if held(&mut client) > 0 {
+            break first;
+        }
+        first.abandon();
+    };
+    let mut clients: Vec<Client> = (0..10).map(|_| begin_list(&server)).collect();
+    clients.push(first);
+    wait_for("all ends to be left to the workers", || (listers(&server) == 0).then_some(()));
+    for client in &mut clients {
+        assert_eq!(lines_to(client, "END").len(), items);
+        client.exchange("mn\r\n", "MN\r\n");
+    }
+    wait_for("nothing to be held", || (held(&mut client) == 0).then_some(()));
+}
+
+#[test]
+fn a_client_that_reads_no_further_gives_way_to_others() {
+    let scratch = Scratch::new();
+    let server = with_small_buffers(&scratch);
+    store(&mut server.connect(), 0..20_000);
+    let stuck = begin_list(&server);
+    // The other is told that there is a list already, again and again, but not for long.
+    let mut other = begin_list(&server);
+    assert_eq!(lines_to(&mut other, "END").len(), 20_000);
+    stuck.abandon();
 }

@@ -112,6 +112,36 @@ fn sasl_plain_lets_a_user_in() {
 }
 
 #[test]
+fn the_settings_tell_how_clients_log_in() {
+    let scratch = Scratch::new();
+    let server = with_users(&scratch);
+    let mut client = server.connect();
+    client.exchange("set x 0 0 7\r\nfoo bar\r\n", "STORED\r\n");
+    let settings = client.stats("settings");
+    assert_eq!(settings["auth_enabled_sasl"], "no");
+    assert!(settings["auth_enabled_ascii"].ends_with("/users"), "{}", settings["auth_enabled_ascii"]);
+}
+
+#[test]
+fn who_fails_to_log_in_again_is_out() {
+    let scratch = Scratch::new();
+    let server = Setup::new().options(&["-S", "-Y", &users(&scratch, "foo:bar\n")]).start_guira();
+    let login = |password| Request::new(SASL_AUTH).key(b"PLAIN").value(plain("foo", password));
+    let mut client = server.connect();
+    assert_eq!(client.ask_binary(&login("bar")).status, 0);
+    assert_eq!(client.ask_binary(&login("bar")).status, 0);
+    assert_eq!(client.ask_binary(&get("nothing")).status, 1, "logging in twice is no harm");
+    assert_eq!(client.ask_binary(&login("wrong")).status, 0x20);
+    assert_eq!(client.ask_binary(&get("nothing")).status, 0x20);
+    client.expect_closed();
+    let mut client = server.connect();
+    assert_eq!(client.ask_binary(&login("bar")).status, 0);
+    assert_eq!(client.ask_binary(&Request::new(SASL_AUTH).key(b"PLAIN")).status, 0x21, "it has only begun");
+    assert_eq!(client.ask_binary(&get("nothing")).status, 0x20);
+    client.expect_closed();
+}
+
+#[test]
 fn sasl_plain_may_take_two_steps() {
     let scratch = Scratch::new();
     let server = Setup::new().options(&["-S", "-Y", &users(&scratch, "foo:bar\n")]).start_guira();

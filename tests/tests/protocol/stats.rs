@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use guira_tests::{Client, Server, newer_than_peer};
+use guira_tests::server::wait_for;
+use guira_tests::{Client, Server, Setup, newer_than_peer};
 
 /// What does not depend on how a server works inside; exporters and dashboards read these.
 const NAMES: &[&str] = &[
@@ -363,4 +364,25 @@ fn gets_and_sets_of_a_class_are_counted_about() {
     };
     assert!((576..=704).contains(&sum("get_hits")), "{}", sum("get_hits"));
     assert!((576..=704).contains(&sum("cmd_set")), "{}", sum("cmd_set"));
+}
+
+#[test]
+fn a_reset_forgets_how_often_connections_had_to_wait() {
+    let server = Setup::new().options(&["-c", "2", "-o", "no_maxconns_fast"]).start_guira();
+    let (mut client, other) = (server.connect(), server.connect());
+    let waits = server.connect();
+    wait_for("a connection that waits", || (client.stats("")["listen_disabled_num"] == "1").then_some(()));
+    client.exchange("stats reset\r\n", "RESET\r\n");
+    assert_eq!(client.stats("")["listen_disabled_num"], "0");
+    other.abandon();
+    drop(waits);
+}
+
+#[test]
+fn a_limit_of_memory_for_connections_does_not_raise_the_ceiling() {
+    // It comes on top of -m in memcached: a terabyte is as good as none there.
+    let server = Setup::new().options(&["-o", "read_buf_mem_limit=4000000000"]).start_guira();
+    let stats = server.connect().stats("");
+    assert_eq!(stats["limit_maxbytes"], (64 << 20).to_string());
+    assert_eq!(stats["conn_memory_limit"], (16 << 20).to_string());
 }

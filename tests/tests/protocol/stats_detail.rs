@@ -1,7 +1,7 @@
 //! `stats detail`: uses of keys by prefix.
 
-use guira_tests::binary::Request;
-use guira_tests::{Server, Setup, newer_than_peer};
+use guira_tests::binary::{Request, get};
+use guira_tests::{Server, Setup, newer_than_peer, upstream_flaw};
 
 const STAT: u8 = 0x10;
 
@@ -42,6 +42,16 @@ fn the_binary_protocol_has_it_too() {
     text.exchange("get foo:1\r\n", "END\r\n");
     assert_eq!(ask("detail dump"), [counted(), end()]);
     assert_eq!(ask("detail nonsense"), [(1, String::new(), "Not found".to_owned())]);
+}
+
+#[test]
+fn a_prefix_that_does_not_fit_in_text_breaks_no_line() {
+    let server = Server::start();
+    upstream_flaw!(server, "writes it as it is");
+    let (mut text, mut binary) = (server.connect(), server.connect());
+    text.exchange("stats detail on\r\n", "OK\r\n");
+    binary.ask_quietly(&[get("a\r\nEND\r\nfoo:b")]);
+    text.exchange("stats detail dump\r\n", "PREFIX a%0D%0AEND%0D%0Afoo get 1 hit 0 set 0 del 0\r\nEND\r\n");
 }
 
 fn text_of(bytes: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! UDP (`-U`): frames, replies of several datagrams, and whatever else comes in datagrams.
 
 use guira_tests::binary::{get, set};
+use guira_tests::server::wait_for;
 use guira_tests::udp::UdpClient;
 use guira_tests::{Server, Setup, upstream_flaw};
 
@@ -106,6 +107,34 @@ fn each_worker_can_have_a_port_of_its_own() {
         let client = UdpClient::connect(([127, 0, 0, 1], port).into());
         client.exchange(1, "get k\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n");
     }
+}
+
+#[test]
+fn what_a_server_says_is_not_answered() {
+    let (server, client) = with_udp();
+    upstream_flaw!(server, "answers, so that two servers can be made to answer each other for ever");
+    for (id, reply) in ["ERROR\r\n", "CLIENT_ERROR bad\r\n", "SERVER_ERROR bad\r\n"].into_iter().enumerate() {
+        client.request(id as u16, reply);
+    }
+    client.send(&[&[0, 8, 0, 0, 0, 1, 0, 0, 0x81], &[0; 23][..]].concat());
+    client.exchange(9, "get k\r\n", "END\r\n");
+}
+
+#[test]
+fn many_long_replies_are_all_sent_though_others_have_their_turn_between_them() {
+    let server = Setup::new().options(&["-U", "-1", "-t", "1"]).start_guira();
+    let client = UdpClient::connect(server.udp_address());
+    let mut tcp = server.connect();
+    tcp.exchange(format!("set k 0 0 60000\r\n{}\r\n", "x".repeat(60_000)), "STORED\r\n");
+    // Short requests, which a worker receives together, with replies of several turns. Some may get lost on the way, but all are sent.
+    for id in 0..32 {
+        client.request(id, "get k k k\r\n");
+    }
+    let number = |client: &mut guira_tests::Client, name: &str| {
+        client.stats("")[name].parse::<usize>().expect("a number")
+    };
+    wait_for("all replies", || (number(&mut tcp, "bytes_written") > 32 * 180_000).then_some(()));
+    assert_eq!(number(&mut tcp, "udp_datagrams"), 32);
 }
 
 /// The first of so many ports that are free, as far as anybody can say.

@@ -162,3 +162,21 @@ fn watching_can_be_forbidden() {
     let server = Setup::new().options(&["-W"]).start();
     server.connect().exchange("watch mutations\r\n", "CLIENT_ERROR watch commands not allowed\r\n");
 }
+
+#[test]
+fn a_watcher_is_told_of_nothing_that_was_before_it() {
+    let server = Server::start();
+    newer_than_peer!(server, "tells other words");
+    let mut client = server.connect();
+    // Others watch all the while, so that there are lines.
+    let first = watcher(&server, "fetchers");
+    for number in 0..30 {
+        let mut late = server.connect();
+        client.exchange(format!("get before{number}\r\n").repeat(50), "END\r\n".repeat(50));
+        late.exchange("watch fetchers\r\n", "OK\r\n");
+        client.exchange("get after\r\n", "END\r\n");
+        starts_with(&event(&mut late), "type=item_get key=after ");
+        late.abandon();
+    }
+    first.abandon();
+}

@@ -37,11 +37,11 @@ fn a_header_is_read_and_answered_with_what_comes_back() {
 
 #[test]
 fn every_command_is_understood_with_its_extras() {
-    let get = |told, touch| Binary::Get { key: b"k", told, touch };
-    assert_eq!(command(0x00, b"", b"k"), get(Told::Value, None));
-    assert_eq!(command(0x0d, b"", b"k"), get(Told::KeyAndValue, None));
-    assert_eq!(command(0x1c, &[0, 0, 0, 9], b"k"), get(Told::Nothing, Some(Exptime(9))));
-    assert_eq!(command(0x24, &[255, 255, 255, 255], b"k"), get(Told::KeyAndValue, Some(Exptime(i32::MAX))));
+    let get = |shown, touch| Binary::Get { key: b"k", shown, touch };
+    assert_eq!(command(0x00, b"", b"k"), get(Shown::Value, None));
+    assert_eq!(command(0x0d, b"", b"k"), get(Shown::KeyAndValue, None));
+    assert_eq!(command(0x1c, &[0, 0, 0, 9], b"k"), get(Shown::Nothing, Some(Exptime(9))));
+    assert_eq!(command(0x24, &[255, 255, 255, 255], b"k"), get(Shown::KeyAndValue, Some(Exptime(i32::MAX))));
     assert_eq!(
         command(0x12, &[0, 0, 0, 1, 0, 0, 0, 2], b"k"),
         Binary::Store { verb: Verb::Add, key: b"k", flags: 1, exptime: Exptime(2) }

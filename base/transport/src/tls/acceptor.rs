@@ -196,8 +196,8 @@ impl TlsAcceptor {
     /// Whether the files are others than when they were last read, well or not. It costs a system call a file. What
     /// was read half-written shows as changed again when the other half has been written.
     pub fn changed(&self) -> bool {
-        let now = Stamps::take(&self.shared.options);
-        self.state().seen != now
+        let seen = self.state().seen.clone();
+        seen.have_changed(&self.shared.options)
     }
 
     /// Facts about the certificate in use.

@@ -182,10 +182,28 @@ type Stamp = Option<[i64; 7]>;
 pub(super) struct Stamps([Stamp; 3]);
 
 impl Stamps {
+    fn files(options: &TlsOptions) -> [Option<&Path>; 3] {
+        [Some(options.chain.as_path()), options.key.as_deref(), options.authorities.as_deref()]
+    }
+
     /// Looks at the files, without opening them.
     pub(super) fn take(options: &TlsOptions) -> Self {
-        let files = [Some(options.chain.as_path()), options.key.as_deref(), options.authorities.as_deref()];
-        Stamps(files.map(|file| std::fs::metadata(file?).ok().as_ref().map(stamp)))
+        Stamps(Self::files(options).map(|file| std::fs::metadata(file?).ok().as_ref().map(stamp)))
+    }
+
+    /// Whether the files are others now.
+    pub(super) fn have_changed(&self, options: &TlsOptions) -> bool {
+        Self::files(options).into_iter().zip(&self.0).any(|(file, seen)| differs(file, seen))
+    }
+}
+
+/// Whether a look at a file says that it is another than it was. A file that we may not look at any more, since privileges were given up,
+/// says nothing.
+fn differs(file: Option<&Path>, seen: &Stamp) -> bool {
+    match file.map(std::fs::metadata) {
+        Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => false,
+        Some(Ok(file)) => Some(stamp(&file)) != *seen,
+        Some(Err(_)) | None => seen.is_some(),
     }
 }
 

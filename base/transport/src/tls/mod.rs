@@ -16,6 +16,7 @@ mod counters;
 mod files;
 mod nobody;
 mod options;
+mod records;
 mod stream;
 
 pub use acceptor::{TlsAcceptor, TlsStatus};

@@ -3,6 +3,7 @@
 use super::certificate;
 use super::counters::{Handshake, TlsCounters, TlsFailure, TlsFault};
 use super::options::suite_name;
+use super::records::Records;
 use crate::poll::Interest;
 use crate::stream::{Progress, progress};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -26,6 +27,14 @@ const STAGE_MIN: usize = 4 << 10;
 
 /// The library's buffer for incoming bytes while nothing is in it.
 const LIBRARY_BUFFER: usize = 4 << 10;
+
+/// Reads from the socket in one read of plaintext, which are enough to fill any buffer from records of some length. A client that puts
+/// each byte into a record of its own would be decrypted for milliseconds otherwise; what is left the poller tells of.
+const FILLS: usize = 8;
+
+/// Plaintext in a record (RFC 8446 §5.1), and what is added to it by any cipher suite there is.
+const RECORD_PLAINTEXT_MAX: usize = 16 << 10;
+const RECORD_OVERHEAD_MAX: usize = 5 + 8 + 16;
 
 /// The first byte of every handshake (RFC 8446 §5.1).
 const HANDSHAKE_RECORD: u8 = 22;
@@ -104,6 +113,10 @@ pub struct TlsStream {
     rest: Rest,
     /// Plaintext in the library; less than there is if `rest` is not open.
     held: usize,
+    /// What has come and is no plaintext yet.
+    records: Records,
+    /// Encrypted bytes that the socket has not taken, about.
+    unsent: usize,
     /// It has been told that nothing follows: nothing is read or written any more.
     finishing: bool,
 }
@@ -140,6 +153,8 @@ impl TlsStream {
             began: false,
             rest: Rest::Open,
             held: 0,
+            records: Records::default(),
+            unsent: 0,
             finishing: false,
         })
     }
@@ -168,15 +183,18 @@ impl TlsStream {
             return Ok(Progress::Ended);
         }
         let mut filled = self.take_plaintext(buffer);
-        let mut staged = 0;
-        while filled < buffer.len() && matches!(self.rest, Rest::Open) {
-            let (put, drained) = self.fill(&mut buffer[filled..], &mut staged);
+        let mut taken = 0;
+        for _ in 0..FILLS {
+            if filled == buffer.len() || !matches!(self.rest, Rest::Open) {
+                break;
+            }
+            let (put, drained) = self.fill(&mut buffer[filled..], &mut taken);
             filled += put;
             if drained == Drained::Yes {
                 break;
             }
         }
-        if staged > LIBRARY_BUFFER {
+        if taken > LIBRARY_BUFFER {
             self.shrink();
         }
         if let Err(error) = self.push() {
@@ -261,6 +279,11 @@ impl TlsStream {
         self.held > 0 || !matches!(self.rest, Rest::Open)
     }
 
+    /// As [`crate::Stream::holds`].
+    pub(crate) fn holds(&self) -> usize {
+        self.records.unread() + self.held + self.unsent
+    }
+
     /// Moves plaintext out of the library.
     fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
         // It says in other words what `rest` says: that there is none.
@@ -270,14 +293,15 @@ impl TlsStream {
     }
 
     /// Reads from the socket once, and decrypts to the front of `room`, which is not empty. Returns how much was put
-    /// there. `staged` counts encrypted bytes that went by way of `room`.
+    /// there. `taken` counts encrypted bytes.
     ///
     /// The library reads 4 KiB at a time. Where there is room enough, its tail takes what the socket has, by one
     /// system call, and the library takes it from there. What comes out is never longer than what went in and the
     /// part of a record that was in the library before, so that it does not reach what has not gone in yet.
-    fn fill(&mut self, room: &mut [u8], staged: &mut usize) -> (usize, Drained) {
+    fn fill(&mut self, room: &mut [u8], taken: &mut usize) -> (usize, Drained) {
         if room.len() < PARTIAL_MAX + STAGE_MIN {
-            let drained = self.pull();
+            let (drained, bytes) = self.pull();
+            *taken += bytes;
             return (self.take_plaintext(room), drained);
         }
         let stage = &mut room[PARTIAL_MAX..];
@@ -294,7 +318,7 @@ impl TlsStream {
                 return (0, Drained::Yes);
             }
         };
-        *staged += bytes;
+        *taken += bytes;
         let put = self.feed(room, PARTIAL_MAX, bytes);
         (put, if bytes < wanted { Drained::Yes } else { Drained::Perhaps })
     }
@@ -305,13 +329,16 @@ impl TlsStream {
         let mut put = 0;
         while at < end && matches!(self.rest, Rest::Open) {
             let (front, stage) = room.split_at_mut(at);
-            let mut source = &stage[..end - at];
-            if !self.admits(source) {
+            let staged = &stage[..end - at];
+            if !self.admits(staged) {
                 break;
             }
-            match self.session.read_tls(&mut source) {
+            match self.session.read_tls(&mut &*staged) {
                 Ok(0) => self.end(),
-                Ok(bytes) => at += bytes,
+                Ok(bytes) => {
+                    self.records.follow(&staged[..bytes]);
+                    at += bytes;
+                }
                 Err(error) => {
                     self.stop(&error);
                     break;
@@ -323,13 +350,15 @@ impl TlsStream {
         put
     }
 
-    /// Lets the library read from the socket once.
-    fn pull(&mut self) -> Drained {
-        let mut tap = Tap { socket: &mut self.socket, first: None, drained: Drained::Yes };
+    /// Lets the library read from the socket once. Returns how many bytes as well.
+    fn pull(&mut self) -> (Drained, usize) {
+        let records = &mut self.records;
+        let mut tap = Tap { socket: &mut self.socket, records, first: None, drained: Drained::Yes };
         let result = self.session.read_tls(&mut tap);
         let Tap { first, drained, .. } = tap;
+        let bytes = *result.as_ref().unwrap_or(&0);
         match progress(result) {
-            Ok(Progress::Blocked) => return Drained::Yes,
+            Ok(Progress::Blocked) => return (Drained::Yes, 0),
             Ok(Progress::Ended) => self.end(),
             Ok(Progress::Moved(_)) => {
                 if self.admits(first.as_slice()) {
@@ -338,7 +367,7 @@ impl TlsStream {
             }
             Err(error) => self.stop(&error),
         }
-        drained
+        (drained, bytes)
     }
 
     /// Whether the client's first bytes, which `bytes` begin with if none have come before, may be TLS.
@@ -358,9 +387,13 @@ impl TlsStream {
     fn process(&mut self) {
         match self.session.process_new_packets() {
             Ok(state) => {
-                self.held = state.plaintext_bytes_to_read();
+                let before = std::mem::replace(&mut self.held, state.plaintext_bytes_to_read());
+                if self.held > before {
+                    self.records.understood();
+                }
                 if self.handshake == Handshake::UnderWay && !self.session.is_handshaking() {
                     self.handshake = Handshake::Done;
+                    self.records.understood();
                     self.counters.succeeded(self.session.handshake_kind());
                 }
                 if state.peer_has_closed() {
@@ -427,11 +460,12 @@ impl TlsStream {
     fn push(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
             match progress(self.session.write_tls(&mut self.socket))? {
-                Progress::Moved(_) => {}
+                Progress::Moved(bytes) => self.unsent = self.unsent.saturating_sub(bytes),
                 Progress::Blocked => return Ok(false),
                 Progress::Ended => return Err(io::Error::from(io::ErrorKind::WriteZero)),
             }
         }
+        self.unsent = 0;
         Ok(true)
     }
 
@@ -441,7 +475,7 @@ impl TlsStream {
             return Ok(Some(Progress::Ended));
         }
         while self.handshake == Handshake::UnderWay && matches!(self.rest, Rest::Open) {
-            if self.pull() == Drained::Yes {
+            if self.pull().0 == Drained::Yes {
                 break;
             }
         }
@@ -463,6 +497,7 @@ impl TlsStream {
             // given.
             return Ok(Progress::Ended);
         }
+        self.unsent += encrypted_len(taken);
         self.push()?;
         Ok(Progress::Moved(taken))
     }
@@ -490,9 +525,15 @@ impl AsFd for TlsStream {
     }
 }
 
+/// How long plaintext is at most when it is encrypted: each record has a header, a type and a tag.
+fn encrypted_len(plaintext: usize) -> usize {
+    plaintext + plaintext.div_ceil(RECORD_PLAINTEXT_MAX) * RECORD_OVERHEAD_MAX
+}
+
 /// Looks at what is read from a socket.
 struct Tap<'a> {
     socket: &'a mut Socket,
+    records: &'a mut Records,
     first: Option<u8>,
     drained: Drained,
 }
@@ -501,6 +542,7 @@ impl Read for Tap<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.socket.read(buffer)?;
         self.first = buffer[..bytes].first().copied();
+        self.records.follow(&buffer[..bytes]);
         self.drained = if bytes < buffer.len() { Drained::Yes } else { Drained::Perhaps };
         Ok(bytes)
     }

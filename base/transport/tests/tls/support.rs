@@ -234,7 +234,7 @@ impl Server {
         Server { stream, received: Vec::new(), ended: false, error: None, buffer: vec![0; 128 << 10] }
     }
 
-    /// Reads as long as reads fill the buffer, as a connection does. True if anything came.
+    /// Reads as long as there is something. True if anything came.
     pub(crate) fn step(&mut self) -> bool {
         let mut moved = false;
         while !self.ended && self.error.is_none() {
@@ -242,9 +242,6 @@ impl Server {
                 Ok(Progress::Moved(bytes)) => {
                     moved = true;
                     self.received.extend_from_slice(&self.buffer[..bytes]);
-                    if bytes < self.buffer.len() && !self.stream.has_input() {
-                        break;
-                    }
                 }
                 Ok(Progress::Blocked) => break,
                 Ok(Progress::Ended) => self.ended = true,

@@ -115,6 +115,69 @@ fn records_of_all_sizes_come_in_however_they_are_cut() {
 }
 
 #[test]
+fn a_read_of_many_short_records_comes_to_an_end() {
+    let (_world, mut client, mut server) = pair("short");
+    let mut bytes = Vec::new();
+    for _ in 0..4_000 {
+        client.say(b"x");
+        bytes.extend(client.outgoing());
+    }
+    client.socket.write_all(&bytes).unwrap();
+    let mut buffer = vec![0; 16 << 10];
+    let mut received = 0;
+    let mut reads = 0;
+    while let Progress::Moved(count) = server.stream.read(&mut buffer).unwrap() {
+        assert!(!server.stream.has_input(), "the poller tells of the rest");
+        received += count;
+        reads += 1;
+    }
+    assert_eq!(received, 4_000);
+    assert!(reads >= 3, "others had their turn {reads} times");
+}
+
+#[test]
+fn what_is_kept_of_a_client_is_told() {
+    let (_world, mut client, mut server) = pair("holds");
+    assert_eq!(server.stream.holds(), 0, "nothing after a handshake");
+    client.say(&[b'x'; 10_000]);
+    let record = client.outgoing();
+    client.socket.write_all(&record[..9_000]).unwrap();
+    server.step();
+    assert_eq!(server.stream.holds(), 9_000, "a record of which the end is missing");
+    client.socket.write_all(&record[9_000..]).unwrap();
+    server.step();
+    assert_eq!(server.stream.holds(), 0);
+    client.say(&[b'x'; 10_000]);
+    client.step();
+    assert_eq!(server.stream.read(&mut [0; 1_000]).unwrap(), Progress::Moved(1_000));
+    assert_eq!(server.stream.holds(), 9_000, "what nobody has read");
+    server.step();
+    assert_eq!(server.stream.holds(), 0);
+    while let Progress::Moved(_) = server.stream.write(&[b'y'; 64 << 10]).unwrap() {}
+    let unsent = server.stream.holds();
+    assert!((1_000..AHEAD_MAX + 1_000).contains(&unsent), "{unsent}: what the socket does not take");
+    while server.stream.flush().unwrap() == Progress::Blocked {
+        client.step();
+    }
+    assert_eq!(server.stream.holds(), 0);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_told() {
+    let world = World::new("endless");
+    let (mut client, mut server) = connect(&world.acceptor(), &world.client().config());
+    // A hello of 65,520 bytes, in four records, of which the last is not there.
+    let mut hello = vec![1, 0, 0xff, 0xf0];
+    hello.resize(48 << 10, 0);
+    for part in hello.chunks(16 << 10) {
+        client.socket.write_all(&[&[22, 3, 1, 0x40, 0][..], part].concat()).unwrap();
+    }
+    server.step();
+    assert!(server.error.is_none(), "{:?}", server.error);
+    assert_eq!(server.stream.holds(), hello.len() + 3 * 5);
+}
+
+#[test]
 fn a_read_that_fills_the_buffer_says_that_there_is_more() {
     let (_world, mut client, mut server) = pair("filled");
     client.say(b"0123456789");

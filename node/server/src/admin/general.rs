@@ -36,6 +36,19 @@ impl<E: Engine> EngineAdmin<E> {
         base.workers = WorkerCount::ALL.iter().map(|what| self.shared.worker_sum(*what)).collect();
         base.total_connections = connections.total.load(Ordering::Relaxed);
         base.rejected_connections = connections.rejected.load(Ordering::Relaxed);
+        let (room, log) = (&self.shared.room, &self.shared.hub.counts);
+        for count in [
+            &connections.full,
+            &connections.waited_us,
+            &room.closed_sending,
+            &room.closed_receiving,
+            &log.dropped,
+            &log.written,
+            &log.skipped,
+            &log.sent,
+        ] {
+            count.store(0, Ordering::Relaxed);
+        }
         self.engine.reset_stats();
         self.shared.prefixes.reset();
     }

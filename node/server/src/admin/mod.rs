@@ -11,6 +11,7 @@ pub(crate) use verbs::Answer;
 
 use crate::VERSION;
 use crate::errand::{Errand, Guest, Listing, walk};
+use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::watch::{CloseReason, TooMany};
 use guira_contract::{Engine, Session, Switch};
@@ -53,6 +54,9 @@ pub(crate) struct EngineAdmin<E> {
     crawler_sleep: AtomicU32,
     crawler_tocrawl: AtomicU32,
     automove: AtomicU32,
+    /// What clients ask for is not logged each time: a log that they can fill fills the disk.
+    tells: Seldom,
+    tells_of_lru: Seldom,
 }
 
 impl<E> fmt::Debug for EngineAdmin<E> {
@@ -75,6 +79,8 @@ impl<E: Engine> EngineAdmin<E> {
             crawler_sleep: AtomicU32::new(100),
             crawler_tocrawl: AtomicU32::new(0),
             automove: AtomicU32::new(1),
+            tells: Seldom::every(1),
+            tells_of_lru: Seldom::once(),
         }
     }
 
@@ -157,6 +163,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
         };
         let mut session = self.engine.session();
         let Some(walked) = session.begin_walk() else {
+            self.shared.walk_wanted.store(true, Ordering::Relaxed);
             return Err((guest, "BUSY currently processing crawler request"));
         };
         let shared = self.shared.clone();

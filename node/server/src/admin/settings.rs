@@ -1,6 +1,7 @@
 //! `stats settings`.
 
 use super::{EngineAdmin, Lines};
+use crate::listen::Speaks;
 use crate::options::{Beyond, Options, UdpPorts};
 use guira_contract::Engine;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
@@ -79,9 +80,11 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("cas_enabled", "yes");
         out.stat("tcp_backlog", options.backlog);
         out.stat("binding_protocol", options.speaks.name());
+        // Users are the same in both protocols; who may log in is a question of which is spoken.
         let file = options.auth_file.as_ref().map(|path| path.display().to_string());
-        out.stat("auth_enabled_sasl", yes(file.is_some()));
-        out.stat("auth_enabled_ascii", file.as_deref().unwrap_or("no"));
+        out.stat("auth_enabled_sasl", yes(file.is_some() && options.speaks != Speaks::Text));
+        let ascii = file.as_deref().filter(|_| options.speaks != Speaks::Binary);
+        out.stat("auth_enabled_ascii", ascii.unwrap_or("no"));
         out.stat("item_size_max", options.max_item_size.0);
         out.stat("maxconns_fast", yes(options.connections.beyond == Beyond::Refused));
         out.stat("slab_reassign", "yes");

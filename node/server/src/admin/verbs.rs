@@ -43,7 +43,7 @@ impl<E: Engine> EngineAdmin<E> {
         match verb {
             AdminVerb::CacheMemlimit => self.memory_limit(&words),
             AdminVerb::Slabs => self.slabs_verb(&words),
-            AdminVerb::Lru => lru(&words),
+            AdminVerb::Lru => self.lru(&words),
             AdminVerb::LruCrawler => self.crawler(&words),
             AdminVerb::Watch if !self.shared.permissions.watch => {
                 "CLIENT_ERROR watch commands not allowed".into()
@@ -52,7 +52,7 @@ impl<E: Engine> EngineAdmin<E> {
                 LogKinds::parse(&words).map_or(ERROR.into(), |kinds| Answer::Errand(Errand::Watch(kinds)))
             }
             AdminVerb::RefreshCerts if self.shared.tls.is_none() => ERROR.into(),
-            AdminVerb::RefreshCerts => match self.shared.reload_tls() {
+            AdminVerb::RefreshCerts => match self.shared.refresh_tls() {
                 Ok(()) => OK.into(),
                 Err(error) => Answer::Line(format!("SERVER_ERROR {error}")),
             },
@@ -76,15 +76,20 @@ impl<E: Engine> EngineAdmin<E> {
     fn resize(&self, memory: usize) -> Answer {
         let division = Division::of(&self.settings.options, memory);
         let resized = self.engine.resize(division.engine);
+        let tells = self.tells.is_due(self.shared.clock.now());
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
                 self.shared.room.resize(&division);
-                tracing::info!(memory, "the memory limit was changed");
+                if tells {
+                    tracing::info!(memory, "the memory limit was changed");
+                }
                 OK.into()
             }
             Err(error) => {
-                tracing::warn!(%error, memory, "the memory limit stays as it is");
+                if tells {
+                    tracing::warn!(%error, memory, "the memory limit stays as it is");
+                }
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into()
             }
         }
@@ -116,6 +121,14 @@ impl<E: Engine> EngineAdmin<E> {
             },
             _ => ERROR.into(),
         }
+    }
+
+    fn lru(&self, words: &[&str]) -> Answer {
+        let answer = lru(words);
+        if answer == OK.into() && self.tells_of_lru.is_due(self.shared.clock.now()) {
+            tracing::warn!("lru changes nothing: the default engine evicts by CLOCK (told once)");
+        }
+        answer
     }
 
     /// Moves a page from one class to another; class 0 is the pool, and from -1 is from any.
@@ -230,7 +243,6 @@ fn lru(words: &[&str]) -> Answer {
         ["temp_ttl", seconds, ..] if seconds.parse::<i32>().is_ok() => {}
         _ => return ERROR.into(),
     }
-    tracing::warn!("lru changes nothing: the default engine evicts by CLOCK");
     OK.into()
 }
 

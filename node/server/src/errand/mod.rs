@@ -8,7 +8,10 @@ pub(crate) use listing::{ClassFilter, Listing, push_encoded};
 pub(crate) use walker::walk;
 
 use crate::acceptor::Arrival;
+use crate::shared::Shared;
 use crate::watch::LogKinds;
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::Stopwatch;
 use guira_transport::{Progress, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -43,35 +46,74 @@ pub(crate) struct Guest {
     pub(crate) home: usize,
 }
 
-/// How long a client may take nothing of what it asked for.
+/// How long a client may keep the one walk that there can be waiting …
 const PATIENCE: Duration = Duration::from_secs(30);
+/// … and how long if somebody else has asked for one meanwhile.
+const PATIENCE_WANTED: Duration = Duration::from_secs(2);
+/// Bytes a second that a client may take slowly for ever: fewer count as waiting.
+const SLOWEST: usize = 16 << 10;
 /// How often a thread that waits for a client looks whether the server stops.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a client has kept others waiting. A byte now and then does not make up for it.
+#[derive(Debug, Default)]
+pub(crate) struct Waited(Duration);
+
+impl Waited {
+    fn add(&mut self, waited: Duration) {
+        self.0 += waited;
+    }
+
+    fn took(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_sub(Duration::from_secs(1).mul_f64(bytes as f64 / SLOWEST as f64));
+    }
+
+    fn is_over(&self, shared: &Shared) -> bool {
+        let patience = if shared.walk_wanted.load(Ordering::Relaxed) { PATIENCE_WANTED } else { PATIENCE };
+        self.0 >= patience
+    }
+}
 
 /// Sends everything, waiting for the client where that is needed.
 ///
 /// # Errors
-/// If the client is gone, has taken nothing for too long, or the server `stops`.
-pub(crate) fn send_all(stream: &mut Stream, mut bytes: &[u8], stops: impl Fn() -> bool) -> io::Result<()> {
-    let mut waited = Duration::ZERO;
+/// If the client is gone, has kept others waiting for too long, or the server stops.
+pub(crate) fn send_all(
+    stream: &mut Stream,
+    mut bytes: &[u8],
+    waited: &mut Waited,
+    shared: &Shared,
+) -> io::Result<()> {
     loop {
-        let progress = if bytes.is_empty() { stream.flush()? } else { stream.write(bytes)? };
-        match progress {
-            Progress::Moved(_) if bytes.is_empty() => return Ok(()),
-            Progress::Moved(count) => {
-                bytes = &bytes[count..];
-                waited = Duration::ZERO;
-            }
+        let sent = send_some(stream, bytes)?;
+        waited.took(sent);
+        bytes = &bytes[sent..];
+        if bytes.is_empty() && stream.flush()? != Progress::Blocked {
+            return Ok(());
+        }
+        if shared.is_stopping() || waited.is_over(shared) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let stopwatch = Stopwatch::start();
+        wait_for_room(stream)?;
+        waited.add(stopwatch.elapsed());
+    }
+}
+
+/// Sends what the client takes without waiting; how many bytes that is.
+///
+/// # Errors
+/// If the client is gone.
+pub(crate) fn send_some(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..])? {
+            Progress::Moved(count) => sent += count,
+            Progress::Blocked => break,
             Progress::Ended => return Err(io::ErrorKind::BrokenPipe.into()),
-            Progress::Blocked => {
-                if stops() || waited >= PATIENCE {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                waited += LOOK;
-                wait_for_room(stream)?;
-            }
         }
     }
+    Ok(sent)
 }
 
 fn wait_for_room(stream: &Stream) -> io::Result<()> {
@@ -79,5 +121,26 @@ fn wait_for_room(stream: &Stream) -> io::Result<()> {
     match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_now_and_then_does_not_make_up_for_waiting() {
+        let mut waited = Waited::default();
+        waited.took(1 << 20);
+        for _ in 0..10 {
+            waited.add(Duration::from_secs(3));
+            waited.took(1);
+        }
+        assert!(waited.0 > Duration::from_secs(29));
+        for _ in 0..100 {
+            waited.add(Duration::from_secs(1));
+            waited.took(2 * SLOWEST);
+        }
+        assert_eq!(waited.0, Duration::ZERO, "whoever goes on at a good pace is waited for");
     }
 }

@@ -1,10 +1,11 @@
 //! The thread that goes through all items for one client.
 
 use super::listing::{ListWriter, Listing};
-use super::{Guest, send_all};
+use super::{Guest, Waited, send_all, send_some};
 use crate::shared::Shared;
 use crate::watch::CloseReason;
 use guira_contract::{Session, Walked};
+use guira_sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const NICENESS: i32 = 19;
 /// Lists all items to a guest, who goes home afterwards; or is dropped, if something fails.
 pub(crate) fn walk<S: Session>(
     mut session: S,
-    walk: S::Walk,
+    mut walk: S::Walk,
     listing: Listing,
     mut guest: Guest,
     shared: &Arc<Shared>,
@@ -28,10 +29,10 @@ pub(crate) fn walk<S: Session>(
     let mut writer = ListWriter::new(listing, &shared.clock);
     let mut out = Vec::with_capacity(CHUNK + 512);
     writer.begin(&mut out);
-    let mut walk = Some(walk);
-    let stops = || shared.is_stopping();
-    while let Some(current) = &mut walk {
-        let walked = session.walk(current, shared.clock.now(), &mut |item| writer.item(&item, &mut out));
+    let mut waited = Waited::default();
+    shared.walk_wanted.store(false, Ordering::Relaxed);
+    loop {
+        let walked = session.walk(&mut walk, shared.clock.now(), &mut |item| writer.item(&item, &mut out));
         session.quiesce();
         match walked {
             Walked::More => {}
@@ -47,12 +48,11 @@ pub(crate) fn walk<S: Session>(
             }
         }
         if walked == Walked::Done {
-            // The next may begin before the client has taken everything.
-            walk = None;
+            break;
         }
-        if out.len() >= CHUNK || walk.is_none() {
+        if out.len() >= CHUNK {
             session.offline();
-            let sent = send_all(&mut guest.arrival.stream, &out, stops);
+            let sent = send_all(&mut guest.arrival.stream, &out, &mut waited, shared);
             session.online();
             shared.bytes_sent(out.len());
             out.clear();
@@ -63,6 +63,16 @@ pub(crate) fn walk<S: Session>(
         if shared.is_stopping() {
             return shared.gone(&guest.arrival.facts, CloseReason::Error);
         }
+    }
+    // The next walk may begin. What the client does not take at once its worker sends, so that no thread waits for it.
+    drop((walk, session));
+    match send_some(&mut guest.arrival.stream, &out) {
+        Ok(sent) => {
+            shared.bytes_sent(sent);
+            out.drain(..sent);
+            guest.arrival.output = out;
+        }
+        Err(_) => return shared.gone(&guest.arrival.facts, CloseReason::Error),
     }
     shared.mailboxes[guest.home].send(guest.arrival);
 }

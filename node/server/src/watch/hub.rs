@@ -3,6 +3,7 @@
 use super::{CloseReason, LogKinds, lines};
 use crate::errand::Guest;
 use crate::registry::ConnectionFacts;
+use crate::room::Room;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
@@ -14,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How much is kept for those who read late.
+/// How much is kept for those who read late, where the room that connections share is large enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogBuffers {
     /// Of each worker, until the log's thread takes it; in bytes.
@@ -41,12 +42,64 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The longest that the thread waits.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
+/// No line is longer: a key of 250 bytes, three for each, and what is told of it.
+const LINE_MAX: usize = 1 << 10;
+/// Nor a line that tells how many were skipped.
+const SKIPPED_MAX: usize = 32;
+/// A watcher's buffer that is empty is no larger than this.
+const KEPT_MAX: usize = 4 << 10;
+
 /// Lines with their kinds.
 #[derive(Debug, Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// The kind of each line, and where it ends.
-    ends: Vec<(LogKinds, usize)>,
+    ends: Vec<End>,
+    /// Bytes of both that are the room's.
+    lent: usize,
+}
+
+/// What is to be known of a line.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    kinds: LogKinds,
+    /// Its number.
+    gid: u64,
+    /// Where it ends.
+    at: usize,
+}
+
+impl Lines {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<End>()
+    }
+
+    /// Makes room for a line more, within `limit`. False if there is none.
+    fn reserve(&mut self, limit: usize, room: &Room) -> bool {
+        self.len() < limit
+            && grow(&mut self.bytes, LINE_MAX, limit + LINE_MAX, &mut self.lent, room)
+            && grow(&mut self.ends, 1, limit.div_ceil(size_of::<End>()), &mut self.lent, room)
+    }
+
+    /// Forgets all lines, and gives back what they took.
+    fn give_back(&mut self, room: &Room) {
+        room.take_back(std::mem::take(self).lent);
+    }
+}
+
+/// Makes room for `spare` more, in steps, of which none goes beyond `most` unless it must. False if the room has none.
+fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &Room) -> bool {
+    let (least, capacity) = (all.len() + spare, all.capacity());
+    if least <= capacity {
+        return true;
+    }
+    let wanted = least.max((2 * capacity).min(most));
+    let more = (wanted - capacity) * size_of::<T>();
+    if !room.lend(more) {
+        return false;
+    }
+    *lent += more;
+    all.reserve_exact(wanted - all.len());
+    true
 }
 
 /// Counts of the log. All orderings are Relaxed.
@@ -70,23 +123,34 @@ pub(crate) struct Hub {
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
     limits: LogBuffers,
-    newcomers: Mailbox<(Guest, LogKinds)>,
+    pub(crate) room: Arc<Room>,
+    newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
     running: Mutex<bool>,
     pub(crate) counts: LogCounts,
 }
 
+/// A client that begins to watch.
+#[derive(Debug)]
+struct Newcomer {
+    guest: Guest,
+    kinds: LogKinds,
+    /// It is told of nothing that was before.
+    since: u64,
+}
+
 impl Hub {
-    /// A hub for so many workers.
+    /// A hub for so many workers, whose buffers are of this room.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(workers: usize, limits: LogBuffers) -> io::Result<Self> {
+    pub(crate) fn new(workers: usize, limits: LogBuffers, room: Arc<Room>) -> io::Result<Self> {
         Ok(Hub {
             kinds: AtomicU8::new(0),
             gid: AtomicU64::new(1),
             buffers: (0..=workers).map(|_| Mutex::default()).collect(),
             limits,
+            room,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
             counts: LogCounts::default(),
@@ -103,19 +167,34 @@ impl Hub {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn buffer(&self, number: usize) -> std::sync::MutexGuard<'_, Lines> {
+        self.buffers[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
+    fn worker_limit(&self) -> usize {
+        self.limits.worker.min(self.room.for_logs() / 2 / (self.buffers.len() + 1))
+    }
+
+    /// What each of so many watchers may take.
+    fn watcher_limit(&self, watchers: usize) -> usize {
+        self.limits.watcher.min(self.room.for_logs() / 2 / watchers.max(1))
+    }
+
     fn log(&self, buffer: usize, kinds: LogKinds, write: impl FnOnce(u64, &mut Vec<u8>)) {
         if !self.kinds().any(kinds) {
             return;
         }
-        let mut lines = self.buffers[buffer].lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.bytes.len() >= self.limits.worker {
+        let mut lines = self.buffer(buffer);
+        if !lines.reserve(self.worker_limit(), &self.room) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let was_empty = lines.ends.is_empty();
-        write(self.gid.fetch_add(1, Ordering::Relaxed), &mut lines.bytes);
-        let end = lines.bytes.len();
-        lines.ends.push((kinds, end));
+        let gid = self.gid.fetch_add(1, Ordering::Relaxed);
+        write(gid, &mut lines.bytes);
+        let at = lines.bytes.len();
+        lines.ends.push(End { kinds, gid, at });
         drop(lines);
         self.counts.written.fetch_add(1, Ordering::Relaxed);
         if was_empty {
@@ -170,7 +249,7 @@ impl Hub {
             return Err((guest, TooMany));
         }
         let mut running = self.running();
-        self.newcomers.send((guest, kinds));
+        self.newcomers.send(Newcomer { guest, kinds, since: self.gid.load(Ordering::Relaxed) });
         if !*running {
             let reporter = Reporter { hub: self.clone(), shared: shared.clone(), watchers: Vec::new() };
             let thread = std::thread::Builder::new().name("log".to_owned());
@@ -178,7 +257,7 @@ impl Hub {
                 Ok(_) => *running = true,
                 Err(error) => {
                     tracing::error!(%error, "cannot start the log's thread");
-                    for (guest, _) in self.newcomers.take() {
+                    for Newcomer { guest, .. } in self.newcomers.take() {
                         self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
                         shared.gone(&guest.arrival.facts, CloseReason::Error);
                     }
@@ -194,10 +273,39 @@ impl Hub {
 struct Watcher {
     guest: Guest,
     kinds: LogKinds,
+    /// The number of the first line that it is sent.
+    since: u64,
     /// Lines that it has not taken yet.
     out: Vec<u8>,
+    /// Bytes of it that are the room's.
+    lent: usize,
     /// Lines that did not fit since the last that did.
     skipped: u64,
+}
+
+impl Watcher {
+    /// Adds a line, if it fits. False if not, and then it is told later how many did not.
+    fn put(&mut self, line: &[u8], limit: usize, room: &Room) -> bool {
+        let fits = self.out.len() + line.len() <= limit
+            && grow(&mut self.out, line.len() + SKIPPED_MAX, limit + SKIPPED_MAX, &mut self.lent, room);
+        if !fits {
+            self.skipped += 1;
+            return false;
+        }
+        if self.skipped > 0 {
+            self.out.extend(format!("skipped={}\n", std::mem::take(&mut self.skipped)).as_bytes());
+        }
+        self.out.extend_from_slice(line);
+        true
+    }
+
+    /// Gives back a buffer that is empty and was needed once.
+    fn tidy_up(&mut self, room: &Room) {
+        if self.out.is_empty() && self.out.capacity() > KEPT_MAX {
+            self.out = Vec::new();
+            room.take_back(std::mem::take(&mut self.lent));
+        }
+    }
 }
 
 /// The thread that hands lines out.
@@ -216,7 +324,7 @@ impl Reporter {
                 self.hand_out(buffer, &mut taken);
             }
             self.send();
-            if self.watchers.is_empty() && self.rest() {
+            if self.watchers.is_empty() && self.rest(&mut taken) {
                 return;
             }
             self.wait();
@@ -227,8 +335,9 @@ impl Reporter {
     }
 
     fn admit(&mut self) {
-        for (guest, kinds) in self.hub.newcomers.take() {
-            self.watchers.push(Watcher { guest, kinds, out: b"OK\r\n".to_vec(), skipped: 0 });
+        for Newcomer { guest, kinds, since } in self.hub.newcomers.take() {
+            let out = b"OK\r\n".to_vec();
+            self.watchers.push(Watcher { guest, kinds, since, out, lent: 0, skipped: 0 });
         }
         let all = self.watchers.iter().fold(0, |all, watcher| all | watcher.kinds.0);
         self.hub.kinds.store(all, Ordering::Relaxed);
@@ -237,26 +346,19 @@ impl Reporter {
     fn hand_out(&mut self, buffer: usize, taken: &mut Lines) {
         taken.bytes.clear();
         taken.ends.clear();
-        let mut lines = self.hub.buffers[buffer].lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *lines, taken);
-        drop(lines);
-        let counts = &self.hub.counts;
+        std::mem::swap(&mut *self.hub.buffer(buffer), taken);
+        let (counts, limit) = (&self.hub.counts, self.hub.watcher_limit(self.watchers.len()));
         let mut begin = 0;
-        for (kinds, end) in &taken.ends {
-            let line = &taken.bytes[begin..*end];
-            begin = *end;
-            for watcher in self.watchers.iter_mut().filter(|watcher| watcher.kinds.any(*kinds)) {
-                if watcher.out.len() + line.len() > self.hub.limits.watcher {
-                    watcher.skipped += 1;
+        for End { kinds, gid, at } in &taken.ends {
+            let line = &taken.bytes[begin..*at];
+            begin = *at;
+            let watches = |watcher: &&mut Watcher| watcher.kinds.any(*kinds) && watcher.since <= *gid;
+            for watcher in self.watchers.iter_mut().filter(watches) {
+                if watcher.put(line, limit, &self.hub.room) {
+                    counts.sent.fetch_add(1, Ordering::Relaxed);
+                } else {
                     counts.skipped.fetch_add(1, Ordering::Relaxed);
-                    continue;
                 }
-                if watcher.skipped > 0 {
-                    watcher.out.extend(format!("skipped={}\n", watcher.skipped).as_bytes());
-                    watcher.skipped = 0;
-                }
-                watcher.out.extend_from_slice(line);
-                counts.sent.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -267,6 +369,7 @@ impl Reporter {
             match push(&mut watcher) {
                 Ok(bytes) => {
                     self.shared.bytes_sent(bytes);
+                    watcher.tidy_up(&self.hub.room);
                     self.watchers.push(watcher);
                 }
                 Err(_) => self.leave(&watcher),
@@ -276,15 +379,20 @@ impl Reporter {
 
     fn leave(&self, watcher: &Watcher) {
         self.hub.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+        self.hub.room.take_back(watcher.lent);
         self.shared.gone(&watcher.guest.arrival.facts, CloseReason::Normal);
     }
 
-    /// Ends the thread, unless somebody has just come.
-    fn rest(&mut self) -> bool {
+    /// Ends the thread, unless somebody has just come. Lines that nobody is told of are forgotten.
+    fn rest(&mut self, taken: &mut Lines) -> bool {
         let hub = self.hub.clone();
         let mut running = hub.running();
         self.admit();
         *running = !self.watchers.is_empty();
+        if !*running {
+            taken.give_back(&hub.room);
+            (0..hub.buffers.len()).for_each(|number| hub.buffer(number).give_back(&hub.room));
+        }
         !*running
     }
 

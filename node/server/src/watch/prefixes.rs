@@ -1,7 +1,9 @@
 //! `stats detail`: how often keys of each prefix are asked for, found, stored and deleted.
 
+use crate::errand::push_encoded;
 use guira_commands::observe::{Event, Got};
 use guira_contract::Switch;
+use guira_protocol::fits_in_text;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -101,7 +103,12 @@ impl Prefixes {
         let mut out = Vec::new();
         for (prefix, Uses { gets, hits, sets, deletes }) in self.uses().iter() {
             out.extend(b"PREFIX ");
-            out.extend_from_slice(prefix);
+            // The binary protocol takes any bytes, and a line end among them would begin a line of somebody else's making.
+            if fits_in_text(prefix) {
+                out.extend_from_slice(prefix);
+            } else {
+                push_encoded(prefix, &mut out);
+            }
             let _ = write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n");
         }
         out.extend(b"END\r\n");

@@ -1,0 +1,134 @@
+//! A client that speaks TLS, and the files of a server that does.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use crate::deadline::PATIENCE;
+use crate::scratch::Scratch;
+use crate::server::{Server, Setup};
+use crate::socket::Address;
+
+/// A certificate for `localhost` with its key, in files.
+#[derive(Debug)]
+pub struct Certificate {
+    scratch: Scratch,
+}
+
+impl Certificate {
+    /// A new one.
+    ///
+    /// # Panics
+    /// If the files cannot be written.
+    pub fn issue() -> Self {
+        let scratch = Scratch::new();
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        std::fs::write(scratch.path().join("cert.pem"), certificate.pem()).expect("a file");
+        std::fs::write(scratch.path().join("key.pem"), key.serialize_pem()).expect("a file");
+        Certificate { scratch }
+    }
+
+    /// The file of the certificate.
+    pub fn chain(&self) -> PathBuf {
+        self.scratch.path().join("cert.pem")
+    }
+
+    /// The file of the key.
+    pub fn key(&self) -> PathBuf {
+        self.scratch.path().join("key.pem")
+    }
+
+    /// Has Guira speak TLS with it.
+    pub fn given_to(&self, setup: Setup) -> Setup {
+        setup
+            .guira_argument(&format!("--tls-cert={}", self.chain().display()))
+            .guira_argument(&format!("--tls-key={}", self.key().display()))
+    }
+}
+
+/// A connection with TLS; its records are written as the test says.
+#[derive(Debug)]
+pub struct TlsClient {
+    socket: TcpStream,
+    session: ClientConnection,
+}
+
+impl TlsClient {
+    /// A connection after its handshake.
+    ///
+    /// # Panics
+    /// If there is none to be had.
+    #[track_caller]
+    pub fn connect(server: &Server, certificate: &Certificate) -> Self {
+        let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_file(certificate.chain()).expect("a file"))
+            .expect("a certificate");
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut socket = TcpStream::connect(address).expect("it listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut session = ClientConnection::new(Arc::new(config), name).expect("a session");
+        while session.is_handshaking() {
+            session.complete_io(&mut socket).expect("a handshake");
+        }
+        TlsClient { socket, session }
+    }
+
+    /// Sends these pieces, each as records of its own, in one piece of TCP.
+    ///
+    /// # Panics
+    /// If the server does not take them.
+    pub fn send(&mut self, pieces: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            self.session.writer().write_all(piece).expect("a session takes it");
+            while self.session.wants_write() {
+                self.session.write_tls(&mut bytes).expect("a vector takes all");
+            }
+        }
+        self.socket.write_all(&bytes).expect("the server takes it");
+    }
+
+    /// Sends this and that nothing more is sent, in one piece of TCP.
+    ///
+    /// # Panics
+    /// If the server does not take it.
+    pub fn send_last(&mut self, piece: &[u8]) {
+        self.session.writer().write_all(piece).expect("a session takes it");
+        self.session.send_close_notify();
+        let mut bytes = Vec::new();
+        while self.session.wants_write() {
+            self.session.write_tls(&mut bytes).expect("a vector takes all");
+        }
+        self.socket.write_all(&bytes).expect("the server takes it");
+    }
+
+    /// Whether the server has said that there is no more; to be asked after [`TlsClient::hear`] heard less than it was to.
+    pub fn has_ended(&mut self) -> bool {
+        self.session.process_new_packets().is_ok_and(|state| state.peer_has_closed())
+    }
+
+    /// What comes until there are `length` bytes, or the server says that there is no more, or nothing comes for too long.
+    pub fn hear(&mut self, length: usize) -> Vec<u8> {
+        let mut heard = Vec::new();
+        while heard.len() < length {
+            let mut buffer = [0; 4096];
+            let mut stream = rustls::Stream::new(&mut self.session, &mut self.socket);
+            match stream.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => heard.extend_from_slice(&buffer[..bytes]),
+            }
+        }
+        heard
+    }
+}
