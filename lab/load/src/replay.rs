@@ -6,7 +6,6 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use guira_workload::rng::mix64;
 use guira_workload::trace::{Action, Format, Key, Request, Trace, TraceError};
 use guira_workload::{KeyShape, Operation, ValuePool};
 
@@ -85,35 +84,22 @@ impl Source for TraceSource {
             // The engine asks for a key only after an operation.
             return Subject { id: 0, value_len: 0, exptime: 0, on_miss: OnMiss::Leave };
         };
-        let id = match &request.key {
-            Key::Number(number) => {
-                KeyShape::sixteen().append(*number, out);
-                *number
-            }
+        match &request.key {
+            Key::Number(number) => KeyShape::sixteen().append(*number, out),
             Key::Text(text) => {
                 out.extend_from_slice(text);
                 // An anonymised key may be shorter than the real one: filler makes it take the real one's room.
                 let filler = request.key_len.unwrap_or(0).min(guira_workload::keys::KEY_LEN_MAX);
                 out.resize(out.len() + filler.saturating_sub(text.len()), b'.');
-                id_of(text)
             }
-        };
+        }
         Subject {
-            id,
+            id: request.key.id(),
             value_len: request.value_len.unwrap_or(self.value_len).min(self.value_len_max),
             exptime: request.ttl.min(RELATIVE_EXPTIME_MAX),
             on_miss: self.on_miss,
         }
     }
-}
-
-/// A number for a text key, from which its values' contents follow.
-fn id_of(text: &[u8]) -> u64 {
-    text.chunks(8).fold(text.len() as u64, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix64(hash ^ u64::from_le_bytes(word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    })
 }
 
 impl Replay {
@@ -175,7 +161,7 @@ mod tests {
     use guira_workload::Operation;
     use guira_workload::trace::Trace;
 
-    use super::{TraceSource, id_of};
+    use super::TraceSource;
     use crate::source::{OnMiss, Source};
 
     fn source(text: &str) -> TraceSource {
@@ -214,13 +200,5 @@ mod tests {
         assert!(source.next_operation().is_some());
         assert!(source.next_operation().is_none());
         assert!(source.error.unwrap().to_string().starts_with("line 2"));
-    }
-
-    #[test]
-    fn text_keys_have_distinct_numbers() {
-        let ids: std::collections::HashSet<u64> =
-            (0..10_000).map(|n| id_of(format!("key:{n}").as_bytes())).collect();
-        assert_eq!(ids.len(), 10_000);
-        assert_ne!(id_of(b"a"), id_of(b"a\0"));
     }
 }

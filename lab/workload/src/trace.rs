@@ -15,6 +15,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::str::FromStr;
 
 use crate::keys::KEY_LEN_MAX;
+use crate::rng::mix64;
 
 /// Bytes at the start of the input by which the format is guessed.
 const PEEK_LEN: usize = 4096;
@@ -83,6 +84,22 @@ pub enum Key {
     Text(Vec<u8>),
 }
 
+impl Key {
+    /// A number that stands for the key: the number itself, or 64 bits made of all of the text. Among 100 million
+    /// texts, two have the same bits with a probability of 1 in 3,700.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Text(text) => text.chunks(8).fold(text.len() as u64, |hash, chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                mix64(hash ^ u64::from_le_bytes(word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            }),
+        }
+    }
+}
+
 /// One request of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -96,11 +113,19 @@ pub struct Request {
     pub value_len: Option<u32>,
     /// Seconds until the item expired, 0 for never or unknown.
     pub ttl: u32,
+    /// When it came, in whole seconds on the trace's own clock; 0 where the trace does not tell.
+    pub time: u64,
 }
 
 impl Request {
+    /// A get of the key `number`, of which nothing else is known.
+    #[must_use]
+    pub const fn number(number: u64) -> Self {
+        Self::get(Key::Number(number))
+    }
+
     const fn get(key: Key) -> Self {
-        Self { key, key_len: None, action: Action::Get, value_len: None, ttl: 0 }
+        Self { key, key_len: None, action: Action::Get, value_len: None, ttl: 0, time: 0 }
     }
 }
 

@@ -5,17 +5,18 @@ use super::{Action, Key, Request, TraceErrorKind, checked_key};
 /// Reads one line. The key is whatever lies between the first and the last five fields, so it may hold commas.
 pub(super) fn parse(line: &[u8]) -> Result<Request, TraceErrorKind> {
     let count = line.iter().filter(|&&byte| byte == b',').count() + 1;
-    let fields = || -> Option<(&[u8], [&[u8]; 5])> {
-        let (_, mut rest) = split_first(line)?;
+    let fields = || -> Option<[&[u8]; 7]> {
+        let (time, mut rest) = split_first(line)?;
         let mut last = [&b""[..]; 5];
         for slot in last.iter_mut().rev() {
             let at = rest.iter().rposition(|&byte| byte == b',')?;
             *slot = &rest[at + 1..];
             rest = &rest[..at];
         }
-        Some((rest, last))
+        let [key_len, value_len, client, operation, ttl] = last;
+        Some([time, rest, key_len, value_len, client, operation, ttl])
     };
-    let (key, [key_len, value_len, _client, operation, ttl]) =
+    let [time, key, key_len, value_len, _client, operation, ttl] =
         fields().ok_or(TraceErrorKind::Fields(count))?;
     let key_len = number("key size", key_len)? as usize;
     Ok(Request {
@@ -25,6 +26,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Request, TraceErrorKind> {
         // A get that missed has no size.
         value_len: Some(number("value size", value_len)?).filter(|&len| len > 0),
         ttl: number("TTL", ttl)?,
+        time: number("timestamp", time)?.into(),
     })
 }
 

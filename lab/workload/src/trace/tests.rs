@@ -71,6 +71,7 @@ fn twitters_lines() {
     let second = trace.next().unwrap().unwrap();
     assert_eq!(second.key, Key::Text(b"a,b".to_vec()), "a key may hold commas");
     assert_eq!((second.action, second.ttl), (Action::Set, 3600));
+    assert_eq!((first.time, second.time), (0, 1));
     assert_eq!(trace.next().unwrap().unwrap().value_len, None, "a get that missed has no size");
     assert!(trace.next().is_none());
 }
@@ -121,4 +122,12 @@ fn damaged_compression_is_an_error() {
     let ended =
         Trace::new(Cursor::new(bytes), Some(Format::Text)).and_then(|mut trace| trace.next().unwrap());
     assert!(matches!(ended.unwrap_err().kind, TraceErrorKind::Read(_)));
+}
+
+#[test]
+fn text_keys_have_distinct_numbers() {
+    let id = |text: &[u8]| Key::Text(text.to_vec()).id();
+    let ids: HashSet<u64> = (0..10_000).map(|n| id(format!("key:{n}").as_bytes())).collect();
+    assert_eq!(ids.len(), 10_000);
+    assert_ne!(id(b"a"), id(b"a\0"));
 }
