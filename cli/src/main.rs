@@ -18,6 +18,7 @@ mod replay;
 mod run;
 mod serve;
 mod show;
+mod sim;
 mod units;
 
 use std::ffi::{OsStr, OsString};
@@ -49,6 +50,8 @@ enum Task {
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
     Replay(replay::Args),
+    /// Simulate replacement policies on a trace or a generated stream, and tell their hit ratios.
+    Sim(sim::Args),
     /// Compare servers under the project's loads, by operations per second of server processor time.
     Bench(bench::Args),
     /// Serve as a no-cache server that only moves the bytes (used by `bench`).
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         }
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
+        Task::Sim(args) => sim::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
     };

@@ -1,0 +1,27 @@
+//! Simulation of caches: which share of the requests of a stream finds its key, by policy and size.
+//!
+//! ```text
+//!  trace or generator ──► Stream ──► Sweep ──► Points: hit ratio, requests a second
+//!                        (dense      (policies × sizes,
+//!                         numbers)    on threads)
+//! ```
+//!
+//! The engine's own policies are simulated from the engine's code, through adaptors over plain arrays; policies of
+//! the literature are here to be compared with, each in a file of [`policy`] that cites its paper.
+
+#![forbid(unsafe_code)]
+
+pub mod policy;
+pub mod registry;
+pub mod run;
+pub mod size;
+pub mod stream;
+pub mod sweep;
+#[cfg(test)]
+mod testing;
+
+pub use registry::{Choice, POLICIES};
+pub use run::{Measure, OnMiss, Rules, Tally};
+pub use size::Size;
+pub use stream::{Reading, Sample, Stream, Writes};
+pub use sweep::{Means, Point, Sweep};

@@ -1,0 +1,108 @@
+//! Sizes of caches, as they are written: `5%` of the keys, `4000` objects, `64MiB`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// The size of a cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Size {
+    /// A share of all keys, in percent.
+    Percent(f64),
+    /// So many objects.
+    Objects(u64),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl Size {
+    /// Whether it is measured in bytes.
+    #[must_use]
+    pub const fn is_bytes(self) -> bool {
+        matches!(self, Self::Bytes(_))
+    }
+
+    /// The room of the cache, where there are `keys` keys: at least one object.
+    #[must_use]
+    pub fn room(self, keys: usize) -> u64 {
+        match self {
+            Self::Percent(percent) => ((keys as f64 * percent / 100.0).round() as u64).max(1),
+            Self::Objects(count) | Self::Bytes(count) => count.max(1),
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = (&text[..end], text[end..].trim());
+        let wrong = || format!("{text:?} is no size: write 5% (of the keys), 4000 (objects) or 64MiB");
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let whole = |factor: f64| {
+            let scaled = number * factor;
+            if (1.0..9e18).contains(&scaled) { Ok(scaled as u64) } else { Err(wrong()) }
+        };
+        match unit {
+            "%" if number > 0.0 && number <= 100.0 => Ok(Self::Percent(number)),
+            "" if number.fract() == 0.0 => whole(1.0).map(Self::Objects),
+            "B" => whole(1.0).map(Self::Bytes),
+            "K" | "KB" | "KiB" => whole(1024.0).map(Self::Bytes),
+            "M" | "MB" | "MiB" => whole(1024.0 * 1024.0).map(Self::Bytes),
+            "G" | "GB" | "GiB" => whole(1024.0 * 1024.0 * 1024.0).map(Self::Bytes),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percent(percent) => write!(out, "{percent}%"),
+            Self::Objects(count) => write!(out, "{count}"),
+            Self::Bytes(bytes) => {
+                let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+                match units.iter().find(|(unit, _)| bytes % unit == 0) {
+                    Some((unit, name)) => write!(out, "{}{name}", bytes / unit),
+                    None => write!(out, "{bytes}B"),
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Size;
+
+    #[test]
+    fn sizes_are_read_and_written_the_same() {
+        for (text, size) in [
+            ("5%", Size::Percent(5.0)),
+            ("0.5%", Size::Percent(0.5)),
+            ("4000", Size::Objects(4000)),
+            ("64MiB", Size::Bytes(64 << 20)),
+            ("1000B", Size::Bytes(1000)),
+        ] {
+            assert_eq!(text.parse(), Ok(size), "{text}");
+            assert_eq!(size.to_string(), text);
+        }
+        assert_eq!("1.5K".parse(), Ok(Size::Bytes(1536)));
+        for wrong in ["", "%", "0%", "101%", "0", "1.5", "64Q", "-1", "99999999999G"] {
+            assert!(wrong.parse::<Size>().unwrap_err().contains("64MiB"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_rounded_and_never_nothing() {
+        assert_eq!((Size::Percent(1.0).room(76_349), Size::Percent(1.0).room(10)), (763, 1));
+    }
+}
