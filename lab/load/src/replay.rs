@@ -123,7 +123,7 @@ impl Replay {
         let file =
             File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
         let trace = Trace::new(file, self.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
-        let is_sized = trace.format() == Format::TwitterCsv;
+        let is_sized = trace.format().tells_sizes();
         let mut source = TraceSource {
             trace,
             left: self.limit.unwrap_or(u64::MAX),
