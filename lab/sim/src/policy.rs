@@ -1,11 +1,19 @@
 //! What a simulated cache is, and the policies of which there is one.
 
+mod arc;
+mod belady;
 mod clock;
+mod lirs;
 mod list;
 mod lru;
+mod tinylfu;
 
+pub(crate) use arc::Arc;
+pub(crate) use belady::{Belady, next_reads};
 pub(crate) use clock::Clock;
+pub(crate) use lirs::Lirs;
 pub(crate) use lru::Lru;
+pub(crate) use tinylfu::TinyLfu;
 
 /// A key of a [`Stream`](crate::Stream): numbered from 0 in the order of first requests, so that what is known of it
 /// lies in arrays.
@@ -33,18 +41,41 @@ pub trait Policy {
     fn held(&self) -> u64;
 }
 
+/// What each key takes of the room; empty while each takes 1, so that counting objects costs no memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Weights {
+    weights: Vec<u32>,
+}
+
+impl Weights {
+    #[inline]
+    pub(crate) fn set(&mut self, id: Id, weight: u32) {
+        if weight != 1 || !self.weights.is_empty() {
+            let index = id as usize;
+            if index >= self.weights.len() {
+                self.weights.resize(index + 1, 1);
+            }
+            self.weights[index] = weight;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: Id) -> u32 {
+        self.weights.get(id as usize).copied().unwrap_or(1)
+    }
+}
+
 /// The room of a cache: so many objects, or so many bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     limit: u64,
     used: u64,
-    /// What each key takes; empty while each takes 1, so that counting objects costs no memory.
-    weights: Vec<u32>,
+    weights: Weights,
 }
 
 impl Room {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, used: 0, weights: Vec::new() }
+        Self { limit, used: 0, weights: Weights::default() }
     }
 
     /// Whether an object of this weight can be held at all.
@@ -61,13 +92,7 @@ impl Room {
 
     #[inline]
     pub(crate) fn take(&mut self, id: Id, weight: u32) {
-        if weight != 1 || !self.weights.is_empty() {
-            let index = id as usize;
-            if index >= self.weights.len() {
-                self.weights.resize(index + 1, 1);
-            }
-            self.weights[index] = weight;
-        }
+        self.weights.set(id, weight);
         self.used += u64::from(weight);
     }
 
@@ -78,7 +103,7 @@ impl Room {
 
     #[inline]
     pub(crate) fn weight(&self, id: Id) -> u32 {
-        self.weights.get(id as usize).copied().unwrap_or(1)
+        self.weights.get(id)
     }
 
     pub(crate) fn used(&self) -> u64 {

@@ -6,8 +6,8 @@
 use guira_contract::OptionError;
 use guira_roster::Spec;
 
-use crate::policy::{Clock, Lru};
-use crate::run::{self, Rules, Tally};
+use crate::policy::{Arc, Belady, Clock, Lirs, Lru, TinyLfu};
+use crate::run::{self, Measure, Rules, Tally};
 use crate::stream::Stream;
 
 /// What a policy is made with.
@@ -26,6 +26,21 @@ pub(crate) struct Setup<'a> {
 impl Setup<'_> {
     fn keys(&self) -> usize {
         self.stream.keys()
+    }
+
+    /// About how many objects the room has place for.
+    fn entries(&self) -> usize {
+        let mean_weight = match self.rules.measure {
+            Measure::Objects => 1,
+            Measure::Bytes { .. } => {
+                let count = self.stream.len().max(1);
+                let sum = (0..self.stream.len())
+                    .map(|number| u64::from(run::weight(self.stream, self.rules.measure, number)))
+                    .sum::<u64>();
+                (sum / count as u64).max(1)
+            }
+        };
+        usize::try_from(self.limit / mean_weight).unwrap_or(usize::MAX).min(self.keys())
     }
 
     /// Drives the stream through `policy`: here the wheel is made anew for each policy, with nothing dynamic in it.
@@ -56,15 +71,49 @@ impl std::fmt::Debug for Entry {
 pub const POLICIES: &[Entry] = &[
     Entry {
         name: "clock",
-        about: "the engine's CLOCK, from the engine's code (MemC3)",
+        about: "the engine's CLOCK, from the engine's own code (MemC3)",
         options: &[],
         run: |_, setup| Ok(setup.run(Clock::new(setup.limit, setup.keys()))),
     },
     Entry {
         name: "exact-lru",
-        about: "the least recently used goes; no approximation (Mattson and others 1970)",
+        about: "the least recently used goes, without approximation (Mattson and others 1970)",
         options: &[],
         run: |_, setup| Ok(setup.run(Lru::new(setup.limit, setup.keys()))),
+    },
+    Entry {
+        name: "arc",
+        about: "two lists that learn from ghosts how long to be (Megiddo and Modha 2003)",
+        options: &[],
+        run: |_, setup| Ok(setup.run(Arc::new(setup.limit, setup.keys()))),
+    },
+    Entry {
+        name: "lirs",
+        about: "what is read again soon stays; high=PERCENT of the room for the rest, 1 (Jiang and Zhang 2002)",
+        options: &["high"],
+        run: |spec, setup| {
+            let high = spec.number("high", 1..=50)?.unwrap_or(1);
+            Ok(setup.run(Lirs::new(setup.limit, setup.keys(), high)))
+        },
+    },
+    Entry {
+        name: "w-tinylfu",
+        about: "admission by frequency behind an LRU window=PERCENT, 1 (Einziger and others 2017)",
+        options: &["window"],
+        run: |spec, setup| {
+            let window = spec.number("window", 1..=99)?.unwrap_or(1);
+            Ok(setup.run(TinyLfu::new(setup.limit, setup.keys(), setup.entries(), window)))
+        },
+    },
+    Entry {
+        name: "belady",
+        about: "the optimum, which knows the future: what is read again last goes (Belady 1966)",
+        options: &[],
+        run: |_, setup| {
+            let stream = setup.stream;
+            let policy = Belady::new(setup.limit, setup.keys(), &stream.ids, stream.next_reads());
+            Ok(setup.run(policy))
+        },
     },
 ];
 

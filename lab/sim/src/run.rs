@@ -161,7 +161,8 @@ fn step<P: Policy + ?Sized>(
     }
 }
 
-fn weight(stream: &Stream, measure: Measure, number: usize) -> u32 {
+/// What the object of request `number` takes of the room.
+pub(crate) fn weight(stream: &Stream, measure: Measure, number: usize) -> u32 {
     match measure {
         Measure::Objects => 1,
         Measure::Bytes { size, overhead } => {

@@ -23,11 +23,11 @@ impl Size {
         matches!(self, Self::Bytes(_))
     }
 
-    /// The room of the cache, where there are `keys` keys: at least one object.
+    /// The room of the cache, where there are `keys` keys: whole objects, and at least one.
     #[must_use]
     pub fn room(self, keys: usize) -> u64 {
         match self {
-            Self::Percent(percent) => ((keys as f64 * percent / 100.0).round() as u64).max(1),
+            Self::Percent(percent) => ((keys as f64 * percent / 100.0) as u64).max(1),
             Self::Objects(count) | Self::Bytes(count) => count.max(1),
         }
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_rounded_and_never_nothing() {
-        assert_eq!((Size::Percent(1.0).room(76_349), Size::Percent(1.0).room(10)), (763, 1));
+    fn a_share_is_whole_objects_and_never_nothing() {
+        assert_eq!((Size::Percent(1.0).room(20_484), Size::Percent(1.0).room(10)), (204, 1));
     }
 }

@@ -1,12 +1,13 @@
 //! Requests with their keys numbered densely, once, so that a simulation touches arrays and no hash table.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use guira_workload::rng::mix64;
 use guira_workload::trace::{Action, Request};
 use rapidhash::fast::RandomState;
 
-use crate::policy::Id;
+use crate::policy::{self, Id};
 
 /// Requests in memory: four bytes each, and as much again for every field that any of them has.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Stream {
     /// Seconds from a store to the expiry, 0 for never.
     pub(crate) ttls: Column<u32>,
     keys: usize,
+    /// For Belady's optimum, worked out when it is first asked for.
+    next_reads: OnceLock<Vec<u32>>,
 }
 
 /// How requests of a trace become requests of a stream.
@@ -29,7 +32,7 @@ pub struct Reading {
     pub writes: Writes,
     /// Which keys are taken.
     pub sample: Sample,
-    /// At most so many requests are taken.
+    /// At most so many requests are taken, and never more than 4 billion.
     pub limit: u64,
 }
 
@@ -91,7 +94,8 @@ impl Stream {
         let mut stream = Self::empty();
         let mut numbers: HashMap<u64, Id, RandomState> = HashMap::default();
         let mut first_time = None;
-        let limit = usize::try_from(reading.limit).unwrap_or(usize::MAX);
+        // Requests are numbered in 32 bits.
+        let limit = reading.limit.min(u64::from(u32::MAX - 1)) as usize;
         for request in requests.into_iter().take(limit) {
             let request = request?;
             let key = request.key.id();
@@ -114,6 +118,7 @@ impl Stream {
             times: Column::new(0),
             ttls: Column::new(0),
             keys: 0,
+            next_reads: OnceLock::new(),
         }
     }
 
@@ -153,6 +158,13 @@ impl Stream {
     #[must_use]
     pub fn has_sizes(&self) -> bool {
         !self.sizes.is_usual()
+    }
+
+    /// For each request, the one that reads its key next.
+    pub(crate) fn next_reads(&self) -> &[u32] {
+        self.next_reads.get_or_init(|| {
+            policy::next_reads(&self.ids, self.keys, |number| self.actions.get(number) == Action::Get)
+        })
     }
 
     /// Whether every request reads, and nothing ever expires.

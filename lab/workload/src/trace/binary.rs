@@ -1,6 +1,6 @@
 //! Records of fixed length.
 
-use super::{Key, Request};
+use super::Request;
 
 /// The length of a record of libCacheSim.
 pub(super) const ORACLE_LEN: usize = 24;
