@@ -20,6 +20,7 @@ mod serve;
 mod show;
 mod sim;
 mod units;
+mod workload;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use guira_workload::trace::{Action, Format, Key, Request, Trace, TraceError};
+use guira_workload::trace::{Action, Broken, Format, Key, Request, Trace, TraceError};
 use guira_workload::{KeyShape, Operation, ValuePool};
 
 use crate::clock::{Clock, MonotonicClock};
@@ -18,8 +18,9 @@ use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Outcome, run_source};
 use crate::server::pin_thread;
-use crate::source::{OnMiss, Source, Subject};
+use crate::source::{Source, Subject};
 use crate::target::Target;
+use guira_workload::OnMiss;
 
 /// The longest expiry that the protocol takes as a span; anything longer it takes as a date, long past.
 const RELATIVE_EXPTIME_MAX: u32 = 30 * 24 * 3600;
@@ -31,6 +32,8 @@ pub struct Replay {
     pub path: PathBuf,
     /// How it is written; guessed when none.
     pub format: Option<Format>,
+    /// What a broken request of the trace leads to.
+    pub broken: Broken,
     /// Length of a value where the trace tells none.
     pub value_len: u32,
     /// Longest value that is set; longer ones are cut.
@@ -68,6 +71,8 @@ impl Source for TraceSource {
                     Action::Get => Operation::Get,
                     Action::Set => Operation::Set,
                     Action::Delete => Operation::Delete,
+                    Action::LoneGet => Operation::LoneGet,
+                    Action::LoneDelete => Operation::LoneDelete,
                 };
                 self.current = Some(request);
                 Some(operation)
@@ -123,6 +128,7 @@ impl Replay {
         let file =
             File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
         let trace = Trace::new(file, self.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
+        let trace = trace.on_broken(self.broken);
         let is_sized = trace.format().tells_sizes();
         let mut source = TraceSource {
             trace,
@@ -162,7 +168,8 @@ mod tests {
     use guira_workload::trace::Trace;
 
     use super::TraceSource;
-    use crate::source::{OnMiss, Source};
+    use crate::source::Source;
+    use guira_workload::OnMiss;
 
     fn source(text: &str) -> TraceSource {
         TraceSource {

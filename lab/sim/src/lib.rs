@@ -20,8 +20,9 @@ pub mod sweep;
 #[cfg(test)]
 mod testing;
 
+pub use guira_workload::OnMiss;
 pub use registry::{Choice, POLICIES};
-pub use run::{Measure, OnMiss, Rules, Tally};
+pub use run::{Measure, Rules, Tally};
 pub use size::Size;
 pub use stream::{Reading, Sample, Stream, Writes};
 pub use sweep::{Means, Point, Sweep};

@@ -1,19 +1,11 @@
 //! One cache on one stream: the wheel of the simulator.
 
+use guira_workload::OnMiss;
 use guira_workload::trace::Action;
 use serde::Serialize;
 
 use crate::policy::{Id, Policy};
 use crate::stream::Stream;
-
-/// What a miss leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnMiss {
-    /// The key is stored, as a look-aside client does.
-    Fill,
-    /// Nothing: the trace itself holds the sets that followed misses.
-    Leave,
-}
 
 /// In what the room of a cache is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +114,12 @@ fn step<P: Policy + ?Sized>(
 ) {
     let id = stream.ids[number];
     let action = stream.actions.get(number);
-    policy.begin(number);
+    // Nothing is, or ever will be, held of a lone key.
+    match action {
+        Action::LoneGet => return tally.reads += 1,
+        Action::LoneDelete => return tally.deletes += 1,
+        Action::Get | Action::Set | Action::Delete => policy.begin(number),
+    }
     if expiries.has_passed(id, stream.times.get(number)) {
         policy.remove(id);
         expiries.forget(id);
@@ -153,7 +150,7 @@ fn step<P: Policy + ?Sized>(
                 store(policy, expiries);
             }
         }
-        Action::Delete => {
+        Action::Delete | Action::LoneGet | Action::LoneDelete => {
             tally.deletes += 1;
             policy.remove(id);
             expiries.forget(id);

@@ -28,6 +28,10 @@ pub enum Action {
     Set,
     /// It deleted.
     Delete,
+    /// It read a key that exists nowhere, so that nobody stores it after the miss; recorded traces do not tell.
+    LoneGet,
+    /// It deleted such a key.
+    LoneDelete,
 }
 
 /// A key of a trace.
