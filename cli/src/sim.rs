@@ -59,9 +59,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = File::open(path).map_err(|source| LoadError::File { path: path.clone(), source })?;
     let trace = Trace::new(file, args.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
     let limit = args.limit.map_or(u64::MAX, |Count(limit)| limit);
-    let reading = Reading { writes: Writes::Store, sample: Sample::ALL, limit };
+    let reading = Reading { writes: Writes::Store, sample: Sample::All, limit };
     let stream = Stream::read(trace, reading).map_err(|error| LoadError::Trace(Box::new(error)))?;
-    let sizes: Vec<(Size, u64)> = args.sizes.iter().map(|size| (*size, size.room(stream.keys()))).collect();
+    let sizes: Vec<(Size, u64)> = args.sizes.iter().map(|size| (*size, size.room(&stream))).collect();
     let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
     let bar = ProgressBar::new((stream.len() * sizes.len() * policies.len()) as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent} % of {human_len} requests, {per_sec}")

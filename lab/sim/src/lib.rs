@@ -14,6 +14,7 @@
 pub mod policy;
 pub mod registry;
 pub mod run;
+pub mod sample;
 pub mod size;
 pub mod stream;
 pub mod sweep;
@@ -23,6 +24,7 @@ mod testing;
 pub use guira_workload::OnMiss;
 pub use registry::{Choice, POLICIES};
 pub use run::{Measure, Rules, Tally};
+pub use sample::Sample;
 pub use size::Size;
-pub use stream::{Reading, Sample, Stream, Writes};
+pub use stream::{Reading, Stream, Writes};
 pub use sweep::{Means, Point, Sweep};

@@ -54,6 +54,12 @@ impl Tally {
         if self.reads == 0 { 0.0 } else { self.hits as f64 / self.reads as f64 }
     }
 
+    /// The same for a sample, of whose reads there should be so many.
+    pub(crate) fn hit_ratio_of(&self, reads_expected: f64) -> f64 {
+        let misses = (self.reads - self.hits) as f64;
+        if self.reads == 0 { 0.0 } else { (1.0 - misses / reads_expected).clamp(0.0, 1.0) }
+    }
+
     /// All requests.
     #[must_use]
     pub const fn requests(&self) -> u64 {
@@ -208,12 +214,13 @@ mod tests {
 
     use super::{Measure, OnMiss, Rules, Tally, run};
     use crate::policy::Lru;
-    use crate::stream::{Reading, Sample, Stream, Writes};
+    use crate::sample::Sample;
+    use crate::stream::{Reading, Stream, Writes};
 
     const OBJECTS: Rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
 
     fn tally(text: &'static str, limit: u64, rules: Rules) -> Tally {
-        let reading = Reading { writes: Writes::Store, sample: Sample::ALL, limit: u64::MAX };
+        let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
         let stream = Stream::read(Trace::new(text.as_bytes(), None).unwrap(), reading).unwrap();
         run(&mut Lru::new(limit, stream.keys()), &stream, rules, &|_| ())
     }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use crate::stream::Stream;
+
 /// The size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Size {
@@ -23,13 +25,15 @@ impl Size {
         matches!(self, Self::Bytes(_))
     }
 
-    /// The room of the cache, where there are `keys` keys: whole objects, and at least one.
+    /// The room of a cache for the requests of `stream`: whole objects, and at least one. For a sample of the keys it is
+    /// smaller by as much.
     #[must_use]
-    pub fn room(self, keys: usize) -> u64 {
-        match self {
-            Self::Percent(percent) => ((keys as f64 * percent / 100.0) as u64).max(1),
-            Self::Objects(count) | Self::Bytes(count) => count.max(1),
-        }
+    pub fn room(self, stream: &Stream) -> u64 {
+        let room = match self {
+            Self::Percent(percent) => stream.keys() as f64 * percent / 100.0,
+            Self::Objects(count) | Self::Bytes(count) => count as f64 * stream.rate(),
+        };
+        (room as u64).max(1)
     }
 }
 
@@ -81,7 +85,13 @@ impl Serialize for Size {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use guira_workload::trace::Request;
+
     use super::Size;
+    use crate::sample::Sample;
+    use crate::stream::{Reading, Stream, Writes};
 
     #[test]
     fn sizes_are_read_and_written_the_same() {
@@ -103,6 +113,17 @@ mod tests {
 
     #[test]
     fn a_share_is_whole_objects_and_never_nothing() {
-        assert_eq!((Size::Percent(1.0).room(20_484), Size::Percent(1.0).room(10)), (204, 1));
+        let stream = |keys: u64, sample| {
+            let requests = (0..keys).map(|key| Ok::<_, Infallible>(Request::number(key)));
+            let Ok(stream) =
+                Stream::read(requests, Reading { writes: Writes::Store, sample, limit: u64::MAX });
+            stream
+        };
+        let all = stream(20_484, Sample::All);
+        assert_eq!((Size::Percent(1.0).room(&all), Size::Objects(300).room(&all)), (204, 300));
+        assert_eq!(Size::Percent(1.0).room(&stream(10, Sample::All)), 1);
+        let sample = stream(20_484, Sample::Keys(2048));
+        assert_eq!(Size::Percent(1.0).room(&sample), 20);
+        assert!((90..111).contains(&Size::Objects(1000).room(&sample)));
     }
 }

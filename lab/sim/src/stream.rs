@@ -1,6 +1,7 @@
 //! Requests with their keys numbered densely, once, so that a simulation touches arrays and no hash table.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use guira_workload::rng::mix64;
@@ -8,9 +9,10 @@ use guira_workload::trace::{Action, Request};
 use rapidhash::fast::RandomState;
 
 use crate::policy::{self, Id};
+use crate::sample::{Sample, Sampler, sample_hash};
 
 /// Requests in memory: four bytes each, and as much again for every field that any of them has.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Stream {
     pub(crate) ids: Vec<Id>,
     pub(crate) actions: Column<Action>,
@@ -21,6 +23,10 @@ pub struct Stream {
     /// Seconds from a store to the expiry, 0 for never.
     pub(crate) ttls: Column<u32>,
     keys: usize,
+    /// Requests that read, of all that there were, whether they were taken or not.
+    reads_seen: u64,
+    /// The share of the keys that was taken.
+    rate: f64,
     /// For Belady's optimum, worked out when it is first asked for.
     next_reads: OnceLock<Vec<u32>>,
 }
@@ -45,43 +51,6 @@ pub enum Writes {
     Ask,
 }
 
-/// A share of the keys, chosen by their hash, so that all requests of a key are taken or none (SHARDS, section 3;
-/// Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC construction with SHARDS", FAST 2015).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    rate: f64,
-}
-
-impl Sample {
-    /// Every key.
-    pub const ALL: Sample = Sample { rate: 1.0 };
-
-    /// A share of the keys, above 0 and at most 1.
-    #[must_use]
-    pub fn new(rate: f64) -> Option<Self> {
-        (rate > 0.0 && rate <= 1.0).then_some(Self { rate })
-    }
-
-    /// The share.
-    #[must_use]
-    pub const fn rate(self) -> f64 {
-        self.rate
-    }
-
-    /// Whether keys with this hash are taken.
-    #[inline]
-    pub(crate) fn takes(self, hash: u64) -> bool {
-        // All of 2^64 as a float; at rate 1 the product saturates and nothing is left out.
-        self.rate >= 1.0 || hash < (self.rate * 18_446_744_073_709_551_616.0) as u64
-    }
-}
-
-/// The hash by which keys are sampled: of the bits, none of which is used elsewhere to place a key.
-#[inline]
-fn sample_hash(key: u64) -> u64 {
-    mix64(key.wrapping_add(0x7368_6172_6473_0001).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
 impl Stream {
     /// Takes requests until there are no more, or the limit is reached.
     ///
@@ -91,23 +60,13 @@ impl Stream {
         requests: impl IntoIterator<Item = Result<Request, E>>,
         reading: Reading,
     ) -> Result<Self, E> {
-        let mut stream = Self::empty();
-        let mut numbers: HashMap<u64, Id, RandomState> = HashMap::default();
-        let mut first_time = None;
+        let mut reader = Reader::new(reading);
         // Requests are numbered in 32 bits.
         let limit = reading.limit.min(u64::from(u32::MAX - 1)) as usize;
         for request in requests.into_iter().take(limit) {
-            let request = request?;
-            let key = request.key.id();
-            if reading.sample.takes(sample_hash(key)) {
-                let next = numbers.len() as Id;
-                let id = *numbers.entry(key).or_insert(next);
-                let since = request.time.saturating_sub(*first_time.get_or_insert(request.time));
-                stream.push(id, since, &request, reading.writes);
-            }
+            reader.take(&request?);
         }
-        stream.keys = numbers.len();
-        Ok(stream)
+        Ok(reader.finish())
     }
 
     fn empty() -> Self {
@@ -118,16 +77,14 @@ impl Stream {
             times: Column::new(0),
             ttls: Column::new(0),
             keys: 0,
+            reads_seen: 0,
+            rate: 1.0,
             next_reads: OnceLock::new(),
         }
     }
 
-    fn push(&mut self, id: Id, since: u64, request: &Request, writes: Writes) {
+    fn push(&mut self, id: Id, action: Action, since: u64, request: &Request) {
         let number = self.ids.len();
-        let action = match (request.action, writes) {
-            (Action::Set, Writes::Ask) => Action::Get,
-            (action, _) => action,
-        };
         let size = request.value_len.map_or(0, |len| len.saturating_add(request.key_len.unwrap_or(0) as u32));
         self.ids.push(id);
         self.actions.push(number, action);
@@ -160,11 +117,65 @@ impl Stream {
         !self.sizes.is_usual()
     }
 
+    /// The share of the keys that was taken when they were sampled.
+    #[must_use]
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// How many reads the requests stand for: all that were seen, times the share of the keys. That there are more or
+    /// fewer in the sample is chance, by which the most popular keys were taken or not; to count from what should be
+    /// there is SHARDS' correction (section 4.3 of the paper).
+    pub(crate) fn reads_expected(&self) -> f64 {
+        self.reads_seen as f64 * self.rate
+    }
+
     /// For each request, the one that reads its key next.
     pub(crate) fn next_reads(&self) -> &[u32] {
-        self.next_reads.get_or_init(|| {
-            policy::next_reads(&self.ids, self.keys, |number| self.actions.get(number) == Action::Get)
-        })
+        self.next_reads
+            .get_or_init(|| policy::next_reads(&self.ids, self.keys, |number| self.actions.get(number)))
+    }
+
+    /// Part `index` of `count` of about the same size, by keys: each a sample by itself.
+    #[must_use]
+    pub fn part(&self, index: u64, count: u64) -> Self {
+        let mut part = self.clone();
+        part.keep(|id| mix64(u64::from(id) ^ 0x7061_7274_7321) % count == index);
+        part.renumber();
+        part.rate = self.rate / count as f64;
+        part
+    }
+
+    /// Keeps the requests of some keys, and those without a key.
+    fn keep(&mut self, keeps: impl Fn(Id) -> bool) {
+        let kept: Vec<bool> = self
+            .ids
+            .iter()
+            .enumerate()
+            .map(|(number, &id)| is_lone(self.actions.get(number)) || keeps(id))
+            .collect();
+        let mut mask = kept.iter();
+        self.ids.retain(|_| mask.next().copied().unwrap_or(true));
+        self.actions.keep(&kept);
+        self.sizes.keep(&kept);
+        self.times.keep(&kept);
+        self.ttls.keep(&kept);
+        self.next_reads = OnceLock::new();
+    }
+
+    /// Numbers the keys anew, so that there are no gaps.
+    fn renumber(&mut self) {
+        let mut numbers: Vec<Option<Id>> = vec![None; self.keys];
+        let mut keys = 0;
+        for (number, id) in self.ids.iter_mut().enumerate() {
+            if !is_lone(self.actions.get(number)) {
+                *id = *numbers[*id as usize].get_or_insert_with(|| {
+                    keys += 1;
+                    keys - 1
+                });
+            }
+        }
+        self.keys = keys as usize;
     }
 
     /// Whether every request reads, and nothing ever expires.
@@ -173,8 +184,90 @@ impl Stream {
     }
 }
 
+/// Whether the key is one that is never stored: it gets no number.
+fn is_lone(action: Action) -> bool {
+    matches!(action, Action::LoneGet | Action::LoneDelete)
+}
+
+/// Requests being taken.
+struct Reader {
+    stream: Stream,
+    sampler: Sampler,
+    writes: Writes,
+    numbers: HashMap<u64, Id, RandomState>,
+    first_time: Option<u64>,
+    /// Keys that were taken and have gone from the sample since.
+    gone: HashSet<Id, RandomState>,
+    /// Requests at which those are taken out, so that memory is bounded.
+    prune_at: usize,
+}
+
+impl Reader {
+    fn new(reading: Reading) -> Self {
+        Self {
+            stream: Stream::empty(),
+            sampler: Sampler::new(reading.sample),
+            writes: reading.writes,
+            numbers: HashMap::default(),
+            first_time: None,
+            gone: HashSet::default(),
+            prune_at: 1 << 20,
+        }
+    }
+
+    fn take(&mut self, request: &Request) {
+        let action = match (request.action, self.writes) {
+            (Action::Set, Writes::Ask) => Action::Get,
+            (action, _) => action,
+        };
+        self.stream.reads_seen += u64::from(matches!(action, Action::Get | Action::LoneGet));
+        let key = request.key.id();
+        let hash = sample_hash(key);
+        if !self.sampler.takes(hash) {
+            return;
+        }
+        let id = if is_lone(action) { 0 } else { self.number(key, hash) };
+        let since = request.time.saturating_sub(*self.first_time.get_or_insert(request.time));
+        self.stream.push(id, action, since, request);
+        if !self.gone.is_empty() && self.stream.len() >= self.prune_at {
+            self.prune();
+        }
+    }
+
+    /// The number of a key.
+    fn number(&mut self, key: u64, hash: u64) -> Id {
+        let next = self.stream.keys as Id;
+        match self.numbers.entry(key) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                new.insert(next);
+                self.stream.keys += 1;
+                self.gone.extend(self.sampler.add(hash, next));
+                next
+            }
+        }
+    }
+
+    /// Forgets keys that have gone from the sample, and their requests.
+    fn prune(&mut self) {
+        let gone = std::mem::take(&mut self.gone);
+        self.stream.keep(|id| !gone.contains(&id));
+        self.numbers.retain(|_, id| !gone.contains(id));
+        self.prune_at = (2 * self.stream.len()).max(1 << 20);
+    }
+
+    fn finish(mut self) -> Stream {
+        if !self.gone.is_empty() {
+            self.prune();
+        }
+        self.stream.renumber();
+        self.stream.rate = self.sampler.rate();
+        self.stream
+    }
+}
+
 /// One field of all requests; it takes no memory while it has the same value in all.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Column<T> {
     usual: T,
     values: Vec<T>,
@@ -195,6 +288,12 @@ impl<T: Copy + PartialEq> Column<T> {
         }
     }
 
+    /// Keeps the values of the requests that are marked.
+    fn keep(&mut self, kept: &[bool]) {
+        let mut mask = kept.iter();
+        self.values.retain(|_| mask.next().copied().unwrap_or(true));
+    }
+
     #[inline]
     pub(crate) fn get(&self, number: usize) -> T {
         self.values.get(number).copied().unwrap_or(self.usual)
@@ -210,11 +309,11 @@ impl<T: Copy + PartialEq> Column<T> {
 mod tests {
     use std::convert::Infallible;
 
-    use guira_workload::trace::{Action, Trace};
+    use guira_workload::trace::{Action, Request, Trace};
 
     use super::{Column, Reading, Sample, Stream, Writes};
 
-    const ALL: Reading = Reading { writes: Writes::Store, sample: Sample::ALL, limit: u64::MAX };
+    const ALL: Reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
 
     fn stream(text: &'static str, reading: Reading) -> Stream {
         Stream::read(Trace::new(text.as_bytes(), None).unwrap(), reading).unwrap()
@@ -240,18 +339,54 @@ mod tests {
         assert_eq!((asked.actions.get(1), asked.actions.get(2)), (Action::Get, Action::Delete));
     }
 
+    fn numbers(count: u64, keys: u64) -> impl Iterator<Item = Result<Request, Infallible>> {
+        (0..count).map(move |number| Ok(Request::number(number % keys)))
+    }
+
+    fn sampled(sample: Sample) -> Stream {
+        let Ok(stream) = Stream::read(numbers(40_000, 20_000), Reading { sample, ..ALL });
+        stream
+    }
+
     #[test]
     fn a_sample_has_its_share_of_the_keys_and_all_their_requests() {
-        let requests = || {
-            (0..40_000_u64).map(|n| Ok::<_, Infallible>(guira_workload::trace::Request::number(n % 20_000)))
-        };
-        let sample = Sample::new(0.1).unwrap();
-        let Ok(stream) = Stream::read(requests(), Reading { sample, ..ALL });
+        let stream = sampled(Sample::Rate(0.1));
         assert!((1_850..2_150).contains(&stream.keys()), "{}", stream.keys());
-        assert_eq!(stream.len(), 2 * stream.keys());
-        let Ok(all) = Stream::read(requests(), Reading { limit: 5, ..ALL });
-        assert_eq!(all.len(), 5);
-        assert_eq!((Sample::new(0.0), Sample::new(1.1), Sample::new(1.0)), (None, None, Some(Sample::ALL)));
+        assert_eq!((stream.len(), stream.rate()), (2 * stream.keys(), 0.1));
+        assert_eq!(stream.reads_expected(), 4000.0);
+        let Ok(all) = Stream::read(numbers(40_000, 20_000), Reading { limit: 5, ..ALL });
+        assert_eq!((all.len(), all.rate(), all.reads_expected()), (5, 1.0, 5.0));
+    }
+
+    #[test]
+    fn a_sample_of_fixed_size_is_the_one_of_its_final_rate() {
+        let fixed = sampled(Sample::Keys(1000));
+        assert_eq!((fixed.keys(), fixed.len()), (1000, 2000));
+        // A rate is rounded to 53 bits, so it may take one key more.
+        let by_rate = sampled(Sample::Rate(fixed.rate()));
+        assert!(by_rate.keys() - fixed.keys() <= 1, "{}", by_rate.keys());
+        assert_eq!(sampled(Sample::Keys(30_000)).keys(), 20_000, "all, if there are no more");
+    }
+
+    #[test]
+    fn parts_are_all_of_the_keys_and_their_requests() {
+        let whole = stream("0,a,1,5,1,set,0\n1,b,1,6,1,get,0\n2,a,1,7,1,get,0\n3,c,1,8,1,get,9\n", ALL);
+        let parts = [whole.part(0, 2), whole.part(1, 2)];
+        assert_eq!((parts[0].len() + parts[1].len(), parts[0].keys() + parts[1].keys()), (4, 3));
+        for part in &parts {
+            assert!(part.ids.iter().all(|&id| (id as usize) < part.keys()));
+            assert_eq!(part.rate(), 0.5);
+        }
+    }
+
+    #[test]
+    fn what_is_never_stored_has_no_number() {
+        let lone = |action| Request { action, ..Request::number(77) };
+        let requests =
+            [Request::number(5), lone(Action::LoneGet), lone(Action::LoneDelete), Request::number(5)];
+        let Ok(stream) = Stream::read(requests.map(Ok::<_, Infallible>), ALL);
+        assert_eq!((stream.keys(), stream.len(), stream.reads_expected()), (1, 4, 3.0));
+        assert_eq!(stream.next_reads(), [3, u32::MAX, u32::MAX, u32::MAX]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Sweep<'_> {
             size,
             room,
             tally,
-            hit_ratio: tally.hit_ratio(),
+            hit_ratio: tally.hit_ratio_of(self.stream.reads_expected()),
             requests_per_s: tally.requests() as f64 / elapsed_s,
         })
     }

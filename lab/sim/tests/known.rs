@@ -60,14 +60,14 @@ const ELSEWHERE: [Known; 5] = [
 ];
 
 fn stream(path: &Path, format: Option<Format>) -> Stream {
-    let reading = Reading { writes: Writes::Store, sample: Sample::ALL, limit: u64::MAX };
+    let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
     Stream::read(Trace::new(File::open(path).unwrap(), format).unwrap(), reading).unwrap()
 }
 
 /// Hit ratios in percent, for each size those of all policies.
 fn hit_ratios(stream: &Stream, policies: &[&str], sizes: &[Size]) -> Vec<f64> {
     let policies: Vec<Choice> = policies.iter().map(|name| Choice::parse(name).unwrap()).collect();
-    let sizes: Vec<(Size, u64)> = sizes.iter().map(|&size| (size, size.room(stream.keys()))).collect();
+    let sizes: Vec<(Size, u64)> = sizes.iter().map(|&size| (size, size.room(stream))).collect();
     let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
     let sweep = Sweep { stream, policies: &policies, sizes: &sizes, rules };
     let points = sweep.run(Means { threads: 2, now_ns: &|| 0, progress: &|_| () }).unwrap();
@@ -124,7 +124,7 @@ fn the_loop_that_defeats_lru_does_not_defeat_lirs() {
 #[test]
 fn nothing_exceeds_the_optimum_and_no_policy_exceeds_its_room() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload/traces/cache2k-orm-busy.trace.zst");
-    let reading = Reading { writes: Writes::Store, sample: Sample::ALL, limit: 300_000 };
+    let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: 300_000 };
     let stream = Stream::read(Trace::new(File::open(path).unwrap(), None).unwrap(), reading).unwrap();
     let names: Vec<&str> = guira_sim::POLICIES.iter().map(|entry| entry.name).collect();
     let belady = names.iter().position(|name| *name == "belady").unwrap();

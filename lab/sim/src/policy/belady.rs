@@ -4,6 +4,8 @@
 //! A new key whose next read is the latest of all is not stored at all, so the hit ratio is a bound for policies with
 //! admission too. With a room in bytes the same rule is only a good guess: the true optimum is hard to compute.
 
+use guira_workload::trace::Action;
+
 use super::{Id, Policy, Room};
 
 /// No position: not held, or never read again.
@@ -94,13 +96,17 @@ impl Policy for Belady<'_> {
 }
 
 /// For each request, the number of the one that reads the same key next; [`NEVER`] if there is none, or one before it
-/// stores or deletes the key: what is held until then is of no use. `reads` tells which requests read.
-pub(crate) fn next_reads(ids: &[Id], keys: usize, reads: impl Fn(usize) -> bool) -> Vec<u32> {
+/// stores or deletes the key: what is held until then is of no use. `action` tells what a request does.
+pub(crate) fn next_reads(ids: &[Id], keys: usize, action: impl Fn(usize) -> Action) -> Vec<u32> {
     let mut later = vec![NEVER; keys];
     let mut next = vec![NEVER; ids.len()];
     for (number, &id) in ids.iter().enumerate().rev() {
-        next[number] = later[id as usize];
-        later[id as usize] = if reads(number) { number as u32 } else { NEVER };
+        let then = match action(number) {
+            Action::Get => number as u32,
+            Action::Set | Action::Delete => NEVER,
+            Action::LoneGet | Action::LoneDelete => continue,
+        };
+        next[number] = std::mem::replace(&mut later[id as usize], then);
     }
     next
 }
@@ -153,12 +159,13 @@ mod tests {
     use std::collections::HashMap;
 
     use guira_workload::Rng;
+    use guira_workload::trace::Action;
 
     use super::{Belady, Positions, next_reads};
     use crate::testing::hits;
 
     fn belady(limit: u64, ids: &[u32]) -> u32 {
-        let next = next_reads(ids, 8, |_| true);
+        let next = next_reads(ids, 8, |_| Action::Get);
         hits(Belady::new(limit, 8, ids, &next), ids).iter().map(|&hit| u32::from(hit)).sum()
     }
 
@@ -201,7 +208,10 @@ mod tests {
 
     #[test]
     fn what_is_replaced_or_deleted_before_its_next_read_is_not_waited_for() {
-        assert_eq!(next_reads(&[0, 0, 0], 1, |number| number != 1), [u32::MAX, 2, u32::MAX]);
+        assert_eq!(
+            next_reads(&[0, 0, 0], 1, |number| if number == 1 { Action::Set } else { Action::Get }),
+            [u32::MAX, 2, u32::MAX]
+        );
     }
 
     #[test]
