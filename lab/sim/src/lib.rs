@@ -1,9 +1,9 @@
 //! Simulation of caches: which share of the requests of a stream finds its key, by policy and size.
 //!
 //! ```text
-//!  trace or generator ──► Stream ──► Sweep ──► Points: hit ratio, requests a second
-//!                        (dense      (policies × sizes,
-//!                         numbers)    on threads)
+//!  trace or workload ──► Stream ──► Sweep ──► Points ──► Report: text, JSON, plot
+//!                       (keys as    (policies × sizes,
+//!                        numbers)    on threads)
 //! ```
 //!
 //! The engine's own policies are simulated from the engine's code, through adaptors over plain arrays; policies of
@@ -11,8 +11,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod plot;
 pub mod policy;
 pub mod registry;
+pub mod report;
 pub mod run;
 pub mod sample;
 pub mod size;
@@ -23,6 +25,7 @@ mod testing;
 
 pub use guira_workload::OnMiss;
 pub use registry::{Choice, POLICIES};
+pub use report::{Report, SampleError, Simulated};
 pub use run::{Measure, Rules, Tally};
 pub use sample::Sample;
 pub use size::Size;

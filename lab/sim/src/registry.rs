@@ -139,6 +139,28 @@ impl Choice {
         Ok(Self { entry, spec })
     }
 
+    /// Policies written one after another with commas: what has a `=` and no `:` is a further option of the one before.
+    /// `all` is every policy there is.
+    ///
+    /// # Errors
+    /// As for [`Choice::parse`].
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, OptionError> {
+        if text == "all" {
+            return POLICIES.iter().map(|entry| Self::parse(entry.name)).collect();
+        }
+        let mut written: Vec<String> = Vec::new();
+        for part in text.split(',') {
+            match written.last_mut() {
+                Some(last) if part.contains('=') && !part.contains(':') => {
+                    last.push(',');
+                    last.push_str(part);
+                }
+                _ => written.push(part.trim().to_owned()),
+            }
+        }
+        written.iter().map(|text| Self::parse(text)).collect()
+    }
+
     /// How it was written.
     #[must_use]
     pub fn name(&self) -> String {
@@ -161,6 +183,16 @@ mod tests {
             assert!(POLICIES[..index].iter().all(|other| other.name != entry.name), "{}", entry.name);
             assert_eq!(Choice::parse(entry.name).unwrap().name(), entry.name);
         }
+    }
+
+    #[test]
+    fn a_list_has_commas_between_policies_and_between_options() {
+        let names =
+            |text| -> Vec<String> { Choice::parse_list(text).unwrap().iter().map(Choice::name).collect() };
+        assert_eq!(names("clock,lirs:high=2,arc"), ["clock", "lirs:high=2", "arc"]);
+        assert_eq!(names("lirs:high=3,high=2, arc"), ["lirs:high=3,high=2", "arc"]);
+        assert_eq!(names("all").len(), POLICIES.len());
+        assert!(Choice::parse_list("clock,mru").is_err());
     }
 
     #[test]

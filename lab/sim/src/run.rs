@@ -8,7 +8,8 @@ use crate::policy::{Id, Policy};
 use crate::stream::Stream;
 
 /// In what the room of a cache is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// In objects: each takes one.
     Objects,
@@ -22,7 +23,7 @@ pub enum Measure {
 }
 
 /// How a stream is driven through a cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rules {
     /// What a miss leads to.
     pub on_miss: OnMiss,

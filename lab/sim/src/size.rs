@@ -25,6 +25,14 @@ impl Size {
         matches!(self, Self::Bytes(_))
     }
 
+    /// `count` shares of the keys from a thousandth to all, evenly spread on a logarithmic scale: for a curve.
+    #[must_use]
+    pub fn curve(count: usize) -> Vec<Self> {
+        let steps = count.saturating_sub(1).max(1) as f64;
+        let percent = |index: usize| 0.1 * 1000_f64.powf(index as f64 / steps);
+        (0..count).map(|index| Self::Percent((percent(index) * 1e3).round() / 1e3)).collect()
+    }
+
     /// The room of a cache for the requests of `stream`: whole objects, and at least one. For a sample of the keys it is
     /// smaller by as much.
     #[must_use]
@@ -109,6 +117,13 @@ mod tests {
         for wrong in ["", "%", "0%", "101%", "0", "1.5", "64Q", "-1", "99999999999G"] {
             assert!(wrong.parse::<Size>().unwrap_err().contains("64MiB"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_curve_goes_from_a_thousandth_to_all() {
+        let percent = [0.1, 1.0, 10.0, 100.0].map(Size::Percent);
+        assert_eq!(Size::curve(4), percent);
+        assert_eq!(Size::curve(1), [Size::Percent(0.1)]);
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub struct Sweep<'a> {
     pub stream: &'a Stream,
     /// The policies.
     pub policies: &'a [Choice],
-    /// The sizes, each with the room it comes to.
-    pub sizes: &'a [(Size, u64)],
+    /// The sizes.
+    pub sizes: &'a [Size],
     /// How requests are driven.
     pub rules: Rules,
 }
@@ -52,8 +52,11 @@ pub struct Point {
     /// What became of the requests.
     #[serde(flatten)]
     pub tally: Tally,
-    /// Hits over reads.
+    /// Hits over reads; in a sample, over the reads that it stands for.
     pub hit_ratio: f64,
+    /// The standard error of that, where it was estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
     /// Simulated requests in a second of the one thread that simulated them.
     pub requests_per_s: f64,
 }
@@ -67,7 +70,8 @@ impl Sweep<'_> {
         let jobs: Vec<(usize, Size, u64, &Choice)> = self
             .sizes
             .iter()
-            .flat_map(|&(size, room)| self.policies.iter().map(move |choice| (size, room, choice)))
+            .map(|&size| (size, size.room(self.stream)))
+            .flat_map(|(size, room)| self.policies.iter().map(move |choice| (size, room, choice)))
             .enumerate()
             .map(|(index, (size, room, choice))| (index, size, room, choice))
             .collect();
@@ -99,6 +103,7 @@ impl Sweep<'_> {
             room,
             tally,
             hit_ratio: tally.hit_ratio_of(self.stream.reads_expected()),
+            uncertainty: None,
             requests_per_s: tally.requests() as f64 / elapsed_s,
         })
     }

@@ -67,9 +67,8 @@ fn stream(path: &Path, format: Option<Format>) -> Stream {
 /// Hit ratios in percent, for each size those of all policies.
 fn hit_ratios(stream: &Stream, policies: &[&str], sizes: &[Size]) -> Vec<f64> {
     let policies: Vec<Choice> = policies.iter().map(|name| Choice::parse(name).unwrap()).collect();
-    let sizes: Vec<(Size, u64)> = sizes.iter().map(|&size| (size, size.room(stream))).collect();
     let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
-    let sweep = Sweep { stream, policies: &policies, sizes: &sizes, rules };
+    let sweep = Sweep { stream, policies: &policies, sizes, rules };
     let points = sweep.run(Means { threads: 2, now_ns: &|| 0, progress: &|_| () }).unwrap();
     points.iter().map(|point| 100.0 * point.hit_ratio).collect()
 }

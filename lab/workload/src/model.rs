@@ -4,7 +4,8 @@ use crate::rng::{Rng, mix64};
 use crate::{KeyShape, Mix, Operation, Popularity, SizeModel};
 
 /// What is done with a key that a get does not find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnMiss {
     /// It is stored, as a look-aside client does.
     Fill,

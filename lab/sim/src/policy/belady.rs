@@ -2,7 +2,7 @@
 //! virtual-storage computer", IBM Systems Journal 5(2), 1966; proved optimal by Mattson and others, 1970).
 //!
 //! A new key whose next read is the latest of all is not stored at all, so the hit ratio is a bound for policies with
-//! admission too. With a room in bytes the same rule is only a good guess: the true optimum is hard to compute.
+//! admission too. It does not know of expiry: what will have expired by its next read is waited for. With a room in bytes the same rule is only a good guess: the true optimum is hard to compute.
 
 use guira_workload::trace::Action;
 
