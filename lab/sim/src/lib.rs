@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod distinct;
 pub mod plot;
 pub mod policy;
 pub mod registry;

@@ -8,6 +8,7 @@ use guira_workload::rng::mix64;
 use guira_workload::trace::{Action, Request};
 use rapidhash::fast::RandomState;
 
+use crate::distinct::Distinct;
 use crate::policy::{self, Id};
 use crate::sample::{Sample, Sampler, sample_hash};
 
@@ -193,6 +194,8 @@ fn is_lone(action: Action) -> bool {
 struct Reader {
     stream: Stream,
     sampler: Sampler,
+    /// All keys, unless all are taken.
+    distinct: Option<Distinct>,
     writes: Writes,
     numbers: HashMap<u64, Id, RandomState>,
     first_time: Option<u64>,
@@ -207,6 +210,7 @@ impl Reader {
         Self {
             stream: Stream::empty(),
             sampler: Sampler::new(reading.sample),
+            distinct: (reading.sample != Sample::All).then(Distinct::new),
             writes: reading.writes,
             numbers: HashMap::default(),
             first_time: None,
@@ -223,6 +227,9 @@ impl Reader {
         self.stream.reads_seen += u64::from(matches!(action, Action::Get | Action::LoneGet));
         let key = request.key.id();
         let hash = sample_hash(key);
+        if let Some(distinct) = self.distinct.as_mut().filter(|_| !is_lone(action)) {
+            distinct.see(hash);
+        }
         if !self.sampler.takes(hash) {
             return;
         }
@@ -261,8 +268,20 @@ impl Reader {
             self.prune();
         }
         self.stream.renumber();
-        self.stream.rate = self.sampler.rate();
+        self.stream.rate = self.rate();
         self.stream
+    }
+
+    /// The share of the keys that was taken: what came of it, not what was aimed at. Chance makes it a little more or
+    /// less than the share of the hashes, which would make every miss ratio wrong by as much.
+    fn rate(&self) -> f64 {
+        let aimed_at = self.sampler.rate();
+        match &self.distinct {
+            Some(distinct) if aimed_at < 1.0 && self.stream.keys > 0 => {
+                (self.stream.keys as f64 / distinct.estimate()).min(1.0)
+            }
+            _ => aimed_at,
+        }
     }
 }
 
@@ -352,19 +371,18 @@ mod tests {
     fn a_sample_has_its_share_of_the_keys_and_all_their_requests() {
         let stream = sampled(Sample::Rate(0.1));
         assert!((1_850..2_150).contains(&stream.keys()), "{}", stream.keys());
-        assert_eq!((stream.len(), stream.rate()), (2 * stream.keys(), 0.1));
-        assert_eq!(stream.reads_expected(), 4000.0);
+        assert_eq!(stream.len(), 2 * stream.keys());
+        assert!((stream.rate() / (stream.keys() as f64 / 20_000.0) - 1.0).abs() < 0.01, "{}", stream.rate());
+        assert!((stream.reads_expected() / stream.len() as f64 - 1.0).abs() < 0.01);
         let Ok(all) = Stream::read(numbers(40_000, 20_000), Reading { limit: 5, ..ALL });
         assert_eq!((all.len(), all.rate(), all.reads_expected()), (5, 1.0, 5.0));
     }
 
     #[test]
-    fn a_sample_of_fixed_size_is_the_one_of_its_final_rate() {
+    fn a_sample_of_fixed_size_has_as_many_keys_and_all_their_requests() {
         let fixed = sampled(Sample::Keys(1000));
         assert_eq!((fixed.keys(), fixed.len()), (1000, 2000));
-        // A rate is rounded to 53 bits, so it may take one key more.
-        let by_rate = sampled(Sample::Rate(fixed.rate()));
-        assert!(by_rate.keys() - fixed.keys() <= 1, "{}", by_rate.keys());
+        assert!((fixed.rate() - 0.05).abs() < 0.0005, "{}", fixed.rate());
         assert_eq!(sampled(Sample::Keys(30_000)).keys(), 20_000, "all, if there are no more");
     }
 
