@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::run::Rules;
+use crate::size::Size;
 use crate::stream::Stream;
 use crate::sweep::Point;
 
@@ -135,7 +136,10 @@ fn table(title: &str, points: &[Point], rate: f64) -> String {
     let mut rows = vec![[vec![title.to_owned(), "room".to_owned()], cells(&policies)].concat()];
     for of_size in points.chunks(policies.len().max(1)) {
         let first = of_size.first().map(|point| {
-            let room = (point.room as f64 / rate).round() as usize;
+            let room = match point.size {
+                Size::Percent(_) => (point.room as f64 / rate).round() as usize,
+                Size::Objects(count) | Size::Bytes(count) => count as usize,
+            };
             [point.size.to_string(), grouped(room)].to_vec()
         });
         let ratios = of_size.iter().map(|point| match point.uncertainty {
