@@ -70,8 +70,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1%,5%,10%,25%,50%")]
     sizes: Vec<Size>,
     /// So many sizes instead, from a thousandth of the keys to all of them: a miss-ratio curve.
-    #[arg(long, value_name = "N", conflicts_with = "sizes")]
-    curve: Option<usize>,
+    #[arg(long, value_name = "N", conflicts_with = "sizes", value_parser = clap::value_parser!(u16).range(2..))]
+    curve: Option<u16>,
     /// Simulate only the first requests.
     #[arg(long, value_name = "N")]
     limit: Option<Count>,
@@ -125,7 +125,7 @@ const PARTS: u64 = 4;
 
 impl Args {
     fn sizes(&self) -> Result<Vec<Size>, Failure> {
-        let sizes = self.curve.map_or_else(|| self.sizes.clone(), Size::curve);
+        let sizes = self.curve.map_or_else(|| self.sizes.clone(), |count| Size::curve(count.into()));
         let in_bytes = sizes.iter().filter(|size| size.is_bytes()).count();
         if in_bytes != 0 && in_bytes != sizes.len() {
             return Err(Failure::Usage("sizes must be all in bytes, or none".to_owned()));

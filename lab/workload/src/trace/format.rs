@@ -80,13 +80,22 @@ impl std::fmt::Display for Format {
     }
 }
 
+/// Whether bytes are UTF-8, but for a character that is cut off at their end, without control characters.
+fn is_text(start: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_some() => return false,
+        Err(error) => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    !valid.chars().any(|character| character.is_control() && !"\t\r\n".contains(character))
+}
+
 impl Format {
     /// The format that `start`, the first bytes of a trace, looks like. Text is told by the fields of its first line;
     /// anything else is taken for libCacheSim's records if they make sense as such, and for 32-bit keys if not.
     #[must_use]
     pub fn guess(start: &[u8]) -> Self {
-        let is_text = |byte: &u8| byte.is_ascii_graphic() || b" \t\r\n".contains(byte);
-        if start.is_empty() || !start.iter().all(is_text) {
+        if start.is_empty() || !is_text(start) {
             let is_oracle = start.len() >= 4 * ORACLE_LEN && looks_like_oracle(start);
             return if is_oracle { Self::OracleGeneral } else { Self::BeU32 };
         }

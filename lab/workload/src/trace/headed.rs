@@ -1,7 +1,7 @@
 //! Comma-separated fields whose first line names them, in whatever order: CacheLib's key-value and block traces, and
 //! those that libCacheSim's tools write.
 
-use super::lines::{action, keyed, number, wrong_fields};
+use super::lines::{action, keyed, number, seconds, wrong_fields};
 use super::{Burst, Request, TraceErrorKind};
 
 /// Names of the column of keys, the best first.
@@ -76,7 +76,7 @@ impl Columns {
             request.ttl = number("TTL", text)?;
         }
         if let Some(text) = field(self.time) {
-            request.time = number("time", text)?;
+            request.time = seconds("time", text)?;
         }
         let repeats = field(self.repeats).map(|text| number("op_count", text)).transpose()?;
         Burst::repeated(request, repeats.unwrap_or(1))

@@ -33,7 +33,7 @@ pub(super) fn lis(line: &[u8]) -> Result<Burst, TraceErrorKind> {
 pub(super) fn sized(line: &[u8]) -> Result<Burst, TraceErrorKind> {
     let [time, key, size] = exactly(blank_fields(line), "the three of time key size")?;
     let request =
-        Request { value_len: Some(number("size", size)?), time: number("time", time)?, ..keyed(key)? };
+        Request { value_len: Some(number("size", size)?), time: seconds("time", time)?, ..keyed(key)? };
     Ok(request.into())
 }
 
@@ -97,6 +97,12 @@ pub(super) fn action(word: &[u8]) -> Result<Action, TraceErrorKind> {
 pub(super) fn number<T: std::str::FromStr>(field: &'static str, text: &[u8]) -> Result<T, TraceErrorKind> {
     let parsed = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
     parsed.ok_or_else(|| TraceErrorKind::Number { field, text: String::from_utf8_lossy(text).into_owned() })
+}
+
+/// A time in whole seconds, of a number that may have a fraction.
+pub(super) fn seconds(field: &'static str, text: &[u8]) -> Result<u64, TraceErrorKind> {
+    let with_fraction = || number::<f64>(field, text).ok().filter(|seconds| *seconds >= 0.0);
+    number(field, text).or_else(|error| with_fraction().map(|seconds| seconds as u64).ok_or(error))
 }
 
 fn exactly<'a, const COUNT: usize>(

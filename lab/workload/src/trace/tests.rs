@@ -201,6 +201,8 @@ fn times_keys_and_sizes() {
     let (format, requests) = requests("1 0 68\n2 1 7454\n");
     assert_eq!((format, &requests[1].key), (Format::Sized, &text("1")));
     assert_eq!((requests[1].time, requests[1].value_len), (2, Some(7454)));
+    let (_, requests) = self::requests("time,key\n1.75,a\n");
+    assert_eq!(requests[0].time, 1, "a fraction of a second is cut off");
 }
 
 #[test]
@@ -276,4 +278,39 @@ fn formats_are_known_by_their_names() {
         assert_eq!((name.parse(), format.to_string().as_str()), (Ok(format), name), "{about}");
     }
     assert!("xml".parse::<Format>().unwrap_err().contains("oracle-general"));
+}
+
+#[test]
+fn text_with_other_letters_is_text() {
+    assert_eq!(Format::guess("clé:1\nclé:2\n".as_bytes()), Format::Text);
+    assert_eq!(Format::guess(&"clé:1\n".as_bytes()[..3]), Format::Text, "a letter may be cut in two");
+    assert_eq!(Format::guess(b"\x00\x00\x00\x01"), Format::BeU32);
+}
+
+#[test]
+fn no_input_stops_a_reader_from_ending() {
+    let mut rng = crate::Rng::new(2015);
+    let lines = [
+        "0,k,1,10,1,get,0",
+        "1 2 0 0",
+        "9,h,0,Read,0,4096,1",
+        "9 REST.GET.OBJECT a 1",
+        "key,size",
+        "a,1",
+        "1 2 3",
+    ];
+    for (format, name, _) in FORMATS {
+        for _ in 0..300 {
+            let mut bytes: Vec<u8> =
+                (0..5).flat_map(|_| [lines[rng.below(7) as usize].as_bytes(), b"\n"].concat()).collect();
+            for _ in 0..rng.below(8) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = b"0189-,. \n\0\xff"[rng.below(11) as usize];
+            }
+            let len = bytes.len() as u64;
+            let mut trace = Trace::new(Cursor::new(bytes), Some(format)).unwrap().on_broken(Broken::Skip);
+            let count = trace.by_ref().take(10_000_000).filter(Result::is_ok).count();
+            assert!(count < 10_000_000 && trace.skipped().0 <= len, "{name}");
+        }
+    }
 }
