@@ -25,11 +25,9 @@ use crate::workload::{BrokenLine, formats};
 
 /// What there is, and examples.
 fn after_help() -> String {
-    let policies: String =
-        POLICIES.iter().map(|entry| format!("  {:<15} {}\n", entry.name, entry.about)).collect();
     format!(
         "Policies:
-{policies}
+{}
 Formats of traces (zstd is recognised):
 {}
 Workloads: `guira sim --list` tells all with their options.
@@ -40,6 +38,7 @@ Examples:
   guira sim cluster52.0.zst --on-miss leave --sizes 64M,256M,1G --shards 1% --broken skip
   guira sim --workload zipf:keys=10m,alpha=0.99,requests=50m --shards 16k --exact
   guira sim --workload twitter-034 --sizes 5%,10%,20% --json",
+        policies(),
         formats()
     )
 }
@@ -248,19 +247,22 @@ fn show(args: &Args, report: &Report) -> Result<(), Failure> {
     std::fs::write(path, svg).map_err(|source| LoadError::File { path: path.clone(), source }.into())
 }
 
+/// The policies, one a line.
+fn policies() -> String {
+    POLICIES.iter().map(|entry| format!("  {:<15} {}\n", entry.name, entry.about)).collect()
+}
+
 /// All policies, workloads and formats.
 fn list() -> String {
-    let mut text = "Policies:\n".to_owned();
-    for entry in POLICIES {
-        text.push_str(&format!("  {:<15} {}\n", entry.name, entry.about));
-    }
-    text.push_str("\nWorkloads, as NAME[:key=value,...]:\n");
-    for (name, options, about) in recipe::list() {
-        text.push_str(&format!("  {name:<15} {about} ({options})\n"));
-    }
-    text.push_str("\nFormats of traces:\n");
-    text.push_str(&formats());
-    text
+    let workloads: String = recipe::list()
+        .into_iter()
+        .map(|(name, options, about)| format!("  {name:<15} {about} ({options})\n"))
+        .collect();
+    format!(
+        "Policies:\n{}\nWorkloads, as NAME[:key=value,...]:\n{workloads}\nFormats of traces:\n{}",
+        policies(),
+        formats()
+    )
 }
 
 #[cfg(test)]

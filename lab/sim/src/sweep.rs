@@ -47,7 +47,7 @@ pub struct Point {
     pub policy: String,
     /// The size, as it was written.
     pub size: Size,
-    /// What that is: objects, or bytes.
+    /// What was simulated: objects or bytes, in a sample fewer by its share of the keys.
     pub room: u64,
     /// What became of the requests.
     #[serde(flatten)]
