@@ -13,11 +13,10 @@ use guira_load::process::Process;
 use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
-use guira_load::source::{Model, OnMiss};
 use guira_load::target::{Carrier, Target};
 use guira_load::tls::{TlsClient, Trust};
 use guira_workload::mix::Weights;
-use guira_workload::{KeyShape, Mix, Popularity, SizeModel, cachelib};
+use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, Recipe, SizeModel, cachelib};
 
 use crate::failure::Failure;
 use crate::show::{self, Bar};
@@ -31,6 +30,7 @@ const EXAMPLES: &str = "Examples:
   guira load --server 127.0.0.1:11211 --tls --tls-ca ca.pem --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --multiget 1 --multiget-keys 100 --get 0
   guira load --server 127.0.0.1:11211 --cachelib lab/workload/traces/kvcache_reg --keys 4M --preload
+  guira load --server 127.0.0.1:11211 --workload fb-wildcard --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --rate 50k --connections 50 --duration 30s --json";
 
 /// Options that CacheLib's files stand in for.
@@ -143,6 +143,9 @@ struct Items {
     /// pop.json in this folder; --keys scales the number of keys.
     #[arg(long, value_name = "DIR", conflicts_with_all = SYNTHETIC)]
     cachelib: Option<PathBuf>,
+    /// A workload by its name, as NAME[:key=value,...]; `guira sim --list` tells which there are.
+    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = SYNTHETIC, conflicts_with_all = ["cachelib", "keys"])]
+    workload: Option<String>,
     /// Set every key once before the load.
     #[arg(long)]
     preload: bool,
@@ -191,29 +194,33 @@ impl Items {
     /// The model that CacheLib's files in `dir` describe.
     fn production_model(&self, dir: &Path) -> Result<Model, Failure> {
         let file = |name: &str| read(&dir.join(name));
-        let fail = |error: &dyn Error| explained(dir, error);
-        let config = cachelib::config(&file("config.json")?).map_err(|error| fail(&error))?;
-        let sizes = cachelib::sizes(&file("sizes.json")?).map_err(|error| fail(&error))?;
-        let buckets = cachelib::popularity(&file("pop.json")?, self.keys.0).map_err(|error| fail(&error))?;
-        let popularity = Popularity::Buckets(buckets);
-        let (min, max) = config.key_len;
-        // Production keys shorter than their numbers are written longer, so that all stay distinct.
-        let named = popularity.count().saturating_mul(2);
-        let min = min.max(KeyShape::len_needed(named));
-        Ok(Model {
-            keys: KeyShape::new(min, max.max(min), named).map_err(|error| fail(&error))?,
-            popularity,
-            sizes: sizes.capped(u32::try_from(self.value_size_max.0).unwrap_or(u32::MAX)),
-            mix: config.mix,
-            exptime: self.exptime,
-            on_miss: if config.lookaside == cachelib::Lookaside::On { OnMiss::Fill } else { OnMiss::Leave },
-        })
+        let (config, sizes, popularity) = (file("config.json")?, file("sizes.json")?, file("pop.json")?);
+        let files = cachelib::Files { config: &config, sizes: &sizes, popularity: &popularity };
+        let model = cachelib::model(&files, self.keys.0).map_err(|error| explained(dir, &error))?;
+        Ok(Model { expiry: Expiry::after(self.exptime), ..model })
+    }
+
+    /// The workload that was asked for by its name, if one was.
+    fn recipe(&self) -> Result<Option<Recipe>, Failure> {
+        self.workload.as_deref().map(crate::workload::recipe).transpose()
     }
 
     fn model(&self) -> Result<Model, Failure> {
-        if let Some(dir) = &self.cachelib {
-            return self.production_model(dir);
-        }
+        let model = match (&self.cachelib, self.recipe()?) {
+            (Some(dir), _) => self.production_model(dir)?,
+            (None, Some(recipe)) => recipe.model,
+            (None, None) => self.synthetic_model()?,
+        };
+        let limit = u32::try_from(self.value_size_max.0).unwrap_or(u32::MAX);
+        Ok(Model { sizes: model.sizes.capped(limit), ..model })
+    }
+
+    /// Keys in a multiget: the workload's own, if it has one.
+    fn multiget_keys(&self) -> Result<u32, Failure> {
+        Ok(self.recipe()?.map_or(self.multiget_keys, |recipe| recipe.multiget_keys))
+    }
+
+    fn synthetic_model(&self) -> Result<Model, Failure> {
         let Count(count) = self.keys;
         let usage = |error: &dyn Error| Failure::Usage(error.to_string());
         if count == 0 {
@@ -229,11 +236,11 @@ impl Items {
             multiget: self.multiget,
             set: self.set,
             delete: self.delete,
+            ..Weights::default()
         };
         let named = count.saturating_mul(if self.lone_get > 0.0 { 2 } else { 1 });
         let Lengths { min, max } = self.key_size;
         let Lengths { min: value_min, max: value_max } = self.value_size;
-        let limit = u32::try_from(self.value_size_max.0).unwrap_or(u32::MAX);
         let sizes = match &self.value_sizes {
             Some(path) => {
                 let text = read(path)?;
@@ -245,9 +252,9 @@ impl Items {
         Ok(Model {
             popularity,
             keys: KeyShape::new(min as usize, max as usize, named).map_err(|error| usage(&error))?,
-            sizes: sizes.capped(limit),
+            sizes,
             mix: Mix::new(&weights).map_err(|error| usage(&error))?,
-            exptime: self.exptime,
+            expiry: Expiry::after(self.exptime),
             on_miss: if self.fill_misses { OnMiss::Fill } else { OnMiss::Leave },
         })
     }
@@ -295,7 +302,7 @@ impl Args {
                 Some(Count(rate)) => Pace::Open { rate_per_s: rate as f64, arrivals },
             },
             model: self.items.model()?,
-            style: ItemStyle { flags: self.items.flags, multiget_keys: self.items.multiget_keys },
+            style: ItemStyle { flags: self.items.flags, multiget_keys: self.items.multiget_keys()? },
             check: match self.items.check_every {
                 0 => Check::Framing,
                 sample => Check::Contents { sample },

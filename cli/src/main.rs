@@ -19,8 +19,10 @@ mod replay;
 mod run;
 mod serve;
 mod show;
+mod sim;
 mod units;
 mod whole;
+mod workload;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -51,6 +53,8 @@ enum Task {
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
     Replay(replay::Args),
+    /// Simulate replacement policies on a trace or a generated stream, and tell their hit ratios.
+    Sim(sim::Args),
     /// Compare servers under the project's loads, by operations per second of server processor time.
     Bench(bench::Args),
     /// Serve as a no-cache server that only moves the bytes (used by `bench`).
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         }
         Task::Load(args) => load::run(&args),
         Task::Replay(args) => replay::run(&args),
+        Task::Sim(args) => sim::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
     };

@@ -10,31 +10,39 @@ use guira_load::bench::machine::Machine;
 use guira_load::pace::{Gaps, Pace};
 use guira_load::process::Process;
 use guira_load::replay::{Replay, compare};
-use guira_load::source::OnMiss;
+use guira_workload::OnMiss;
 use guira_workload::trace::Format;
 
 use crate::failure::Failure;
 use crate::peers::{Peers, Side, cores};
 use crate::show::{self, Bar};
 use crate::units::{Bytes, Count};
+use crate::workload::{BrokenLine, formats};
 
-const EXAMPLES: &str =
-    "Formats: be-u32 and be-u64 (keys as big-endian numbers), twitter (timestamp,key,key size,
-value size,client id,operation,TTL), text (one key a line). zstd is recognised.
-
+/// The formats that are read, and examples.
+fn after_help() -> String {
+    format!(
+        "Formats (zstd is recognised):
+{}
 Examples:
   guira replay lab/workload/traces/cache2k-orm-busy.trace.zst --memory 8M,16M,32M,64M
-  guira replay cluster52.0.zst --server 127.0.0.1:11211 --limit 10M --on-miss leave";
+  guira replay cluster52.0.zst --server 127.0.0.1:11211 --limit 10M --on-miss leave",
+        formats()
+    )
+}
 
 /// Arguments of `guira replay`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = after_help())]
 pub(crate) struct Args {
     /// The trace, plain or compressed with zstd.
     trace: PathBuf,
     /// How it is written; guessed from its first bytes when left out.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    /// What a broken line of the trace leads to.
+    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    broken: BrokenLine,
     /// Replay on this running server only, instead of starting and comparing servers.
     #[arg(long, value_name = "ADDR")]
     server: Option<SocketAddr>,
@@ -99,6 +107,7 @@ impl Args {
         Ok(Replay {
             path: self.trace.clone(),
             format: self.format,
+            broken: self.broken.into(),
             value_len: len(self.value_size)?,
             value_len_max: len(self.value_size_max)?,
             limit: self.limit.map(|Count(limit)| limit),

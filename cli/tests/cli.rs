@@ -51,7 +51,7 @@ impl Drop for Floor {
 #[test]
 fn the_help_names_the_subcommands_and_hides_the_floor() {
     let help = stdout(&guira(&["--help"]));
-    for name in ["load", "replay", "bench"] {
+    for name in ["load", "replay", "sim", "bench"] {
         assert!(help.contains(&format!("  {name} ")), "{name}: {help}");
     }
     assert!(!help.contains("floor"), "{help}");
@@ -70,7 +70,20 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         (&["load", "--server", "127.0.0.1:1", "--tls", "--tls-insecure", "--protocol", "udp"][..], "no TLS"),
         (&["load", "--server", "127.0.0.1:1", "--protocol", "udp", "--multiget", "1"][..], "one key"),
         (&["bench", "--only", "get33"][..], "get32"),
-        (&["replay", "x", "--format", "csv"][..], "twitter"),
+        (&["replay", "x", "--format", "xml"][..], "twitter"),
+        (&["load", "--server", "127.0.0.1:1", "--workload", "zipff"][..], "there are: zipf, uniform"),
+        (
+            &["load", "--server", "127.0.0.1:1", "--workload", "zipf", "--zipf", "1"][..],
+            "cannot be used with",
+        ),
+        (&["sim"][..], "<TRACE>"),
+        (&["sim", "x", "--policy", "mru"][..], "there are: clock, exact-lru"),
+        (&["sim", "x", "--policy", "clock:bits=2"][..], "unknown option"),
+        (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
+        (&["sim", "x", "--sizes", "200%"][..], "64MiB"),
+        (&["sim", "x", "--shards", "0%"][..], "1%"),
+        (&["sim", "--workload", "zipf:alpha=x"][..], "a number from 0 to 10"),
+        (&["sim", "--workload", "zipf:requests=0"][..], "no requests"),
     ] {
         let output = guira(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -142,6 +155,88 @@ fn a_load_is_told_as_json_with_the_servers_processor_time() {
         assert!(json["counts"]["gets"].as_u64().expect("a number") > 0);
         assert!(json["operations_per_server_cpu_s"].as_f64().expect("a number") > 0.0);
     }
+}
+
+/// A file of this test, removed when this is dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str, contents: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("guira-cli-{}-{name}", std::process::id()));
+        fs::write(&path, contents).expect("the folder for such files can be written");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _already_gone = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_broken_line_is_told_by_its_number_and_skipped_when_asked() {
+    let trace = Scratch::new("broken", "1 a 10\n2 b\n3 a 10\n4 c x\n");
+    let sim = ["sim", trace.path(), "--format", "sized", "--sizes", "2", "--policy", "exact-lru", "--json"];
+    let refused = guira(&sim);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("line 2: 2 fields instead of the three"), "{}", stderr(&refused));
+    let skipped = guira(&[&sim[..], &["--broken", "skip"]].concat());
+    assert!(skipped.status.success(), "{}", stderr(&skipped));
+    assert!(
+        stderr(&skipped).contains("2 broken requests were skipped; the first: line 2"),
+        "{}",
+        stderr(&skipped)
+    );
+    let json: serde_json::Value = serde_json::from_slice(&skipped.stdout).expect("JSON");
+    assert_eq!((&json["points"][0]["reads"], &json["points"][0]["hits"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn a_simulation_is_told_as_text_json_and_plot() {
+    let plot = Scratch::new("plot.svg", "");
+    let common = ["sim", "--workload", "zipf:keys=2k,requests=20k", "--policy", "all", "--curve", "5"];
+    let text = guira(&[&common[..], &["--plot", plot.path(), "--shards", "500", "--exact"]].concat());
+    assert!(text.status.success(), "{}", stderr(&text));
+    for told in ["500 keys, a sample of", "±", "all keys", "off by", "w-tinylfu", "requests/s and core"] {
+        assert!(stdout(&text).contains(told), "{told}: {}", stdout(&text));
+    }
+    assert!(fs::read_to_string(plot.path()).expect("a plot").contains("Miss ratio: zipf"));
+    let json = guira(&[&common[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((&json["simulated"]["requests"], &json["rules"]["on_miss"]), (&20_000.into(), &"fill".into()));
+    let ratio = |policy: &str| {
+        let points = json["points"].as_array().expect("points");
+        points.iter().find(|point| point["policy"] == policy).expect(policy)["hit_ratio"]
+            .as_f64()
+            .expect("a number")
+    };
+    assert!(ratio("belady") > ratio("clock") && ratio("clock") > 0.0);
+}
+
+#[test]
+fn sizes_in_bytes_hold_as_much_as_they_say() {
+    // 1,000 keys of 16 bytes with values of 84: 100 and 16 more each.
+    let sim = ["sim", "--workload", "uniform:keys=1k,requests=20k,value=84", "--sizes", "58000B,116000B"];
+    let output = guira(&[&sim[..], &["--policy", "exact-lru", "--json"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&json["points"][0]["held"], &json["points"][1]["held"]), (&58_000.into(), &116_000.into()));
+    let ratio = json["points"][0]["hit_ratio"].as_f64().expect("a number");
+    assert!((ratio - 0.5).abs() < 0.02, "{ratio}");
+}
+
+#[test]
+fn everything_that_can_be_simulated_is_listed() {
+    let list = stdout(&guira(&["sim", "--list"]));
+    for name in ["w-tinylfu", "fb-wildcard", "twitter-026", "cachelib", "msr"] {
+        assert!(list.contains(&format!("  {name} ")), "{name}: {list}");
+    }
+    assert!(stdout(&guira(&["sim", "--help"])).contains("Policies:"));
 }
 
 #[test]

@@ -32,7 +32,10 @@ impl Spec {
     }
 
     /// Refuses all options but these.
-    pub(crate) fn allow(&self, keys: &[&str]) -> Result<(), OptionError> {
+    ///
+    /// # Errors
+    /// If there is another. The error lists those that are allowed.
+    pub fn allow(&self, keys: &[&str]) -> Result<(), OptionError> {
         match self.options.iter().find(|(key, _)| !keys.contains(&key.as_str())) {
             None => Ok(()),
             Some((key, _)) => {
@@ -43,7 +46,10 @@ impl Spec {
     }
 
     /// The number that an option is set to.
-    pub(crate) fn number(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, OptionError> {
+    ///
+    /// # Errors
+    /// If it is no number or out of range.
+    pub fn number(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, OptionError> {
         let Some((_, value)) = self.options.iter().rev().find(|(name, _)| name == key) else {
             return Ok(None);
         };

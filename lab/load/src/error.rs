@@ -85,7 +85,7 @@ pub enum LoadError {
     #[error("{0}")]
     Options(String),
     /// A trace could not be read.
-    #[error("cannot replay the trace")]
+    #[error("cannot read the trace")]
     Trace(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A plot could not be drawn.
     #[error("cannot draw {name}: {problem}")]

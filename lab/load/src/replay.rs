@@ -6,8 +6,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use guira_workload::rng::mix64;
-use guira_workload::trace::{Action, Format, Key, Request, Trace, TraceError};
+use guira_workload::trace::{Action, Broken, Format, Key, Request, Trace, TraceError};
 use guira_workload::{KeyShape, Operation, ValuePool};
 
 use crate::clock::{Clock, MonotonicClock};
@@ -19,8 +18,9 @@ use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Outcome, run_source};
 use crate::server::pin_thread;
-use crate::source::{OnMiss, Source, Subject};
+use crate::source::{Source, Subject};
 use crate::target::Target;
+use guira_workload::OnMiss;
 
 /// The longest expiry that the protocol takes as a span; anything longer it takes as a date, long past.
 const RELATIVE_EXPTIME_MAX: u32 = 30 * 24 * 3600;
@@ -32,6 +32,8 @@ pub struct Replay {
     pub path: PathBuf,
     /// How it is written; guessed when none.
     pub format: Option<Format>,
+    /// What a broken request of the trace leads to.
+    pub broken: Broken,
     /// Length of a value where the trace tells none.
     pub value_len: u32,
     /// Longest value that is set; longer ones are cut.
@@ -69,6 +71,8 @@ impl Source for TraceSource {
                     Action::Get => Operation::Get,
                     Action::Set => Operation::Set,
                     Action::Delete => Operation::Delete,
+                    Action::LoneGet => Operation::LoneGet,
+                    Action::LoneDelete => Operation::LoneDelete,
                 };
                 self.current = Some(request);
                 Some(operation)
@@ -85,35 +89,22 @@ impl Source for TraceSource {
             // The engine asks for a key only after an operation.
             return Subject { id: 0, value_len: 0, exptime: 0, on_miss: OnMiss::Leave };
         };
-        let id = match &request.key {
-            Key::Number(number) => {
-                KeyShape::sixteen().append(*number, out);
-                *number
-            }
+        match &request.key {
+            Key::Number(number) => KeyShape::sixteen().append(*number, out),
             Key::Text(text) => {
                 out.extend_from_slice(text);
                 // An anonymised key may be shorter than the real one: filler makes it take the real one's room.
                 let filler = request.key_len.unwrap_or(0).min(guira_workload::keys::KEY_LEN_MAX);
                 out.resize(out.len() + filler.saturating_sub(text.len()), b'.');
-                id_of(text)
             }
-        };
+        }
         Subject {
-            id,
+            id: request.key.id(),
             value_len: request.value_len.unwrap_or(self.value_len).min(self.value_len_max),
             exptime: request.ttl.min(RELATIVE_EXPTIME_MAX),
             on_miss: self.on_miss,
         }
     }
-}
-
-/// A number for a text key, from which its values' contents follow.
-fn id_of(text: &[u8]) -> u64 {
-    text.chunks(8).fold(text.len() as u64, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix64(hash ^ u64::from_le_bytes(word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    })
 }
 
 impl Replay {
@@ -137,7 +128,8 @@ impl Replay {
         let file =
             File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
         let trace = Trace::new(file, self.format).map_err(|error| LoadError::Trace(Box::new(error)))?;
-        let is_sized = trace.format() == Format::TwitterCsv;
+        let trace = trace.on_broken(self.broken);
+        let is_sized = trace.format().tells_sizes();
         let mut source = TraceSource {
             trace,
             left: self.limit.unwrap_or(u64::MAX),
@@ -175,8 +167,9 @@ mod tests {
     use guira_workload::Operation;
     use guira_workload::trace::Trace;
 
-    use super::{TraceSource, id_of};
-    use crate::source::{OnMiss, Source};
+    use super::TraceSource;
+    use crate::source::Source;
+    use guira_workload::OnMiss;
 
     fn source(text: &str) -> TraceSource {
         TraceSource {
@@ -214,13 +207,5 @@ mod tests {
         assert!(source.next_operation().is_some());
         assert!(source.next_operation().is_none());
         assert!(source.error.unwrap().to_string().starts_with("line 2"));
-    }
-
-    #[test]
-    fn text_keys_have_distinct_numbers() {
-        let ids: std::collections::HashSet<u64> =
-            (0..10_000).map(|n| id_of(format!("key:{n}").as_bytes())).collect();
-        assert_eq!(ids.len(), 10_000);
-        assert_ne!(id_of(b"a"), id_of(b"a\0"));
     }
 }

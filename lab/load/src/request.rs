@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use guira_workload::{Operation, ValuePool};
 
 use crate::error::LoadError;
-use crate::source::{OnMiss, Source, Subject};
+use crate::source::{Source, Subject};
+use guira_workload::OnMiss;
 
 /// How requests are spelled and replies read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -215,7 +216,7 @@ impl Outbox {
             Operation::Get | Operation::LoneGet => (Command::Get, 1),
             Operation::Multiget => (Command::Get, style.multiget_keys),
             Operation::Set => (Command::Set, 0),
-            Operation::Delete => (Command::Delete, 0),
+            Operation::Delete | Operation::LoneDelete => (Command::Delete, 0),
         };
         match command {
             Command::Get => self.push_get(source, keys_left),
@@ -339,7 +340,8 @@ mod tests {
     use guira_workload::{Operation, ValuePool};
 
     use super::{Command, ItemStyle, Outbox, Protocol, append_decimal};
-    use crate::source::{OnMiss, Source, Subject};
+    use crate::source::{Source, Subject};
+    use guira_workload::OnMiss;
 
     /// Gives a fixed list of operations with keys k0, k1, …
     struct Script {

@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use guira_workload::{Operation, Rng, ValuePool};
+use guira_workload::{Generator, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
 use crate::clock::{Clock, MonotonicClock};
@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::reply::Check;
 use crate::request::{ItemStyle, Protocol};
 use crate::server::pin_thread;
-use crate::source::{Generator, Limited, Model, Preload, Source};
+use crate::source::{Draws, Limited, Preload, Source};
 use crate::tally::{Counts, Percentiles, Tally};
 use crate::target::{Carrier, Target};
 
@@ -241,8 +241,8 @@ impl Load {
     /// # Errors
     /// As [`engine::run`].
     pub fn settle(&self, requests: u64, listener: &mut dyn Observer) -> Result<Outcome, LoadError> {
-        let generator = Generator::new(self.model.clone(), Rng::part(self.seed, u64::MAX));
-        self.run_unmeasured(self.connections, self.pipeline, Limited::new(generator, requests), listener)
+        let draws = Draws::new(Generator::new(self.model.clone(), Rng::part(self.seed, u64::MAX)));
+        self.run_unmeasured(self.connections, self.pipeline, Limited::new(draws, requests), listener)
     }
 
     fn run_unmeasured<S: Source>(
@@ -315,7 +315,7 @@ impl Load {
             check: self.check,
             span,
         };
-        let generator = Generator::new(self.model.clone(), Rng::part(self.seed, 2 * index as u64));
-        engine::run(&plan, generator, values, clock, Rng::part(self.seed, 2 * index as u64 + 1), observer)
+        let draws = Draws::new(Generator::new(self.model.clone(), Rng::part(self.seed, 2 * index as u64)));
+        engine::run(&plan, draws, values, clock, Rng::part(self.seed, 2 * index as u64 + 1), observer)
     }
 }

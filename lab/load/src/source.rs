@@ -1,15 +1,6 @@
 //! Where requests come from: a generator's draws, a sequence that fills the server, a trace.
 
-use guira_workload::{KeyShape, Mix, Operation, Popularity, Rng, SizeModel};
-
-/// What is done with a key that a get does not find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnMiss {
-    /// Set it, as a look-aside client does.
-    Fill,
-    /// Leave it.
-    Leave,
-}
+use guira_workload::{Generator, Model, OnMiss, Operation};
 
 /// What the engine must know about a key that it writes into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,64 +34,41 @@ impl<S: Source> Source for &mut S {
     }
 }
 
-/// What a [`Generator`] draws from.
-#[derive(Debug, Clone)]
-pub struct Model {
-    /// Which key.
-    pub popularity: Popularity,
-    /// How it is spelled.
-    pub keys: KeyShape,
-    /// How long its value is.
-    pub sizes: SizeModel,
-    /// What is done with it.
-    pub mix: Mix,
-    /// Seconds until an item expires, 0 for never.
-    pub exptime: u32,
-    /// What a miss leads to.
-    pub on_miss: OnMiss,
-}
-
-impl Model {
-    fn subject(&self, id: u64) -> Subject {
-        Subject { id, value_len: self.sizes.of(id), exptime: self.exptime, on_miss: self.on_miss }
-    }
-}
-
 /// An endless stream of independent draws.
 #[derive(Debug, Clone)]
-pub struct Generator {
-    model: Model,
-    rng: Rng,
+pub struct Draws {
+    generator: Generator,
     current: Operation,
 }
 
-impl Generator {
-    /// The stream that `model` and `rng` give.
+impl Draws {
+    /// The stream that `generator` gives.
     #[must_use]
-    pub const fn new(model: Model, rng: Rng) -> Self {
-        Self { model, rng, current: Operation::Get }
+    pub const fn new(generator: Generator) -> Self {
+        Self { generator, current: Operation::Get }
     }
 }
 
-impl Source for Generator {
+impl Source for Draws {
     #[inline]
     fn next_operation(&mut self) -> Option<Operation> {
-        self.current = self.model.mix.draw(&mut self.rng);
+        self.current = self.generator.operation();
         Some(self.current)
     }
 
     #[inline]
     fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
-        let mut id = self.model.popularity.draw(&mut self.rng);
-        let mut on_miss = self.model.on_miss;
-        if self.current == Operation::LoneGet {
-            // Numbers beyond the set of keys are never set, so they are never found.
-            id += self.model.popularity.count();
-            on_miss = OnMiss::Leave;
-        }
-        self.model.keys.append(id, out);
-        Subject { on_miss, ..self.model.subject(id) }
+        let id = self.generator.id(self.current);
+        let model = self.generator.model();
+        model.keys.append(id, out);
+        let subject = subject(model, id);
+        if self.current.is_lone() { Subject { on_miss: OnMiss::Leave, ..subject } } else { subject }
     }
+}
+
+/// What the engine must know about key number `id` of a model.
+fn subject(model: &Model, id: u64) -> Subject {
+    Subject { id, value_len: model.sizes.of(id), exptime: model.expiry.of(id), on_miss: model.on_miss }
 }
 
 /// The first requests of another stream.
@@ -157,16 +125,18 @@ impl Source for Preload {
         self.above -= 1;
         let id = self.above;
         self.model.keys.append(id, out);
-        self.model.subject(id)
+        subject(&self.model, id)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use guira_workload::mix::Weights;
-    use guira_workload::{KeyShape, Mix, Operation, Popularity, Rng, SizeModel};
+    use guira_workload::{
+        Expiry, Generator, KeyShape, Mix, Model, OnMiss, Operation, Popularity, Rng, SizeModel,
+    };
 
-    use super::{Generator, Limited, Model, OnMiss, Preload, Source};
+    use super::{Draws, Limited, Preload, Source};
 
     fn model(weights: Weights) -> Model {
         Model {
@@ -174,9 +144,13 @@ mod tests {
             keys: KeyShape::sixteen(),
             sizes: SizeModel::Constant(8),
             mix: Mix::new(&weights).unwrap(),
-            exptime: 0,
+            expiry: Expiry::NEVER,
             on_miss: OnMiss::Fill,
         }
+    }
+
+    fn draws(weights: Weights) -> Draws {
+        Draws::new(Generator::new(model(weights), Rng::new(1)))
     }
 
     #[test]
@@ -192,14 +166,14 @@ mod tests {
 
     #[test]
     fn a_limited_stream_ends() {
-        let endless = Generator::new(model(Weights { get: 1.0, ..Weights::default() }), Rng::new(1));
+        let endless = draws(Weights { get: 1.0, ..Weights::default() });
         let mut limited = Limited::new(endless, 3);
         assert_eq!((0..10).filter_map(|_| limited.next_operation()).count(), 3);
     }
 
     #[test]
     fn lone_gets_ask_for_keys_outside_the_set_and_are_not_filled() {
-        let mut lone = Generator::new(model(Weights { lone_get: 1.0, ..Weights::default() }), Rng::new(1));
+        let mut lone = draws(Weights { lone_get: 1.0, ..Weights::default() });
         assert_eq!(lone.next_operation(), Some(Operation::LoneGet));
         let subject = lone.append_key(&mut Vec::new());
         assert!((10..20).contains(&subject.id));

@@ -11,24 +11,25 @@
 
 use serde::Deserialize;
 
-use crate::keys::KEY_LEN_MAX;
+use crate::keys::{KEY_LEN_MAX, KeyShapeError};
 use crate::mix::{Mix, MixError, Weights};
 use crate::popularity::{Buckets, BucketsError};
 use crate::sizes::{SizeModel, SizeModelError};
+use crate::{Expiry, KeyShape, Model, OnMiss, Popularity};
 
-/// The three files of a workload.
+/// The contents of the three files of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Files {
+pub struct Files<'a> {
     /// `config.json`.
-    pub config: &'static str,
+    pub config: &'a str,
     /// `sizes.json`.
-    pub sizes: &'static str,
+    pub sizes: &'a str,
     /// `pop.json`.
-    pub popularity: &'static str,
+    pub popularity: &'a str,
 }
 
 /// Meta's key-value cache, from facebook/CacheLib (Apache-2.0): `traces/kvcache_reg`.
-pub const KVCACHE_REG: Files = Files {
+pub const KVCACHE_REG: Files<'static> = Files {
     config: include_str!("../traces/kvcache_reg/config.json"),
     sizes: include_str!("../traces/kvcache_reg/sizes.json"),
     popularity: include_str!("../traces/kvcache_reg/pop.json"),
@@ -54,6 +55,9 @@ pub enum CacheLibError {
     /// The operation ratios do not make a mix.
     #[error("config.json")]
     Mix(#[from] MixError),
+    /// The keys are too short, or there are too many.
+    #[error(transparent)]
+    Keys(#[from] KeyShapeError),
     /// There is no range of key sizes.
     #[error("config.json has no keySizeRange")]
     NoKeySizes,
@@ -69,16 +73,7 @@ pub struct Config {
     /// Shortest and longest key, cut to what the protocol allows; lengths between are taken as equally likely.
     pub key_len: (usize, usize),
     /// Whether a miss is followed by a set.
-    pub lookaside: Lookaside,
-}
-
-/// Whether a miss is followed by a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookaside {
-    /// It is.
-    On,
-    /// It is not.
-    Off,
+    pub on_miss: OnMiss,
 }
 
 #[derive(Deserialize)]
@@ -149,7 +144,7 @@ pub fn config(text: &str) -> Result<Config, CacheLibError> {
         mix: Mix::new(&weights)?,
         keys: test.num_keys,
         key_len: (cut(first), cut(last)),
-        lookaside: if test.enable_lookaside { Lookaside::On } else { Lookaside::Off },
+        on_miss: if test.enable_lookaside { OnMiss::Fill } else { OnMiss::Leave },
     })
 }
 
@@ -178,12 +173,31 @@ pub fn popularity(text: &str, keys: u64) -> Result<Buckets, CacheLibError> {
     Ok(Buckets::new(&scaled, &file.popularity_weights)?)
 }
 
+/// What all three files describe, with about `keys` keys.
+///
+/// # Errors
+/// When one of them cannot be used.
+pub fn model(files: &Files<'_>, keys: u64) -> Result<Model, CacheLibError> {
+    let config = config(files.config)?;
+    let popularity = Popularity::Buckets(popularity(files.popularity, keys)?);
+    // Production keys shorter than their numbers are written longer, so that all stay distinct.
+    let named = popularity.count().saturating_mul(2);
+    let (min, max) = config.key_len;
+    let min = min.max(KeyShape::len_needed(named));
+    Ok(Model {
+        keys: KeyShape::new(min, max.max(min), named)?,
+        popularity,
+        sizes: sizes(files.sizes)?,
+        mix: config.mix,
+        expiry: Expiry::NEVER,
+        on_miss: config.on_miss,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CacheLibError, KVCACHE_REG, Lookaside, config, popularity, sizes};
-    use crate::mix::Operation;
-    use crate::popularity::Popularity;
-    use crate::rng::Rng;
+    use super::{CacheLibError, KVCACHE_REG, config, model, popularity, sizes};
+    use crate::{OnMiss, Operation, Popularity, Rng};
 
     #[test]
     fn kvcache_reg_has_the_sizes_that_its_readme_tells() {
@@ -200,11 +214,18 @@ mod tests {
         let config = config(KVCACHE_REG.config).unwrap();
         assert_eq!(config.keys, 14_463_466_000);
         assert_eq!(config.key_len, (16, 250));
-        assert_eq!(config.lookaside, Lookaside::On);
+        assert_eq!(config.on_miss, OnMiss::Fill);
         let mut rng = Rng::new(1);
         let lone = (0..100_000).filter(|_| config.mix.draw(&mut rng) == Operation::LoneGet).count();
         // 0.1347 of 0.9845 requests.
         assert!((13_300..14_100).contains(&lone), "{lone}");
+    }
+
+    #[test]
+    fn the_files_make_a_model() {
+        let model = model(&KVCACHE_REG, 100_000).unwrap();
+        assert!((99_000..101_000).contains(&model.popularity.count()));
+        assert!((0..1000).all(|id| (16..=250).contains(&model.keys.len_of(id))));
     }
 
     #[test]

@@ -14,11 +14,13 @@ pub const KEY_LEN_MAX: usize = 250;
 /// Digits of a mixed key number.
 const DIGITS: usize = 16;
 
-/// The lengths of keys: all the same, or spread evenly over a range.
+/// The lengths of keys: all the same, spread evenly over a range, or one of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyShape {
     len_min: usize,
     len_max: usize,
+    /// How far lengths that follow each other are apart.
+    step: usize,
 }
 
 /// Why a shape of keys is refused.
@@ -57,13 +59,22 @@ impl KeyShape {
         if len_min < needed {
             return Err(KeyShapeError::TooShort { len: len_min, count, needed });
         }
-        Ok(Self { len_min, len_max })
+        Ok(Self { len_min, len_max, step: 1 })
     }
 
     /// Keys of sixteen bytes, which can tell any number of keys apart.
     #[must_use]
     pub const fn sixteen() -> Self {
-        Self { len_min: DIGITS, len_max: DIGITS }
+        Self { len_min: DIGITS, len_max: DIGITS, step: 1 }
+    }
+
+    /// Keys of either length, equally many of both.
+    ///
+    /// # Errors
+    /// As for [`KeyShape::new`].
+    pub fn either(short: usize, long: usize, count: u64) -> Result<Self, KeyShapeError> {
+        let shape = Self::new(short, long, count)?;
+        Ok(Self { step: (long - short).max(1), ..shape })
     }
 
     /// The shortest length that can tell `count` keys apart.
@@ -88,10 +99,21 @@ impl KeyShape {
         }
     }
 
+    /// The length of the key of number `id`.
+    #[must_use]
+    pub fn len_of(&self, id: u64) -> usize {
+        let digits = if self.len_min < DIGITS { hex_digits(id) } else { DIGITS };
+        self.len_aimed_at(mix64(id)).max(digits)
+    }
+
+    fn len_aimed_at(&self, mixed: u64) -> usize {
+        let lengths = ((self.len_max - self.len_min) / self.step + 1) as u64;
+        self.len_min + (mix64(mixed) % lengths) as usize * self.step
+    }
+
     fn append_any(&self, id: u64, out: &mut Vec<u8>) {
-        let spread = (self.len_max - self.len_min + 1) as u64;
         let mixed = mix64(id);
-        let len = self.len_min + (mix64(mixed) % spread) as usize;
+        let len = self.len_aimed_at(mixed);
         if self.len_min < DIGITS {
             // The number itself, so that short keys are distinct; a longer key only adds filler.
             let mut text = String::with_capacity(DIGITS);
@@ -160,7 +182,16 @@ mod tests {
             assert_eq!(keys.len(), 10_000, "{min}-{max}");
             assert!(keys.iter().all(|key| (min..=max).contains(&key.len())));
             assert!(keys.iter().flatten().all(u8::is_ascii_graphic));
+            assert!((0..10_000).all(|id| shape.len_of(id) == key(shape, id).len()), "{min}-{max}");
         }
+    }
+
+    #[test]
+    fn keys_of_two_lengths() {
+        let shape = KeyShape::either(16, 21, 1000).unwrap();
+        let long = (0..1000).filter(|&id| shape.len_of(id) == 21).count();
+        assert!((450..550).contains(&long), "{long}");
+        assert!((0..1000).all(|id| [16, 21].contains(&key(shape, id).len())));
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! | [`sizes`] | how long the value of a key is |
 //! | [`values`] | what the value of a key contains |
 //! | [`mix`] | which operation comes next |
+//! | [`model`] | all of them together: a stream of draws |
+//! | [`recipe`] | workloads by name, with options: Zipf, Twitter's clusters, Facebook's pools |
 //! | [`cachelib`] | the three above, read from CacheLib's JSON files |
 //! | [`trace`] | what was asked for in production |
 
@@ -19,7 +21,9 @@
 pub mod cachelib;
 pub mod keys;
 pub mod mix;
+pub mod model;
 pub mod popularity;
+pub mod recipe;
 pub mod rng;
 pub mod sizes;
 pub mod trace;
@@ -28,7 +32,9 @@ pub mod zipf;
 
 pub use keys::KeyShape;
 pub use mix::{Mix, Operation};
+pub use model::{Expiry, Generator, Model, OnMiss};
 pub use popularity::Popularity;
+pub use recipe::Recipe;
 pub use rng::Rng;
 pub use sizes::SizeModel;
 pub use values::ValuePool;

@@ -15,11 +15,27 @@ pub enum Operation {
     Set,
     /// A delete.
     Delete,
+    /// A delete of a key that is never set.
+    LoneDelete,
+}
+
+impl Operation {
+    /// Whether its key is one that is never set.
+    #[must_use]
+    pub const fn is_lone(self) -> bool {
+        matches!(self, Self::LoneGet | Self::LoneDelete)
+    }
 }
 
 /// Every operation, in the order of [`Weights`]' fields.
-const OPERATIONS: [Operation; 5] =
-    [Operation::Get, Operation::LoneGet, Operation::Multiget, Operation::Set, Operation::Delete];
+const OPERATIONS: [Operation; 6] = [
+    Operation::Get,
+    Operation::LoneGet,
+    Operation::Multiget,
+    Operation::Set,
+    Operation::Delete,
+    Operation::LoneDelete,
+];
 
 /// The weights of a mix; they need not add up to one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -34,6 +50,8 @@ pub struct Weights {
     pub set: f64,
     /// Weight of [`Operation::Delete`].
     pub delete: f64,
+    /// Weight of [`Operation::LoneDelete`].
+    pub lone_delete: f64,
 }
 
 /// A mix of operations, drawn independently of each other.
@@ -42,7 +60,7 @@ pub enum Mix {
     /// One operation only: drawing costs nothing.
     Only(Operation),
     /// Several operations by cumulative probability.
-    Several([f64; 5]),
+    Several([f64; 6]),
 }
 
 /// Why a mix is refused.
@@ -62,7 +80,14 @@ impl Mix {
     /// # Errors
     /// When a weight is negative or not finite, or all are 0.
     pub fn new(weights: &Weights) -> Result<Self, MixError> {
-        let list = [weights.get, weights.lone_get, weights.multiget, weights.set, weights.delete];
+        let list = [
+            weights.get,
+            weights.lone_get,
+            weights.multiget,
+            weights.set,
+            weights.delete,
+            weights.lone_delete,
+        ];
         if list.iter().any(|weight| !weight.is_finite() || *weight < 0.0) {
             return Err(MixError::Weight);
         }

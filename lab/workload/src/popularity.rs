@@ -1,5 +1,6 @@
 //! Which key comes next.
 
+use crate::SizeModel;
 use crate::rng::Rng;
 use crate::zipf::{Zipf, ZipfError};
 
@@ -15,6 +16,8 @@ pub enum Popularity {
     Zipf(Zipf),
     /// Groups of equally popular keys, as CacheLib's `pop.json` gives them.
     Buckets(Buckets),
+    /// Pages that ask for several keys each; a [`Generator`](crate::Generator) puts them together.
+    Pages(Pages),
 }
 
 impl Popularity {
@@ -33,16 +36,18 @@ impl Popularity {
             Self::Uniform { count } => *count,
             Self::Zipf(zipf) => zipf.count(),
             Self::Buckets(buckets) => buckets.count,
+            Self::Pages(pages) => pages.count,
         }
     }
 
-    /// Draws a key number.
+    /// Draws a key number by itself, whatever page it belongs to.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
             Self::Uniform { count } => rng.below(*count),
             Self::Zipf(zipf) => zipf.draw(rng),
             Self::Buckets(buckets) => buckets.draw(rng),
+            Self::Pages(pages) => rng.below(pages.count),
         }
     }
 }
@@ -109,6 +114,36 @@ impl Buckets {
         let start = self.starts[index];
         let end = self.starts.get(index + 1).copied().unwrap_or(self.count);
         start + rng.below(end - start)
+    }
+}
+
+/// Pages, each of which asks for the first so many keys of a list of its own, spread over all keys: so a key is as
+/// popular as the pages that it is on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pages {
+    count: u64,
+    pages: Zipf,
+    fan_out: SizeModel,
+}
+
+impl Pages {
+    /// `pages` pages, popular by Zipf's law with exponent `theta`, over `count` keys. A load of one asks for as many
+    /// keys as `fan_out` tells, at least one.
+    ///
+    /// # Errors
+    /// When there are no pages, or `theta` is negative or not finite.
+    pub fn new(count: u64, pages: u64, theta: f64, fan_out: SizeModel) -> Result<Self, ZipfError> {
+        Ok(Self { count, pages: Zipf::new(pages, theta)?, fan_out })
+    }
+
+    /// The number of keys.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Draws a page, and how many keys this load of it asks for.
+    pub(crate) fn draw_page(&self, rng: &mut Rng) -> (u64, u32) {
+        (self.pages.draw(rng), self.fan_out.of(rng.next_u64()).max(1))
     }
 }
 

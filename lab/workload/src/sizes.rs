@@ -75,6 +75,31 @@ impl SizeModel {
         WeightedSizes::new(sizes, weights).map(Self::Weighted)
     }
 
+    /// Lengths of which so many percent are at most so long: `points` begins at 0 and ends at 100 percent. Between two of
+    /// them lengths are spread evenly on a logarithmic scale.
+    ///
+    /// # Errors
+    /// When percentages or lengths are not rising.
+    pub fn quantiles(points: &[(f64, u32)]) -> Result<Self, SizeModelError> {
+        /// Steps of the scale between two points.
+        const STEPS: u32 = 16;
+        let mut bounds: Vec<u32> = points.first().map(|point| point.1).into_iter().collect();
+        let mut weights = Vec::new();
+        for pair in points.windows(2) {
+            let [(from_percent, from), (to_percent, to)] = [pair[0], pair[1]];
+            if from > to {
+                return Err(SizeModelError::Reversed { min: from, max: to });
+            }
+            let ratio = f64::from(to.max(1)) / f64::from(from.max(1));
+            for step in 1..=STEPS {
+                let at = f64::from(from.max(1)) * ratio.powf(f64::from(step) / f64::from(STEPS));
+                bounds.push((at.round() as u32).clamp(from, to));
+                weights.push((to_percent - from_percent) / f64::from(STEPS));
+            }
+        }
+        Self::weighted(&bounds, &weights)
+    }
+
     /// The length of the value of key number `id`.
     #[inline]
     #[must_use]

@@ -12,7 +12,7 @@ pub(crate) enum MayUse {
 }
 
 /// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
-pub(crate) const LAB: &[&str] = &["guira-oracle", "guira-workload", "guira-load", "guira-soak"];
+pub(crate) const LAB: &[&str] = &["guira-oracle", "guira-workload", "guira-load", "guira-sim", "guira-soak"];
 
 /// Crates that nothing uses.
 pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
@@ -47,6 +47,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),
     ("guira-load", AnythingBelowTheLab),
+    ("guira-sim", AnythingBelowTheLab),
     ("guira-soak", AnythingBelowTheLab),
     ("guira-cli", Anything),
     ("guira-tests", Anything),

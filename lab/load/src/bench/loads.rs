@@ -1,12 +1,11 @@
 //! The loads of the bench.
 
 use guira_workload::mix::Weights;
-use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, cachelib};
+use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel, cachelib};
 
 use crate::error::LoadError;
 use crate::request::Protocol;
 use crate::server::Wire;
-use crate::source::{Model, OnMiss};
 
 const MIB: u64 = 1 << 20;
 
@@ -61,7 +60,7 @@ impl LoadSpec {
             keys,
             sizes: self.data.sizes.clone(),
             mix: self.mix.clone(),
-            exptime: 0,
+            expiry: Expiry::NEVER,
             on_miss: self.on_miss,
         }
     }

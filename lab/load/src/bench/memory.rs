@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, cachelib};
+use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel, cachelib};
 use serde::Serialize;
 
 use super::Options;
@@ -15,7 +15,6 @@ use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::Load;
 use crate::server::{Kind, Server, Spec, Wire};
-use crate::source::{Model, OnMiss};
 use crate::target::Target;
 
 const MIB: u64 = 1 << 20;
@@ -197,7 +196,7 @@ pub(crate) fn fill(case: &Case, server: &Server, options: &Options) -> Result<()
             keys: case.shape,
             sizes: case.sizes.clone(),
             mix: Mix::Only(Operation::Set),
-            exptime: case.exptime,
+            expiry: Expiry::after(case.exptime),
             on_miss: OnMiss::Leave,
         },
         style: ItemStyle { flags: case.flags, multiget_keys: 1 },

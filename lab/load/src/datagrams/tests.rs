@@ -6,8 +6,9 @@ use super::{Datagrams, PATIENCE_NS};
 use crate::link::{Flow, ReadError};
 use crate::reply::{Check, Judge};
 use crate::request::{ItemStyle, Protocol};
-use crate::source::{OnMiss, Source, Subject};
+use crate::source::{Source, Subject};
 use crate::tally::Tally;
+use guira_workload::OnMiss;
 
 const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 1 };
 

@@ -2,8 +2,9 @@ use guira_workload::{Operation, ValuePool};
 
 use super::{Check, Judge, ReplyError};
 use crate::request::{ItemStyle, Outbox};
-use crate::source::{OnMiss, Source, Subject};
+use crate::source::{Source, Subject};
 use crate::tally::Tally;
+use guira_workload::OnMiss;
 
 const LEN: u32 = 5;
 

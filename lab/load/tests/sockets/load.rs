@@ -10,11 +10,10 @@ use guira_load::pace::{Gaps, Pace};
 use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
-use guira_load::source::{Model, OnMiss};
 use guira_load::tally::Percentiles;
 use guira_load::target::{Carrier, Target};
 use guira_workload::mix::Weights;
-use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel};
+use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel};
 
 pub(crate) fn load(addr: SocketAddr, weights: Weights) -> Load {
     Load {
@@ -28,7 +27,7 @@ pub(crate) fn load(addr: SocketAddr, weights: Weights) -> Load {
             keys: KeyShape::new(16, 40, 1000).unwrap(),
             sizes: SizeModel::range(1, 3000).unwrap(),
             mix: Mix::new(&weights).unwrap(),
-            exptime: 0,
+            expiry: Expiry::NEVER,
             on_miss: OnMiss::Leave,
         },
         style: ItemStyle { flags: 0, multiget_keys: 7 },
@@ -40,9 +39,10 @@ pub(crate) fn load(addr: SocketAddr, weights: Weights) -> Load {
     }
 }
 
-const GETS: Weights = Weights { get: 1.0, lone_get: 0.0, multiget: 0.0, set: 0.0, delete: 0.0 };
+const GETS: Weights =
+    Weights { get: 1.0, lone_get: 0.0, multiget: 0.0, set: 0.0, delete: 0.0, lone_delete: 0.0 };
 pub(crate) const EVERYTHING: Weights =
-    Weights { get: 5.0, lone_get: 0.5, multiget: 3.0, set: 1.0, delete: 0.5 };
+    Weights { get: 5.0, lone_get: 0.5, multiget: 3.0, set: 1.0, delete: 0.5, lone_delete: 0.0 };
 
 #[test]
 fn a_right_cache_is_found_right_under_every_operation() {

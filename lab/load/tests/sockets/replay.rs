@@ -9,12 +9,13 @@ use guira_load::LoadError;
 use guira_load::engine::Quiet;
 use guira_load::pace::Pace;
 use guira_load::replay::Replay;
-use guira_load::source::OnMiss;
+use guira_workload::OnMiss;
 use guira_workload::trace::{Key, Trace};
 
 fn replay(path: &Path) -> Replay {
     Replay {
         path: path.to_owned(),
+        broken: guira_workload::trace::Broken::Refuse,
         format: None,
         value_len: 1000,
         value_len_max: 1_000_000,

@@ -1,0 +1,34 @@
+//! Simulation of caches: which share of the requests of a stream finds its key, by policy and size.
+//!
+//! ```text
+//!  trace or workload ──► Stream ──► Sweep ──► Points ──► Report: text, JSON, plot
+//!                       (keys as    (policies × sizes,
+//!                        numbers)    on threads)
+//! ```
+//!
+//! The engine's own policies are simulated from the engine's code, through adaptors over plain arrays; policies of
+//! the literature are here to be compared with, each in a file of [`policy`] that cites its paper.
+
+#![forbid(unsafe_code)]
+
+mod distinct;
+pub mod plot;
+pub mod policy;
+pub mod registry;
+pub mod report;
+pub mod run;
+pub mod sample;
+pub mod size;
+pub mod stream;
+pub mod sweep;
+#[cfg(test)]
+mod testing;
+
+pub use guira_workload::OnMiss;
+pub use registry::{Choice, POLICIES};
+pub use report::{Report, SampleError, Simulated};
+pub use run::{Measure, Rules, Tally};
+pub use sample::Sample;
+pub use size::Size;
+pub use stream::{Reading, Stream, Writes};
+pub use sweep::{Means, Point, Sweep};

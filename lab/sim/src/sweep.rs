@@ -1,0 +1,110 @@
+//! Policies × sizes, on as many threads as are given.
+
+use std::sync::{Mutex, PoisonError};
+
+use guira_contract::OptionError;
+use serde::Serialize;
+
+use crate::registry::{Choice, Setup};
+use crate::run::{Rules, Tally};
+use crate::size::Size;
+use crate::stream::Stream;
+
+/// What is simulated.
+#[derive(Debug)]
+pub struct Sweep<'a> {
+    /// The requests.
+    pub stream: &'a Stream,
+    /// The policies.
+    pub policies: &'a [Choice],
+    /// The sizes.
+    pub sizes: &'a [Size],
+    /// How requests are driven.
+    pub rules: Rules,
+}
+
+/// How a sweep is run.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// How many threads work.
+    pub threads: usize,
+    /// Nanoseconds since some fixed moment.
+    pub now_ns: &'a (dyn Fn() -> u64 + Sync),
+    /// Who hears how many more requests were simulated.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl std::fmt::Debug for Means<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Means").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// One policy at one size.
+#[derive(Debug, Clone, Serialize)]
+pub struct Point {
+    /// The policy, as it was written.
+    pub policy: String,
+    /// The size, as it was written.
+    pub size: Size,
+    /// What was simulated: objects or bytes, in a sample fewer by its share of the keys.
+    pub room: u64,
+    /// What became of the requests.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Hits over reads; in a sample, over the reads that it stands for.
+    pub hit_ratio: f64,
+    /// The standard error of that, where it was estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
+    /// Simulated requests in a second of the one thread that simulated them.
+    pub requests_per_s: f64,
+}
+
+impl Sweep<'_> {
+    /// Simulates each policy at each size: sizes in their order, policies in theirs within.
+    ///
+    /// # Errors
+    /// If an option of a policy has a value that is not allowed.
+    pub fn run(&self, means: Means<'_>) -> Result<Vec<Point>, OptionError> {
+        let jobs: Vec<(usize, Size, u64, &Choice)> = self
+            .sizes
+            .iter()
+            .map(|&size| (size, size.room(self.stream)))
+            .flat_map(|(size, room)| self.policies.iter().map(move |choice| (size, room, choice)))
+            .enumerate()
+            .map(|(index, (size, room, choice))| (index, size, room, choice))
+            .collect();
+        let done: Mutex<Vec<Option<Result<Point, OptionError>>>> =
+            Mutex::new((0..jobs.len()).map(|_| None).collect());
+        let queue = Mutex::new(jobs.into_iter());
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        std::thread::scope(|scope| {
+            for _ in 0..means.threads.max(1) {
+                scope.spawn(|| {
+                    while let Some((index, size, room, choice)) = next() {
+                        let point = self.point(size, room, choice, means);
+                        done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(point);
+                    }
+                });
+            }
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+    }
+
+    fn point(&self, size: Size, room: u64, choice: &Choice, means: Means<'_>) -> Result<Point, OptionError> {
+        let setup = Setup { limit: room, stream: self.stream, rules: self.rules, progress: means.progress };
+        let begin = (means.now_ns)();
+        let tally = choice.run(&setup)?;
+        let elapsed_s = (means.now_ns)().saturating_sub(begin).max(1) as f64 / 1e9;
+        Ok(Point {
+            policy: choice.name(),
+            size,
+            room,
+            tally,
+            hit_ratio: tally.hit_ratio_of(self.stream.reads_expected()),
+            uncertainty: None,
+            requests_per_s: tally.requests() as f64 / elapsed_s,
+        })
+    }
+}

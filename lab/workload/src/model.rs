@@ -1,0 +1,166 @@
+//! A whole workload: which key, how it is spelled, how long its value is and lives, and what is done with it.
+
+use crate::rng::{Rng, mix64};
+use crate::{KeyShape, Mix, Operation, Popularity, SizeModel};
+
+/// What is done with a key that a get does not find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMiss {
+    /// It is stored, as a look-aside client does.
+    Fill,
+    /// Nothing: the requests themselves hold the sets that follow misses.
+    Leave,
+}
+
+/// When items expire: seconds that follow from the key's number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expiry(SizeModel);
+
+impl Expiry {
+    /// Never.
+    pub const NEVER: Expiry = Expiry(SizeModel::Constant(0));
+
+    /// So many seconds after they were stored, 0 for never.
+    #[must_use]
+    pub const fn after(seconds: u32) -> Self {
+        Self(SizeModel::Constant(seconds))
+    }
+
+    /// Seconds by weight; none if the weights make no distribution.
+    #[must_use]
+    pub fn weighted(seconds: &[u32], weights: &[f64]) -> Option<Self> {
+        SizeModel::weighted(seconds, weights).ok().map(Self)
+    }
+
+    /// Seconds from a store of key number `id` to its expiry, 0 for never.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, id: u64) -> u32 {
+        // The length of the value follows from the number too, and must not go with the expiry.
+        self.0.of(mix64(id ^ 0x6578_7069_7265_7301))
+    }
+}
+
+/// What a [`Generator`] draws from.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// Which key.
+    pub popularity: Popularity,
+    /// How it is spelled.
+    pub keys: KeyShape,
+    /// How long its value is.
+    pub sizes: SizeModel,
+    /// What is done with it.
+    pub mix: Mix,
+    /// When an item expires.
+    pub expiry: Expiry,
+    /// What a miss leads to.
+    pub on_miss: OnMiss,
+}
+
+/// An endless stream of draws.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    model: Model,
+    rng: Rng,
+    page: Option<Page>,
+}
+
+/// A page that is being put together.
+#[derive(Debug, Clone)]
+struct Page {
+    items: Rng,
+    left: u32,
+}
+
+impl Generator {
+    /// The stream that `model` and `rng` give.
+    #[must_use]
+    pub const fn new(model: Model, rng: Rng) -> Self {
+        Self { model, rng, page: None }
+    }
+
+    /// What is drawn from.
+    #[must_use]
+    pub const fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The next operation.
+    #[inline]
+    pub fn operation(&mut self) -> Operation {
+        self.model.mix.draw(&mut self.rng)
+    }
+
+    /// The number of a key for `operation`. Those of lone ones lie beyond the set of keys, so they are never stored.
+    #[inline]
+    pub fn id(&mut self, operation: Operation) -> u64 {
+        let id = match &self.model.popularity {
+            Popularity::Pages(_) => self.id_of_page(),
+            other => other.draw(&mut self.rng),
+        };
+        if operation.is_lone() { id + self.model.popularity.count() } else { id }
+    }
+
+    /// The next item of the page, or the first of another.
+    fn id_of_page(&mut self) -> u64 {
+        let Popularity::Pages(pages) = &self.model.popularity else { return 0 };
+        let mut page = self.page.take().filter(|page| page.left > 0).unwrap_or_else(|| {
+            let (number, left) = pages.draw_page(&mut self.rng);
+            Page { items: Rng::part(number, 0x7061_6765), left }
+        });
+        page.left -= 1;
+        let id = page.items.below(pages.count());
+        self.page = Some(page);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expiry, Generator, Model, OnMiss};
+    use crate::mix::Weights;
+    use crate::popularity::Pages;
+    use crate::{KeyShape, Mix, Operation, Popularity, Rng, SizeModel};
+
+    fn model(popularity: Popularity, weights: &Weights) -> Model {
+        Model {
+            popularity,
+            keys: KeyShape::sixteen(),
+            sizes: SizeModel::Constant(8),
+            mix: Mix::new(weights).unwrap(),
+            expiry: Expiry::NEVER,
+            on_miss: OnMiss::Fill,
+        }
+    }
+
+    #[test]
+    fn lone_gets_ask_for_keys_outside_the_set() {
+        let weights = Weights { lone_get: 1.0, ..Weights::default() };
+        let mut lone = Generator::new(model(Popularity::Uniform { count: 10 }, &weights), Rng::new(1));
+        let operation = lone.operation();
+        assert_eq!(operation, Operation::LoneGet);
+        assert!((0..100).all(|_| (10..20).contains(&lone.id(operation))));
+    }
+
+    #[test]
+    fn a_page_asks_for_the_same_items_each_time() {
+        // One page of five items.
+        let pages = Pages::new(1_000_000, 1, 0.9, SizeModel::Constant(5)).unwrap();
+        let weights = Weights { get: 1.0, ..Weights::default() };
+        let mut generator = Generator::new(model(Popularity::Pages(pages), &weights), Rng::new(1));
+        let ids: Vec<u64> = (0..10).map(|_| generator.id(Operation::Get)).collect();
+        assert_eq!(ids[..5], ids[5..]);
+        assert!(ids[..5].iter().all(|id| *id < 1_000_000) && ids[0] != ids[1]);
+    }
+
+    #[test]
+    fn expiry_follows_from_the_key_and_its_weights() {
+        let expiry = Expiry::weighted(&[60, 120], &[0.75, 0.25]).unwrap();
+        let short = (0..10_000).filter(|&id| expiry.of(id) == 60).count();
+        assert!((7_300..7_700).contains(&short), "{short}");
+        assert_eq!((expiry.of(5), Expiry::after(7).of(5), Expiry::NEVER.of(5)), (expiry.of(5), 7, 0));
+        assert_eq!(Expiry::weighted(&[1], &[0.0]), None);
+    }
+}

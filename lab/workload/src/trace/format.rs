@@ -1,0 +1,140 @@
+//! How traces are written, and how one is recognised.
+
+use std::str::FromStr;
+
+use super::binary::{ORACLE_LEN, looks_like_oracle};
+use super::lines::blank_fields;
+use super::{headed, lines};
+
+/// How a trace is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Big-endian 32-bit keys.
+    BeU32,
+    /// Big-endian 64-bit keys.
+    BeU64,
+    /// libCacheSim's records of 24 bytes.
+    OracleGeneral,
+    /// Twitter's seven comma-separated fields.
+    TwitterCsv,
+    /// Comma-separated fields, named by the first line.
+    HeadedCsv,
+    /// MSR Cambridge's seven comma-separated fields.
+    Msr,
+    /// IBM's object store.
+    Ibm,
+    /// Runs of blocks, as in the traces of the ARC paper.
+    Lis,
+    /// Time, key and size.
+    Sized,
+    /// One key a line.
+    Text,
+}
+
+/// Every format: its name on the command line, and what a request is.
+pub const FORMATS: [(Format, &str, &str); 10] = [
+    (Format::BeU32, "be-u32", "a big-endian number of 32 bits, the key of a get (cache2k)"),
+    (Format::BeU64, "be-u64", "the same with 64 bits (Corda); never guessed"),
+    (
+        Format::OracleGeneral,
+        "oracle-general",
+        "24 bytes, little-endian: time u32, key u64, size u32, next access i64 (libCacheSim)",
+    ),
+    (
+        Format::TwitterCsv,
+        "twitter",
+        "timestamp,key,key size,value size,client id,operation,TTL (Twitter 2020)",
+    ),
+    (
+        Format::HeadedCsv,
+        "csv",
+        "fields named by the first line (CacheLib's kvcache and blocks, CloudPhysics)",
+    ),
+    (
+        Format::Msr,
+        "msr",
+        "timestamp,host,disk,Read or Write,offset,size,latency: a request for each block of 4 KiB (MSR Cambridge)",
+    ),
+    (Format::Ibm, "ibm", "timestamp operation object size ..., by blanks or commas (IBM object store)"),
+    (Format::Lis, "lis", "start count ignored number: a get of each of count keys (ARC paper)"),
+    (Format::Sized, "sized", "time key size (AdaptSize)"),
+    (Format::Text, "text", "one key a line; lines that begin with * or # are comments (LIRS)"),
+];
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = FORMATS.iter().find(|(_, name, _)| *name == text).map(|(format, ..)| *format);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = FORMATS.iter().map(|(_, name, _)| *name).collect();
+            format!("there is no trace format {text:?}; there are {}", known.join(", "))
+        })
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let row = FORMATS.iter().find(|(format, ..)| format == self);
+        out.write_str(row.map_or("?", |(_, name, _)| name))
+    }
+}
+
+/// Whether bytes are UTF-8, but for a character that is cut off at their end, without control characters.
+fn is_text(start: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_some() => return false,
+        Err(error) => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    !valid.chars().any(|character| character.is_control() && !"\t\r\n".contains(character))
+}
+
+impl Format {
+    /// The format that `start`, the first bytes of a trace, looks like. Text is told by the fields of its first line;
+    /// anything else is taken for libCacheSim's records if they make sense as such, and for 32-bit keys if not.
+    #[must_use]
+    pub fn guess(start: &[u8]) -> Self {
+        if start.is_empty() || !is_text(start) {
+            let is_oracle = start.len() >= 4 * ORACLE_LEN && looks_like_oracle(start);
+            return if is_oracle { Self::OracleGeneral } else { Self::BeU32 };
+        }
+        let line = start.split(|&byte| byte == b'\n').find(|line| !lines::is_comment(line));
+        Self::guess_line(line.unwrap_or_default().trim_ascii())
+    }
+
+    fn guess_line(line: &[u8]) -> Self {
+        if headed::names_columns(line) {
+            return Self::HeadedCsv;
+        }
+        if line.split(|byte| b", \t".contains(byte)).any(|field| field.starts_with(b"REST.")) {
+            return Self::Ibm;
+        }
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').collect();
+        if fields.len() == 7
+            && (fields[3].eq_ignore_ascii_case(b"read") || fields[3].eq_ignore_ascii_case(b"write"))
+        {
+            return Self::Msr;
+        }
+        if fields.len() >= 7 {
+            return Self::TwitterCsv;
+        }
+        let fields: Vec<&[u8]> = blank_fields(line).collect();
+        match (fields.len(), fields.iter().all(|field| field.iter().all(u8::is_ascii_digit))) {
+            (4, true) => Self::Lis,
+            (3, true) => Self::Sized,
+            _ => Self::Text,
+        }
+    }
+
+    /// Whether requests tell how long values are.
+    #[must_use]
+    pub const fn tells_sizes(self) -> bool {
+        !matches!(self, Self::BeU32 | Self::BeU64 | Self::Lis | Self::Text)
+    }
+
+    /// Whether it is made of lines.
+    pub(super) const fn is_text(self) -> bool {
+        !matches!(self, Self::BeU32 | Self::BeU64 | Self::OracleGeneral)
+    }
+}
