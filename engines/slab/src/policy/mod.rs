@@ -1,3 +1,94 @@
 //! Replacement policies: which item goes when memory is needed.
+//!
+//! A policy keeps the chunks of a slab class in an order ([`Order`]). What it notes of a chunk lies beside the pages, not in the item, in
+//! a few words of 32 bits that begin as zero ([`Chunks::note`]); what readers leave behind is one recency bit a chunk, and for some
+//! policies a stamp. All of a class's order is changed under one lock, which neither a read nor a store waits for: they are queued, and
+//! their turn comes at the end of a batch.
+//!
+//! A policy sees chunks through [`Chunks`] only, so that the simulator runs the very same code over plain arrays.
+//!
+//! To add a policy: one file here that implements [`Order`], and its rows in the engine's options.
 
 pub mod clock;
+pub mod list;
+pub mod lru;
+#[cfg(test)]
+mod plain;
+
+/// A chunk of a slab class, by a number of its own in that class; below [`CHUNKS_MAX`].
+pub type Chunk = u32;
+
+/// Numbers of chunks end here.
+pub const CHUNKS_MAX: u32 = u32::MAX - 2;
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Time as eviction knows it: it goes on as bytes are stored, and wraps.
+    pub tick: u32,
+    /// Time as people know it.
+    pub seconds: u32,
+}
+
+/// What a policy may want to know of an item that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Of its key.
+    pub hash: u32,
+    /// In how many seconds it expires; `u32::MAX`: never.
+    pub lives: u32,
+}
+
+/// What a policy sees of the chunks of a class.
+pub trait Chunks {
+    /// Word `word` of what is noted of `chunk`.
+    fn note(&self, chunk: Chunk, word: usize) -> u32;
+    /// Notes `value` there.
+    fn set_note(&self, chunk: Chunk, word: usize, value: u32);
+    /// Whether the item in `chunk` was read since that was forgotten.
+    fn is_recent(&self, chunk: Chunk) -> bool;
+    /// Forgets that it was read.
+    fn forget(&self, chunk: Chunk);
+    /// The hash of the key of the item in `chunk`, or 0 if there is none.
+    fn hash(&self, chunk: Chunk) -> u32;
+    /// Some chunk that holds something, as `random` has it. None if that has hit upon an empty one.
+    fn any(&self, random: u64) -> Option<Chunk>;
+}
+
+/// What a read has to do for a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Nothing: the recency bit, which every read sets, says enough.
+    Bit,
+    /// [`Order::touch`], at once and without a lock.
+    Touch,
+    /// [`Order::was_read`], under the lock of the class, at the end of the batch.
+    Queue,
+}
+
+/// The order in which the items of a class go.
+pub trait Order {
+    /// Words of notes on each chunk.
+    const WORDS: usize;
+    /// What a read has to do.
+    const READS: Reads;
+
+    /// An item was stored in `chunk`: a new one, or one that was in the order before with what was in the chunk then.
+    fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment);
+
+    /// The item in `chunk` was read; if [`Order::READS`] is [`Reads::Queue`].
+    fn was_read(&mut self, _chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
+
+    /// The same without the order itself; if [`Order::READS`] is [`Reads::Touch`]. Others may be at it, and lose one of two notes.
+    fn touch(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
+
+    /// `chunk` holds nothing any more, and never again. It may not have been in the order.
+    fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk);
+
+    /// Takes up to `want` chunks out of the order, and shows them to `take`: their items are to go. It may be that what was in one has gone
+    /// already.
+    fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, take: impl FnMut(Chunk));
+
+    /// The tick since when the next victim was left alone; `None` if there is nothing in the order.
+    fn oldest(&self, chunks: &impl Chunks) -> Option<u32>;
+}

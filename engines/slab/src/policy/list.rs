@@ -1,0 +1,125 @@
+//! Doubly linked lists of chunks.
+
+use super::{Chunk, Chunks};
+
+/// Words of notes that a list takes: where a chunk's neighbours are.
+pub const LINKS: usize = 2;
+
+/// Where the words of a link are.
+const NEWER: usize = 0;
+const OLDER: usize = 1;
+
+/// The link of a chunk that is in no list …
+const UNLINKED: u32 = 0;
+/// … and the one at an end. Others are the number of a chunk, and one more.
+const END: u32 = u32::MAX;
+
+/// A list, from the newest to the oldest. A chunk is in one list at a time, of all that share its notes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    newest: Option<Chunk>,
+    oldest: Option<Chunk>,
+    length: u32,
+}
+
+fn link(chunk: Option<Chunk>) -> u32 {
+    chunk.map_or(END, |chunk| chunk + 1)
+}
+
+fn linked(link: u32) -> Option<Chunk> {
+    (link != END).then(|| link - 1)
+}
+
+/// Whether `chunk` is in a list.
+pub fn is_linked(chunks: &impl Chunks, chunk: Chunk) -> bool {
+    chunks.note(chunk, NEWER) != UNLINKED
+}
+
+impl List {
+    /// How many chunks are in it.
+    pub fn len(&self) -> u32 {
+        self.length
+    }
+
+    /// The last.
+    pub fn oldest(&self) -> Option<Chunk> {
+        self.oldest
+    }
+
+    /// The one that is next newer than `chunk`, which is in the list.
+    pub fn newer(&self, chunks: &impl Chunks, chunk: Chunk) -> Option<Chunk> {
+        linked(chunks.note(chunk, NEWER))
+    }
+
+    /// Puts `chunk`, which is in no list, at the front.
+    pub fn push(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        chunks.set_note(chunk, NEWER, END);
+        chunks.set_note(chunk, OLDER, link(self.newest));
+        match self.newest {
+            Some(newest) => chunks.set_note(newest, NEWER, link(Some(chunk))),
+            None => self.oldest = Some(chunk),
+        }
+        self.newest = Some(chunk);
+        self.length += 1;
+    }
+
+    /// Takes `chunk`, which is in this list, out of it.
+    pub fn remove(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        let (newer, older) = (chunks.note(chunk, NEWER), chunks.note(chunk, OLDER));
+        match linked(newer) {
+            Some(neighbour) => chunks.set_note(neighbour, OLDER, older),
+            None => self.newest = linked(older),
+        }
+        match linked(older) {
+            Some(neighbour) => chunks.set_note(neighbour, NEWER, newer),
+            None => self.oldest = linked(newer),
+        }
+        chunks.set_note(chunk, NEWER, UNLINKED);
+        chunks.set_note(chunk, OLDER, UNLINKED);
+        self.length -= 1;
+    }
+
+    /// Takes the last one out.
+    pub fn pop(&mut self, chunks: &impl Chunks) -> Option<Chunk> {
+        let oldest = self.oldest?;
+        self.remove(chunks, oldest);
+        Some(oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::plain::Plain;
+
+    fn content(list: &List, chunks: &Plain) -> Vec<Chunk> {
+        std::iter::successors(list.oldest(), |chunk| list.newer(chunks, *chunk)).collect()
+    }
+
+    #[test]
+    fn what_is_pushed_is_popped_in_the_same_order() {
+        let chunks = Plain::new(10, LINKS);
+        let mut list = List::default();
+        for chunk in [3, 0, 9] {
+            list.push(&chunks, chunk);
+        }
+        assert_eq!((content(&list, &chunks), list.len()), (vec![3, 0, 9], 3));
+        assert_eq!((0..4).map(|_| list.pop(&chunks)).collect::<Vec<_>>(), [Some(3), Some(0), Some(9), None]);
+        assert_eq!(list, List::default());
+        assert!((0..10).all(|chunk| !is_linked(&chunks, chunk)));
+    }
+
+    #[test]
+    fn any_can_be_taken_out() {
+        for out in 0..3 {
+            let chunks = Plain::new(10, LINKS);
+            let mut list = List::default();
+            (0..3).for_each(|chunk| list.push(&chunks, chunk));
+            list.remove(&chunks, out);
+            assert!(!is_linked(&chunks, out));
+            list.push(&chunks, out);
+            let rest: Vec<Chunk> = (0..3).filter(|chunk| *chunk != out).chain([out]).collect();
+            assert_eq!(content(&list, &chunks), rest);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! LRU: what was read or stored the longest ago goes. Strict: every access moves the item to the front of its class's list, as
+//! memcached did it until version 1.5 (*Memcached with KLRU*, section 2.1), except that the moves of a batch are done together.
+
+use super::list::{self, LINKS, List};
+use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+
+/// After the links: the tick of the last access.
+const TICK: usize = LINKS;
+
+/// Strict LRU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lru {
+    list: List,
+}
+
+impl Lru {
+    fn to_front(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        self.removed(chunks, chunk);
+        self.list.push(chunks, chunk);
+        chunks.set_note(chunk, TICK, now.tick);
+    }
+}
+
+impl Order for Lru {
+    const WORDS: usize = LINKS + 1;
+    const READS: Reads = Reads::Queue;
+
+    fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
+        self.to_front(chunks, chunk, now);
+    }
+
+    fn was_read(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        // What was evicted meanwhile is not there to be moved.
+        if list::is_linked(chunks, chunk) {
+            self.to_front(chunks, chunk, now);
+        }
+    }
+
+    fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        if list::is_linked(chunks, chunk) {
+            self.list.remove(chunks, chunk);
+        }
+    }
+
+    fn victims(&mut self, chunks: &impl Chunks, want: usize, _now: Moment, mut take: impl FnMut(Chunk)) {
+        for _ in 0..want {
+            let Some(chunk) = self.list.pop(chunks) else {
+                return;
+            };
+            take(chunk);
+        }
+    }
+
+    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
+        self.list.oldest().map(|chunk| chunks.note(chunk, TICK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::plain::{self, Plain};
+
+    #[test]
+    fn what_was_not_used_for_longest_goes() {
+        let (chunks, mut lru) = (Plain::new(8, Lru::WORDS), Lru::default());
+        (0..4).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk));
+        lru.was_read(&chunks, 0, Moment { tick: 7, seconds: 0 });
+        plain::store(&mut lru, &chunks, 2, 8);
+        assert_eq!(lru.oldest(&chunks), Some(1));
+        assert_eq!(plain::victims(&mut lru, &chunks, 3), [1, 3, 0]);
+        assert_eq!(lru.oldest(&chunks), Some(8));
+        lru.was_read(&chunks, 1, Moment::default());
+        assert_eq!(plain::victims(&mut lru, &chunks, 9), [2], "what has gone is not brought back by a read");
+    }
+}
