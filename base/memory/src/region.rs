@@ -1,6 +1,6 @@
 //! One range of address space in which an engine keeps everything that lasts.
 
-use guira_sync::atomic::AtomicU64;
+use guira_sync::atomic::{AtomicU32, AtomicU64};
 use guira_sync::words::{self, Line, WORD};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -172,6 +172,19 @@ impl Region {
         let first = unsafe { self.base.add(at.bytes()) };
         // SAFETY: inside the mapping, aligned (offsets are multiples of 8), and valid as long as `self`. All
         // access to Region memory is atomic, but for `bytes`, whose contract excludes writers.
+        unsafe { first.cast().as_ref() }
+    }
+
+    /// The half of a word at byte `at`, a multiple of 4.
+    ///
+    /// # Panics
+    /// If `at` lies outside the Region, or is no multiple of 4.
+    #[inline(always)]
+    pub fn half(&self, at: usize) -> &AtomicU32 {
+        assert!(at + WORD / 2 <= self.reserved && at.is_multiple_of(WORD / 2));
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at) };
+        // SAFETY: inside the mapping, aligned, and valid as long as `self`. Who uses halves of a word uses no whole ones there.
         unsafe { first.cast().as_ref() }
     }
 

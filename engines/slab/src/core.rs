@@ -4,10 +4,12 @@ use crate::balance::Balance;
 use crate::index::{Index, Scheme};
 use crate::item::Item;
 use crate::maintain::Upkeep;
+use crate::notes::Notes;
 use crate::options::{Hashing, OpenError, Residence, SlabOptions};
+use crate::order::ClassOrder;
 use crate::pins::Pins;
 use crate::plan::Plan;
-use crate::policy::clock::Hand;
+use crate::policy::Reads;
 use crate::reclaim::SCARCE_BELOW;
 use crate::resize::Sizing;
 use crate::restart;
@@ -15,8 +17,8 @@ use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
 use crate::walk::Walks;
 use guira_contract::{
-    ClassCounts, CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened,
-    Reassign, ResizeError, Tuning,
+    CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, Reassign,
+    ResizeError, Tuning,
 };
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
@@ -26,15 +28,6 @@ use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::quiescence::Quiescence;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, Mutex, OnceLock};
-
-/// The hand of a class.
-#[derive(Debug, Default)]
-pub(crate) struct ClassHand {
-    pub(crate) hand: Hand,
-    /// When the hand came to the page that it points at; 0 before it has moved.
-    pub(crate) entered: u32,
-    pub(crate) counts: ClassCounts,
-}
 
 /// What all sessions share.
 #[derive(Debug)]
@@ -62,8 +55,14 @@ pub(crate) struct Core<X: Scheme> {
     /// The time when upkeep was last done, for statistics. Relaxed.
     pub(crate) seen: AtomicU32,
     pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
-    /// LOCK: hands. Taken before the class's own lock.
-    pub(crate) hands: Vec<Mutex<ClassHand>>,
+    /// LOCK: orders. Taken before the class's own lock.
+    pub(crate) orders: Vec<Mutex<ClassOrder>>,
+    /// Whether the policy is told what is stored.
+    pub(crate) tells_stores: bool,
+    /// What a read does for the policy.
+    pub(crate) reads: Reads,
+    /// What the policy notes of chunks.
+    pub(crate) notes: Notes,
     /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
     pub(crate) flush: AtomicU64,
     /// Counts what a flush removes without a session, under the flush lock.
@@ -138,7 +137,10 @@ impl<X: Scheme> Core<X> {
             seen: AtomicU32::new(0),
             eviction_watcher: OnceLock::new(),
             flush_counters,
-            hands: (0..class_count).map(|_| Mutex::default()).collect(),
+            orders: (0..class_count).map(|_| Mutex::new(ClassOrder::new(options.policy))).collect(),
+            tells_stores: options.policy.wants_stores(),
+            reads: options.policy.reads(),
+            notes: Notes::new(plan.pages, options.policy.words(), options.residence)?,
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
             cas: AtomicU64::new(CAS_START),
             base: TimeBase::new(0),

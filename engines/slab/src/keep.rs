@@ -137,7 +137,7 @@ impl<X: Scheme> Core<X> {
         if !self.balance.has_pages(class) {
             return None;
         }
-        let mut hand = self.lock_hand(class);
+        let mut hand = self.lock_order(class);
         let mut guard = self.memory.lock(class);
         let index = guard.empty_page()?;
         let had = self.balance.tick().wrapping_sub(guard.stamp(guard.pages()[index]));

@@ -38,11 +38,14 @@ pub mod index;
 mod item;
 mod keep;
 mod maintain;
+mod notes;
 mod options;
+mod order;
 mod pin;
 mod pins;
 mod plan;
 pub mod policy;
+mod queue;
 mod reclaim;
 mod resize;
 mod restart;
@@ -58,6 +61,7 @@ pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
 };
+pub use order::Policy;
 pub use pin::SlabPin;
 pub use session::SlabSession;
 pub use walk::SlabWalk;

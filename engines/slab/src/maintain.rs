@@ -47,6 +47,8 @@ struct Pages {
     draining: Vec<PageId>,
     /// Empty, until every session has passed a quiescent point.
     retired: Vec<(PageId, Ticket)>,
+    /// So many have waited long enough, and are being put into the pool.
+    releasing: usize,
 }
 
 /// Where the crawler is.
@@ -167,9 +169,25 @@ impl Upkeep {
         self.pages().draining.clone()
     }
 
+    /// Takes the pages that have waited long enough. The caller releases them, and says so.
+    fn take_retired(&self, passed: impl Fn(Ticket) -> bool) -> Vec<PageId> {
+        let mut pages = self.pages();
+        let mut taken = Vec::new();
+        pages.retired.retain(|(page, ticket)| {
+            let passed = passed(*ticket);
+            if passed {
+                taken.push(*page);
+            }
+            !passed
+        });
+        pages.releasing += taken.len();
+        taken
+    }
+
     /// Whether an empty page is waiting for quiescent points, and for nothing else.
     pub(crate) fn is_retiring(&self) -> bool {
-        !self.pages().retired.is_empty()
+        let pages = self.pages();
+        !pages.retired.is_empty() || pages.releasing > 0
     }
 
     /// The flush generations of which items may be left, one bit each.
@@ -193,7 +211,7 @@ impl Upkeep {
     /// How many pages are draining, and how many wait for quiescent points.
     pub(crate) fn on_their_way(&self) -> (usize, usize) {
         let pages = self.pages();
-        (pages.draining.len(), pages.retired.len())
+        (pages.draining.len(), pages.retired.len() + pages.releasing)
     }
 
     /// Whether a page is on its way from one class to another.
@@ -344,18 +362,17 @@ impl<X: Scheme> Core<X> {
 
     /// Puts the pages that have waited long enough into the pool.
     pub(crate) fn release_drained(&self) {
-        let mut pages = self.upkeep.pages();
-        pages.retired.retain(|(page, ticket)| {
-            let passed = self.quiescence.passed(*ticket);
+        for page in self.upkeep.take_retired(|ticket| self.quiescence.passed(ticket)) {
+            self.forget_page(page);
             // What a class has asked for it gets even while memory shrinks: another page will go instead.
             let shrinks = self.budget.excess() > 0 && self.memory.pool_size() >= self.balance.waiting();
-            if passed && (shrinks || self.budget.left() < self.budget.kept()) {
-                self.memory.surrender(*page);
-            } else if passed {
-                self.memory.release(*page);
+            if shrinks || self.budget.left() < self.budget.kept() {
+                self.memory.surrender(page);
+            } else {
+                self.memory.release(page);
             }
-            !passed
-        });
+            self.upkeep.pages().releasing -= 1;
+        }
     }
 
     /// The time, as far as anybody has told it.
@@ -624,7 +641,7 @@ impl<X: Scheme> SlabSession<X> {
                 reclaimed += 1;
             }
         }
-        let counts = &mut core.lock_hand(class).counts;
+        let counts = &mut core.lock_order(class).counts;
         counts.crawler_checked += checked;
         counts.crawler_reclaimed += reclaimed;
     }

@@ -1,6 +1,7 @@
 //! How a slab engine is set up, and why it may not be.
 
 use crate::index::SearchLimits;
+use crate::order::Policy;
 use guira_memory::lasting::FileError;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
 use guira_memory::{HugePages, MIB, RegionPlace};
@@ -29,6 +30,8 @@ pub struct SlabOptions {
     pub huge_pages: Option<HugePages>,
     /// Whether memory may be swapped out.
     pub residence: Residence,
+    /// Which item goes when memory is needed.
+    pub policy: Policy,
     /// Version counters.
     pub stripes: usize,
     /// How far an insert searches for an empty slot.
@@ -83,6 +86,7 @@ impl Default for SlabOptions {
             eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,
+            policy: Policy::Clock,
             stripes: guira_sync::version::DEFAULT_STRIPES,
             search: SearchLimits::default(),
             hashing: Hashing::Seeded(0),

@@ -1,12 +1,15 @@
 //! Where chunks come from, and where they go: free ones, fresh pages, victims of the hand, pages of other classes.
 
-use crate::core::{ClassHand, Core};
+use crate::core::Core;
 use crate::draft::Pieces;
 use crate::index::{Held, Neighbour, Scheme};
 use crate::item::Item;
 use crate::keep::dead_victim;
+use crate::notes::ClassChunks;
 use crate::options::Eviction;
+use crate::order::{ClassOrder, Kept};
 use crate::policy::clock::{Ring, RingPlace};
+use crate::queue::{BACK, Event};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
 use crate::update::Unlinked;
@@ -93,8 +96,8 @@ impl<X: Scheme> Ring for PageRing<'_, '_, X> {
 }
 
 impl<X: Scheme> Core<X> {
-    pub(crate) fn lock_hand(&self, class: ClassId) -> MutexGuard<'_, ClassHand> {
-        self.hands[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock_order(&self, class: ClassId) -> MutexGuard<'_, ClassOrder> {
+        self.orders[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The class that an item of `size` bytes goes to: the smallest that holds it. In a small cache there may be more classes
@@ -164,12 +167,50 @@ impl<X: Scheme> Core<X> {
     }
 
     /// Says how `class` stands after its hand has moved or its pages have changed.
-    pub(crate) fn note_age(&self, class: ClassId, hand: &ClassHand, guard: &ClassGuard<'_>) {
+    pub(crate) fn note_age(&self, class: ClassId, hand: &ClassOrder, guard: &ClassGuard<'_>) {
         let per_page = guard.geometry().bitmap_words as usize;
         let pages = guard.pages();
-        let stamp =
-            pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page));
+        let stamp = match hand.kept {
+            Kept::Clock => {
+                pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page))
+            }
+            _ => {
+                let chunks = ClassChunks::of(self, &self.notes, guard);
+                hand.kept.oldest(&chunks).unwrap_or(self.balance.tick())
+            }
+        };
         self.balance.note(class, pages.len(), stamp);
+    }
+
+    /// The next victims of a class whose order is kept in notes.
+    fn take_victims(&self, class: ClassId, batch: usize, order: &mut ClassOrder) -> Vec<Offset> {
+        let guard = self.memory.lock(class);
+        let mut victims = Vec::with_capacity(batch);
+        let chunks = ClassChunks::of(self, &self.notes, &guard);
+        order.kept.victims(&chunks, batch, self.moment(), |chunk| victims.push(chunks.place(chunk)));
+        self.note_age(class, order, &guard);
+        victims
+    }
+
+    /// Takes the chunks of a page that is empty out of the order of its class, and gives back what is noted of them. Every session has
+    /// passed a quiescent point since the page was drained, so that nobody will tell of them any more.
+    pub(crate) fn forget_page(&self, page: PageId) {
+        let PageState::Draining(class) = self.memory.state_of(page) else {
+            return;
+        };
+        let geometry = self.memory.classes().geometry(class);
+        let bytes = self.notes.bytes(geometry);
+        if bytes == 0 {
+            return;
+        }
+        let mut order = self.lock_order(class);
+        let chunks = ClassChunks::new(self, &self.notes, class, &[]);
+        for chunk in 0..geometry.chunks {
+            order.kept.removed(&chunks, chunks.number(page, chunk));
+        }
+        drop(order);
+        self.notes.discard(page, bytes);
+        self.budget.give(bytes);
     }
 }
 
@@ -213,7 +254,7 @@ impl<X: Scheme> SlabSession<X> {
         }
         let stolen = self.steal(class, batch, now);
         if stolen.is_err() {
-            self.core.lock_hand(class).counts.out_of_memory += 1;
+            self.core.lock_order(class).counts.out_of_memory += 1;
         }
         stolen
     }
@@ -225,7 +266,7 @@ impl<X: Scheme> SlabSession<X> {
         if core.memory.lock(class).take(batch, cache) > 0 {
             return true;
         }
-        let mut hand = core.lock_hand(class);
+        let mut hand = core.lock_order(class);
         let mut guard = core.memory.lock(class);
         let per_page = guard.geometry().bitmap_words as usize;
         // Just behind the hand, which then comes by it last.
@@ -233,6 +274,7 @@ impl<X: Scheme> SlabSession<X> {
         if guard.grow(index, core.balance.tick(), source) {
             let has_others = guard.pages().len() > 1;
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
+            core.budget.charge(core.notes.bytes(guard.geometry()));
             core.note_age(class, &hand, &guard);
             core.balance.settle(class);
         }
@@ -272,9 +314,27 @@ impl<X: Scheme> SlabSession<X> {
         }
     }
 
+    /// The next victims of a class.
     pub(crate) fn sweep(&mut self, class: ClassId, batch: usize) -> Vec<Offset> {
+        // What this session has stored may be all there is.
+        if !self.queue.is_empty() {
+            self.tell();
+        }
         let core = &self.core;
-        let mut hand = core.lock_hand(class);
+        let mut order = core.lock_order(class);
+        let victims = match order.kept {
+            Kept::Clock => self.turn_hand(class, batch, &mut order),
+            _ => core.take_victims(class, batch, &mut order),
+        };
+        drop(order);
+        for at in &victims {
+            core.region.prefetch(at.bytes());
+        }
+        victims
+    }
+
+    fn turn_hand(&self, class: ClassId, batch: usize, hand: &mut ClassOrder) -> Vec<Offset> {
+        let core = &self.core;
         let mut guard = core.memory.lock(class);
         let mut places = Vec::with_capacity(batch);
         // It has been at its first page since before that one was filled: it comes to it now.
@@ -288,12 +348,8 @@ impl<X: Scheme> SlabSession<X> {
             core.memory.start_of(page).plus(ring.guard.geometry().start_of(word * 64 + place.bit))
         });
         let victims: Vec<Offset> = victims.collect();
-        core.note_age(class, &hand, &guard);
-        drop(guard);
+        core.note_age(class, hand, &guard);
         self.counters.add(Count::HandSteps, sweep.steps);
-        for at in &victims {
-            core.region.prefetch(at.bytes());
-        }
         victims
     }
 
@@ -317,6 +373,9 @@ impl<X: Scheme> SlabSession<X> {
         for (at, hash) in hashed {
             if self.unlink(at, hash, why, now) {
                 unlinked += 1;
+            } else if core.tells_stores {
+                // It is no victim any more, and in no order.
+                self.queue.push(Event { at, what: BACK });
             }
         }
         unlinked
@@ -374,7 +433,7 @@ impl<X: Scheme> SlabSession<X> {
             self.counters.add(Count::IndexEvictions, 1);
         }
         if let Some(class) = class {
-            count_unlinked(&mut core.lock_hand(class).counts, &item, why, now);
+            count_unlinked(&mut core.lock_order(class).counts, &item, why, now);
         }
     }
 
@@ -420,7 +479,7 @@ impl<X: Scheme> SlabSession<X> {
     pub(crate) fn begin_drain(&mut self, donor: ClassId, choice: usize) {
         let core = self.core.clone();
         let (page, given) = {
-            let mut hand = core.lock_hand(donor);
+            let mut hand = core.lock_order(donor);
             let mut guard = core.memory.lock(donor);
             if guard.pages().is_empty() {
                 return;

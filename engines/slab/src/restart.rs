@@ -10,15 +10,18 @@
 use crate::core::{Core, SlabEngine};
 use crate::index::{SavedIndex, Scheme};
 use crate::maintain::Flush;
+use crate::notes::ClassChunks;
 use crate::options::{Hashing, MAX_MEMORY, MINIMUM, OpenError, SlabOptions};
+use crate::order::ClassOrder;
 use crate::plan::Plan;
 use crate::policy::clock::Hand;
+use crate::policy::{Arrival, Moment};
 use crate::resize::Sizing;
 use crate::stats::{COUNTS, Held, SavedCounts};
 use guira_contract::{CloseError, Emptied, Opened, Opening};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
-use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
+use guira_memory::slab::{ClassGuard, ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words;
@@ -65,7 +68,7 @@ struct SavedHand {
 impl Saved {
     fn of<X: Scheme>(core: &Core<X>, now: Seconds) -> Self {
         let hand_of = |class| {
-            let hand = core.lock_hand(class);
+            let hand = core.lock_order(class);
             let (word, bit) = hand.hand.place();
             let word = word as u32 % core.memory.lock(class).geometry().bitmap_words;
             SavedHand { word, bit, entered: hand.entered, evicted: hand.counts.evicted }
@@ -369,15 +372,34 @@ impl<X: Scheme> Core<X> {
         self.flush.store(saved.flush, Ordering::Relaxed);
         self.upkeep.restore_dirty(saved.dirty_generations, self.quiescence.ticket());
         for (class, saved) in self.memory.classes().ids().zip(&saved.hands) {
-            let mut hand = self.lock_hand(class);
+            let mut hand = self.lock_order(class);
             let guard = self.memory.lock(class);
             // The page that it points at is the first: the one that it came to the longest ago.
             let word = saved.word.min(guard.geometry().bitmap_words - 1);
             hand.hand = Hand::at(word as usize, saved.bit);
             (hand.entered, hand.counts.evicted) = (saved.entered, saved.evicted);
+            self.begin_order(&mut hand, &guard);
             self.note_age(class, &hand, &guard);
         }
         Ok(())
+    }
+
+    /// Notes do not outlive a process: what is in a class is in the order of its pages, from the one that has been as it is for longest.
+    fn begin_order(&self, order: &mut ClassOrder, guard: &ClassGuard<'_>) {
+        let bytes = self.notes.bytes(guard.geometry());
+        if bytes == 0 {
+            return;
+        }
+        let chunks = ClassChunks::of(self, &self.notes, guard);
+        for page in guard.pages() {
+            self.budget.charge(bytes);
+            let now = Moment { tick: guard.stamp(*page), seconds: self.time_seen().0 };
+            for at in guard.occupied_chunks(*page) {
+                if let Some((_, _, chunk)) = self.memory.locate(at) {
+                    order.kept.stored(&chunks, chunks.number(*page, chunk), Arrival::UNKNOWN, now);
+                }
+            }
+        }
     }
 
     /// Whether index and pages fit together: every entry leads to a chunk that was handed out, no two to the same, and there are as many

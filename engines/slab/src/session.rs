@@ -7,6 +7,8 @@ use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
 use crate::item::Item;
 use crate::pin::SlabPin;
+use crate::policy::Reads;
+use crate::queue::{Event, note_read};
 use crate::stats::{Count, SessionCounters};
 use crate::walk::SlabWalk;
 use guira_contract::{
@@ -28,6 +30,8 @@ pub struct SlabSession<X: Scheme> {
     pub(crate) core: Arc<Core<X>>,
     pub(crate) participant: Participant,
     pub(crate) counters: Arc<SessionCounters>,
+    /// What the orders of classes have still to be told.
+    pub(crate) queue: Vec<Event>,
     /// Free chunks of each class, handed out to this session.
     pub(crate) caches: Vec<Vec<Offset>>,
     /// How many drains had begun when the caches were last cleared of chunks of draining pages.
@@ -49,6 +53,7 @@ impl<X: Scheme> SlabSession<X> {
             core,
             participant,
             counters,
+            queue: Vec::new(),
             caches,
             drains_seen: 0,
             busy_rounds: 0,
@@ -173,6 +178,9 @@ impl<X: Scheme> Session for SlabSession<X> {
                 if sink.recency() == Recency::Bump {
                     item.note_read(now);
                     core.memory.touch(at);
+                    if core.reads != Reads::Bit {
+                        note_read(core, &mut self.queue, at);
+                    }
                 }
                 return Read::Hit;
             }
@@ -221,11 +229,17 @@ impl<X: Scheme> Session for SlabSession<X> {
 
     #[inline]
     fn quiesce(&mut self) {
+        if !self.queue.is_empty() {
+            self.tell();
+        }
         self.return_draining_chunks();
         self.participant.quiesce();
     }
 
     fn offline(&mut self) {
+        if !self.queue.is_empty() {
+            self.tell();
+        }
         self.return_draining_chunks();
         self.participant.offline();
     }
@@ -268,10 +282,14 @@ impl<X: Scheme> SlabSession<X> {
                 if sink.recency() == Recency::Bump {
                     item.note_read(now);
                     core.memory.touch(item.at);
+                    note_read(core, &mut self.queue, item.at);
                 }
                 Read::Hit
             }
             Some(Taken::Pinned(item, meta)) => {
+                if sink.recency() == Recency::Bump {
+                    note_read(core, &mut self.queue, item.at);
+                }
                 hand_over(core, &item, &meta, now, sink);
                 Read::Hit
             }

@@ -250,7 +250,7 @@ impl<X: Scheme> Core<X> {
     fn class_stats(&self, held: &[Held]) -> Vec<ClassStats> {
         let mut all = Vec::new();
         for class in self.memory.classes().ids() {
-            let hand = self.lock_hand(class);
+            let hand = self.lock_order(class);
             let counts = hand.counts;
             let guard = self.memory.lock(class);
             let usage = guard.usage();

@@ -6,6 +6,7 @@ use crate::hold::Hold;
 use crate::hooks::{self, Window};
 use crate::index::{Found, Held, Scheme};
 use crate::item::{Blueprint, Fields, Item, Shape};
+use crate::queue::{self, Event};
 use crate::session::SlabSession;
 use crate::stats::SessionCounters;
 use guira_contract::{
@@ -84,15 +85,22 @@ impl<X: Scheme> SlabSession<X> {
         }
         let mut supplies = Supplies { draft, spare: None };
         loop {
-            let mut writer = Writer { core: &self.core, caches: &mut self.caches, counters: &self.counters };
+            let mut writer = Writer {
+                core: &self.core,
+                caches: &mut self.caches,
+                queue: &mut self.queue,
+                counters: &self.counters,
+            };
             match writer.attempt(key, now, &mut supplies, &mut decide)? {
                 Attempt::Done(After::Nothing) => {
+                    self.tell_much();
                     if self.core.index.is_growing() {
                         self.help_growth(now);
                     }
                     return Ok(());
                 }
                 Attempt::Done(After::Free(at, why)) => {
+                    self.tell_much();
                     self.account_unlinked(at, why, now);
                     self.free_item(at, now);
                     return Ok(());
@@ -160,6 +168,7 @@ impl<X: Scheme> SlabSession<X> {
 struct Writer<'s, X: Scheme> {
     core: &'s Core<X>,
     caches: &'s mut Vec<Vec<Offset>>,
+    queue: &'s mut Vec<Event>,
     counters: &'s SessionCounters,
 }
 
@@ -297,6 +306,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
     ) -> After {
         if let Some(item) = self.core.item(at, now) {
             self.counters.item_stored(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
+            if self.core.tells_stores {
+                self.queue.push(Event { at, what: queue::stored(hash.0 as u32, item.expiry(), now) });
+            }
         }
         match present {
             Some(present) => {
@@ -328,6 +340,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let state = item.header.state().with(facts).without(change.clear);
         if bumped {
             self.core.memory.touch(item.at);
+            queue::note_read(self.core, self.queue, item.at);
         }
         if !lacks_field(&item, change) {
             let header = item.header.with_state(state);

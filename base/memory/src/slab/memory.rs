@@ -264,7 +264,7 @@ impl SlabMemory {
     }
 
     /// Clears the recency bit of the chunk at `at`.
-    fn forget(&self, at: Offset) {
+    pub fn forget(&self, at: Offset) {
         if let Some((word, bit)) = self.recency(at) {
             self.recency_word(word).fetch_and(!bit, Ordering::Relaxed);
         }

@@ -39,6 +39,11 @@ pub struct Arrival {
     pub lives: u32,
 }
 
+impl Arrival {
+    /// Of an item of which nothing is known but that it is there.
+    pub const UNKNOWN: Arrival = Arrival { hash: 0, lives: u32::MAX };
+}
+
 /// What a policy sees of the chunks of a class.
 pub trait Chunks {
     /// Word `word` of what is noted of `chunk`.

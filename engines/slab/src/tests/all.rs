@@ -5,6 +5,7 @@ mod flushes;
 mod growth;
 mod hazards;
 mod mixture;
+mod policies;
 mod resizes;
 mod restarts;
 mod scratch;

@@ -56,7 +56,16 @@ pub(super) fn check_pages(engine: &SlabEngine) {
     let metadata = core.sizing.lock().unwrap().metadata;
     let tables = core.index.committed(core.index.buckets().0) + core.index.to_be_discarded();
     assert!(!core.index.is_growing());
-    assert_eq!(core.budget.used(), metadata + tables + census.committed() * PAGE_BYTES, "{census:?}");
+    let notes: usize = core
+        .memory
+        .classes()
+        .ids()
+        .map(|class| {
+            let guard = core.memory.lock(class);
+            guard.pages().len() * core.notes.bytes(guard.geometry())
+        })
+        .sum();
+    assert_eq!(core.budget.used(), metadata + tables + notes + census.committed() * PAGE_BYTES, "{census:?}");
     let stats = engine.stats();
     let in_classes: u64 = stats.classes.iter().map(|class| class.pages).sum();
     assert_eq!(in_classes as usize, census.serving);

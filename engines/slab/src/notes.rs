@@ -1,0 +1,142 @@
+//! What policies note of chunks: a few words of 32 bits for each, beside the pages and not in them, so that an item is the same whatever the
+//! policy, and another policy can take over while the cache is used.
+//!
+//! Notes lie in a mapping of their own, a fixed part of it for each page, which is committed when a page comes to a class, and given back
+//! when it leaves. They do not outlive the process: an engine that goes on with a Region begins them anew.
+
+use crate::core::Core;
+use crate::index::Scheme;
+use crate::options::{OpenError, Residence};
+use crate::policy::{Chunk, Chunks};
+use guira_memory::slab::{ClassGuard, ClassId, Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
+use guira_memory::{HugePages, Offset, Region};
+use guira_sync::atomic::{AtomicU32, Ordering};
+
+/// Most words that a policy notes of a chunk.
+pub(crate) const WORDS_MAX: usize = 3;
+
+/// Bytes in a word of notes.
+const NOTE: usize = 4;
+
+/// Bytes of the mapping for each page, whatever its class.
+const STRIDE: usize = (PAGE_BYTES / SMALLEST_CHUNK * WORDS_MAX * NOTE).next_multiple_of(STEP);
+
+/// The system commits so much of it at once.
+const STEP: usize = 4096;
+
+/// The notes of one policy on all chunks there are.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    region: Region,
+    words: usize,
+}
+
+impl Notes {
+    /// Room for `words` words for each chunk of `pages` pages. Costs address space only.
+    pub(crate) fn new(pages: usize, words: usize, residence: Residence) -> Result<Self, OpenError> {
+        debug_assert!(words <= WORDS_MAX);
+        let bytes = if words == 0 { STEP } else { pages * STRIDE };
+        let reserve = |source| OpenError::Reserve { bytes, source };
+        let mut region = Region::anonymous(bytes, HugePages::No).map_err(reserve)?;
+        if residence == Residence::Locked {
+            region.lock().map_err(|source| OpenError::Lock { bytes, source })?;
+        }
+        Ok(Notes { region, words })
+    }
+
+    /// Bytes of notes on a page of this layout.
+    pub(crate) fn bytes(&self, geometry: &Geometry) -> usize {
+        (geometry.chunks as usize * self.words * NOTE).next_multiple_of(STEP)
+    }
+
+    #[inline(always)]
+    fn at(&self, page: PageId, chunk: u32, word: usize) -> usize {
+        page.0 as usize * STRIDE + (chunk as usize * self.words + word) * NOTE
+    }
+
+    #[inline(always)]
+    fn word(&self, page: PageId, chunk: u32, word: usize) -> &AtomicU32 {
+        self.region.half(self.at(page, chunk, word))
+    }
+
+    /// Gives the notes on a page back; they are zero from now on. `bytes` of them are in use.
+    pub(crate) fn discard(&self, page: PageId, bytes: usize) {
+        // Anonymous memory is always taken back, unless it is locked and the limit has changed: then it is erased.
+        if self.region.discard(page.0 as usize * STRIDE, bytes).is_err() {
+            for at in (0..bytes).step_by(NOTE) {
+                self.region.half(page.0 as usize * STRIDE + at).store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The chunks of one class, as a policy sees them. Notes are loaded and stored Relaxed: most are only touched under the lock of the class's
+/// order, and of the others a lost one is a misjudged item.
+pub(crate) struct ClassChunks<'a, X: Scheme> {
+    pub(crate) core: &'a Core<X>,
+    pub(crate) notes: &'a Notes,
+    pub(crate) geometry: Geometry,
+    /// The class's pages, for whoever draws chunks at random.
+    pub(crate) pages: &'a [PageId],
+}
+
+impl<'a, X: Scheme> ClassChunks<'a, X> {
+    pub(crate) fn new(core: &'a Core<X>, notes: &'a Notes, class: ClassId, pages: &'a [PageId]) -> Self {
+        ClassChunks { core, notes, geometry: *core.memory.classes().geometry(class), pages }
+    }
+
+    pub(crate) fn of(core: &'a Core<X>, notes: &'a Notes, guard: &'a ClassGuard<'_>) -> Self {
+        ClassChunks { core, notes, geometry: *guard.geometry(), pages: guard.pages() }
+    }
+
+    /// The number of a chunk.
+    #[inline(always)]
+    pub(crate) fn number(&self, page: PageId, chunk: u32) -> Chunk {
+        page.0 * self.geometry.chunks + chunk
+    }
+
+    #[inline(always)]
+    fn parts(&self, chunk: Chunk) -> (PageId, u32) {
+        (PageId(chunk / self.geometry.chunks), chunk % self.geometry.chunks)
+    }
+
+    /// Where the item in a chunk begins.
+    pub(crate) fn place(&self, chunk: Chunk) -> Offset {
+        let (page, chunk) = self.parts(chunk);
+        self.core.memory.start_of(page).plus(self.geometry.start_of(chunk))
+    }
+}
+
+impl<X: Scheme> Chunks for ClassChunks<'_, X> {
+    #[inline]
+    fn note(&self, chunk: Chunk, word: usize) -> u32 {
+        let (page, chunk) = self.parts(chunk);
+        self.notes.word(page, chunk, word).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
+        let (page, chunk) = self.parts(chunk);
+        self.notes.word(page, chunk, word).store(value, Ordering::Relaxed);
+    }
+
+    fn is_recent(&self, chunk: Chunk) -> bool {
+        self.core.memory.is_recent(self.place(chunk))
+    }
+
+    fn forget(&self, chunk: Chunk) {
+        self.core.memory.forget(self.place(chunk));
+    }
+
+    fn hash(&self, chunk: Chunk) -> u32 {
+        self.core.hash_at(self.place(chunk)).map_or(0, |hash| hash.0 as u32)
+    }
+
+    fn any(&self, random: u64) -> Option<Chunk> {
+        let below = |half: u64, many: usize| ((half * many as u64) >> 32) as usize;
+        let page = *self.pages.get(below(random >> 32, self.pages.len()))?;
+        let chunk = below(random & u64::from(u32::MAX), self.geometry.chunks as usize) as u32;
+        let bits = self.core.memory.occupied(page, chunk / 64).load(Ordering::Relaxed);
+        (bits >> (chunk % 64) & 1 == 1).then(|| self.number(page, chunk))
+    }
+}

@@ -1,0 +1,109 @@
+//! What a session has still to tell the orders of classes: stores, and for some policies reads. It is told together at the end of a batch,
+//! so that neither a store nor a read takes the lock of an order by itself.
+
+use crate::core::Core;
+use crate::index::Scheme;
+use crate::notes::ClassChunks;
+use crate::order::ClassOrder;
+use crate::policy::{Arrival, Moment, Reads};
+use crate::session::SlabSession;
+use guira_contract::Expiry;
+use guira_memory::Offset;
+use guira_memory::slab::{ClassId, PageState};
+use guira_sync::clock::Seconds;
+use std::sync::MutexGuard;
+
+/// Something that happened to an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event {
+    pub(crate) at: Offset,
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Stored(Arrival),
+    Read,
+}
+
+/// So many are told at once at the latest.
+const QUEUE: usize = 128;
+
+/// It was passed over: nothing is known of it but that it is there.
+pub(crate) const BACK: What = What::Stored(Arrival::UNKNOWN);
+
+/// An item that was stored.
+pub(crate) fn stored(hash: u32, expiry: Expiry, now: Seconds) -> What {
+    let lives = match expiry {
+        Expiry::Never => u32::MAX,
+        Expiry::At(second) => second.0.saturating_sub(now.0),
+    };
+    What::Stored(Arrival { hash, lives })
+}
+
+/// Does for a read what the policy wants beyond the recency bit.
+#[inline(never)]
+pub(crate) fn note_read<X: Scheme>(core: &Core<X>, queue: &mut Vec<Event>, at: Offset) {
+    match core.reads {
+        Reads::Bit => {}
+        Reads::Touch => core.touch(at),
+        Reads::Queue => queue.push(Event { at, what: What::Read }),
+    }
+}
+
+impl<X: Scheme> Core<X> {
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { tick: self.balance.tick(), seconds: self.time_seen().0 }
+    }
+
+    /// A read does what the policy wants of it, beyond the recency bit.
+    fn touch(&self, at: Offset) {
+        let Some((page, geometry, chunk)) = self.memory.locate(at) else {
+            return;
+        };
+        let chunks = ClassChunks { core: self, notes: &self.notes, geometry: *geometry, pages: &[] };
+        self.options.policy.touch(&chunks, chunks.number(page, chunk), self.moment());
+    }
+}
+
+impl<X: Scheme> SlabSession<X> {
+    /// Tells the orders what has happened, if it is much.
+    #[inline]
+    pub(crate) fn tell_much(&mut self) {
+        if self.queue.len() >= QUEUE {
+            self.tell();
+        }
+    }
+
+    /// Tells the orders what has happened.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn tell(&mut self) {
+        let core = self.core.clone();
+        let now = core.moment();
+        let mut locked: Option<(ClassId, MutexGuard<'_, ClassOrder>)> = None;
+        let mut queue = std::mem::take(&mut self.queue);
+        for Event { at, what } in queue.drain(..) {
+            let Some((page, _, chunk)) = core.memory.locate(at) else {
+                continue;
+            };
+            // What drains is in no order any more, or will soon be in none.
+            let PageState::Serving(class) = core.memory.state_of(page) else {
+                continue;
+            };
+            if locked.as_ref().is_none_or(|(other, _)| *other != class) {
+                drop(locked.take());
+                locked = Some((class, core.lock_order(class)));
+            }
+            let Some((_, order)) = &mut locked else { continue };
+            let chunks = ClassChunks::new(&core, &core.notes, class, &[]);
+            let chunk = chunks.number(page, chunk);
+            match what {
+                What::Stored(arrival) => order.kept.stored(&chunks, chunk, arrival, now),
+                What::Read => order.kept.was_read(&chunks, chunk, now),
+            }
+        }
+        self.queue = queue;
+    }
+}

@@ -1,0 +1,101 @@
+//! Every policy, under everything that an engine promises.
+
+use super::resizes::{check_pages, settle};
+use super::{SlabEngine, SlabSession};
+use crate::{Policy, SlabOptions};
+use guira_contract::suite::{self, store, value_of};
+use guira_contract::{Engine, Expiry, Pace, Session};
+use guira_memory::MIB;
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+
+const ALL: [Policy; 1] = [Policy::Lru];
+
+fn open(policy: Policy, memory: usize) -> SlabEngine {
+    SlabEngine::open(SlabOptions { memory, policy, reserve: 4 * memory, ..SlabOptions::default() }).unwrap()
+}
+
+fn end_batch(session: &mut SlabSession) {
+    session.quiesce();
+    session.maintain(NOW, Pace::Busy, 32);
+}
+
+fn put(session: &mut SlabSession, i: u64, length: usize) {
+    store(session, format!("key{i:07}").as_bytes(), &vec![7; length], 0, Expiry::Never, NOW).unwrap();
+}
+
+fn is_there(session: &mut SlabSession, i: u64) -> bool {
+    value_of(session, format!("key{i:07}").as_bytes(), NOW).is_some()
+}
+
+#[test]
+fn every_policy_behaves() {
+    for policy in ALL {
+        suite::behaviour(&|memory| open(policy, memory));
+        suite::walks(&|memory| open(policy, memory));
+        for seed in 1..=3 {
+            suite::differential(&open(policy, 64 * MIB), seed, 20_000);
+        }
+    }
+}
+
+#[test]
+fn no_answer_is_wrong_whatever_the_policy_evicts() {
+    for policy in ALL {
+        let engine = open(policy, 2 * MIB);
+        suite::history(&engine, suite::History { seed: 3, threads: 4, keys: 40_000, operations: 40_000 });
+        assert!(engine.stats().evictions > 0);
+        settle(&mut engine.session());
+        check_pages(&engine);
+    }
+}
+
+#[test]
+fn what_is_read_stays_and_the_rest_makes_room() {
+    for policy in ALL {
+        let engine = open(policy, 16 * MIB);
+        let mut session = engine.session();
+        (0..1000).for_each(|i| put(&mut session, i, 100));
+        for i in 1000..300_000 {
+            put(&mut session, i, 100);
+            if i % 50 == 0 {
+                end_batch(&mut session);
+            }
+            // One after the other, so that each is read many times while others come and go.
+            assert!(is_there(&mut session, i % 1000), "{policy:?}: {} was read all the time", i % 1000);
+        }
+        let stats = engine.stats();
+        assert!(stats.items > 100_000 && stats.evictions > 100_000, "{policy:?}: {stats:?}");
+        assert!(stats.memory_used <= stats.memory_limit);
+    }
+}
+
+#[test]
+fn pages_change_their_class_and_memory_its_size() {
+    for policy in ALL {
+        let engine = open(policy, 16 * MIB);
+        let mut session = engine.session();
+        let put_many = |session: &mut SlabSession, count: u64, length: usize| {
+            for i in 0..count {
+                put(session, i, length);
+                if i % 32 == 0 {
+                    end_batch(session);
+                }
+            }
+        };
+        put_many(&mut session, 100_000, 100);
+        put_many(&mut session, 40_000, 1000);
+        put_many(&mut session, 3000, 20_000);
+        put_many(&mut session, 100_000, 100);
+        let stats = engine.stats();
+        assert!(stats.pages_moved > 50, "{policy:?}: {stats:?}");
+        for memory in [64 * MIB, 8 * MIB, 16 * MIB] {
+            engine.resize(memory).unwrap();
+            settle(&mut session);
+            check_pages(&engine);
+            assert!(engine.stats().memory_used <= memory as u64);
+            put_many(&mut session, 100_000, 100);
+        }
+    }
+}
