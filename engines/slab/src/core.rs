@@ -9,12 +9,12 @@ use crate::options::{Hashing, OpenError, Residence, SlabOptions};
 use crate::order::ClassOrder;
 use crate::pins::Pins;
 use crate::plan::Plan;
-use crate::policy::Reads;
 use crate::reclaim::SCARCE_BELOW;
 use crate::resize::Sizing;
 use crate::restart;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
+use crate::turn::Turn;
 use crate::walk::Walks;
 use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, Reassign,
@@ -57,12 +57,9 @@ pub(crate) struct Core<X: Scheme> {
     pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
     /// LOCK: orders. Taken before the class's own lock.
     pub(crate) orders: Vec<Mutex<ClassOrder>>,
-    /// Whether the policy is told what is stored.
-    pub(crate) tells_stores: bool,
-    /// What a read does for the policy.
-    pub(crate) reads: Reads,
-    /// What the policy notes of chunks.
-    pub(crate) notes: Notes,
+    pub(crate) turn: Turn,
+    /// What policies note of chunks.
+    pub(crate) notes: [Notes; 2],
     /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
     pub(crate) flush: AtomicU64,
     /// Counts what a flush removes without a session, under the flush lock.
@@ -114,6 +111,9 @@ impl<X: Scheme> Core<X> {
             plan.pages as u32,
             (commit_step / PAGE_BYTES).max(1) as u32,
         );
+        let notes = || Notes::new(plan.pages, options.residence);
+        let notes = [notes()?, notes()?];
+        notes[0].set_words(options.policy.words());
         let registry = Registry::new(class_count);
         let flush_counters = registry.register();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
@@ -138,9 +138,8 @@ impl<X: Scheme> Core<X> {
             eviction_watcher: OnceLock::new(),
             flush_counters,
             orders: (0..class_count).map(|_| Mutex::new(ClassOrder::new(options.policy))).collect(),
-            tells_stores: options.policy.wants_stores(),
-            reads: options.policy.reads(),
-            notes: Notes::new(plan.pages, options.policy.words(), options.residence)?,
+            turn: Turn::new(options.policy),
+            notes,
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
             cas: AtomicU64::new(CAS_START),
             base: TimeBase::new(0),

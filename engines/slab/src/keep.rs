@@ -148,6 +148,7 @@ impl<X: Scheme> Core<X> {
         debug_assert_eq!(given, Given::LastOf(page));
         let per_page = guard.geometry().bitmap_words as usize;
         hand.hand.words_removed(index * per_page, per_page);
+        self.budget.give(self.note_bytes(&hand, guard.geometry()));
         self.note_age(class, &hand, &guard);
         self.upkeep.drain_began(page);
         Some(page)

@@ -523,6 +523,9 @@ impl<X: Scheme> SlabSession<X> {
             done += usize::from(self.evict_draining() > 0);
         }
         self.busy_rounds = self.busy_rounds.wrapping_add(1);
+        while done < budget && core.turn_step() {
+            done += 1;
+        }
         if self.busy_rounds.is_multiple_of(ROUNDS_A_CENSUS) {
             core.take_census();
         }

@@ -8,9 +8,9 @@ use crate::core::Core;
 use crate::index::Scheme;
 use crate::options::{OpenError, Residence};
 use crate::policy::{Chunk, Chunks};
-use guira_memory::slab::{ClassGuard, ClassId, Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
+use guira_memory::slab::{ClassId, Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
 use guira_memory::{HugePages, Offset, Region};
-use guira_sync::atomic::{AtomicU32, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Most words that a policy notes of a chunk.
 pub(crate) const WORDS_MAX: usize = 3;
@@ -24,39 +24,63 @@ const STRIDE: usize = (PAGE_BYTES / SMALLEST_CHUNK * WORDS_MAX * NOTE).next_mult
 /// The system commits so much of it at once.
 const STEP: usize = 4096;
 
-/// The notes of one policy on all chunks there are.
+/// The notes of one policy on all chunks there are. There are two of them: while one policy takes over from another each has its own.
 #[derive(Debug)]
 pub(crate) struct Notes {
     region: Region,
-    words: usize,
+    /// Words noted of each chunk; 0: nothing is noted here. Changed only while nobody notes anything. Relaxed: who is told to use it is told
+    /// under a lock, or passes a quiescent point before.
+    words: AtomicU32,
+    /// Whether anything was ever noted here.
+    used: AtomicBool,
 }
 
 impl Notes {
-    /// Room for `words` words for each chunk of `pages` pages. Costs address space only.
-    pub(crate) fn new(pages: usize, words: usize, residence: Residence) -> Result<Self, OpenError> {
-        debug_assert!(words <= WORDS_MAX);
-        let bytes = if words == 0 { STEP } else { pages * STRIDE };
+    /// Room for notes on the chunks of `pages` pages. Costs address space only.
+    pub(crate) fn new(pages: usize, residence: Residence) -> Result<Self, OpenError> {
+        let bytes = pages * STRIDE;
         let reserve = |source| OpenError::Reserve { bytes, source };
         let mut region = Region::anonymous(bytes, HugePages::No).map_err(reserve)?;
         if residence == Residence::Locked {
             region.lock().map_err(|source| OpenError::Lock { bytes, source })?;
         }
-        Ok(Notes { region, words })
+        Ok(Notes { region, words: AtomicU32::new(0), used: AtomicBool::new(false) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn words(&self) -> usize {
+        self.words.load(Ordering::Relaxed) as usize
+    }
+
+    /// From now on so many words are noted of each chunk.
+    pub(crate) fn set_words(&self, words: usize) {
+        debug_assert!(words <= WORDS_MAX);
+        self.words.store(words as u32, Ordering::Relaxed);
+        if words > 0 {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether anything was ever noted here.
+    pub(crate) fn was_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Gives back whatever is noted of a page, if anything ever was.
+    pub(crate) fn discard_all(&self, page: PageId) {
+        if self.was_used() {
+            self.discard(page, STRIDE);
+        }
     }
 
     /// Bytes of notes on a page of this layout.
     pub(crate) fn bytes(&self, geometry: &Geometry) -> usize {
-        (geometry.chunks as usize * self.words * NOTE).next_multiple_of(STEP)
-    }
-
-    #[inline(always)]
-    fn at(&self, page: PageId, chunk: u32, word: usize) -> usize {
-        page.0 as usize * STRIDE + (chunk as usize * self.words + word) * NOTE
+        (geometry.chunks as usize * self.words() * NOTE).next_multiple_of(STEP)
     }
 
     #[inline(always)]
     fn word(&self, page: PageId, chunk: u32, word: usize) -> &AtomicU32 {
-        self.region.half(self.at(page, chunk, word))
+        self.region.half(page.0 as usize * STRIDE + (chunk as usize * self.words() + word) * NOTE)
     }
 
     /// Gives the notes on a page back; they are zero from now on. `bytes` of them are in use.
@@ -81,12 +105,15 @@ pub(crate) struct ClassChunks<'a, X: Scheme> {
 }
 
 impl<'a, X: Scheme> ClassChunks<'a, X> {
-    pub(crate) fn new(core: &'a Core<X>, notes: &'a Notes, class: ClassId, pages: &'a [PageId]) -> Self {
-        ClassChunks { core, notes, geometry: *core.memory.classes().geometry(class), pages }
+    /// The chunks of a class, with what is noted of them in an area.
+    pub(crate) fn new(core: &'a Core<X>, area: usize, class: ClassId, pages: &'a [PageId]) -> Self {
+        let geometry = *core.memory.classes().geometry(class);
+        ClassChunks { core, notes: &core.notes[area], geometry, pages }
     }
 
-    pub(crate) fn of(core: &'a Core<X>, notes: &'a Notes, guard: &'a ClassGuard<'_>) -> Self {
-        ClassChunks { core, notes, geometry: *guard.geometry(), pages: guard.pages() }
+    /// Whether anything is noted of a chunk.
+    pub(crate) fn is_noted(&self, chunk: Chunk) -> bool {
+        (0..self.notes.words()).any(|word| self.note(chunk, word) != 0)
     }
 
     /// The number of a chunk.

@@ -4,6 +4,7 @@ use crate::policy::clock::Hand;
 use crate::policy::lru::Lru;
 use crate::policy::{Arrival, Chunk, Chunks, Moment, Order, Reads};
 use guira_contract::ClassCounts;
+use guira_memory::slab::PageId;
 
 /// A replacement policy, with its options.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,10 +24,29 @@ pub(crate) enum Kept {
     Lru(Lru),
 }
 
+/// An order, and the area of notes that it is kept in.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) kept: Kept,
+    pub(crate) area: usize,
+}
+
+/// The order that takes over from another one.
+#[derive(Debug)]
+pub(crate) struct Heir {
+    pub(crate) placed: Placed,
+    /// The pages whose chunks have still to go over, if the old order cannot say what comes first.
+    pub(crate) pages: Vec<PageId>,
+}
+
 /// The order of a class, and what is counted of it.
 #[derive(Debug)]
 pub(crate) struct ClassOrder {
-    pub(crate) kept: Kept,
+    pub(crate) placed: Placed,
+    /// While another policy takes over.
+    pub(crate) heir: Option<Heir>,
+    /// The area in which there are notes of the policy before, which somebody may still be at.
+    pub(crate) left_behind: Option<usize>,
     /// The hand that goes around the pages: CLOCK's; for other policies it stands at the page that goes next when one has to go.
     pub(crate) hand: Hand,
     /// When the hand came to the page that it points at; 0 before it has moved.
@@ -36,12 +56,42 @@ pub(crate) struct ClassOrder {
 
 impl ClassOrder {
     pub(crate) fn new(policy: Policy) -> Self {
-        ClassOrder { kept: policy.kept(), hand: Hand::default(), entered: 0, counts: ClassCounts::default() }
+        ClassOrder {
+            placed: Placed { kept: policy.kept(), area: 0 },
+            heir: None,
+            left_behind: None,
+            hand: Hand::default(),
+            entered: 0,
+            counts: ClassCounts::default(),
+        }
+    }
+
+    /// The areas in which something is noted of the class's chunks.
+    pub(crate) fn areas(&self) -> impl Iterator<Item = usize> + use<> {
+        let used =
+            [Some(self.placed.area), self.heir.as_ref().map(|heir| heir.placed.area), self.left_behind];
+        (0..2).filter(move |area| used.contains(&Some(*area)))
+    }
+}
+
+/// How a read touches what is noted of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touching {
+    Nothing = 0,
+}
+
+impl Touching {
+    pub(crate) const ALL: [Touching; 1] = [Touching::Nothing];
+
+    pub(crate) fn touch(self, _chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {
+        match self {
+            Touching::Nothing => {}
+        }
     }
 }
 
 impl Policy {
-    fn kept(self) -> Kept {
+    pub(crate) fn kept(self) -> Kept {
         match self {
             Policy::Clock => Kept::Clock,
             Policy::Lru => Kept::Lru(Lru::default()),
@@ -69,16 +119,24 @@ impl Policy {
         self != Policy::Clock
     }
 
-    /// [`Order::touch`].
-    pub(crate) fn touch(self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+    /// How a read touches its notes.
+    pub(crate) fn touching(self) -> Touching {
         match self {
-            Policy::Clock => {}
-            Policy::Lru => Lru::touch(chunks, chunk, now),
+            Policy::Clock | Policy::Lru => Touching::Nothing,
         }
     }
 }
 
 impl Kept {
+    /// Whether its victims come in the order of its own, so that another can take over from it one after the other. If not, they are drawn, or
+    /// found in pages.
+    pub(crate) fn is_sequence(&self) -> bool {
+        match self {
+            Kept::Clock => false,
+            Kept::Lru(_) => true,
+        }
+    }
+
     pub(crate) fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         match self {
             Kept::Clock => {}

@@ -5,11 +5,12 @@ use crate::core::Core;
 use crate::index::Scheme;
 use crate::notes::ClassChunks;
 use crate::order::ClassOrder;
-use crate::policy::{Arrival, Moment, Reads};
+use crate::policy::{Arrival, Moment};
 use crate::session::SlabSession;
+use crate::turn::Wants;
 use guira_contract::Expiry;
 use guira_memory::Offset;
-use guira_memory::slab::{ClassId, PageState};
+use guira_memory::slab::{ClassId, PageId, PageState};
 use guira_sync::clock::Seconds;
 use std::sync::MutexGuard;
 
@@ -45,10 +46,12 @@ pub(crate) fn stored(hash: u32, expiry: Expiry, now: Seconds) -> What {
 /// Does for a read what the policy wants beyond the recency bit.
 #[inline(never)]
 pub(crate) fn note_read<X: Scheme>(core: &Core<X>, queue: &mut Vec<Event>, at: Offset) {
-    match core.reads {
-        Reads::Bit => {}
-        Reads::Touch => core.touch(at),
-        Reads::Queue => queue.push(Event { at, what: What::Read }),
+    let wants = core.turn.wants();
+    if wants.has(Wants::TOUCHES) {
+        core.touch(at);
+    }
+    if wants.has(Wants::READS) {
+        queue.push(Event { at, what: What::Read });
     }
 }
 
@@ -57,13 +60,44 @@ impl<X: Scheme> Core<X> {
         Moment { tick: self.balance.tick(), seconds: self.time_seen().0 }
     }
 
-    /// A read does what the policy wants of it, beyond the recency bit.
     fn touch(&self, at: Offset) {
         let Some((page, geometry, chunk)) = self.memory.locate(at) else {
             return;
         };
-        let chunks = ClassChunks { core: self, notes: &self.notes, geometry: *geometry, pages: &[] };
-        self.options.policy.touch(&chunks, chunks.number(page, chunk), self.moment());
+        for (area, touching) in self.turn.touchings() {
+            let chunks =
+                ClassChunks { core: self, notes: &self.notes[area], geometry: *geometry, pages: &[] };
+            touching.touch(&chunks, chunks.number(page, chunk), self.moment());
+        }
+    }
+
+    /// Tells the order of a class what happened to a chunk of its own.
+    fn tell_order(
+        &self,
+        (class, order): (ClassId, &mut ClassOrder),
+        (page, chunk): (PageId, u32),
+        what: What,
+        now: Moment,
+    ) {
+        let chunks = ClassChunks::new(self, order.placed.area, class, &[]);
+        let chunk = chunks.number(page, chunk);
+        let Some(heir) = &mut order.heir else {
+            return match what {
+                What::Stored(arrival) => order.placed.kept.stored(&chunks, chunk, arrival, now),
+                What::Read => order.placed.kept.was_read(&chunks, chunk, now),
+            };
+        };
+        let new = ClassChunks::new(self, heir.placed.area, class, &[]);
+        match what {
+            What::Stored(arrival) => {
+                order.placed.kept.removed(&chunks, chunk);
+                heir.placed.kept.stored(&new, chunk, arrival, now);
+            }
+            What::Read => {
+                order.placed.kept.was_read(&chunks, chunk, now);
+                heir.placed.kept.was_read(&new, chunk, now);
+            }
+        }
     }
 }
 
@@ -97,12 +131,7 @@ impl<X: Scheme> SlabSession<X> {
                 locked = Some((class, core.lock_order(class)));
             }
             let Some((_, order)) = &mut locked else { continue };
-            let chunks = ClassChunks::new(&core, &core.notes, class, &[]);
-            let chunk = chunks.number(page, chunk);
-            match what {
-                What::Stored(arrival) => order.kept.stored(&chunks, chunk, arrival, now),
-                What::Read => order.kept.was_read(&chunks, chunk, now),
-            }
+            core.tell_order((class, order), (page, chunk), what, now);
         }
         self.queue = queue;
     }

@@ -5,13 +5,14 @@ use crate::draft::Pieces;
 use crate::index::{Held, Neighbour, Scheme};
 use crate::item::Item;
 use crate::keep::dead_victim;
-use crate::notes::ClassChunks;
+use crate::notes::{ClassChunks, Notes};
 use crate::options::Eviction;
-use crate::order::{ClassOrder, Kept};
+use crate::order::{ClassOrder, Kept, Placed};
 use crate::policy::clock::{Ring, RingPlace};
 use crate::queue::{BACK, Event};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
+use crate::turn::Wants;
 use crate::update::Unlinked;
 use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, Refusal};
 use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageState, Source};
@@ -170,13 +171,15 @@ impl<X: Scheme> Core<X> {
     pub(crate) fn note_age(&self, class: ClassId, hand: &ClassOrder, guard: &ClassGuard<'_>) {
         let per_page = guard.geometry().bitmap_words as usize;
         let pages = guard.pages();
-        let stamp = match hand.kept {
+        let stamp = match hand.placed.kept {
             Kept::Clock => {
                 pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page))
             }
             _ => {
-                let chunks = ClassChunks::of(self, &self.notes, guard);
-                hand.kept.oldest(&chunks).unwrap_or(self.balance.tick())
+                let oldest =
+                    |placed: &Placed| placed.kept.oldest(&ClassChunks::new(self, placed.area, class, pages));
+                let of_heir = || hand.heir.as_ref().and_then(|heir| oldest(&heir.placed));
+                oldest(&hand.placed).or_else(of_heir).unwrap_or(self.balance.tick())
             }
         };
         self.balance.note(class, pages.len(), stamp);
@@ -186,8 +189,16 @@ impl<X: Scheme> Core<X> {
     fn take_victims(&self, class: ClassId, batch: usize, order: &mut ClassOrder) -> Vec<Offset> {
         let guard = self.memory.lock(class);
         let mut victims = Vec::with_capacity(batch);
-        let chunks = ClassChunks::of(self, &self.notes, &guard);
-        order.kept.victims(&chunks, batch, self.moment(), |chunk| victims.push(chunks.place(chunk)));
+        let now = self.moment();
+        let take = |placed: &mut Placed, victims: &mut Vec<Offset>| {
+            let chunks = ClassChunks::new(self, placed.area, class, guard.pages());
+            let want = batch - victims.len();
+            placed.kept.victims(&chunks, want, now, |chunk| victims.push(chunks.place(chunk)));
+        };
+        take(&mut order.placed, &mut victims);
+        if let Some(heir) = &mut order.heir {
+            take(&mut heir.placed, &mut victims);
+        }
         self.note_age(class, order, &guard);
         victims
     }
@@ -198,19 +209,26 @@ impl<X: Scheme> Core<X> {
         let PageState::Draining(class) = self.memory.state_of(page) else {
             return;
         };
-        let geometry = self.memory.classes().geometry(class);
-        let bytes = self.notes.bytes(geometry);
-        if bytes == 0 {
+        if !self.notes.iter().any(Notes::was_used) {
             return;
         }
+        let geometry = self.memory.classes().geometry(class);
         let mut order = self.lock_order(class);
-        let chunks = ClassChunks::new(self, &self.notes, class, &[]);
-        for chunk in 0..geometry.chunks {
-            order.kept.removed(&chunks, chunks.number(page, chunk));
+        let forget = |placed: &mut Placed| {
+            let chunks = ClassChunks::new(self, placed.area, class, &[]);
+            if self.notes[placed.area].words() > 0 {
+                (0..geometry.chunks)
+                    .for_each(|chunk| placed.kept.removed(&chunks, chunks.number(page, chunk)));
+            }
+        };
+        forget(&mut order.placed);
+        if let Some(heir) = &mut order.heir {
+            forget(&mut heir.placed);
+            heir.pages.retain(|other| *other != page);
         }
         drop(order);
-        self.notes.discard(page, bytes);
-        self.budget.give(bytes);
+        // They were given back to the budget when the page was drained: which areas are in use may have changed since.
+        self.notes.iter().for_each(|notes| notes.discard_all(page));
     }
 }
 
@@ -274,7 +292,7 @@ impl<X: Scheme> SlabSession<X> {
         if guard.grow(index, core.balance.tick(), source) {
             let has_others = guard.pages().len() > 1;
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
-            core.budget.charge(core.notes.bytes(guard.geometry()));
+            core.budget.charge(core.note_bytes(&hand, guard.geometry()));
             core.note_age(class, &hand, &guard);
             core.balance.settle(class);
         }
@@ -322,7 +340,7 @@ impl<X: Scheme> SlabSession<X> {
         }
         let core = &self.core;
         let mut order = core.lock_order(class);
-        let victims = match order.kept {
+        let victims = match order.placed.kept {
             Kept::Clock => self.turn_hand(class, batch, &mut order),
             _ => core.take_victims(class, batch, &mut order),
         };
@@ -373,7 +391,7 @@ impl<X: Scheme> SlabSession<X> {
         for (at, hash) in hashed {
             if self.unlink(at, hash, why, now) {
                 unlinked += 1;
-            } else if core.tells_stores {
+            } else if core.turn.wants().has(Wants::STORES) {
                 // It is no victim any more, and in no order.
                 self.queue.push(Event { at, what: BACK });
             }
@@ -493,6 +511,7 @@ impl<X: Scheme> SlabSession<X> {
             let index = next.min_by_key(|index| core.memory.recent_in(guard.pages()[*index])).unwrap_or(0);
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
+            core.budget.give(core.note_bytes(&hand, guard.geometry()));
             core.note_age(donor, &hand, &guard);
             // Under the lock of the class: whoever gives the page's last chunk back finds it in the list.
             core.upkeep.drain_began(drained.0);

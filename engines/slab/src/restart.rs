@@ -21,7 +21,7 @@ use crate::stats::{COUNTS, Held, SavedCounts};
 use guira_contract::{CloseError, Emptied, Opened, Opening};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
-use guira_memory::slab::{ClassGuard, ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
+use guira_memory::slab::{ClassGuard, ClassId, ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words;
@@ -378,25 +378,25 @@ impl<X: Scheme> Core<X> {
             let word = saved.word.min(guard.geometry().bitmap_words - 1);
             hand.hand = Hand::at(word as usize, saved.bit);
             (hand.entered, hand.counts.evicted) = (saved.entered, saved.evicted);
-            self.begin_order(&mut hand, &guard);
+            self.begin_order(class, &mut hand, &guard);
             self.note_age(class, &hand, &guard);
         }
         Ok(())
     }
 
     /// Notes do not outlive a process: what is in a class is in the order of its pages, from the one that has been as it is for longest.
-    fn begin_order(&self, order: &mut ClassOrder, guard: &ClassGuard<'_>) {
-        let bytes = self.notes.bytes(guard.geometry());
+    fn begin_order(&self, class: ClassId, order: &mut ClassOrder, guard: &ClassGuard<'_>) {
+        let bytes = self.note_bytes(order, guard.geometry());
         if bytes == 0 {
             return;
         }
-        let chunks = ClassChunks::of(self, &self.notes, guard);
+        let chunks = ClassChunks::new(self, order.placed.area, class, guard.pages());
         for page in guard.pages() {
             self.budget.charge(bytes);
             let now = Moment { tick: guard.stamp(*page), seconds: self.time_seen().0 };
             for at in guard.occupied_chunks(*page) {
                 if let Some((_, _, chunk)) = self.memory.locate(at) {
-                    order.kept.stored(&chunks, chunks.number(*page, chunk), Arrival::UNKNOWN, now);
+                    order.placed.kept.stored(&chunks, chunks.number(*page, chunk), Arrival::UNKNOWN, now);
                 }
             }
         }

@@ -7,7 +7,6 @@ use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
 use crate::item::Item;
 use crate::pin::SlabPin;
-use crate::policy::Reads;
 use crate::queue::{Event, note_read};
 use crate::stats::{Count, SessionCounters};
 use crate::walk::SlabWalk;
@@ -178,7 +177,7 @@ impl<X: Scheme> Session for SlabSession<X> {
                 if sink.recency() == Recency::Bump {
                     item.note_read(now);
                     core.memory.touch(at);
-                    if core.reads != Reads::Bit {
+                    if core.turn.wants().of_reads() {
                         note_read(core, &mut self.queue, at);
                     }
                 }

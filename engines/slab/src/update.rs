@@ -9,6 +9,7 @@ use crate::item::{Blueprint, Fields, Item, Shape};
 use crate::queue::{self, Event};
 use crate::session::SlabSession;
 use crate::stats::SessionCounters;
+use crate::turn::Wants;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
     Refusal, Room, Value,
@@ -306,7 +307,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
     ) -> After {
         if let Some(item) = self.core.item(at, now) {
             self.counters.item_stored(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
-            if self.core.tells_stores {
+            if self.core.turn.wants().has(Wants::STORES) {
                 self.queue.push(Event { at, what: queue::stored(hash.0 as u32, item.expiry(), now) });
             }
         }

@@ -6,11 +6,12 @@ use crate::{Policy, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{Engine, Expiry, Pace, Session};
 use guira_memory::MIB;
+use guira_sync::atomic::{AtomicBool, Ordering, yield_now};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
 
-const ALL: [Policy; 1] = [Policy::Lru];
+const ALL: [Policy; 2] = [Policy::Clock, Policy::Lru];
 
 fn open(policy: Policy, memory: usize) -> SlabEngine {
     SlabEngine::open(SlabOptions { memory, policy, reserve: 4 * memory, ..SlabOptions::default() }).unwrap()
@@ -98,4 +99,86 @@ fn pages_change_their_class_and_memory_its_size() {
             put_many(&mut session, 100_000, 100);
         }
     }
+}
+
+/// Goes on until the policy that was asked for has taken over.
+fn turn(engine: &SlabEngine, session: &mut SlabSession, policy: Policy) {
+    engine.core.turn_to(policy).unwrap();
+    for _ in 0..100_000 {
+        end_batch(session);
+        if engine.core.turn.is_idle() {
+            assert_eq!(engine.core.turn.policies(), (policy, None));
+            return;
+        }
+    }
+    panic!("{policy:?} does not take over");
+}
+
+#[test]
+fn a_policy_takes_over_and_nothing_is_lost_that_fits() {
+    for (from, to) in ALL.into_iter().flat_map(|from| ALL.map(|to| (from, to))) {
+        let engine = open(from, 64 * MIB);
+        let mut session = engine.session();
+        (0..100_000).for_each(|i| put(&mut session, i, 100 + i as usize % 50));
+        turn(&engine, &mut session, to);
+        settle(&mut session);
+        check_pages(&engine);
+        let stats = engine.stats();
+        assert_eq!((stats.items, stats.evictions), (100_000, 0), "{from:?} to {to:?}");
+        assert!((0..100_000).all(|i| is_there(&mut session, i)));
+        // And the order is whole: everything goes before anything that comes now.
+        for i in 100_000..1_500_000 {
+            put(&mut session, i, 100 + i as usize % 50);
+            if i % 32 == 0 {
+                end_batch(&mut session);
+            }
+        }
+        assert_eq!((0..100_000).filter(|i| is_there(&mut session, *i)).count(), 0, "{from:?} to {to:?}");
+        check_pages(&engine);
+    }
+}
+
+#[test]
+fn a_policy_takes_over_from_another_in_a_full_cache() {
+    for (from, to) in ALL.into_iter().flat_map(|from| ALL.map(|to| (from, to))) {
+        let engine = open(from, 16 * MIB);
+        let mut session = engine.session();
+        for i in 0..200_000 {
+            put(&mut session, i, 100);
+            end_batch(&mut session);
+        }
+        let before = engine.stats();
+        turn(&engine, &mut session, to);
+        settle(&mut session);
+        check_pages(&engine);
+        let after = engine.stats();
+        assert!(after.memory_used <= after.memory_limit);
+        assert_eq!(before.items - after.items, after.evictions - before.evictions, "{from:?} to {to:?}");
+        assert!(after.items > before.items * 8 / 10, "{from:?} to {to:?}: {after:?}");
+        turn(&engine, &mut session, from);
+        settle(&mut session);
+        check_pages(&engine);
+    }
+}
+
+#[test]
+fn no_answer_is_wrong_while_policies_take_turns() {
+    let engine = open(Policy::Clock, 2 * MIB);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut session = engine.session();
+            let mut turns = 0;
+            while !stop.load(Ordering::Relaxed) {
+                turns += u32::from(engine.core.turn_to(ALL[turns as usize % ALL.len()]).is_ok());
+                end_batch(&mut session);
+                yield_now();
+            }
+            assert!(turns > 10, "{turns}");
+        });
+        suite::history(&engine, suite::History { seed: 5, threads: 3, keys: 40_000, operations: 100_000 });
+        stop.store(true, Ordering::Relaxed);
+    });
+    settle(&mut engine.session());
+    check_pages(&engine);
 }

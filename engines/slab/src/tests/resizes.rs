@@ -62,7 +62,7 @@ pub(super) fn check_pages(engine: &SlabEngine) {
         .ids()
         .map(|class| {
             let guard = core.memory.lock(class);
-            guard.pages().len() * core.notes.bytes(guard.geometry())
+            guard.pages().len() * core.note_bytes(&core.lock_order(class), guard.geometry())
         })
         .sum();
     assert_eq!(core.budget.used(), metadata + tables + notes + census.committed() * PAGE_BYTES, "{census:?}");

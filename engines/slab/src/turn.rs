@@ -1,0 +1,256 @@
+//! From one policy to another, while the cache is used.
+//!
+//! ```text
+//! Idle --asked--> Announced --everybody knows--> Turning --all classes--> Forgetting --everybody knows, all given back--> Idle
+//! ```
+//!
+//! - *Announced*: sessions tell what both policies want to know; a thread in the middle of a batch may still tell the old one's part only.
+//! - *Turning*: class by class, the items go from the old order to the new one: a few dozen at a time in the old order if it is a
+//!   sequence, else a page at a time. What is stored meanwhile goes into the new one at once; victims come from the old one as long as it
+//!   has any. The notes of the new policy are charged class by class, and if memory is full pages are drained for them, so that their items
+//!   are evicted, and counted.
+//! - *Forgetting*: nobody uses the old notes any more, once every session has passed a quiescent point, and they are given back.
+
+use crate::core::Core;
+use crate::index::Scheme;
+use crate::notes::ClassChunks;
+use crate::order::{ClassOrder, Heir, Placed, Policy, Touching};
+use crate::policy::{Arrival, Chunks, Moment, Reads};
+use guira_memory::slab::{ClassId, Geometry};
+use guira_sync::atomic::{AtomicU8, Ordering};
+use guira_sync::quiescence::Ticket;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What sessions have to tell, or to do, for the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wants(u8);
+
+impl Wants {
+    /// Stores are told.
+    pub(crate) const STORES: Wants = Wants(1);
+    /// Reads are told.
+    pub(crate) const READS: Wants = Wants(2);
+    /// Reads touch notes.
+    pub(crate) const TOUCHES: Wants = Wants(4);
+
+    fn of(policy: Policy) -> Self {
+        let stores = if policy.wants_stores() { Self::STORES.0 } else { 0 };
+        let reads = match policy.reads() {
+            Reads::Bit => 0,
+            Reads::Touch => Self::TOUCHES.0,
+            Reads::Queue => Self::READS.0,
+        };
+        Wants(stores | reads)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(self, what: Wants) -> bool {
+        self.0 & what.0 != 0
+    }
+
+    /// Whether a read has anything to do.
+    #[inline(always)]
+    pub(crate) fn of_reads(self) -> bool {
+        self.0 & (Self::READS.0 | Self::TOUCHES.0) != 0
+    }
+}
+
+/// Which policy there is, and which takes over.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// See [`Wants`]. Relaxed, as all here: who has to know waits for a quiescent point of everybody.
+    wants: AtomicU8,
+    /// How reads touch the notes of each area: see [`Touching`].
+    touchings: [AtomicU8; 2],
+    /// LOCK: turn. Held while a step is done, during which orders are locked; never waited for but by whoever asks.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    policy: Policy,
+    /// Its area.
+    area: usize,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Idle,
+    Announced(Policy, Ticket),
+    Turning(Policy, usize),
+    Forgetting(Ticket, usize),
+}
+
+/// Why no other policy can take over now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy;
+
+/// So many items go over in one step.
+const STEP: usize = 64;
+
+impl Turn {
+    pub(crate) fn new(policy: Policy) -> Self {
+        let touchings = [policy.touching(), Touching::Nothing].map(|touching| AtomicU8::new(touching as u8));
+        let state = Mutex::new(State { policy, area: 0, phase: Phase::Idle });
+        Turn { wants: AtomicU8::new(Wants::of(policy).0), touchings, state }
+    }
+
+    #[inline(always)]
+    pub(crate) fn wants(&self) -> Wants {
+        Wants(self.wants.load(Ordering::Relaxed))
+    }
+
+    /// How reads touch notes, by area.
+    pub(crate) fn touchings(&self) -> impl Iterator<Item = (usize, Touching)> {
+        let touching = |code: u8| Touching::ALL.into_iter().find(|touching| *touching as u8 == code);
+        let of = move |area: &AtomicU8| touching(area.load(Ordering::Relaxed)).unwrap_or(Touching::Nothing);
+        self.touchings.iter().map(of).enumerate()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no policy takes over, and nothing is left of one before.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state().phase, Phase::Idle)
+    }
+
+    /// The policy there is, and the one that takes over.
+    pub(crate) fn policies(&self) -> (Policy, Option<Policy>) {
+        let state = self.state();
+        let next = match state.phase {
+            Phase::Announced(next, _) | Phase::Turning(next, _) => Some(next),
+            Phase::Idle | Phase::Forgetting(..) => None,
+        };
+        (state.policy, next)
+    }
+}
+
+impl<X: Scheme> Core<X> {
+    /// Bytes of all notes on a page of a class.
+    pub(crate) fn note_bytes(&self, order: &ClassOrder, geometry: &Geometry) -> usize {
+        order.areas().map(|area| self.notes[area].bytes(geometry)).sum()
+    }
+
+    /// Has `policy` take over.
+    pub(crate) fn turn_to(&self, policy: Policy) -> Result<(), Busy> {
+        let mut state = self.turn.state();
+        if !matches!(state.phase, Phase::Idle) {
+            return Err(Busy);
+        }
+        if policy == state.policy {
+            return Ok(());
+        }
+        let area = 1 - state.area;
+        self.notes[area].set_words(policy.words());
+        self.turn.touchings[area].store(policy.touching() as u8, Ordering::Relaxed);
+        let both = Wants::of(state.policy).0 | Wants::of(policy).0;
+        self.turn.wants.store(both, Ordering::Relaxed);
+        state.phase = Phase::Announced(policy, self.quiescence.ticket());
+        Ok(())
+    }
+
+    /// Goes on with what is under way. False if there is nothing to do for now.
+    pub(crate) fn turn_step(&self) -> bool {
+        let Ok(mut state) = self.turn.state.try_lock() else {
+            return false;
+        };
+        let class = |number: usize| self.memory.classes().ids().nth(number);
+        match state.phase {
+            Phase::Idle => return false,
+            Phase::Announced(_, ticket) | Phase::Forgetting(ticket, _) if !self.quiescence.passed(ticket) => {
+                return false;
+            }
+            Phase::Announced(policy, _) => state.phase = Phase::Turning(policy, 0),
+            Phase::Turning(policy, number) => match class(number) {
+                Some(class) if !self.turn_class(class, policy, 1 - state.area) => {}
+                Some(_) => state.phase = Phase::Turning(policy, number + 1),
+                None => {
+                    self.turn.touchings[state.area].store(Touching::Nothing as u8, Ordering::Relaxed);
+                    self.turn.wants.store(Wants::of(policy).0, Ordering::Relaxed);
+                    let phase = Phase::Forgetting(self.quiescence.ticket(), 0);
+                    *state = State { policy, area: 1 - state.area, phase };
+                }
+            },
+            Phase::Forgetting(ticket, number) => match class(number) {
+                Some(class) => {
+                    self.forget_notes(class);
+                    state.phase = Phase::Forgetting(ticket, number + 1);
+                }
+                None => {
+                    self.notes[1 - state.area].set_words(0);
+                    state.phase = Phase::Idle;
+                }
+            },
+        }
+        true
+    }
+
+    /// Goes on with one class. True when all of it is in the order of the new policy.
+    fn turn_class(&self, class: ClassId, policy: Policy, area: usize) -> bool {
+        let mut order = self.lock_order(class);
+        let guard = self.memory.lock(class);
+        let order = &mut *order;
+        let heir = order.heir.get_or_insert_with(|| {
+            self.budget.charge(guard.pages().len() * self.notes[area].bytes(guard.geometry()));
+            let per_page = guard.geometry().bitmap_words as usize;
+            let mut pages = Vec::new();
+            if policy.words() > 0 && !order.placed.kept.is_sequence() {
+                // The page under the hand is the one that has been as it is for longest; pages are taken from the end.
+                pages = guard.pages().to_vec();
+                let pages_before = (order.hand.word() / per_page).min(pages.len());
+                pages.rotate_left(pages_before);
+                pages.reverse();
+            }
+            Heir { placed: Placed { kept: policy.kept(), area }, pages }
+        });
+        let old = ClassChunks::new(self, order.placed.area, class, guard.pages());
+        let new = ClassChunks::new(self, area, class, guard.pages());
+        let now = self.moment();
+        if order.placed.kept.is_sequence() {
+            if let Some(tick) = order.placed.kept.oldest(&old) {
+                let kept = &mut heir.placed.kept;
+                order.placed.kept.victims(&old, STEP, now, |chunk| {
+                    kept.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });
+                });
+                return false;
+            }
+        } else if let Some(page) = heir.pages.pop() {
+            let now = Moment { tick: guard.stamp(page), ..now };
+            let chunks = guard.occupied_chunks(page).into_iter().filter_map(|at| self.memory.locate(at));
+            // What was read comes after what was not.
+            let (read, others): (Vec<u32>, Vec<u32>) = chunks
+                .map(|(page, _, chunk)| new.number(page, chunk))
+                .partition(|chunk| new.is_recent(*chunk));
+            for chunk in others.into_iter().chain(read) {
+                // What was stored meanwhile is there already.
+                if !new.is_noted(chunk) {
+                    heir.placed.kept.stored(&new, chunk, Arrival::UNKNOWN, now);
+                }
+            }
+            return false;
+        }
+        if let Some(heir) = order.heir.take() {
+            order.left_behind = Some(order.placed.area);
+            order.placed = heir.placed;
+        }
+        self.note_age(class, order, &guard);
+        true
+    }
+
+    /// Gives back what the policy before has noted of a class.
+    fn forget_notes(&self, class: ClassId) {
+        let mut order = self.lock_order(class);
+        let guard = self.memory.lock(class);
+        let Some(area) = order.left_behind.take() else {
+            return;
+        };
+        let bytes = self.notes[area].bytes(guard.geometry());
+        if bytes > 0 {
+            guard.pages().iter().for_each(|page| self.notes[area].discard(*page, bytes));
+            self.budget.give(guard.pages().len() * bytes);
+        }
+    }
+}
