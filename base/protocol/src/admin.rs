@@ -9,6 +9,8 @@ pub enum AdminVerb {
     Slabs,
     /// `lru mode|tune|temp_ttl …`
     Lru,
+    /// `policy [NAME key=value …]`
+    Policy,
     /// `lru_crawler enable|disable|sleep|tocrawl|crawl|metadump|mgdump …`
     LruCrawler,
     /// `watch …`
@@ -30,6 +32,7 @@ impl AdminVerb {
             b"cache_memlimit" => AdminVerb::CacheMemlimit,
             b"slabs" => AdminVerb::Slabs,
             b"lru" => AdminVerb::Lru,
+            b"policy" => AdminVerb::Policy,
             b"lru_crawler" => AdminVerb::LruCrawler,
             b"watch" => AdminVerb::Watch,
             b"refresh_certs" => AdminVerb::RefreshCerts,

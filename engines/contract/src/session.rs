@@ -2,7 +2,8 @@
 
 use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency};
 use crate::lasting::CloseError;
-use crate::stats::EngineStats;
+use crate::spec::Spec;
+use crate::stats::{EngineStats, OptionError};
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -291,6 +292,17 @@ pub enum Switch {
     Off,
 }
 
+/// Why a policy does not take over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// It cannot be what is wanted.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// Another one is just taking over.
+    #[error("another policy is taking over")]
+    Busy,
+}
+
 /// What an operator may change while an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuning {
@@ -336,6 +348,16 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Tells `watcher` of evictions from now on. To be called once.
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>);
+
+    /// The replacement policy with its options, and the one that is taking over, if there is one.
+    fn policy(&self) -> (Spec, Option<Spec>);
+
+    /// Has another replacement policy take over, while the engine is used. Nothing is lost but what no longer fits, and that is evicted and
+    /// counted.
+    ///
+    /// # Errors
+    /// If there is no such policy or option; the error lists those that there are. If another one is just taking over.
+    fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError>;
 
     /// Changes how it works.
     fn tune(&self, tuning: Tuning);

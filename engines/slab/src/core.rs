@@ -6,7 +6,7 @@ use crate::item::Item;
 use crate::maintain::Upkeep;
 use crate::notes::Notes;
 use crate::options::{Hashing, OpenError, Residence, SlabOptions};
-use crate::order::ClassOrder;
+use crate::order::{ClassOrder, Policy};
 use crate::pins::Pins;
 use crate::plan::Plan;
 use crate::reclaim::SCARCE_BELOW;
@@ -14,11 +14,11 @@ use crate::resize::Sizing;
 use crate::restart;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
-use crate::turn::Turn;
+use crate::turn::{Busy, Turn};
 use crate::walk::Walks;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, Reassign,
-    ResizeError, Tuning,
+    CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
+    Reassign, ResizeError, Spec, Tuning,
 };
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
@@ -248,6 +248,15 @@ impl<X: Scheme> Engine for SlabEngine<X> {
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {
         // The first stays.
         let _ = self.core.eviction_watcher.set(watcher);
+    }
+
+    fn policy(&self) -> (Spec, Option<Spec>) {
+        let (policy, next) = self.core.turn.policies();
+        (policy.spec(), next.map(Policy::spec))
+    }
+
+    fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError> {
+        self.core.turn_to(Policy::read(policy)?).map_err(|Busy| PolicyError::Busy)
     }
 
     fn tune(&self, tuning: Tuning) {

@@ -3,7 +3,7 @@
 use crate::policy::clock::Hand;
 use crate::policy::lru::Lru;
 use crate::policy::{Arrival, Chunk, Chunks, Moment, Order, Reads};
-use guira_contract::ClassCounts;
+use guira_contract::{ClassCounts, OptionError, Spec};
 use guira_memory::slab::PageId;
 
 /// A replacement policy, with its options.
@@ -90,7 +90,37 @@ impl Touching {
     }
 }
 
+/// The policies there are, by name.
+const POLICIES: &[(&str, fn(&Spec) -> Result<Policy, OptionError>)] = &[
+    ("clock", |spec| spec.allow(&[]).map(|()| Policy::Clock)),
+    ("lru", |spec| spec.allow(&[]).map(|()| Policy::Lru)),
+];
+
 impl Policy {
+    /// Reads a policy with its options.
+    ///
+    /// # Errors
+    /// If there is no such policy or option, or a value is not allowed. The error lists what there is.
+    pub fn read(spec: &Spec) -> Result<Self, OptionError> {
+        match POLICIES.iter().find(|(name, _)| *name == spec.name) {
+            Some((_, read)) => read(spec),
+            None => {
+                let known: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+                Err(OptionError::Unknown { what: "policy", name: spec.name.clone(), known: known.join(", ") })
+            }
+        }
+    }
+
+    /// The same the other way round.
+    pub fn spec(self) -> Spec {
+        let (name, options): (&str, Vec<(&str, String)>) = match self {
+            Policy::Clock => ("clock", Vec::new()),
+            Policy::Lru => ("lru", Vec::new()),
+        };
+        let options = options.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Spec { name: name.to_owned(), options }
+    }
+
     pub(crate) fn kept(self) -> Kept {
         match self {
             Policy::Clock => Kept::Clock,

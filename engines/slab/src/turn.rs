@@ -113,6 +113,7 @@ impl Turn {
     }
 
     /// Whether no policy takes over, and nothing is left of one before.
+    #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state().phase, Phase::Idle)
     }

@@ -39,6 +39,7 @@ mod noreply;
 mod numbers;
 mod opaque;
 mod pipelining;
+mod policy;
 mod restart;
 mod slow_reader;
 mod stats;

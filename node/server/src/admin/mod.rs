@@ -3,6 +3,7 @@
 
 mod classes;
 mod general;
+mod policy;
 mod settings;
 mod verbs;
 

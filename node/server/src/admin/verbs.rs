@@ -44,6 +44,7 @@ impl<E: Engine> EngineAdmin<E> {
             AdminVerb::CacheMemlimit => self.memory_limit(&words),
             AdminVerb::Slabs => self.slabs_verb(&words),
             AdminVerb::Lru => self.lru(&words),
+            AdminVerb::Policy => self.policy(&words),
             AdminVerb::LruCrawler => self.crawler(&words),
             AdminVerb::Watch if !self.shared.permissions.watch => {
                 "CLIENT_ERROR watch commands not allowed".into()

@@ -1,6 +1,6 @@
 //! `NAME[:key=value,…]`
 
-use guira_contract::OptionError;
+use crate::OptionError;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,8 @@ use std::ops::RangeInclusive;
 pub struct Spec {
     /// The name.
     pub name: String,
-    pub(crate) options: Vec<(String, String)>,
+    /// The options, in the order in which they were written.
+    pub options: Vec<(String, String)>,
 }
 
 impl Spec {
@@ -29,6 +30,14 @@ impl Spec {
             options.push((key.to_owned(), value.to_owned()));
         }
         Ok(Spec { name: name.to_owned(), options })
+    }
+
+    /// Reads a name and its options as words of their own: `NAME key=value …`.
+    ///
+    /// # Errors
+    /// If an option is not `key=value`.
+    pub fn of_words(name: &str, options: &[&str]) -> Result<Self, OptionError> {
+        Self::parse(&format!("{name}:{}", options.join(",")))
     }
 
     /// Refuses all options but these.

@@ -1,0 +1,28 @@
+//! Another replacement policy while the server runs.
+
+use super::{Answer, EngineAdmin};
+use guira_contract::{Engine, PolicyError, Spec};
+
+impl<E: Engine> EngineAdmin<E> {
+    /// `policy` tells which there is, `policy NAME key=value …` has another take over.
+    pub(super) fn policy(&self, words: &[&str]) -> Answer {
+        let [name, options @ ..] = words else {
+            let (policy, next) = self.engine.policy();
+            let next = next.map_or(String::new(), |next| format!(", and {next} is taking over"));
+            return Answer::Line(format!("POLICY {policy}{next}"));
+        };
+        let changed = Spec::of_words(name, options)
+            .map_err(PolicyError::from)
+            .and_then(|policy| self.engine.change_policy(&policy));
+        match changed {
+            Ok(()) => {
+                if self.tells.is_due(self.shared.clock.now()) {
+                    tracing::info!(policy = words.join(" "), "another replacement policy takes over");
+                }
+                "OK".into()
+            }
+            Err(PolicyError::Busy) => "BUSY another policy is taking over".into(),
+            Err(PolicyError::Option(error)) => Answer::Line(format!("CLIENT_ERROR {error}")),
+        }
+    }
+}
