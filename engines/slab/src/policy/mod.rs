@@ -10,6 +10,7 @@
 //! To add a policy: one file here that implements [`Order`], and its rows in the engine's options.
 
 pub mod clock;
+pub mod fifo;
 pub mod list;
 pub mod lru;
 #[cfg(test)]
@@ -28,6 +29,14 @@ pub struct Moment {
     pub tick: u32,
     /// Time as people know it.
     pub seconds: u32,
+}
+
+impl Moment {
+    /// How many ticks ago `tick` was. A tick that lies ahead, since another session has seen a later one, was just now.
+    pub fn ticks_since(self, tick: u32) -> u32 {
+        let passed = self.tick.wrapping_sub(tick);
+        if passed > u32::MAX / 2 { 0 } else { passed }
+    }
 }
 
 /// What a policy may want to know of an item that is stored.
@@ -49,6 +58,10 @@ pub trait Chunks {
     fn is_recent(&self, chunk: Chunk) -> bool;
     /// Forgets that it was read.
     fn forget(&self, chunk: Chunk);
+    /// Whether what is in `chunk` is known to be of no use any more: it has expired, or was removed.
+    fn is_dead(&self, _chunk: Chunk) -> bool {
+        false
+    }
     /// The hash of the key of the item in `chunk`, or 0 if there is none.
     fn hash(&self, chunk: Chunk) -> u32;
     /// Some chunk that holds something, as `random` has it. None if that has hit upon an empty one.
