@@ -11,6 +11,7 @@
 
 pub mod clock;
 pub mod fifo;
+pub mod lazy_lru;
 pub mod list;
 pub mod lru;
 #[cfg(test)]
@@ -89,6 +90,11 @@ pub trait Order {
     /// An item was stored in `chunk`: a new one, or one that was in the order before with what was in the chunk then.
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment);
 
+    /// Whether [`Order::was_read`] would do anything; asked without the lock, so that reads that change nothing need not be queued.
+    fn is_due(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) -> bool {
+        true
+    }
+
     /// The item in `chunk` was read; if [`Order::READS`] is [`Reads::Queue`].
     fn was_read(&mut self, _chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
 
@@ -97,6 +103,9 @@ pub trait Order {
 
     /// `chunk` holds nothing any more, and never again. It may not have been in the order.
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk);
+
+    /// Takes some dead chunks out of the order, if the policy looks for such before each store, and shows them to `take`.
+    fn reclaim(&mut self, _chunks: &impl Chunks, _now: Moment, _take: impl FnMut(Chunk)) {}
 
     /// Takes up to `want` chunks out of the order, and shows them to `take`: their items are to go. It may be that what was in one has gone
     /// already.
