@@ -5,6 +5,9 @@ use super::{Chunk, Chunks};
 /// Words of notes that a list takes: where a chunk's neighbours are.
 pub const LINKS: usize = 2;
 
+/// How many chunks in use a search for one victim passes before it takes what it is at, so that it ends soon when all are in use.
+pub const PATIENCE: u32 = 1024;
+
 /// Where the words of a link are.
 const NEWER: usize = 0;
 const OLDER: usize = 1;

@@ -14,6 +14,7 @@ pub mod fifo;
 pub mod lazy_lru;
 pub mod list;
 pub mod lru;
+pub mod sieve;
 #[cfg(test)]
 mod plain;
 
