@@ -14,9 +14,10 @@ pub mod fifo;
 pub mod lazy_lru;
 pub mod list;
 pub mod lru;
-pub mod sieve;
 #[cfg(test)]
 mod plain;
+pub mod seg_lru;
+pub mod sieve;
 
 /// A chunk of a slab class, by a number of its own in that class; below [`CHUNKS_MAX`].
 pub type Chunk = u32;
