@@ -56,7 +56,7 @@ impl LazyLru {
         LazyLru { list: List::default(), options }
     }
 
-    fn to_front(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+    fn put_first(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         self.removed(chunks, chunk);
         self.list.push(chunks, chunk);
         chunks.set_note(chunk, TICK, now.tick);
@@ -69,7 +69,7 @@ impl Order for LazyLru {
     const READS: Reads = Reads::Queue;
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
-        self.to_front(chunks, chunk, now);
+        self.put_first(chunks, chunk, now);
     }
 
     fn is_due(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> bool {
@@ -78,7 +78,7 @@ impl Order for LazyLru {
 
     fn was_read(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         if list::is_linked(chunks, chunk) && Self::is_due(chunks, chunk, now) {
-            self.to_front(chunks, chunk, now);
+            self.put_first(chunks, chunk, now);
         }
     }
 

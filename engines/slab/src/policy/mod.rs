@@ -12,7 +12,7 @@
 pub mod clock;
 pub mod fifo;
 pub mod lazy_lru;
-pub mod list;
+mod list;
 pub mod lru;
 #[cfg(test)]
 mod plain;
