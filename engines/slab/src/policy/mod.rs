@@ -9,8 +9,10 @@
 //!
 //! To add a policy: one file here that implements [`Order`], and its rows in the engine's options.
 
+mod bits;
 pub mod clock;
 pub mod fifo;
+pub mod klru;
 pub mod lazy_lru;
 mod list;
 pub mod lru;
@@ -115,4 +117,9 @@ pub trait Order {
 
     /// The tick since when the next victim was left alone; `None` if there is nothing in the order.
     fn oldest(&self, chunks: &impl Chunks) -> Option<u32>;
+
+    /// Bytes of memory that the order has taken for itself, beside the notes.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
