@@ -12,12 +12,14 @@
 mod bits;
 pub mod clock;
 pub mod fifo;
+mod ghost;
 pub mod klru;
 pub mod lazy_lru;
 mod list;
 pub mod lru;
 #[cfg(test)]
 mod plain;
+pub mod s3_fifo;
 pub mod seg_lru;
 pub mod sieve;
 
