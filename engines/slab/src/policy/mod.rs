@@ -18,6 +18,8 @@ pub mod lazy_lru;
 mod list;
 pub mod lru;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod plain;
 pub mod s3_fifo;
 pub mod seg_lru;
