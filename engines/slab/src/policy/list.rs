@@ -3,7 +3,10 @@
 use super::{Chunk, Chunks};
 
 /// Words of notes that a list takes: where a chunk's neighbours are.
-pub const LINKS: usize = 2;
+pub(super) const LINKS: usize = 2;
+
+/// How many chunks in use a search for one victim passes before it takes what it is at, so that it ends soon when all are in use.
+pub(super) const PATIENCE: u32 = 1024;
 
 /// Where the words of a link are.
 const NEWER: usize = 0;
@@ -16,7 +19,7 @@ const END: u32 = u32::MAX;
 
 /// A list, from the newest to the oldest. A chunk is in one list at a time, of all that share its notes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct List {
+pub(super) struct List {
     newest: Option<Chunk>,
     oldest: Option<Chunk>,
     length: u32,
@@ -31,28 +34,28 @@ fn linked(link: u32) -> Option<Chunk> {
 }
 
 /// Whether `chunk` is in a list.
-pub fn is_linked(chunks: &impl Chunks, chunk: Chunk) -> bool {
+pub(super) fn is_linked(chunks: &impl Chunks, chunk: Chunk) -> bool {
     chunks.note(chunk, NEWER) != UNLINKED
 }
 
 impl List {
     /// How many chunks are in it.
-    pub fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.length
     }
 
     /// The last.
-    pub fn oldest(&self) -> Option<Chunk> {
+    pub(super) fn oldest(&self) -> Option<Chunk> {
         self.oldest
     }
 
     /// The one that is next newer than `chunk`, which is in the list.
-    pub fn newer(&self, chunks: &impl Chunks, chunk: Chunk) -> Option<Chunk> {
+    pub(super) fn newer(&self, chunks: &impl Chunks, chunk: Chunk) -> Option<Chunk> {
         linked(chunks.note(chunk, NEWER))
     }
 
     /// Puts `chunk`, which is in no list, at the front.
-    pub fn push(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+    pub(super) fn push(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         chunks.set_note(chunk, NEWER, END);
         chunks.set_note(chunk, OLDER, link(self.newest));
         match self.newest {
@@ -64,7 +67,7 @@ impl List {
     }
 
     /// Takes `chunk`, which is in this list, out of it.
-    pub fn remove(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+    pub(super) fn remove(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         let (newer, older) = (chunks.note(chunk, NEWER), chunks.note(chunk, OLDER));
         match linked(newer) {
             Some(neighbour) => chunks.set_note(neighbour, OLDER, older),
@@ -80,7 +83,7 @@ impl List {
     }
 
     /// Takes the last one out.
-    pub fn pop(&mut self, chunks: &impl Chunks) -> Option<Chunk> {
+    pub(super) fn pop(&mut self, chunks: &impl Chunks) -> Option<Chunk> {
         let oldest = self.oldest?;
         self.remove(chunks, oldest);
         Some(oldest)

@@ -14,7 +14,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    fn to_front(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+    fn put_first(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         self.removed(chunks, chunk);
         self.list.push(chunks, chunk);
         chunks.set_note(chunk, TICK, now.tick);
@@ -26,13 +26,13 @@ impl Order for Lru {
     const READS: Reads = Reads::Queue;
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
-        self.to_front(chunks, chunk, now);
+        self.put_first(chunks, chunk, now);
     }
 
     fn was_read(&mut self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         // What was evicted meanwhile is not there to be moved.
         if list::is_linked(chunks, chunk) {
-            self.to_front(chunks, chunk, now);
+            self.put_first(chunks, chunk, now);
         }
     }
 

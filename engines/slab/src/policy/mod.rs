@@ -9,11 +9,21 @@
 //!
 //! To add a policy: one file here that implements [`Order`], and its rows in the engine's options.
 
+mod bits;
 pub mod clock;
-pub mod list;
+pub mod fifo;
+mod ghost;
+pub mod klru;
+pub mod lazy_lru;
+mod list;
 pub mod lru;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod plain;
+pub mod s3_fifo;
+pub mod seg_lru;
+pub mod sieve;
 
 /// A chunk of a slab class, by a number of its own in that class; below [`CHUNKS_MAX`].
 pub type Chunk = u32;
@@ -28,6 +38,14 @@ pub struct Moment {
     pub tick: u32,
     /// Time as people know it.
     pub seconds: u32,
+}
+
+impl Moment {
+    /// How many ticks ago `tick` was. A tick that lies ahead, since another session has seen a later one, was just now.
+    pub fn ticks_since(self, tick: u32) -> u32 {
+        let passed = self.tick.wrapping_sub(tick);
+        if passed > u32::MAX / 2 { 0 } else { passed }
+    }
 }
 
 /// What a policy may want to know of an item that is stored.
@@ -54,6 +72,10 @@ pub trait Chunks {
     fn is_recent(&self, chunk: Chunk) -> bool;
     /// Forgets that it was read.
     fn forget(&self, chunk: Chunk);
+    /// Whether what is in `chunk` is known to be of no use any more: it has expired, or was removed.
+    fn is_dead(&self, _chunk: Chunk) -> bool {
+        false
+    }
     /// The hash of the key of the item in `chunk`, or 0 if there is none.
     fn hash(&self, chunk: Chunk) -> u32;
     /// Some chunk that holds something, as `random` has it. None if that has hit upon an empty one.
@@ -81,6 +103,11 @@ pub trait Order {
     /// An item was stored in `chunk`: a new one, or one that was in the order before with what was in the chunk then.
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment);
 
+    /// Whether [`Order::was_read`] would do anything; asked without the lock, so that reads that change nothing need not be queued.
+    fn is_due(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) -> bool {
+        true
+    }
+
     /// The item in `chunk` was read; if [`Order::READS`] is [`Reads::Queue`].
     fn was_read(&mut self, _chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
 
@@ -90,10 +117,18 @@ pub trait Order {
     /// `chunk` holds nothing any more, and never again. It may not have been in the order.
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk);
 
+    /// Takes some dead chunks out of the order, if the policy looks for such before each store, and shows them to `take`.
+    fn reclaim(&mut self, _chunks: &impl Chunks, _now: Moment, _take: impl FnMut(Chunk)) {}
+
     /// Takes up to `want` chunks out of the order, and shows them to `take`: their items are to go. It may be that what was in one has gone
     /// already.
     fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, take: impl FnMut(Chunk));
 
     /// The tick since when the next victim was left alone; `None` if there is nothing in the order.
     fn oldest(&self, chunks: &impl Chunks) -> Option<u32>;
+
+    /// Bytes of memory that the order has taken for itself, beside the notes.
+    fn bytes(&self) -> usize {
+        0
+    }
 }

@@ -10,6 +10,7 @@ pub(crate) struct Plain {
     notes: Vec<Cell<u32>>,
     pub(crate) recent: Vec<Cell<bool>>,
     pub(crate) occupied: Vec<Cell<bool>>,
+    pub(crate) dead: Vec<Cell<bool>>,
 }
 
 impl Plain {
@@ -20,6 +21,7 @@ impl Plain {
             notes: vec![Cell::new(0); count * words],
             recent: vec![Cell::new(false); count],
             occupied: vec![Cell::new(false); count],
+            dead: vec![Cell::new(false); count],
         }
     }
 }
@@ -41,6 +43,10 @@ impl Chunks for Plain {
         self.recent[chunk as usize].set(false);
     }
 
+    fn is_dead(&self, chunk: Chunk) -> bool {
+        self.dead[chunk as usize].get()
+    }
+
     fn hash(&self, chunk: Chunk) -> u32 {
         chunk.wrapping_mul(0x9e37_79b9) | 1
     }
@@ -51,11 +57,17 @@ impl Chunks for Plain {
     }
 }
 
+/// A moment whose seconds are its ticks.
+pub(crate) fn at(tick: u32) -> Moment {
+    Moment { tick, seconds: tick }
+}
+
 /// Stores something in `chunk` at `tick`.
 pub(crate) fn store(order: &mut impl Order, chunks: &Plain, chunk: Chunk, tick: u32) {
     chunks.occupied[chunk as usize].set(true);
+    chunks.dead[chunk as usize].set(false);
     let arrival = Arrival { hash: chunks.hash(chunk), lives: u32::MAX };
-    order.stored(chunks, chunk, arrival, Moment { tick, seconds: tick });
+    order.stored(chunks, chunk, arrival, at(tick));
 }
 
 /// The next `want` victims.

@@ -1,0 +1,68 @@
+//! FIFO: items go in the order in which they were stored, and a read changes nothing (*Memcached with KLRU*, section 1: the policy of
+//! caches on flash, and what LRU becomes when its moves get rare, section 5.1).
+//!
+//! Notes: a link, and the tick of the store; three words.
+
+use super::list::{self, LINKS, List};
+use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+
+/// After the links: the tick of the store.
+const TICK: usize = LINKS;
+
+/// First in, first out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fifo {
+    list: List,
+}
+
+impl Order for Fifo {
+    const WORDS: usize = LINKS + 1;
+    const READS: Reads = Reads::Bit;
+
+    fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
+        self.removed(chunks, chunk);
+        self.list.push(chunks, chunk);
+        chunks.set_note(chunk, TICK, now.tick);
+    }
+
+    fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        if list::is_linked(chunks, chunk) {
+            self.list.remove(chunks, chunk);
+        }
+    }
+
+    fn victims(&mut self, chunks: &impl Chunks, want: usize, _now: Moment, mut take: impl FnMut(Chunk)) {
+        for _ in 0..want {
+            let Some(chunk) = self.list.pop(chunks) else {
+                return;
+            };
+            take(chunk);
+        }
+    }
+
+    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
+        self.list.oldest().map(|chunk| chunks.note(chunk, TICK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::plain::{self, Plain};
+
+    #[test]
+    fn what_was_stored_first_goes_whatever_was_read() {
+        let (chunks, mut fifo) = (Plain::new(8, Fifo::WORDS), Fifo::default());
+        (0..4).for_each(|chunk| plain::store(&mut fifo, &chunks, chunk, chunk));
+        chunks.recent[0].set(true);
+        fifo.was_read(&chunks, 0, plain::at(7));
+        assert_eq!(plain::victims(&mut fifo, &chunks, 1), [0]);
+        // Chunk 1 gets another item, and 2 is a chunk no more.
+        plain::store(&mut fifo, &chunks, 1, 8);
+        fifo.removed(&chunks, 2);
+        fifo.removed(&chunks, 2);
+        assert_eq!(fifo.oldest(&chunks), Some(3));
+        assert_eq!(plain::victims(&mut fifo, &chunks, 9), [3, 1]);
+        assert_eq!(fifo.oldest(&chunks), None);
+    }
+}

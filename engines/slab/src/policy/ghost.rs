@@ -1,0 +1,141 @@
+//! Ghosts: which keys were evicted lately.
+//!
+//! A table of buckets, each a cache line, of fingerprints with the time of the eviction, counted in evictions (S3-FIFO, section 4.2, keeps
+//! its ghost in the like). An entry is forgotten when as many keys as the ghost may remember were evicted since, or, seldom, when
+//! its bucket needs its place. So there is no queue, and an entry takes 4 bytes, and 6 to 11 with the places that are kept free.
+
+/// Entries of a bucket.
+const WAYS: usize = 16;
+/// How many entries a bucket is meant to have, at the most.
+const LOAD: u64 = 11;
+/// Time is counted in evictions, so many of them together that the ghost's entries span about this many units.
+const SPAN: u64 = 256;
+
+/// A fingerprint of 16 bits, never 0, and the time in 16; an entry that is 0 is none.
+type Entry = u32;
+
+/// What was evicted lately.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ghost {
+    buckets: Vec<[Entry; WAYS]>,
+    /// How many keys are remembered.
+    entries: u64,
+    /// Keys remembered since the table was made.
+    evicted: u64,
+}
+
+impl Ghost {
+    /// Remembers a key, and of those before it the last `entries - 1`.
+    pub(super) fn remember(&mut self, hash: u32, entries: u64) {
+        self.resize(entries);
+        if self.entries == 0 {
+            return;
+        }
+        self.evicted += 1;
+        let now = self.now();
+        let (bucket, fingerprint) = self.place(hash);
+        let oldest_first = |entry: &&mut Entry| match **entry {
+            0 => u32::MAX,
+            entry => u32::from(now.wrapping_sub(time(entry))),
+        };
+        if let Some(entry) = self.buckets[bucket].iter_mut().max_by_key(oldest_first) {
+            *entry = fingerprint << 16 | u32::from(now);
+        }
+    }
+
+    /// Whether a key is remembered. It is forgotten now.
+    pub(super) fn recall(&mut self, hash: u32) -> bool {
+        if self.buckets.is_empty() {
+            return false;
+        }
+        let (now, span) = (self.now(), self.entries / self.unit());
+        let (bucket, fingerprint) = self.place(hash);
+        let found = self.buckets[bucket]
+            .iter_mut()
+            .find(|entry| **entry >> 16 == fingerprint && u64::from(now.wrapping_sub(time(**entry))) < span);
+        found.map(|entry| *entry = 0).is_some()
+    }
+
+    /// What it takes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<[Entry; WAYS]>()
+    }
+
+    /// Makes a new table if the old one is much too small or too large. What it remembers is lost, which matters little: a class grows
+    /// before it evicts.
+    fn resize(&mut self, entries: u64) {
+        let (fits, wanted) = (self.buckets.len() as u64 * LOAD, entries.div_ceil(LOAD).next_power_of_two());
+        if entries > fits || entries * 8 < fits && wanted < self.buckets.len() as u64 {
+            *self = Ghost { buckets: vec![[0; WAYS]; wanted as usize], entries, evicted: 0 };
+        }
+        self.entries = entries;
+    }
+
+    /// Evictions that are one unit of time.
+    fn unit(&self) -> u64 {
+        // It depends on the table alone, so that times remain what they were when `entries` changes.
+        (self.buckets.len() as u64 * LOAD / SPAN).max(1)
+    }
+
+    fn now(&self) -> u16 {
+        (self.evicted / self.unit()) as u16
+    }
+
+    /// Bucket and fingerprint. They are of different bits of the hash, of which all are good.
+    fn place(&self, hash: u32) -> (usize, u32) {
+        let mixed = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bucket = (mixed >> 32) as usize & (self.buckets.len() - 1);
+        (bucket, ((mixed >> 16) as u32 & 0xffff).max(1))
+    }
+}
+
+fn time(entry: Entry) -> u16 {
+    entry as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hash of a key.
+    fn hash(key: u32) -> u32 {
+        let mixed = u64::from(key + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 32) as u32 ^ mixed as u32
+    }
+
+    #[test]
+    fn a_key_is_recalled_once_and_only_if_few_went_after_it() {
+        let mut ghost = Ghost::default();
+        assert!(!ghost.recall(hash(1)) && ghost.bytes() == 0);
+        (1..=8).for_each(|key| ghost.remember(hash(key), 4));
+        let recalled: Vec<u32> = (1..=9).filter(|key| ghost.recall(hash(*key))).collect();
+        assert_eq!(recalled, [5, 6, 7, 8]);
+        assert!((1..=9).all(|key| !ghost.recall(hash(key))));
+        ghost.remember(hash(1), 0);
+        assert!(!ghost.recall(hash(1)), "a ghost of nothing");
+    }
+
+    #[test]
+    fn of_many_keys_nearly_all_are_remembered_for_as_long_as_they_should_be() {
+        for entries in [100, 5_000, 90_000] {
+            let mut ghost = Ghost::default();
+            (0..3 * entries).for_each(|key| ghost.remember(hash(key), u64::from(entries)));
+            let mut recalled =
+                |keys: std::ops::Range<u32>| keys.filter(|key| ghost.recall(hash(*key))).count() as u32;
+            let (old, new) = (recalled(0..2 * entries - entries / 50), recalled(2 * entries..3 * entries));
+            assert!(old <= entries / 100 && new >= entries - entries / 10, "{old} and {new} of {entries}");
+            assert!(ghost.bytes() <= 64 + 12 * entries as usize, "{}", ghost.bytes());
+        }
+    }
+
+    #[test]
+    fn the_table_follows_the_number_of_entries() {
+        let mut ghost = Ghost::default();
+        ghost.remember(hash(1), 100_000);
+        let large = ghost.bytes();
+        ghost.remember(hash(2), 50_000);
+        assert!(ghost.recall(hash(1)) && ghost.bytes() == large);
+        ghost.remember(hash(3), 100);
+        assert!(ghost.recall(hash(3)) && ghost.bytes() < large / 100);
+    }
+}

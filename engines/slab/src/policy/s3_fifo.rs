@@ -1,0 +1,235 @@
+//! S3-FIFO (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023, section 4): two FIFO queues and a memory of what was evicted. A new item comes
+//! into the *small* queue, which has a tenth of the class; at its end it goes to the *main* queue if it was read more than once, and is
+//! evicted otherwise. The *ghost* remembers as many of those as main has place for: what is stored again meanwhile comes into main at
+//! once. At the end of main an item goes to the front again as often as it was read, three times at most. Most items are asked for only
+//! once, and are gone soon.
+//!
+//! The paper's search for a victim goes on for as long as it finds items that were read. Here it takes what it is at after [`PATIENCE`]
+//! items, since others wait for the lock meanwhile.
+//!
+//! Notes: a link, and one word with the tick of the store or of the last read that was counted, and the count; three words. Readers
+//! write that word without the lock, and may lose each other's counts. Which queue an item is in must not be lost: that is one bit a
+//! chunk beside the notes.
+
+use super::bits::Bits;
+use super::ghost::Ghost;
+use super::list::{self, LINKS, List, PATIENCE};
+use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+
+/// After the links: the tick, with the count in its lowest bits.
+const TICK_AND_READS: usize = LINKS;
+/// The bits of the count, and the most that is counted.
+const READS_MAX: u32 = 3;
+/// At so many reads an item goes from small to main.
+const PROMOTED: u32 = 2;
+
+/// The share of the class that small has if nobody says otherwise, in percent.
+pub const SMALL_PERCENT: u32 = 10;
+
+/// S3-FIFO.
+#[derive(Clone, Debug)]
+pub struct S3Fifo {
+    small: List,
+    main: List,
+    /// What is in `main`, of all that is in a list.
+    is_main: Bits,
+    ghost: Ghost,
+    small_percent: u32,
+}
+
+/// A queue.
+enum Queue {
+    Small,
+    Main,
+}
+
+fn reads(chunks: &impl Chunks, chunk: Chunk) -> u32 {
+    chunks.note(chunk, TICK_AND_READS) & READS_MAX
+}
+
+fn set(chunks: &impl Chunks, chunk: Chunk, tick: u32, reads: u32) {
+    chunks.set_note(chunk, TICK_AND_READS, tick & !READS_MAX | reads);
+}
+
+impl S3Fifo {
+    /// With so many percent of the class for the small queue, between 1 and 99.
+    pub fn new(small_percent: u32) -> Self {
+        let (small, main, is_main) = (List::default(), List::default(), Bits::default());
+        S3Fifo { small, main, is_main, ghost: Ghost::default(), small_percent: small_percent.clamp(1, 99) }
+    }
+
+    /// Items in the small queue and in main.
+    pub fn lengths(&self) -> [u32; 2] {
+        [self.small.len(), self.main.len()]
+    }
+
+    fn total(&self) -> u64 {
+        u64::from(self.small.len()) + u64::from(self.main.len())
+    }
+
+    fn push_main(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        self.is_main.insert(chunk);
+        self.main.push(chunks, chunk);
+    }
+
+    /// The queue that the next victim is looked for in has something at its end; None if both are empty.
+    fn end(&self) -> Option<(Chunk, Queue)> {
+        let is_small_full = u64::from(self.small.len()) * 100 >= self.total() * u64::from(self.small_percent);
+        let small = self.small.oldest().map(|chunk| (chunk, Queue::Small));
+        let main = self.main.oldest().map(|chunk| (chunk, Queue::Main));
+        if is_small_full { small.or(main) } else { main.or(small) }
+    }
+
+    fn remember(&mut self, chunks: &impl Chunks, chunk: Chunk, entries: u64) {
+        // What was removed before it was evicted has no key, and nothing is learnt from it.
+        match chunks.hash(chunk) {
+            0 => (),
+            hash => self.ghost.remember(hash, entries),
+        }
+    }
+
+    fn victim(&mut self, chunks: &impl Chunks, now: Moment) -> Option<Chunk> {
+        let entries = self.total() * u64::from(100 - self.small_percent) / 100;
+        for passed in 0..=PATIENCE {
+            let (chunk, queue) = self.end()?;
+            let read = if passed == PATIENCE { 0 } else { reads(chunks, chunk) };
+            match queue {
+                Queue::Small => {
+                    self.small.remove(chunks, chunk);
+                    if read < PROMOTED {
+                        self.remember(chunks, chunk, entries);
+                        return Some(chunk);
+                    }
+                    set(chunks, chunk, now.tick, 0);
+                    self.push_main(chunks, chunk);
+                }
+                Queue::Main => {
+                    self.main.remove(chunks, chunk);
+                    if read == 0 {
+                        self.is_main.remove(chunk);
+                        return Some(chunk);
+                    }
+                    set(chunks, chunk, now.tick, read - 1);
+                    self.main.push(chunks, chunk);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Default for S3Fifo {
+    fn default() -> Self {
+        Self::new(SMALL_PERCENT)
+    }
+}
+
+impl Order for S3Fifo {
+    const WORDS: usize = LINKS + 1;
+    const READS: Reads = Reads::Touch;
+
+    fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
+        self.removed(chunks, chunk);
+        set(chunks, chunk, now.tick, 0);
+        if self.ghost.recall(arrival.hash) {
+            self.push_main(chunks, chunk);
+        } else {
+            self.small.push(chunks, chunk);
+        }
+    }
+
+    fn touch(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        let reads = reads(chunks, chunk);
+        // A popular item soon has all that is counted, and its reads write nothing more.
+        if reads < READS_MAX {
+            set(chunks, chunk, now.tick, reads + 1);
+        }
+    }
+
+    fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        if !list::is_linked(chunks, chunk) {
+            return;
+        }
+        let queue = if self.is_main.remove(chunk) { &mut self.main } else { &mut self.small };
+        queue.remove(chunks, chunk);
+    }
+
+    fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, mut take: impl FnMut(Chunk)) {
+        for _ in 0..want {
+            let Some(chunk) = self.victim(chunks, now) else {
+                return;
+            };
+            take(chunk);
+        }
+    }
+
+    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
+        self.end().map(|(chunk, _)| chunks.note(chunk, TICK_AND_READS) & !READS_MAX)
+    }
+
+    fn bytes(&self) -> usize {
+        self.ghost.bytes() + self.is_main.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::plain::{self, Plain};
+
+    fn filled(count: usize, small_percent: u32) -> (Plain, S3Fifo) {
+        let (chunks, mut order) = (Plain::new(count, S3Fifo::WORDS), S3Fifo::new(small_percent));
+        (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
+        (chunks, order)
+    }
+
+    fn read(chunks: &Plain, read: &[Chunk]) {
+        read.iter().for_each(|chunk| S3Fifo::touch(chunks, *chunk, plain::at(100)));
+    }
+
+    #[test]
+    fn what_was_read_twice_gets_into_main_and_so_does_what_comes_back_soon() {
+        let (chunks, mut order) = filled(10, SMALL_PERCENT);
+        read(&chunks, &[0, 0, 1, 2, 2, 2, 2]);
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [1], "0 was read twice");
+        assert_eq!(order.lengths(), [8, 1]);
+        plain::store(&mut order, &chunks, 1, 40);
+        assert_eq!(order.lengths(), [8, 2], "1 is remembered");
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [3], "2 was read more than twice");
+        assert_eq!(plain::victims(&mut order, &chunks, 6), [4, 5, 6, 7, 8, 9]);
+        // Main from the end: 0, 1, 2. Three reads of 0 are three times around.
+        read(&chunks, &[0, 0, 0, 0]);
+        assert_eq!(plain::victims(&mut order, &chunks, 9), [1, 2, 0]);
+        assert_eq!((order.oldest(&chunks), order.lengths()), (None, [0, 0]));
+    }
+
+    #[test]
+    fn main_gives_when_small_has_less_than_its_share() {
+        let (chunks, mut order) = filled(4, 50);
+        read(&chunks, &[0, 0, 1, 1]);
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [2]);
+        assert_eq!(order.lengths(), [1, 2]);
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [0], "3 is less than half");
+        order.removed(&chunks, 1);
+        assert_eq!(order.oldest(&chunks), Some(12));
+        assert_eq!(plain::victims(&mut order, &chunks, 9), [3]);
+    }
+
+    #[test]
+    fn when_everything_was_read_it_ends() {
+        let (chunks, mut order) = filled(PATIENCE as usize * 3, SMALL_PERCENT);
+        (0..3 * PATIENCE).for_each(|chunk| read(&chunks, &[chunk; 3]));
+        assert_eq!(plain::victims(&mut order, &chunks, 1), [PATIENCE]);
+    }
+
+    #[test]
+    fn what_the_ghost_takes_is_bounded_by_the_entries_of_main() {
+        let (chunks, mut order) = filled(10_000, SMALL_PERCENT);
+        for round in 0..20_000 {
+            let victim = plain::victims(&mut order, &chunks, 1)[0];
+            let arrival = Arrival { hash: round | 1 << 20, lives: u32::MAX };
+            order.stored(&chunks, victim, arrival, plain::at(round));
+        }
+        assert!((36_000..100_000).contains(&order.bytes()), "{}", order.bytes());
+    }
+}
