@@ -57,7 +57,7 @@ struct Preset {
 
 const PRESETS: &[Preset] = &[
     Preset { name: DEFAULT_ENGINE, index: Cuckoo::NAME, policy: "clock" },
-    Preset { name: "classic", index: Chained::NAME, policy: "clock" },
+    Preset { name: "classic", index: Chained::NAME, policy: "seg-lru" },
 ];
 
 impl Default for Choice {
@@ -192,6 +192,7 @@ mod tests {
         assert_eq!(choice, same);
         let classic = Choice::new("classic", None, None).unwrap();
         assert_eq!((classic.index(), classic.kind), ("chained".to_owned(), Kind::Chained));
+        assert!(classic.policy().starts_with("seg-lru:hot_pct=20,warm_pct=40"), "{}", classic.policy());
         assert_eq!(Choice::new("memc3", Some("chained"), None).unwrap().kind, Kind::Chained);
     }
 
@@ -242,7 +243,10 @@ mod tests {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
         assert_eq!(error("redis", None, None), "unknown engine 'redis'; there are: memc3, classic");
         assert_eq!(error("memc3", Some("btree"), None), "unknown index 'btree'; there are: cuckoo, chained");
-        assert!(error("memc3", None, Some("mru")).starts_with("unknown policy 'mru'; there are: clock, lru"));
+        assert!(
+            error("memc3", None, Some("mru"))
+                .starts_with("unknown policy 'mru'; there are: clock, fifo, lru, ")
+        );
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
         assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
         assert!(error("memc3", None, Some("clock:bits=2")).contains("unknown option"));

@@ -137,7 +137,9 @@ impl<X: Scheme> Core<X> {
             seen: AtomicU32::new(0),
             eviction_watcher: OnceLock::new(),
             flush_counters,
-            orders: (0..class_count).map(|_| Mutex::new(ClassOrder::new(options.policy))).collect(),
+            orders: (0..class_count)
+                .map(|class| Mutex::new(ClassOrder::new(options.policy, class as u64)))
+                .collect(),
             turn: Turn::new(options.policy),
             notes,
             flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),

@@ -62,7 +62,7 @@ pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
 };
-pub use order::Policy;
+pub use order::{Policy, Worth};
 pub use pin::SlabPin;
 pub use session::SlabSession;
 pub use walk::SlabWalk;

@@ -13,7 +13,7 @@ use guira_memory::{HugePages, Offset, Region};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Most words that a policy notes of a chunk.
-pub(crate) const WORDS_MAX: usize = 3;
+pub(crate) const WORDS_MAX: usize = 4;
 
 /// Bytes in a word of notes.
 const NOTE: usize = 4;
@@ -153,6 +153,11 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
 
     fn forget(&self, chunk: Chunk) {
         self.core.memory.forget(self.place(chunk));
+    }
+
+    fn is_dead(&self, chunk: Chunk) -> bool {
+        let now = self.core.time_seen();
+        self.core.item(self.place(chunk), now).is_some_and(|item| self.core.dead(&item, now).is_some())
     }
 
     fn hash(&self, chunk: Chunk) -> u32 {

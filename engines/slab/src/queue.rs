@@ -4,8 +4,8 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::notes::ClassChunks;
-use crate::order::ClassOrder;
-use crate::policy::{Arrival, Moment};
+use crate::order::{ClassOrder, Touching};
+use crate::policy::{Arrival, Chunk, Moment};
 use crate::session::SlabSession;
 use crate::turn::Wants;
 use guira_contract::Expiry;
@@ -50,7 +50,7 @@ pub(crate) fn note_read<X: Scheme>(core: &Core<X>, queue: &mut Vec<Event>, at: O
     if wants.has(Wants::TOUCHES) {
         core.touch(at);
     }
-    if wants.has(Wants::READS) {
+    if wants.has(Wants::READS) && core.tells_read(at) {
         queue.push(Event { at, what: What::Read });
     }
 }
@@ -61,13 +61,29 @@ impl<X: Scheme> Core<X> {
     }
 
     fn touch(&self, at: Offset) {
+        self.each_touching(at, |touching, chunks, chunk| touching.touch(chunks, chunk, self.moment()));
+    }
+
+    /// Whether a read of what is at `at` is to be told.
+    fn tells_read(&self, at: Offset) -> bool {
+        let mut tells = false;
+        self.each_touching(at, |touching, chunks, chunk| {
+            tells |= touching.tells(chunks, chunk, self.moment());
+        });
+        tells
+    }
+
+    #[inline]
+    fn each_touching(&self, at: Offset, mut with: impl FnMut(Touching, &ClassChunks<'_, X>, Chunk)) {
         let Some((page, geometry, chunk)) = self.memory.locate(at) else {
             return;
         };
         for (area, touching) in self.turn.touchings() {
-            let chunks =
-                ClassChunks { core: self, notes: &self.notes[area], geometry: *geometry, pages: &[] };
-            touching.touch(&chunks, chunks.number(page, chunk), self.moment());
+            if touching != Touching::Nothing {
+                let notes = &self.notes[area];
+                let chunks = ClassChunks { core: self, notes, geometry: *geometry, pages: &[] };
+                with(touching, &chunks, chunks.number(page, chunk));
+            }
         }
     }
 

@@ -192,15 +192,29 @@ impl<X: Scheme> Core<X> {
         let now = self.moment();
         let take = |placed: &mut Placed, victims: &mut Vec<Offset>| {
             let chunks = ClassChunks::new(self, placed.area, class, guard.pages());
-            let want = batch - victims.len();
+            let want = batch.saturating_sub(victims.len());
             placed.kept.victims(&chunks, want, now, |chunk| victims.push(chunks.place(chunk)));
         };
+        let before = |placed: &mut Placed, victims: &mut Vec<Offset>| {
+            let chunks = ClassChunks::new(self, placed.area, class, guard.pages());
+            placed.kept.reclaim(&chunks, now, |chunk| victims.push(chunks.place(chunk)));
+        };
+        before(&mut order.placed, &mut victims);
         take(&mut order.placed, &mut victims);
         if let Some(heir) = &mut order.heir {
             take(&mut heir.placed, &mut victims);
         }
         self.note_age(class, order, &guard);
+        self.charge_order(order);
         victims
+    }
+
+    /// Charges what the order takes of memory beside its notes.
+    fn charge_order(&self, order: &mut ClassOrder) {
+        let (before, bytes) = (order.charged, order.bytes());
+        order.charged = bytes;
+        self.budget.charge(bytes.saturating_sub(before));
+        self.budget.give(before.saturating_sub(bytes));
     }
 
     /// Takes the chunks of a page that is empty out of the order of its class, and gives back what is noted of them. Every session has

@@ -144,6 +144,10 @@ impl<X: Scheme> Core<X> {
         if policy == state.policy {
             return Ok(());
         }
+        if self.tune_orders(policy) {
+            state.policy = policy;
+            return Ok(());
+        }
         let area = 1 - state.area;
         self.notes[area].set_words(policy.words());
         self.turn.touchings[area].store(policy.touching() as u8, Ordering::Relaxed);
@@ -151,6 +155,11 @@ impl<X: Scheme> Core<X> {
         self.turn.wants.store(both, Ordering::Relaxed);
         state.phase = Phase::Announced(policy, self.quiescence.ticket());
         Ok(())
+    }
+
+    /// Gives other options to the orders of the same policy. False if that is not enough.
+    fn tune_orders(&self, policy: Policy) -> bool {
+        self.memory.classes().ids().all(|class| self.lock_order(class).placed.kept.tune(policy))
     }
 
     /// Goes on with what is under way. False if there is nothing to do for now.
@@ -205,7 +214,7 @@ impl<X: Scheme> Core<X> {
                 pages.rotate_left(pages_before);
                 pages.reverse();
             }
-            Heir { placed: Placed { kept: policy.kept(), area }, pages }
+            Heir { placed: Placed { kept: policy.kept(u64::from(class.0)), area }, pages }
         });
         let old = ClassChunks::new(self, order.placed.area, class, guard.pages());
         let new = ClassChunks::new(self, area, class, guard.pages());

@@ -226,7 +226,9 @@ fn other_sizes_are_stored_after_the_cache_is_full<E: Engine>(engine: E) {
     }
     let kept =
         (3200..4000).filter(|i| value_of(&mut session, format!("large-{i}").as_bytes(), NOW).is_some());
-    assert!(kept.count() > 780, "memory has gone over to the new size");
+    let kept = kept.count();
+    // A policy that draws its victims loses some of the newest as well.
+    assert!(kept > 720, "memory has gone over to the new size: {kept} of 800");
     store(&mut session, b"huge", &vec![3; 1_000_000], 0, Expiry::Never, NOW).unwrap();
     assert!(value_of(&mut session, b"huge", NOW).is_some());
 }

@@ -4,42 +4,71 @@ use super::Chunk;
 
 /// Bits of a word.
 const WIDTH: usize = u64::BITS as usize;
+/// Words in a block.
+const WORDS: usize = 64;
+
+/// Bits of chunks that follow each other: about a page of them, since a class has some pages here and some there.
+#[derive(Clone, Debug)]
+struct Block {
+    words: [u64; WORDS],
+    ones: u32,
+}
 
 /// A set of chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
-    words: Vec<u64>,
+    blocks: Vec<Option<Box<Block>>>,
+    /// Those that there are.
+    held: usize,
     ones: u32,
 }
 
-fn place(chunk: Chunk) -> (usize, u64) {
-    (chunk as usize / WIDTH, 1 << (chunk as usize % WIDTH))
+/// Block, word in the block, and bit in the word.
+fn place(chunk: Chunk) -> (usize, usize, u64) {
+    let word = chunk as usize / WIDTH;
+    (word / WORDS, word % WORDS, 1 << (chunk as usize % WIDTH))
 }
 
 impl Bits {
     pub(super) fn contains(&self, chunk: Chunk) -> bool {
-        let (word, bit) = place(chunk);
-        self.words.get(word).is_some_and(|bits| bits & bit != 0)
+        let (block, word, bit) = place(chunk);
+        let block = self.blocks.get(block).and_then(Option::as_ref);
+        block.is_some_and(|block| block.words[word] & bit != 0)
     }
 
     pub(super) fn insert(&mut self, chunk: Chunk) {
-        let (word, bit) = place(chunk);
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
+        let (index, word, bit) = place(chunk);
+        if index >= self.blocks.len() {
+            self.blocks.resize(index + 1, None);
         }
-        self.ones += u32::from(self.words[word] & bit == 0);
-        self.words[word] |= bit;
+        let held = &mut self.held;
+        let block = self.blocks[index].get_or_insert_with(|| {
+            *held += 1;
+            Box::new(Block { words: [0; WORDS], ones: 0 })
+        });
+        let more = u32::from(block.words[word] & bit == 0);
+        block.words[word] |= bit;
+        block.ones += more;
+        self.ones += more;
     }
 
     /// Whether it was there.
     pub(super) fn remove(&mut self, chunk: Chunk) -> bool {
-        let was_there = self.contains(chunk);
-        if was_there {
-            let (word, bit) = place(chunk);
-            self.words[word] &= !bit;
-            self.ones -= 1;
+        let (index, word, bit) = place(chunk);
+        let Some(slot) = self.blocks.get_mut(index) else {
+            return false;
+        };
+        let Some(block) = slot.as_mut().filter(|block| block.words[word] & bit != 0) else {
+            return false;
+        };
+        block.words[word] &= !bit;
+        block.ones -= 1;
+        if block.ones == 0 {
+            *slot = None;
+            self.held -= 1;
         }
-        was_there
+        self.ones -= 1;
+        true
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -51,15 +80,18 @@ impl Bits {
         if self.is_empty() {
             return None;
         }
-        let start = (random % self.words.len() as u64) as usize;
-        let words = (start..self.words.len()).chain(0..start);
-        let word = words.into_iter().find(|word| self.words[*word] != 0)?;
-        Some((word * WIDTH) as Chunk + self.words[word].trailing_zeros())
+        let start = (random % self.blocks.len() as u64) as usize;
+        let blocks = (start..self.blocks.len()).chain(0..start);
+        let mut held = blocks.filter_map(|index| Some((index, self.blocks[index].as_ref()?)));
+        let (index, block) = held.next()?;
+        let start = (random >> 32) as usize % WORDS;
+        let word = (start..WORDS).chain(0..start).find(|word| block.words[*word] != 0)?;
+        Some(((index * WORDS + word) * WIDTH) as Chunk + block.words[word].trailing_zeros())
     }
 
     /// What it takes of memory.
     pub(super) fn bytes(&self) -> usize {
-        self.words.capacity() * size_of::<u64>()
+        self.held * size_of::<Block>() + self.blocks.capacity() * size_of::<usize>()
     }
 }
 
@@ -73,10 +105,13 @@ mod tests {
         assert!(bits.some(7).is_none() && bits.bytes() == 0 && !bits.remove(900));
         [3, 3, 64, 700].into_iter().for_each(|chunk| bits.insert(chunk));
         assert!(bits.contains(3) && bits.contains(64) && !bits.contains(65) && !bits.contains(9000));
-        let some = |bits: &Bits| (0..11).map(|random| bits.some(random).unwrap()).collect::<Vec<_>>();
-        assert_eq!(some(&bits), [3, 64, 700, 700, 700, 700, 700, 700, 700, 700, 700]);
+        let some = |bits: &Bits, word: u64| bits.some(word << 32).unwrap();
+        assert_eq!([0, 1, 2, 10, 11].map(|word| some(&bits, word)), [3, 64, 700, 700, 3], "it goes around");
         assert!(bits.remove(700) && !bits.remove(700));
-        assert_eq!(some(&bits)[2..], [3; 9], "it goes around");
+        assert!([2, 9].map(|word| some(&bits, word)) == [3; 2]);
+        bits.insert(100_000);
+        let before = bits.bytes();
+        assert!(bits.remove(100_000) && bits.bytes() < before, "a block that is empty is given back");
         assert!(bits.remove(3) && bits.remove(64) && bits.is_empty());
     }
 }

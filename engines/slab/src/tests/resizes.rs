@@ -65,7 +65,12 @@ pub(super) fn check_pages(engine: &SlabEngine) {
             guard.pages().len() * core.note_bytes(&core.lock_order(class), guard.geometry())
         })
         .sum();
-    assert_eq!(core.budget.used(), metadata + tables + notes + census.committed() * PAGE_BYTES, "{census:?}");
+    let orders: usize = core.memory.classes().ids().map(|class| core.lock_order(class).charged).sum();
+    assert_eq!(
+        core.budget.used(),
+        metadata + tables + notes + orders + census.committed() * PAGE_BYTES,
+        "{census:?}"
+    );
     let stats = engine.stats();
     let in_classes: u64 = stats.classes.iter().map(|class| class.pages).sum();
     assert_eq!(in_classes as usize, census.serving);

@@ -1,9 +1,19 @@
 //! Another replacement policy while the server runs.
 
-use super::{Answer, EngineAdmin};
+use super::{Answer, EngineAdmin, Lines};
 use guira_contract::{Engine, PolicyError, Spec};
 
 impl<E: Engine> EngineAdmin<E> {
+    /// What the engine is made of, for `stats settings`.
+    pub(super) fn tell_engine(&self, out: &mut Lines<'_>) {
+        let (policy, next) = self.engine.policy();
+        out.stat("policy", policy);
+        out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
+        for (name, value) in self.settings.options.engine.settings() {
+            out.stat(&name, value);
+        }
+    }
+
     /// `policy` tells which there is, `policy NAME key=value …` has another take over.
     pub(super) fn policy(&self, words: &[&str]) -> Answer {
         let [name, options @ ..] = words else {

@@ -116,11 +116,6 @@ impl<E: Engine> EngineAdmin<E> {
         }
         out.stat("read_buf_mem_limit", options.connections.memory.map_or(0, |size| size.0));
         out.stat("client_flags_size", size_of::<u32>());
-        let (policy, next) = self.engine.policy();
-        out.stat("policy", policy);
-        out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
-        for (name, value) in options.engine.settings() {
-            out.stat(&name, value);
-        }
+        self.tell_engine(out);
     }
 }
