@@ -83,6 +83,12 @@ impl Notes {
         self.region.half(page.0 as usize * STRIDE + (chunk as usize * self.words() + word) * NOTE)
     }
 
+    /// Asks for what is noted of a chunk.
+    #[inline(always)]
+    fn prefetch(&self, page: PageId, chunk: u32) {
+        self.region.prefetch(page.0 as usize * STRIDE + chunk as usize * self.words() * NOTE);
+    }
+
     /// Gives the notes on a page back; they are zero from now on. `bytes` of them are in use.
     pub(crate) fn discard(&self, page: PageId, bytes: usize) {
         // Anonymous memory is always taken back, unless it is locked and the limit has changed: then it is erased.
@@ -131,6 +137,16 @@ impl<'a, X: Scheme> ClassChunks<'a, X> {
     pub(crate) fn place(&self, chunk: Chunk) -> Offset {
         let (page, chunk) = self.parts(chunk);
         self.core.memory.start_of(page).plus(self.geometry.start_of(chunk))
+    }
+}
+
+impl<X: Scheme> Core<X> {
+    /// Asks for what is noted of the chunk at `at`. It may come from a racy read.
+    #[inline(never)]
+    pub(crate) fn prefetch_notes(&self, at: Offset) {
+        if let Some((page, _, chunk)) = self.memory.locate(at) {
+            self.notes.iter().filter(|notes| notes.words() > 0).for_each(|notes| notes.prefetch(page, chunk));
+        }
     }
 }
 

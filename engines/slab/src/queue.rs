@@ -61,7 +61,8 @@ impl<X: Scheme> Core<X> {
     }
 
     fn touch(&self, at: Offset) {
-        self.each_touching(at, |touching, chunks, chunk| touching.touch(chunks, chunk, self.moment()));
+        let now = self.moment();
+        self.each_touching(at, |touching, chunks, chunk| touching.touch(chunks, chunk, now));
     }
 
     /// Whether a read of what is at `at` is to be told.
@@ -134,6 +135,9 @@ impl<X: Scheme> SlabSession<X> {
         let now = core.moment();
         let mut locked: Option<(ClassId, MutexGuard<'_, ClassOrder>)> = None;
         let mut queue = std::mem::take(&mut self.queue);
+        for event in &queue {
+            core.prefetch_notes(event.at);
+        }
         for Event { at, what } in queue.drain(..) {
             let Some((page, _, chunk)) = core.memory.locate(at) else {
                 continue;

@@ -143,6 +143,9 @@ impl<X: Scheme> Session for SlabSession<X> {
             self.core.region.prefetch(at.bytes());
             self.core.region.prefetch(at.bytes() + 56);
             self.core.memory.prefetch_recency(at);
+            if self.core.turn.wants().of_reads() {
+                self.core.prefetch_notes(at);
+            }
         }
         guess
     }

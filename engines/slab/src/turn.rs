@@ -103,7 +103,8 @@ impl Turn {
 
     /// How reads touch notes, by area.
     pub(crate) fn touchings(&self) -> impl Iterator<Item = (usize, Touching)> {
-        let touching = |code: u8| Touching::ALL.into_iter().find(|touching| *touching as u8 == code);
+        // Their codes are their places.
+        let touching = |code: u8| Touching::ALL.get(usize::from(code)).copied();
         let of = move |area: &AtomicU8| touching(area.load(Ordering::Relaxed)).unwrap_or(Touching::Nothing);
         self.touchings.iter().map(of).enumerate()
     }
