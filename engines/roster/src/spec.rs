@@ -45,19 +45,29 @@ impl Spec {
         }
     }
 
+    /// What an option is set to.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.options.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The error that says that the value of an option is not what was expected.
+    pub fn not(&self, key: &str, value: &str, expected: &'static str) -> OptionError {
+        OptionError::Value { name: format!("{}:{key}", self.name), value: value.to_owned(), expected }
+    }
+
     /// The number that an option is set to.
     ///
     /// # Errors
     /// If it is no number or out of range.
     pub fn number(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, OptionError> {
-        let Some((_, value)) = self.options.iter().rev().find(|(name, _)| name == key) else {
+        let Some(value) = self.value(key) else {
             return Ok(None);
         };
         match value.parse() {
             Ok(number) if range.contains(&number) => Ok(Some(number)),
             _ => Err(OptionError::Range {
                 name: format!("{}:{key}", self.name),
-                value: value.clone(),
+                value: value.to_owned(),
                 from: *range.start(),
                 to: *range.end(),
             }),
