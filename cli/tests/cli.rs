@@ -77,7 +77,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
             "cannot be used with",
         ),
         (&["sim"][..], "<TRACE>"),
-        (&["sim", "x", "--policy", "mru"][..], "there are: clock, exact-lru"),
+        (&["sim", "x", "--policy", "mru"][..], "there are: clock, lru"),
         (&["sim", "x", "--policy", "clock:bits=2"][..], "unknown option"),
         (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
         (&["sim", "x", "--sizes", "200%"][..], "64MiB"),

@@ -3,6 +3,7 @@
 mod arc;
 mod belady;
 mod clock;
+mod engine;
 mod lirs;
 mod list;
 mod lru;
@@ -11,6 +12,7 @@ mod tinylfu;
 pub(crate) use arc::Arc;
 pub(crate) use belady::{Belady, next_reads};
 pub(crate) use clock::Clock;
+pub(crate) use engine::{Engine, PACE};
 pub(crate) use lirs::Lirs;
 pub(crate) use lru::Lru;
 pub(crate) use tinylfu::TinyLfu;
@@ -22,7 +24,7 @@ pub type Id = u32;
 /// A cache with a replacement policy.
 ///
 /// This is the seam between the simulator and policies, whoever wrote them: a policy of an engine is put behind it by
-/// an adaptor over plain arrays, as [`clock`] is, and gets its line in [`registry`](crate::registry).
+/// an adaptor over plain arrays, as `policy/engine.rs` does, and gets its line in [`registry`](crate::registry).
 pub trait Policy {
     /// Request number `number` of the stream begins. Only a policy that knows the future wants to know.
     #[inline]

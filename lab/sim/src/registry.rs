@@ -1,12 +1,21 @@
 //! The policies there are, by name.
 //!
 //! To add one: put it behind [`Policy`](crate::policy::Policy) in a file of `policy/`, and write its row here. A policy
-//! of an engine comes the same way, through an adaptor over plain arrays (`policy/clock.rs` is one).
+//! of the engine needs only the row: `policy/engine.rs` puts any of them behind the seam.
 
 use guira_contract::OptionError;
 use guira_roster::Spec;
 
-use crate::policy::{Arc, Belady, Clock, Lirs, Lru, TinyLfu};
+use guira_slab::policy::Order;
+use guira_slab::policy::fifo::Fifo;
+use guira_slab::policy::klru::{self, Frequency, Hyperbolic, Klru, Priority, Recency};
+use guira_slab::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
+use guira_slab::policy::lru;
+use guira_slab::policy::s3_fifo::{self, S3Fifo};
+use guira_slab::policy::seg_lru::{SegLru, SegLruOptions};
+use guira_slab::policy::sieve::Sieve;
+
+use crate::policy::{Arc, Belady, Clock, Engine, Lirs, Lru, PACE, TinyLfu};
 use crate::run::{self, Measure, Rules, Tally};
 use crate::stream::Stream;
 
@@ -47,6 +56,11 @@ impl Setup<'_> {
     fn run(&self, mut policy: impl crate::policy::Policy) -> Tally {
         run::run(&mut policy, self.stream, self.rules, self.progress)
     }
+
+    /// The same with a policy of the engine.
+    fn run_order(&self, order: impl Order, pace: u64) -> Tally {
+        self.run(Engine::new(order, self.limit, self.stream, pace))
+    }
 }
 
 /// A row.
@@ -74,6 +88,53 @@ pub const POLICIES: &[Entry] = &[
         about: "the engine's CLOCK, from the engine's own code (MemC3)",
         options: &[],
         run: |_, setup| Ok(setup.run(Clock::new(setup.limit, setup.keys()))),
+    },
+    Entry {
+        name: "lru",
+        about: "the engine's LRU: each access moves the item to the front",
+        options: &[],
+        run: |_, setup| Ok(setup.run_order(lru::Lru::default(), PACE)),
+    },
+    Entry {
+        name: "lazy-lru",
+        about: "the engine's lazy LRU, as in memcached 1.4: moved at most each interval=SECONDS, 60; tail_reclaim=on looks \
+                for expired items before each store; pace=REQUESTS are a second where the trace tells no time, 1000",
+        options: &["interval", "tail_reclaim", "pace"],
+        run: lazy_lru,
+    },
+    Entry {
+        name: "seg-lru",
+        about: "the engine's segmented LRU, as in memcached 1.5 and later: HOT, WARM and COLD; hot_pct=PERCENT, 20, \
+                warm_pct=PERCENT, 40; what expires within temp_ttl=SECONDS is apart, none",
+        options: &["hot_pct", "warm_pct", "temp_ttl"],
+        run: seg_lru,
+    },
+    Entry {
+        name: "klru",
+        about: "the engine's KLRU: the lowest of samples=NUMBER drawn, 16, by priority=recency, frequency or hyperbolic",
+        options: &["samples", "priority"],
+        run: klru,
+    },
+    Entry {
+        name: "fifo",
+        about: "the engine's FIFO: what was stored first goes",
+        options: &[],
+        run: |_, setup| Ok(setup.run_order(Fifo::default(), PACE)),
+    },
+    Entry {
+        name: "sieve",
+        about: "the engine's SIEVE: a hand sifts a FIFO queue (Zhang and others 2024)",
+        options: &[],
+        run: |_, setup| Ok(setup.run_order(Sieve::default(), PACE)),
+    },
+    Entry {
+        name: "s3-fifo",
+        about: "the engine's S3-FIFO: small=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)",
+        options: &["small"],
+        run: |spec, setup| {
+            let small = small_number(spec, "small", 1, 99)?.unwrap_or(s3_fifo::SMALL_PERCENT);
+            Ok(setup.run_order(S3Fifo::new(small), PACE))
+        },
     },
     Entry {
         name: "exact-lru",
@@ -116,6 +177,51 @@ pub const POLICIES: &[Entry] = &[
         },
     },
 ];
+
+/// The number that an option is set to, if it fits into 32 bits.
+fn small_number(spec: &Spec, key: &str, least: u32, most: u32) -> Result<Option<u32>, OptionError> {
+    let number = spec.number(key, u64::from(least)..=u64::from(most))?;
+    Ok(number.map(|number| u32::try_from(number).unwrap_or(most)))
+}
+
+fn lazy_lru(spec: &Spec, setup: &Setup<'_>) -> Result<Tally, OptionError> {
+    let default = LazyLruOptions::default();
+    let order = LazyLru::new(LazyLruOptions {
+        interval: small_number(spec, "interval", 0, u32::MAX / 2)?.unwrap_or(default.interval),
+        tail_reclaim: match spec.value("tail_reclaim") {
+            None => default.tail_reclaim,
+            Some("off") => TailReclaim::Off,
+            Some("on") => TailReclaim::On,
+            Some(other) => return Err(spec.not("tail_reclaim", other, "on or off")),
+        },
+    });
+    Ok(setup.run_order(order, spec.number("pace", 1..=u64::MAX)?.unwrap_or(PACE)))
+}
+
+fn seg_lru(spec: &Spec, setup: &Setup<'_>) -> Result<Tally, OptionError> {
+    let default = SegLruOptions::default();
+    let order = SegLru::new(SegLruOptions {
+        hot_percent: small_number(spec, "hot_pct", 0, 100)?.unwrap_or(default.hot_percent),
+        warm_percent: small_number(spec, "warm_pct", 0, 100)?.unwrap_or(default.warm_percent),
+        temp_ttl: small_number(spec, "temp_ttl", 0, u32::MAX - 1)?,
+        ..default
+    });
+    Ok(setup.run_order(order, PACE))
+}
+
+fn klru_by<P: Priority>(setup: &Setup<'_>, samples: u32) -> Tally {
+    setup.run_order(Klru::<P>::new(samples, 0), PACE)
+}
+
+fn klru(spec: &Spec, setup: &Setup<'_>) -> Result<Tally, OptionError> {
+    let samples = small_number(spec, "samples", 1, klru::SAMPLES_MAX)?.unwrap_or(klru::SAMPLES);
+    match spec.value("priority") {
+        None | Some("recency") => Ok(klru_by::<Recency>(setup, samples)),
+        Some("frequency") => Ok(klru_by::<Frequency>(setup, samples)),
+        Some("hyperbolic") => Ok(klru_by::<Hyperbolic>(setup, samples)),
+        Some(other) => Err(spec.not("priority", other, "recency, frequency or hyperbolic")),
+    }
+}
 
 /// A policy that was chosen, with its options.
 #[derive(Debug, Clone)]
@@ -175,7 +281,13 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, POLICIES};
+    use guira_workload::OnMiss;
+    use guira_workload::trace::Trace;
+
+    use super::{Choice, POLICIES, Setup};
+    use crate::run::{Measure, Rules};
+    use crate::sample::Sample;
+    use crate::stream::{Reading, Stream, Writes};
 
     #[test]
     fn names_are_unique_and_each_can_be_chosen() {
@@ -198,7 +310,27 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_with_what_there_is() {
         let error = |text| Choice::parse(text).unwrap_err().to_string();
-        assert!(error("mru").contains("there are: clock, exact-lru"), "{}", error("mru"));
+        assert!(error("mru").contains("there are: clock, lru"), "{}", error("mru"));
         assert!(error("clock:bits=2").contains("unknown option"));
+    }
+
+    #[test]
+    fn options_are_checked_when_it_is_run() {
+        let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
+        let stream = Stream::read(Trace::new(&b"a\nb\na\n"[..], None).unwrap(), reading).unwrap();
+        let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
+        let setup = Setup { limit: 2, stream: &stream, rules, progress: &|_| () };
+        let run = |text: &str| Choice::parse(text).unwrap().run(&setup);
+        for text in [
+            "klru:samples=3,priority=hyperbolic",
+            "lazy-lru:interval=0,tail_reclaim=on,pace=5",
+            "seg-lru:hot_pct=30,warm_pct=30,temp_ttl=61",
+            "s3-fifo:small=25",
+        ] {
+            assert_eq!(run(text).unwrap().hits, 1, "{text}");
+        }
+        let error = |text| run(text).unwrap_err().to_string();
+        assert!(error("klru:priority=size").contains("recency, frequency or hyperbolic"));
+        assert!(error("klru:samples=33").contains("1 to 32") && error("s3-fifo:small=0").contains("1 to 99"));
     }
 }

@@ -104,6 +104,19 @@ fn lru_on_the_trace_that_is_here() {
 }
 
 #[test]
+fn the_engines_lru_is_exact_and_its_approximations_are_close() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload/traces/cache2k-orm-busy.trace.zst");
+    let names = ["exact-lru", "lru", "lazy-lru:interval=0", "klru", "klru:samples=32", "seg-lru"];
+    let busy = stream(&path, None);
+    for percent in [1.0, 10.0, 50.0] {
+        let ratios = hit_ratios(&busy, &names, &[Size::Percent(percent)]);
+        assert_eq!([ratios[1], ratios[2]], [ratios[0]; 2], "{percent} %");
+        assert!(ratios.iter().all(|ratio| (ratio - ratios[0]).abs() < 1.5), "{percent} %: {ratios:?}");
+        assert!(ratios[3..5].iter().all(|ratio| (ratio - ratios[0]).abs() < 0.5), "{percent} %: {ratios:?}");
+    }
+}
+
+#[test]
 fn lru_on_traces_elsewhere() {
     let Some(folder) = elsewhere() else { return };
     ELSEWHERE.iter().for_each(|known| check(known, &folder.join(known.path)));
