@@ -129,10 +129,10 @@ pub const POLICIES: &[Entry] = &[
     },
     Entry {
         name: "s3-fifo",
-        about: "the engine's S3-FIFO: small=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)",
-        options: &["small"],
+        about: "the engine's S3-FIFO: small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)",
+        options: &["small_pct"],
         run: |spec, setup| {
-            let small = small_number(spec, "small", 1, 99)?.unwrap_or(s3_fifo::SMALL_PERCENT);
+            let small = small_number(spec, "small_pct", 1, 99)?.unwrap_or(s3_fifo::SMALL_PERCENT);
             Ok(setup.run_order(S3Fifo::new(small), PACE))
         },
     },
@@ -325,12 +325,14 @@ mod tests {
             "klru:samples=3,priority=hyperbolic",
             "lazy-lru:interval=0,tail_reclaim=on,pace=5",
             "seg-lru:hot_pct=30,warm_pct=30,temp_ttl=61",
-            "s3-fifo:small=25",
+            "s3-fifo:small_pct=25",
         ] {
             assert_eq!(run(text).unwrap().hits, 1, "{text}");
         }
         let error = |text| run(text).unwrap_err().to_string();
         assert!(error("klru:priority=size").contains("recency, frequency or hyperbolic"));
-        assert!(error("klru:samples=33").contains("1 to 32") && error("s3-fifo:small=0").contains("1 to 99"));
+        assert!(
+            error("klru:samples=33").contains("1 to 32") && error("s3-fifo:small_pct=0").contains("1 to 99")
+        );
     }
 }
