@@ -39,6 +39,7 @@ mod noreply;
 mod numbers;
 mod opaque;
 mod pipelining;
+mod rare_commands;
 mod restart;
 mod slow_reader;
 mod stats;

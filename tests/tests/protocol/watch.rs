@@ -158,6 +158,23 @@ fn watch_comes_first() {
 }
 
 #[test]
+fn mn_ends_what_came_before_watch() {
+    let server = Server::start();
+    let mut watcher = server.connect();
+    watcher.exchange("mn\r\nwatch fetchers\r\n", "MN\r\nOK\r\n");
+    watcher.abandon();
+}
+
+#[test]
+fn that_watch_comes_first_is_told_before_what_is_wrong_with_it() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let refused = "EN kk\r\nERROR cannot pipeline other commands before watch\r\n";
+    client.exchange("mg k k\r\nwatch foo\r\n", refused);
+    client.exchange("watch foo\r\n", "ERROR\r\n");
+}
+
+#[test]
 fn watching_can_be_forbidden() {
     let server = Setup::new().options(&["-W"]).start();
     server.connect().exchange("watch mutations\r\n", "CLIENT_ERROR watch commands not allowed\r\n");
