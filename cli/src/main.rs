@@ -28,7 +28,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Guira: a cache server that speaks memcached's protocols, and the tools that measure it.
 #[derive(Debug, Parser)]
@@ -71,11 +72,37 @@ fn is_called_memcached(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(MEMCACHED)
 }
 
+/// Reads the command line; or tells what is wrong with it, and exits.
+fn parse() -> Cli {
+    // A number may be negative, so that it is told what it should be instead of how else to write it.
+    let command = Cli::command().mut_subcommands(|task| {
+        task.mut_args(|option| {
+            let is_value = !option.is_positional() && option.get_action().takes_values();
+            if is_value { option.allow_negative_numbers(true) } else { option }
+        })
+    });
+    let parsed = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|mut error| {
+        // Subcommands that are not shown are not proposed either.
+        if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) {
+            let is_shown = |name: &&String| {
+                Cli::command().get_subcommands().any(|task| task.get_name() == **name && !task.is_hide_set())
+            };
+            let shown: Vec<String> = names.iter().filter(is_shown).cloned().collect();
+            error.remove(ContextKind::SuggestedSubcommand);
+            if !shown.is_empty() {
+                error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+            }
+        }
+        error.exit()
+    })
+}
+
 fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|name| is_called_memcached(&name)) {
         return memcached::main(std::env::args_os());
     }
-    let result = match Cli::parse().task {
+    let result = match parse().task {
         Task::Serve(args) => serve::run(&args),
         Task::Memcached { words } => {
             return memcached::main([OsString::from(MEMCACHED)].into_iter().chain(words));

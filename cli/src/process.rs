@@ -112,12 +112,21 @@ pub(crate) enum Terminal {
     Dropped,
 }
 
+/// Which directory a daemon works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The one that it was started in.
+    Kept,
+    /// The root, so that no other is in use as long as it runs.
+    Root,
+}
+
 /// Goes to the background. To be called before any thread is started.
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn daemonize(terminal: Terminal) -> Result<(), Failure> {
-    daemon(true, terminal == Terminal::Kept)
+pub(crate) fn daemonize(terminal: Terminal, place: Place) -> Result<(), Failure> {
+    daemon(place == Place::Kept, terminal == Terminal::Kept)
         .map_err(|error| Failure::system("cannot go to the background")(error.into()))
 }
 
@@ -130,12 +139,11 @@ impl PidFile {
     ///
     /// # Errors
     /// What the system says. A number in it that is another process's is a warning.
-    pub(crate) fn create(path: &str) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let number = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
         if let Some(number) = number.filter(|number| Path::new("/proc").join(number.to_string()).exists()) {
             eprintln!("warning: the pid file contained the number of a running process: {number}");
         }
-        let path = Path::new(path);
         whole::write(path, &own_line()).map_err(Failure::system("cannot write the pid file"))?;
         Ok(PidFile(path.into()))
     }
@@ -161,17 +169,17 @@ mod tests {
     #[test]
     fn a_pid_file_holds_the_number_of_the_process_as_long_as_it_serves() {
         let path = std::env::temp_dir().join(format!("guira-pid-{}", std::process::id()));
-        let file = PidFile::create(path.to_str().unwrap()).unwrap();
+        let file = PidFile::create(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
         drop(file);
         assert!(!path.exists());
-        assert!(PidFile::create("/nowhere/at/all").is_err());
+        assert!(PidFile::create(Path::new("/nowhere/at/all")).is_err());
     }
 
     #[test]
     fn a_pid_file_that_is_another_processs_by_now_is_left_there() {
         let path = std::env::temp_dir().join(format!("guira-pid-other-{}", std::process::id()));
-        let file = PidFile::create(path.to_str().unwrap()).unwrap();
+        let file = PidFile::create(&path).unwrap();
         fs::write(&path, "1\n").unwrap();
         drop(file);
         assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");

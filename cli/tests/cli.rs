@@ -61,6 +61,9 @@ fn the_help_names_the_subcommands_and_hides_the_floor() {
 #[test]
 fn bad_arguments_are_explained_and_exit_with_2() {
     for (args, told) in [
+        (&["flor"][..], "unrecognized subcommand 'flor'"),
+        (&["serve", "--workers", "-1"][..], "invalid value '-1' for '--workers"),
+        (&["serve", "--listen", "localhost:1"][..], "names are not looked up"),
         (&["load", "--server", "127.0.0.1:1", "--value-size", "3Q"][..], "KiB"),
         (&["load", "--server", "127.0.0.1:1", "--key-size", "2"][..], "use at least 5"),
         (&["load", "--server", "127.0.0.1:1", "--get", "0"][..], "all weights of the mix are 0"),
@@ -88,6 +91,35 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         let output = guira(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        for never in ["floor", "-- -1"] {
+            assert!(!stderr(&output).contains(never), "{args:?}: {}", stderr(&output));
+        }
+    }
+    assert!(stderr(&guira(&["serv"])).contains("'serve'"));
+}
+
+#[test]
+fn bad_options_of_memcached_are_explained_and_exit_with_64() {
+    let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1"];
+    for (args, told) in [
+        (&["-m", "-1"][..], "-m must be a number of MiB, not -1"),
+        (&["-t", "-1"][..], "invalid value '-1'"),
+        (&["-c", "-1"][..], "invalid value '-1'"),
+        (&["-n", "-1"][..], "invalid value '-1'"),
+        (&["-f", "inf"][..], "above 1 and at most 1024, not inf"),
+        (&["-o", "ssl_min_version=foo"][..], "'foo' is no version"),
+        (&["-o", "ssl_verify_mode=9"][..], "tls-verify"),
+        // What comes after the number that is understood.
+        (&["-b", "-1", "-t", "0"][..], "greater than 0"),
+        (
+            &["-o", "worker_logbuf_size=4000000,watcher_logbuf_size=4000000", "-Y", "/nowhere/x"][..],
+            "/nowhere/x",
+        ),
+    ] {
+        let output = guira(&[&memcached[..], args].concat());
+        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("tip:"), "{args:?}: {}", stderr(&output));
+        assert!(matches!(output.status.code(), Some(64 | 1)), "{args:?}: {:?}", output.status);
     }
 }
 

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use guira_sync::clock::Stopwatch;
+
 /// How long is waited for what should happen at once.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -217,5 +219,42 @@ fn a_manager_that_is_not_there_is_no_obstacle() {
         let mut server = Server::start(guira().args(serve).env("NOTIFY_SOCKET", name));
         assert_eq!(version(connect(&server.addresses()[0])), VERSION);
         server.stop();
+    }
+}
+
+/// Waits until `what` is there.
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let stopwatch = Stopwatch::start();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(stopwatch.elapsed() < PATIENCE, "{what} did not come");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_daemon_leaves_the_directory_that_it_was_started_in_but_not_its_files() {
+    let folder = path("daemon");
+    for (options, place) in [("-d", PathBuf::from("/")), ("-dr", folder.clone())] {
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let place = place.canonicalize().expect("it is there");
+        let mut command = guira();
+        command.args(["memcached", "-u", "root", options, "-s", "socket", "-P", "pid"]);
+        let status = command.current_dir(&folder).status().expect("the binary was built");
+        assert!(status.success(), "{options}");
+        let pid = wait_for("the pid file", || {
+            let text = std::fs::read_to_string(folder.join("pid")).ok()?;
+            text.trim().parse::<u32>().ok()
+        });
+        let works_in = std::fs::read_link(format!("/proc/{pid}/cwd"));
+        let answer = version(connect_unix(&folder.join("socket")));
+        let killed = Command::new("kill").args(["-s", "TERM", &pid.to_string()]).status();
+        assert!(killed.expect("kill is there").success());
+        wait_for("its end", || (!folder.join("pid").exists()).then_some(()));
+        assert_eq!(works_in.expect("it runs"), place, "{options}");
+        assert!(answer.starts_with("VERSION "), "{answer}");
+        std::fs::remove_dir_all(&folder).expect("the folder is ours");
     }
 }

@@ -72,6 +72,15 @@ impl UdpClient {
     #[track_caller]
     pub fn exchange(&self, id: u16, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
         self.request(id, request);
+        self.hear(id, reply);
+    }
+
+    /// Expects this as the next reply to request `id`.
+    ///
+    /// # Panics
+    /// If another comes.
+    #[track_caller]
+    pub fn hear(&self, id: u16, reply: impl AsRef<[u8]>) {
         let got = self.reply(id);
         assert!(
             got == reply.as_ref(),

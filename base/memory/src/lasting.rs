@@ -15,9 +15,9 @@
 use crate::place::RegionPlace;
 use crate::region::{HugePages, Region};
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::sync::Arc;
 
 /// A file for a Region, locked.
@@ -108,6 +108,8 @@ const STATE_AT: usize = 40;
 const NOTES_AT: usize = 48;
 const CHECKSUM_AT: usize = 56;
 const SECOND_MAGIC_AT: usize = 64;
+/// Nobody else reads or writes what is stored.
+const MODE: u32 = 0o600;
 /// Bytes of the head before the state.
 const FIXED: usize = 80;
 
@@ -118,7 +120,7 @@ impl RegionFile {
     /// If it cannot be opened, is in use, or is not ours.
     pub fn open(place: &RegionPlace) -> Result<(Self, Found), FileError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.read(true).write(true).create(true).truncate(false).mode(MODE);
         let file = options.open(place.path())?;
         match file.try_lock() {
             Ok(()) => {}
@@ -134,6 +136,7 @@ impl RegionFile {
         }
         let this = RegionFile { file: Arc::new(file) };
         if metadata.len() == 0 {
+            this.close_to_others()?;
             return Ok((this, Found::Nothing));
         }
         let mut head = vec![0; HEAD_BYTES.min(metadata.len() as usize)];
@@ -142,17 +145,24 @@ impl RegionFile {
         // Whoever was killed while it made the file has left zeroes; so has whoever made room for it in advance.
         let is_blank = head.iter().all(|byte| *byte == 0);
         if is_blank {
+            this.close_to_others()?;
             return Ok((this, Found::Nothing));
         }
         if !is_ours(0) && !is_ours(SECOND_MAGIC_AT) {
             return Err(FileError::NoRegion);
         }
+        this.close_to_others()?;
         this.set_mark(0)?;
         let found = match examine(&head, metadata.len()) {
             Ok(kept) => Found::Kept(kept),
             Err(loss) => Found::Lost(loss),
         };
         Ok((this, found))
+    }
+
+    /// The file holds a Region, or is going to. Whoever made it may have let others read it, who are not to read the items.
+    fn close_to_others(&self) -> io::Result<()> {
+        self.file.set_permissions(Permissions::from_mode(MODE))
     }
 
     fn set_mark(&self, mark: u64) -> io::Result<()> {
@@ -317,6 +327,29 @@ mod tests {
         assert_eq!((region.reserved(), words::load(region.word(AT))), (SOME, 7));
         drop((region, file));
         assert!(matches!(open(&scratch).1, Found::Lost(Loss::NotClosed)), "it was opened and not closed");
+    }
+
+    #[test]
+    fn a_file_that_was_made_in_advance_is_closed_to_others() {
+        for (name, length) in [("advance-empty", 0), ("advance-blank", 1 << 20)] {
+            let scratch = Scratch::new(name);
+            let made = File::create(scratch.place().path()).unwrap();
+            made.set_len(length).unwrap();
+            made.set_permissions(Permissions::from_mode(0o644)).unwrap();
+            assert!(matches!(open(&scratch).1, Found::Nothing));
+            assert_eq!(made.metadata().unwrap().mode() & 0o777, MODE, "{name}");
+        }
+        let scratch = Scratch::new("opened-since");
+        closed(&scratch);
+        let path = scratch.place().path().to_owned();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(open(&scratch).1, Found::Kept(_)));
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, MODE);
+        // What is somebody else's stays as it is.
+        std::fs::write(&path, "a letter").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::NoRegion)));
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
     }
 
     #[test]

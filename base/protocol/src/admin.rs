@@ -26,6 +26,11 @@ pub enum AdminVerb {
 }
 
 impl AdminVerb {
+    /// Whether `noreply` as the last word silences it. It is an argument as well: some understand it as a wrong one.
+    pub fn takes_noreply(self) -> bool {
+        self != AdminVerb::Watch
+    }
+
     /// The verb called `word`.
     pub(crate) fn of(word: &[u8]) -> Option<Self> {
         Some(match word {

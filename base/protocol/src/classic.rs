@@ -27,8 +27,8 @@ pub enum Command<'a> {
     MetaDebug(MetaKey<'a>),
     /// flush_all
     FlushAll {
-        /// When, as an expiration time.
-        delay: Exptime,
+        /// When, as an expiration time; `None` if it cannot be read.
+        delay: Option<Exptime>,
         /// Whether the reply is wanted.
         noreply: Noreply,
     },
@@ -241,7 +241,7 @@ fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
         return Ok(Command::Admin(verb, rest));
     }
     match word {
-        b"flush_all" => flush_all(rest),
+        b"flush_all" => Ok(flush_all(rest)),
         b"version" => Ok(Command::Version),
         b"verbosity" => verbosity(rest),
         b"stats" => Ok(Command::Stats(rest)),
@@ -353,15 +353,13 @@ fn touch(rest: &[u8]) -> Result<Command<'_>, Fault> {
     Ok(Command::Touch(Touch { key, exptime, noreply }))
 }
 
-fn flush_all(rest: &[u8]) -> Result<Command<'_>, Fault> {
+fn flush_all(rest: &[u8]) -> Command<'_> {
     let noreply = noreply(rest);
     let delay = match Tokens::of(rest).next() {
-        None | Some(b"noreply") => Exptime(0),
-        Some(delay) => {
-            number::exact_exptime(delay).ok_or(answer("CLIENT_ERROR invalid exptime argument", noreply))?
-        }
+        None | Some(b"noreply") => Some(Exptime(0)),
+        Some(delay) => number::exact_exptime(delay),
     };
-    Ok(Command::FlushAll { delay, noreply })
+    Command::FlushAll { delay, noreply }
 }
 
 fn verbosity(rest: &[u8]) -> Result<Command<'_>, Fault> {

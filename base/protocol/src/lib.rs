@@ -16,11 +16,11 @@ mod reply;
 
 pub use admin::AdminVerb;
 pub use classic::{Arithmetic, Command, Delete, Direction, Get, Keys, Store, Touch, Unique, Verb, parse};
-pub use line::{Cut, Fault, Line, Noreply, cut};
+pub use line::{Cut, Fault, Line, Noreply, cut, noreply};
 pub use meta::{
     KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key, fits_in_text,
 };
-pub use number::{Exptime, number_from};
+pub use number::{Exptime, exact_i32, exact_u32, number_from};
 pub use reply::{ReplyBuffer, Writer};
 
 /// The longest key, in bytes.

@@ -210,7 +210,7 @@ pub(crate) fn last_token(text: &[u8]) -> &[u8] {
 
 /// Whether the last token of a line is `noreply`.
 #[inline]
-pub(crate) fn noreply(text: &[u8]) -> Noreply {
+pub fn noreply(text: &[u8]) -> Noreply {
     if !text.is_empty() && last_token(text) == b"noreply" { Noreply::Yes } else { Noreply::No }
 }
 

@@ -9,6 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 
 /// The most tokens a line may have, command and key included.
 const TOKENS_MAX: usize = 20;
+/// memcached looks at no more of them than these, and so not at what a later one begins with.
+const TOKENS_SEEN: usize = 23;
 /// The longest opaque token, its letter included.
 const OPAQUE_MAX: usize = 32;
 
@@ -100,7 +102,10 @@ impl<'a> MetaKey<'a> {
         match self.form {
             KeyForm::Plain => self.text,
             KeyForm::Base64 => {
-                let length = STANDARD.decode_slice(self.text, buffer).unwrap_or(0);
+                let length = match STANDARD.decode_slice(self.text, buffer) {
+                    Ok(length) => length,
+                    Err(_) => decode_loosely(self.text, buffer),
+                };
                 &buffer[..length]
             }
         }
@@ -110,6 +115,45 @@ impl<'a> MetaKey<'a> {
     pub fn is_binary(&self) -> bool {
         self.form == KeyForm::Base64
     }
+}
+
+/// Decodes what is not quite base64 as memcached does: other bytes are passed over, bits that are left over are dropped, and
+/// what comes after a group with padding is not looked at. Returns how many bytes it comes to: none if it makes no sense.
+#[cold]
+fn decode_loosely(text: &[u8], buffer: &mut KeyBuffer) -> usize {
+    let sextet = |byte: &u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        b'=' => Some(0),
+        _ => None,
+    };
+    if text.iter().filter_map(sextet).count() % 4 > 0 {
+        return 0;
+    }
+    let (mut group, mut digits, mut padding, mut length) = (0u32, 0, 0, 0);
+    for byte in text {
+        let Some(digit) = sextet(byte) else {
+            continue;
+        };
+        group = group << 6 | u32::from(digit);
+        digits += 1;
+        padding += usize::from(*byte == b'=');
+        if digits % 4 == 0 {
+            let Some(room) = buffer.get_mut(length..length + 3) else {
+                return 0;
+            };
+            room.copy_from_slice(&group.to_be_bytes()[1..]);
+            length += 3;
+            group = 0;
+            if padding > 0 {
+                return if padding < 3 { length - padding } else { 0 };
+            }
+        }
+    }
+    length
 }
 
 /// Whether a line of text can carry a key as it is. One that came by the binary protocol may have any bytes, and with a
@@ -181,10 +225,11 @@ pub(crate) fn parse(verb: MetaVerb, rest: &[u8]) -> Result<Command<'_>, Fault> {
     understand(verb, key, length, tokens).map_err(|text| fault(verb, length, tokens, text))
 }
 
-/// What is not even a letter where a flag should be is told before anything else, and then no data follows.
+/// What is neither a letter nor a digit where a flag should be is told before anything else, and then no data follows.
 #[cold]
-fn fault(verb: MetaVerb, length: u32, mut tokens: Tokens<'_>, text: &'static str) -> Fault {
-    if tokens.any(|token| !is_letter(token[0])) {
+fn fault(verb: MetaVerb, length: u32, tokens: Tokens<'_>, text: &'static str) -> Fault {
+    let seen = TOKENS_SEEN - before_flags(verb);
+    if !may_be_flags(tokens, seen) {
         return Fault::Answer(BAD_FORMAT);
     }
     match verb {
@@ -196,6 +241,17 @@ fn fault(verb: MetaVerb, length: u32, mut tokens: Tokens<'_>, text: &'static str
 /// Whether a flag may begin with it: letters, and what lies between the two alphabets.
 fn is_letter(byte: u8) -> bool {
     (b'A'..=b'z').contains(&byte)
+}
+
+/// Whether the first `seen` tokens begin as flags may. A digit may stand there, though no flag is called so: whoever has
+/// mislaid a number is told of a flag that is not known, and what follows a length is taken for data.
+fn may_be_flags(tokens: Tokens<'_>, seen: usize) -> bool {
+    tokens.take(seen).all(|token| is_letter(token[0]) || token[0].is_ascii_digit())
+}
+
+/// Tokens before the flags, the command's name included.
+fn before_flags(verb: MetaVerb) -> usize {
+    if verb == MetaVerb::Set { 3 } else { 2 }
 }
 
 /// What ma says of any fault in its flags.
@@ -211,8 +267,7 @@ fn understand<'a>(
     if key.len() > KEY_MAX {
         return Err(if is_arithmetic { BAD_FLAG } else { BAD_FORMAT });
     }
-    let before_flags = if verb == MetaVerb::Set { 3 } else { 2 };
-    if before_flags + tokens.count() > TOKENS_MAX {
+    if before_flags(verb) + tokens.count() > TOKENS_MAX {
         return Err(if is_arithmetic { BAD_FLAG } else { "CLIENT_ERROR options flags are too long" });
     }
     let flags = flags(tokens).map_err(|text| if is_arithmetic { BAD_FLAG } else { text })?;
@@ -278,8 +333,9 @@ fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
     let mut fault = None;
     for token in tokens {
         let letter = token[0];
+        // What is no digit either was told before this is.
         if !is_letter(letter) {
-            return Err(BAD_FORMAT);
+            return Err(INVALID);
         }
         if flags.has(letter) {
             return Err("CLIENT_ERROR duplicate flag");
@@ -325,6 +381,9 @@ impl MetaFlags<'_> {
 pub(crate) fn debug(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let text = tokens.next().filter(|key| key.len() <= KEY_MAX).ok_or(Fault::Answer(BAD_FORMAT))?;
+    if !may_be_flags(tokens, TOKENS_SEEN - 2) {
+        return Err(Fault::Answer(BAD_FORMAT));
+    }
     let form = if tokens.next() == Some(b"b") { KeyForm::Base64 } else { KeyForm::Plain };
     MetaKey::new(text, form).map(Command::MetaDebug).ok_or(Fault::Answer(BAD_FORMAT))
 }

@@ -50,15 +50,15 @@ pub(crate) fn exact_u64(token: &[u8]) -> Option<u64> {
     digits(token).filter(|_| token.len() <= CHARACTERS_64)
 }
 
-/// A number of 32 bits.
+/// A number of 32 bits: digits only, and no more of them than such a number can have.
 #[inline]
-pub(crate) fn exact_u32(token: &[u8]) -> Option<u32> {
+pub fn exact_u32(token: &[u8]) -> Option<u32> {
     u32::try_from(digits(token)?).ok().filter(|_| token.len() <= CHARACTERS_32)
 }
 
 /// A number of 32 bits that may be negative. A sign alone is 0.
 #[inline]
-pub(crate) fn exact_i32(token: &[u8]) -> Option<i32> {
+pub fn exact_i32(token: &[u8]) -> Option<i32> {
     if token.len() > CHARACTERS_32 {
         return None;
     }

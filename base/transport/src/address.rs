@@ -16,7 +16,7 @@ pub enum Address {
 
 /// What is wrong with an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no address: give IP:PORT, [v6]:PORT or unix:PATH")]
+#[error("'{0}' is no address: give IP:PORT, [v6]:PORT or unix:PATH (names are not looked up)")]
 pub struct AddressError(String);
 
 impl FromStr for Address {

@@ -47,7 +47,11 @@ pub(super) fn listeners(args: &Args) -> Result<Vec<Listen>, Failure> {
         let (traits, host) =
             ListenTraits::parse(item).map_err(|error| Failure::Usage(format!("-l: {error}")))?;
         for (address, optional) in resolve(host, port)? {
-            all.push(tcp(traits.clone(), address, optional));
+            // As in memcached, an address that is named twice is listened on once.
+            let is_new = |other: &Listen| address.port() == 0 || other.address != Address::Tcp(address);
+            if all.iter().all(is_new) {
+                all.push(tcp(traits.clone(), address, optional));
+            }
         }
     }
     Ok(all)
@@ -134,6 +138,20 @@ mod tests {
         assert_eq!(addresses("*").unwrap(), ["0.0.0.0:7", "[::]:7"]);
         assert!(addresses("127.0.0.1:x").unwrap_err().contains("x is no port"));
         assert!(addresses("[::1").unwrap_err().contains("not closed"));
+    }
+
+    #[test]
+    fn an_address_that_is_named_twice_is_listened_on_once() {
+        let listeners = |words: &str| {
+            let words = format!("memcached {words}");
+            let args = super::super::read(words.split(' ').map(std::ffi::OsString::from)).unwrap();
+            listeners(&args).unwrap().iter().map(Listen::to_string).collect::<Vec<_>>()
+        };
+        let once = ["127.0.0.1:7"];
+        assert_eq!(listeners("-p 7 -l 127.0.0.1 -l 127.0.0.1"), once);
+        assert_eq!(listeners("-p 7 -l 127.0.0.1,127.0.0.1:7,notls:127.0.0.1"), once);
+        assert_eq!(listeners("-p 7 -l 127.0.0.1,127.0.0.1:8"), ["127.0.0.1:7", "127.0.0.1:8"]);
+        assert_eq!(listeners("-p -1 -l 127.0.0.1,127.0.0.1").len(), 2, "each takes a port that is free");
     }
 
     #[test]

@@ -7,16 +7,17 @@ mod help;
 mod listen;
 mod ports;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, FromArgMatches as _};
-use guira_server::{Options, RegionPlace, Running, Size, VERSION_SPOKEN};
+use guira_server::{Address, Options, RegionPlace, Running, Size, VERSION_SPOKEN};
 
 use crate::failure::Failure;
 use crate::log;
 use crate::options::Told;
-use crate::process::{self, Coredumps, Identity, PidFile, Terminal};
+use crate::process::{self, Coredumps, Identity, PidFile, Place, Terminal};
 use crate::run::{self, Keeps};
 
 /// What `sysexits.h` calls a wrong use of the command line; memcached ends so too.
@@ -28,9 +29,9 @@ const EX_USAGE: u8 = 64;
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Args {
-    #[arg(short = 'p', long = "port", value_name = "num", allow_hyphen_values = true)]
+    #[arg(short = 'p', long = "port", value_name = "num")]
     port: Option<i32>,
-    #[arg(short = 'U', long = "udp-port", value_name = "num", allow_hyphen_values = true)]
+    #[arg(short = 'U', long = "udp-port", value_name = "num")]
     udp_port: Option<i32>,
     #[arg(short = 's', long = "unix-socket", value_name = "file")]
     unix_socket: Option<String>,
@@ -79,7 +80,7 @@ pub(crate) struct Args {
     #[arg(short = 'C', long = "disable-cas", action = ArgAction::Count)]
     disable_cas: u8,
     #[arg(short = 'b', long = "listen-backlog", value_name = "num")]
-    backlog: Option<u32>,
+    backlog: Option<i32>,
     #[arg(short = 'B', long = "protocol", value_name = "name")]
     protocol: Option<String>,
     #[arg(short = 'I', long = "max-item-size", value_name = "num")]
@@ -109,12 +110,21 @@ pub(crate) struct Args {
     others: Vec<String>,
 }
 
+/// Reads a command line, of which the first word is the program's name.
+fn read(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Args, clap::Error> {
+    // What follows an option that has a value is the value, whatever it begins with.
+    let command = Args::augment_args(clap::Command::new("memcached").infer_long_args(true))
+        .mut_args(|option| {
+            let takes_value = !option.is_positional() && option.get_action().takes_values();
+            if takes_value { option.allow_hyphen_values(true) } else { option }
+        })
+        .override_usage("memcached [options]; see memcached -h");
+    command.try_get_matches_from(words).and_then(|matches| Args::from_arg_matches(&matches))
+}
+
 /// Runs with this command line, of which the first word is the program's name.
 pub(crate) fn main(words: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
-    let command = Args::augment_args(clap::Command::new("memcached").infer_long_args(true))
-        .override_usage("memcached [options]; see memcached -h");
-    let args = match command.try_get_matches_from(words).and_then(|matches| Args::from_arg_matches(&matches))
-    {
+    let args = match read(words) {
         Ok(args) => args,
         Err(error) => {
             // There is nobody to tell if this fails.
@@ -164,16 +174,50 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let secrets = guira_server::Secrets::load(&options)?;
     guira_server::check(&options, &secrets, &inherited)?;
     identity.assume()?;
+    let (mut pidfile, mut ports) = (args.pidfile.as_ref().map(PathBuf::from), ports::file());
     if args.daemon > 0 {
-        process::daemonize(if args.verbose > 0 { Terminal::Kept } else { Terminal::Dropped })?;
+        let place = if args.coredumps > 0 { Place::Kept } else { Place::Root };
+        if place == Place::Root {
+            from_anywhere(&mut options, [&mut pidfile, &mut ports])?;
+        }
+        process::daemonize(if args.verbose > 0 { Terminal::Kept } else { Terminal::Dropped }, place)?;
     }
     log::start(args.verbose);
     // Only a server that serves has a file with its number: one whose address is taken must not take the other's.
     let announce = |running: &Running| {
-        ports::write(running).map_err(Failure::system("cannot write the file of ports"))?;
-        args.pidfile.as_deref().map(PidFile::create).transpose()
+        ports::write(ports.as_deref(), running).map_err(Failure::system("cannot write the file of ports"))?;
+        pidfile.as_deref().map(PidFile::create).transpose()
     };
     run::serve(&options, secrets, inherited, announce, Keeps::OnlyForUsr1)
+}
+
+/// Names all files so that they are found from anywhere: the server is about to leave the directory that it was started in.
+fn from_anywhere(options: &mut Options, others: [&mut Option<PathBuf>; 2]) -> Result<(), Failure> {
+    let mut files: Vec<&mut PathBuf> = others.into_iter().flatten().collect();
+    files.extend(options.auth_file.as_mut());
+    if let Some(tls) = &mut options.tls {
+        files.push(&mut tls.chain);
+        files.extend(tls.key.as_mut());
+        files.extend(tls.authorities.as_mut());
+    }
+    files.extend(options.listen.iter_mut().filter_map(|listen| match &mut listen.address {
+        Address::Unix(path) => Some(path),
+        Address::Tcp(_) => None,
+    }));
+    let system = Failure::system("cannot tell the directory that it was started in");
+    let absolute = |path: &Path| std::path::absolute(path);
+    let result = files.into_iter().try_for_each(|file| {
+        *file = absolute(file)?;
+        Ok(())
+    });
+    result
+        .and_then(|()| {
+            if let Some(region) = &mut options.storage.region {
+                *region = RegionPlace::at(absolute(region.path())?);
+            }
+            Ok(())
+        })
+        .map_err(system)
 }
 
 /// The same in our own words, and what had to be left out.
@@ -204,13 +248,17 @@ fn translate(args: &Args) -> Result<(Told, Vec<String>), Failure> {
         (None, false, true) => Some("ascii".to_owned()),
         (None, ..) => None,
     };
+    let memory = memory(args)?;
     Ok((
         Told {
             unix_mode: args.unix_mask.clone(),
             protocol,
             auth_file,
             workers: Some(threads(args)?),
-            memory: Some(memory(args)?),
+            memory: Some(memory),
+            // An upper limit, of which no more than there is comes to bear.
+            watcher_buffer: extended.watcher_buffer.map(|size| size.min(memory)),
+            worker_log_buffer: extended.worker_log_buffer.map(|size| size.min(memory)),
             max_item_size: args.max_item_size.as_deref().map(item_size).transpose()?,
             growth_factor: args.growth_factor,
             smallest_item: args.slab_min_size,
@@ -218,7 +266,8 @@ fn translate(args: &Args) -> Result<(Told, Vec<String>), Failure> {
             huge_pages: on(args.large_pages),
             lock_memory: on(args.lock_memory),
             max_connections: args.conn_limit,
-            backlog: args.backlog,
+            // As the system reads it: a negative one is as many as it allows.
+            backlog: args.backlog.map(|backlog| u32::try_from(backlog).unwrap_or(i32::MAX as u32)),
             enable_shutdown: on(args.enable_shutdown),
             disable_flush_all: on(args.disable_flush_all),
             disable_dumping: on(args.disable_dumping),
@@ -231,12 +280,14 @@ fn translate(args: &Args) -> Result<(Told, Vec<String>), Failure> {
     ))
 }
 
-/// memcached's options of TLS count only with -Z.
+/// memcached's options of TLS count only with -Z, and have to make sense in any case.
 fn with_or_without_tls(args: &Args, told: Told) -> Result<Told, Failure> {
-    match (args.tls > 0, &told.tls_cert) {
-        (true, None) => Err(Failure::Usage("-Z needs a certificate: -o ssl_chain_cert=<file>".to_owned())),
-        (true, Some(_)) => Ok(told),
-        (false, _) => Ok(Told {
+    Ok(match (args.tls > 0, &told.tls_cert) {
+        (true, None) => {
+            return Err(Failure::Usage("-Z needs a certificate: -o ssl_chain_cert=<file>".to_owned()));
+        }
+        (true, Some(_)) => told,
+        (false, _) => told.check_tls().map(|()| Told {
             tls_cert: None,
             tls_key: None,
             tls_ca: None,
@@ -245,8 +296,8 @@ fn with_or_without_tls(args: &Args, told: Told) -> Result<Told, Failure> {
             tls_ciphers: None,
             tls_resumption: None,
             ..told
-        }),
-    }
+        })?,
+    })
 }
 
 /// Tells of options that change nothing here.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use guira_server::{Address, Running};
 
@@ -11,9 +11,14 @@ use crate::whole;
 /// The file's name is in this variable.
 const VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 
+/// The file, if one is wanted.
+pub(super) fn file() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).map(PathBuf::from)
+}
+
 /// Writes the ports of a server to the file, if one is wanted.
-pub(super) fn write(running: &Running) -> io::Result<()> {
-    let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+pub(super) fn write(file: Option<&Path>, running: &Running) -> io::Result<()> {
+    let Some(path) = file else {
         return Ok(());
     };
     let mut text = String::new();
@@ -27,5 +32,5 @@ pub(super) fn write(running: &Running) -> io::Result<()> {
         }
     }
     running.udp_addresses().iter().for_each(|address| line("UDP", address));
-    whole::write(&path, &text)
+    whole::write(path, &text)
 }

@@ -1,9 +1,11 @@
 //! What is said about a server: on the command line, in a TOML file, or in memcached's own words.
 
 mod resolve;
+mod words;
 
 pub(crate) use resolve::ConfigError;
 
+use clap::Args as _;
 use guira_server::Size;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -14,10 +16,12 @@ use std::path::Path;
 pub(crate) struct Told {
     /// Where to listen: IP:PORT, [v6]:PORT (port 0 takes a free one) or unix:PATH, after any of notls: btls: mtls: proto[ascii|binary]: tag[NAME]:; may be repeated [default: 127.0.0.1:11211]
     #[arg(long, value_name = "ADDR")]
+    #[serde(deserialize_with = "words::list")]
     pub(crate) listen: Option<Vec<String>>,
 
     /// Where to take datagrams from (memcached's UDP frames): IP:PORT; may be repeated [default: nowhere]
     #[arg(long, value_name = "ADDR")]
+    #[serde(deserialize_with = "words::list")]
     pub(crate) udp: Option<Vec<String>>,
 
     /// Give each worker a UDP port of its own, counted up from the one named
@@ -194,8 +198,12 @@ impl Told {
     pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        toml::from_str(&text)
-            .map_err(|error| ConfigError::File { path: path.to_owned(), message: error.to_string() })
+        Self::from_text(&text).map_err(|message| ConfigError::File { path: path.to_owned(), message })
+    }
+
+    /// Reads TOML; or tells what is wrong with it, and where.
+    fn from_text(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| words::plain(&error.to_string()))
     }
 
     /// What was said here, and where nothing was said, what `other` says.
@@ -210,8 +218,21 @@ impl Told {
         )
     }
 
-    /// The same as a TOML file.
+    /// The same as a TOML file, with a comment for each option that was not said and has no value that could be written.
     pub(crate) fn to_toml(&self) -> String {
-        toml::to_string(self).unwrap_or_default()
+        let said = toml::to_string(self).unwrap_or_default();
+        let is_said = |name: &str| said.lines().any(|line| line.split(" = ").next() == Some(name));
+        let mut comments = String::new();
+        for option in Self::augment_args(clap::Command::new("")).get_arguments() {
+            let name = option.get_long().unwrap_or_default();
+            if !is_said(name) {
+                let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+                let default = help.rsplit_once("[default: ").and_then(|(_, rest)| rest.strip_suffix(']'));
+                let is_switch = option.get_value_names().is_some_and(|names| names == ["BOOL"]);
+                let otherwise = if is_switch { "false" } else { "none" };
+                comments += &format!("# {name}: {}\n", default.unwrap_or(otherwise));
+            }
+        }
+        format!("{said}\n# Not said; what stands for them:\n{comments}")
     }
 }

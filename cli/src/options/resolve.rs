@@ -1,7 +1,7 @@
 //! From what was said to what a server can be started with.
 
 use super::Told;
-use guira_roster::{Choice, DEFAULT_ENGINE};
+use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM};
 use guira_server::{
     Beyond, ConnectionLimits, Eviction, HugePages, Listen, LogBuffers, NoPlace, Options, Permissions,
     Placement, Residence, Resumption, Size, Speaks, Storage, TlsOptionError, TlsOptions, UdpPorts,
@@ -60,6 +60,9 @@ pub(crate) enum ConfigError {
 
 /// The least and the most that `--max-item-size` may be, as memcached's -I.
 const MAX_ITEM_RANGE: std::ops::RangeInclusive<usize> = 1024..=1 << 30;
+
+/// One request that has arrived in part must find room.
+const CONNECTION_MEMORY_LEAST: Size = Size(64 << 10);
 
 fn check(
     good: bool,
@@ -128,8 +131,34 @@ impl Told {
         check((1..=1024).contains(&options.workers), "workers", "1 to 1024", options.workers)?;
         let fits = MAX_ITEM_RANGE.contains(&options.max_item_size.0);
         check(fits, "max-item-size", "1KiB to 1GiB", options.max_item_size)?;
+        self.check_sizes(&options)?;
         let written = self.written(&options);
         Ok((options, written))
+    }
+
+    /// Sizes that could not be meant: the server would take other ones in their place.
+    fn check_sizes(&self, options: &Options) -> Result<(), ConfigError> {
+        if let Some(reserve) = self.reserve {
+            check(reserve >= options.memory, "reserve", "no less than the memory", reserve)?;
+        }
+        if let Some(size) = self.connection_memory {
+            check(size >= CONNECTION_MEMORY_LEAST, "connection-memory", "at least 64KiB", size)?;
+        }
+        for (name, size) in
+            [("worker-log-buffer", options.log.worker), ("watcher-buffer", options.log.watcher)]
+        {
+            check(size <= options.memory.0, name, "no more than the memory", Size(size))?;
+        }
+        Ok(())
+    }
+
+    /// Understands the options of TLS although there is to be none.
+    ///
+    /// # Errors
+    /// If one of them makes no sense.
+    pub(crate) fn check_tls(&self) -> Result<(), ConfigError> {
+        let told = Told { tls_cert: Some(String::new()), ..self.clone() };
+        told.tls().map(drop)
     }
 
     fn choice(&self) -> Result<Choice, ConfigError> {
@@ -139,7 +168,7 @@ impl Told {
 
     fn storage(&self) -> Result<Storage, ConfigError> {
         if let Some(factor) = self.growth_factor {
-            check(factor > 1.0 && factor <= 1024.0, "growth-factor", "a number above 1", factor)?;
+            check(factor > 1.0 && factor <= 1024.0, "growth-factor", "above 1 and at most 1024", factor)?;
         }
         let region = self.region.as_ref().map(|text| {
             let expected = "a path, or a name of letters, digits, '.', '_' and '-'";
@@ -242,8 +271,8 @@ impl Told {
             index: Some(options.engine.index()),
             policy: Some(options.engine.policy()),
             max_item_size: Some(options.max_item_size),
-            growth_factor: self.growth_factor,
-            smallest_item: self.smallest_item,
+            growth_factor: self.growth_factor.or(Some(DEFAULT_FACTOR)),
+            smallest_item: self.smallest_item.or(Some(DEFAULT_SMALLEST_ITEM as u32)),
             disable_evictions: Some(options.storage.eviction == Eviction::Off),
             huge_pages: self.huge_pages,
             lock_memory: Some(options.storage.residence == Residence::Locked),
@@ -286,9 +315,10 @@ fn speaks(text: &str) -> Result<Speaks, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Args as _;
 
     fn from(text: &str) -> Result<Told, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        Told::from_text(text)
     }
 
     #[test]
@@ -297,8 +327,55 @@ mod tests {
         let again = from(&written.to_toml()).unwrap();
         assert_eq!(again, Told { auth_file: None, ..written });
         let (again, _) = again.resolve().unwrap();
-        assert_eq!(format!("{options:?}"), format!("{again:?}"));
+        let mut said = options.clone();
+        said.storage.factor = Some(DEFAULT_FACTOR);
+        said.storage.smallest_item = Some(DEFAULT_SMALLEST_ITEM);
+        assert_eq!(format!("{said:?}"), format!("{again:?}"));
         assert_eq!(options.listen[0].to_string(), "127.0.0.1:11211");
+    }
+
+    #[test]
+    fn every_option_is_printed_with_what_stands_for_it() {
+        let printed = Told::default().resolve().unwrap().1.to_toml();
+        for option in Told::augment_args(clap::Command::new("")).get_arguments() {
+            let name = option.get_long().unwrap();
+            let (said, not_said) = (format!("{name} = "), format!("# {name}: "));
+            let lines = printed.lines().filter(|line| line.starts_with(&said) || line.starts_with(&not_said));
+            assert_eq!(lines.count(), 1, "{name} in {printed}");
+        }
+        for line in [
+            "growth-factor = 1.06",
+            "smallest-item = 16",
+            "# region: none",
+            "# tls-resumption: false",
+            "# reserve: four times the memory, at most the machine's",
+        ] {
+            assert!(printed.lines().any(|other| other == line), "{line} in {printed}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_could_not_be_meant_are_refused() {
+        let resolve = |text: &str| from(text).unwrap().resolve().map_err(|error| error.to_string());
+        for (text, told) in [
+            (
+                "memory = \"1GiB\"\nreserve = \"512MiB\"",
+                "reserve must be no less than the memory, not 512MiB",
+            ),
+            ("connection-memory = 0", "connection-memory must be at least 64KiB, not 0"),
+            ("connection-memory = \"1\"", "connection-memory must be at least 64KiB, not 1"),
+            (
+                "worker-log-buffer = \"100GiB\"",
+                "worker-log-buffer must be no more than the memory, not 100GiB",
+            ),
+            ("watcher-buffer = \"100GiB\"", "watcher-buffer must be no more than the memory, not 100GiB"),
+            ("growth-factor = inf", "growth-factor must be above 1 and at most 1024, not inf"),
+            ("growth-factor = 1", "growth-factor must be above 1 and at most 1024, not 1"),
+        ] {
+            let error = resolve(&format!("{text}\n")).unwrap_err();
+            assert_eq!(error, told);
+        }
+        resolve("memory = \"64MiB\"\nreserve = \"64MiB\"\nconnection-memory = \"64KiB\"").unwrap();
     }
 
     #[test]

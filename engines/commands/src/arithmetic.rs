@@ -5,7 +5,7 @@ use crate::{Executor, Replies};
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Refusal, Session, Value,
 };
-use guira_protocol::{Arithmetic, Direction, Noreply, number_from};
+use guira_protocol::{Arithmetic, Direction, Noreply, Verb, number_from};
 
 /// What became of an increment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,7 @@ impl Step {
 
 impl<S: Session> Executor<S> {
     pub(crate) fn count_step(&mut self, key: Key<'_>, step: &Step) -> Result<Counted, Refusal> {
+        self.saw_lookup(key);
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
         self.session.update(key, self.now, None, None, |item| {
@@ -99,6 +100,8 @@ impl<S: Session> Executor<S> {
                 self.count(CommandCount::DecrHits);
                 self.sample(CommandCount::DecrHits, key);
             }
+            // memcached tells of it before it has a time.
+            (_, Counted::Created) => self.saw_other_store(key, Verb::Add, None, Expiry::Never),
             _ => {}
         }
         Ok(outcome)

@@ -299,6 +299,7 @@ impl<S: Session> Executor<S> {
         };
         let request = self.binary_request(packet, verb, flags, exptime);
         self.incoming(key, &request, packet.value_len() as usize).unwrap_or_else(|refusal| {
+            self.saw_refusal(key, request.verb, refusal);
             self.binary_refuse(packet, command, refusal, replies);
             Incoming::Refused
         })
@@ -318,7 +319,7 @@ impl<S: Session> Executor<S> {
     {
         if let Binary::Store { verb: Verb::Set, key, .. } = *command {
             let key = self.key(key);
-            self.remove(key);
+            self.remove_refused(key);
         }
         tell(packet, refused(refusal), 0, replies);
     }

@@ -35,6 +35,7 @@ impl<S: Session> Executor<S> {
             found = item.is_some();
             Decision::Amend(Amendment { expiry, recency: Recency::Bump, ..Amendment::default() })
         };
+        self.saw_lookup(key);
         let result = self.session.update(key, self.now, None, None, decide);
         self.count(CommandCount::CmdTouch);
         self.count(if found { CommandCount::TouchHits } else { CommandCount::TouchMisses });

@@ -1,6 +1,7 @@
 //! me
 
 use crate::counters::CommandCount;
+use crate::observe::Got;
 use crate::{Executor, Replies};
 use guira_contract::{Expiry, ItemState, ItemView, Key, Meta, Read, Recency, Session, Sink, Want};
 use guira_protocol::{encode_key, fits_in_text};
@@ -38,16 +39,22 @@ impl<P: guira_contract::ValuePin> Sink for MetaOnly<P> {
 
 impl<S: Session> Executor<S> {
     pub(crate) fn meta_of(&mut self, key: Key<'_>) -> Option<Meta> {
+        self.look_up(key).1
+    }
+
+    /// What comes of looking for a key, without a trace.
+    pub(crate) fn look_up(&mut self, key: Key<'_>) -> (Got, Option<Meta>) {
         let mut sink = MetaOnly { meta: None, pin: PhantomData };
         match self.session.read(key, self.now, &mut sink) {
-            Read::Hit => sink.meta,
-            Read::Miss(_) => None,
+            Read::Hit => (Got::Found, sink.meta),
+            Read::Miss(kind) => (Got::Missed(kind), None),
         }
     }
 
     /// me: everything about an item but its value.
     pub fn meta_debug<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, replies: &mut R) {
         self.count(CommandCount::CmdMeta);
+        self.saw_lookup(key);
         let mut found = self.meta_of(key);
         if found.is_some_and(|meta| meta.cas.is_none()) {
             self.give_unique(key);

@@ -26,12 +26,16 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Counts a flush, and tells when it takes effect with this delay.
-    pub fn flush_time(&self, delay: Exptime) -> Seconds {
+    /// Counts a flush, and tells when it takes effect with this delay: never, if what it would take was stored before there was
+    /// a server.
+    pub fn flush_time(&self, delay: Exptime) -> Option<Seconds> {
         self.count(CommandCount::CmdFlush);
-        match self.expiry(delay) {
+        if delay.0 > RELATIVE_MAX && delay.0 as u64 <= self.clock.base_unix() {
+            return None;
+        }
+        Some(match self.expiry(delay) {
             Expiry::At(at) => at.max(self.now),
             Expiry::Never => self.now,
-        }
+        })
     }
 }

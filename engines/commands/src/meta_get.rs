@@ -218,6 +218,10 @@ impl<S: Session> Executor<S> {
             }
         }
         self.count_meta_get(key, hit, touched.is_some());
+        if hit {
+            let created = before.is_some_and(|before| before.created);
+            self.saw_get(key, if created { Got::Created } else { Got::Found });
+        }
         if !hit && !flags.quiet() {
             meta_reply::status(replies.buffer(), "EN", &command.key, flags);
         }
@@ -235,9 +239,6 @@ impl<S: Session> Executor<S> {
                 self.count(if hit { CommandCount::TouchHits } else { CommandCount::TouchMisses });
             }
             (false, false) => {}
-        }
-        if hit {
-            self.saw_get(key, Got::Found);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::observe::DeletedBy;
 use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, Older, Request, Stored, refusal_line};
 use crate::{Executor, Replies, meta_reply};
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, NewItem, Refusal, Session, Value,
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Refusal, Session, Value,
 };
 use guira_protocol::{Direction, MetaGet, MetaSet, ReplyBuffer, Verb};
 
@@ -54,6 +54,7 @@ impl<S: Session> Executor<S> {
         let wants_unique = command.flags.has(b'c') || given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
         self.incoming(key, &request, command.length as usize).unwrap_or_else(|refusal| {
+            self.saw_refusal(key, request.verb, refusal);
             self.meta_refuse(key, refusal_line(refusal), replies);
             Incoming::Refused
         })
@@ -72,7 +73,7 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         let key = self.key(key);
-        self.remove(key);
+        self.remove_refused(key);
         replies.buffer().line(line);
     }
 
@@ -100,7 +101,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::NotFound) => ("NF", length, 0),
             Err(Refusal::TooLarge) if request.is_join() => ("NS", length, 0),
             Err(refusal) => {
-                self.remove(key);
+                self.remove_refused(key);
                 return replies.buffer().line(refusal_line(refusal));
             }
         };
@@ -165,10 +166,33 @@ impl<S: Session> Executor<S> {
         }
         self.count(if word == "HD" { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| word == "HD"));
-        let gone = word == "HD" && !flags.has(b'x') && !flags.has(b'I');
-        self.saw_delete(key, DeletedBy::Meta, item.filter(|_| gone));
+        if word == "HD" {
+            self.saw_meta_delete(key, command, item, expiry);
+        }
         if !(word == "HD" && flags.quiet()) {
             meta_reply::status(replies.buffer(), word, &command.key, flags);
+        }
+    }
+
+    /// An md has taken something away: the item, its value, or its freshness.
+    #[inline(always)]
+    fn saw_meta_delete(
+        &mut self,
+        key: Key<'_>,
+        command: &MetaGet<'_>,
+        item: Option<Meta>,
+        expiry: Option<Expiry>,
+    ) {
+        if item.is_none() {
+            return;
+        }
+        let emptied = command.flags.has(b'x');
+        if emptied {
+            self.saw_other_store(key, Verb::Set, item, expiry.unwrap_or(Expiry::Never));
+        }
+        if !command.flags.has(b'I') {
+            let item = if emptied { self.meta_of(key) } else { item };
+            self.saw_delete(key, DeletedBy::Meta, item);
         }
     }
 

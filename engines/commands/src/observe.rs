@@ -38,6 +38,8 @@ impl Kinds {
 pub enum Got {
     /// It was found.
     Found,
+    /// It was not, and so it was created.
+    Created,
     /// It was not.
     Missed(MissKind),
 }
@@ -68,6 +70,15 @@ pub enum StoreEnd {
     NoMemory,
 }
 
+/// What an item was stored for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredBy {
+    /// A command that stores.
+    Store,
+    /// A command that has something else in mind: ma with N, md with x.
+    Other,
+}
+
 /// Something that a command did. Class and size are those of a moment close by.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'e> {
@@ -80,17 +91,21 @@ pub enum Event<'e> {
         /// The item, if it is there.
         item: Option<Meta>,
     },
-    /// A key was looked up, so that an item could be stored under it.
-    StoreLookup {
+    /// A key was looked up, so that what is there could be changed, or told of.
+    Lookup {
         /// The key.
         key: &'e [u8],
-        /// The item that was there.
+        /// What came of it.
+        got: Got,
+        /// The item, if it is there.
         item: Option<Meta>,
     },
     /// An item was to be stored.
     Store {
         /// The key.
         key: &'e [u8],
+        /// What for.
+        by: StoredBy,
         /// How.
         verb: Verb,
         /// What came of it.
@@ -99,7 +114,7 @@ pub enum Event<'e> {
         ttl: u32,
         /// Its slab class, if it is there.
         class: u8,
-        /// Length of the value that was sent, in bytes.
+        /// Length of the value that is there now, or else of the one that was sent; in bytes.
         value_len: usize,
     },
     /// A key was to be deleted.
@@ -140,13 +155,19 @@ impl<S: Session> Executor<S> {
         self.observer.see(Event::Get { key: key.bytes, got, item });
     }
 
-    /// An item is going to be stored.
+    /// A key is looked up, by a command that does not ask for the item's value.
     #[inline(always)]
-    pub(crate) fn before_store(&mut self, key: Key<'_>) {
+    pub(crate) fn saw_lookup(&mut self, key: Key<'_>) {
         if self.kinds.any(Kinds::GETS) {
-            let item = self.meta_of(key);
-            self.observer.see(Event::StoreLookup { key: key.bytes, item });
+            self.tell_lookup(key);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_lookup(&mut self, key: Key<'_>) {
+        let (got, item) = self.look_up(key);
+        self.observer.see(Event::Lookup { key: key.bytes, got, item });
     }
 
     /// An item was to be stored.
@@ -179,21 +200,67 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Unmet) => StoreEnd::NotStored,
             Ok(Stored::Exists) => StoreEnd::Exists,
             Ok(Stored::NotFound) => StoreEnd::NotFound,
-            Err(Refusal::TooLarge) => StoreEnd::TooLarge,
-            Err(Refusal::NoMemory) => StoreEnd::NoMemory,
+            // As it is answered.
+            Err(Refusal::TooLarge) if matches!(verb, Verb::Append | Verb::Prepend) => StoreEnd::NotStored,
+            Err(refusal) => refused_end(refusal),
         };
-        let ttl = match expiry {
+        let meta = self.meta_of(key);
+        let class = meta.map_or(0, |meta| meta.class);
+        // What was stored may be more than what was sent, and may have kept its time.
+        let stored = meta.filter(|_| end == StoreEnd::Stored);
+        let (expiry, value_len) = stored.map_or((expiry, value_len), |meta| (meta.expiry, meta.value_len));
+        let ttl = self.left(expiry);
+        let by = StoredBy::Store;
+        self.observer.see(Event::Store { key: key.bytes, by, verb, end, ttl, class, value_len });
+    }
+
+    /// An item was refused before any of it was stored.
+    #[cold]
+    pub(crate) fn saw_refusal(&mut self, key: &[u8], verb: Verb, refusal: Refusal) {
+        if self.kinds.any(Kinds::STORES) {
+            let (by, end) = (StoredBy::Store, refused_end(refusal));
+            self.observer.see(Event::Store { key, by, verb, end, ttl: 0, class: 0, value_len: 0 });
+        }
+    }
+
+    /// An item was stored by a command that has something else in mind. memcached looks the key up once more for it.
+    #[inline(always)]
+    pub(crate) fn saw_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
+        if self.kinds.any(Kinds::GETS.with(Kinds::STORES)) {
+            self.tell_other_store(key, verb, before, expiry);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
+        if self.kinds.any(Kinds::GETS) {
+            let got = before.map_or(Got::Missed(MissKind::Absent), |_| Got::Found);
+            self.observer.see(Event::Lookup { key: key.bytes, got, item: before });
+        }
+        if self.kinds.any(Kinds::STORES) {
+            let (class, value_len) = self.meta_of(key).map_or((0, 0), |meta| (meta.class, meta.value_len));
+            let (by, end, ttl) = (StoredBy::Other, StoreEnd::Stored, self.left(expiry));
+            self.observer.see(Event::Store { key: key.bytes, by, verb, end, ttl, class, value_len });
+        }
+    }
+
+    /// Seconds left, 0 for ever.
+    fn left(&self, expiry: Expiry) -> u32 {
+        match expiry {
             Expiry::Never => 0,
             Expiry::At(at) => at.0.saturating_sub(self.now.0),
-        };
-        let class = self.meta_of(key).map_or(0, |meta| meta.class);
-        self.observer.see(Event::Store { key: key.bytes, verb, end, ttl, class, value_len });
+        }
     }
 
     /// The item that is going to be deleted, if somebody wants to know.
     #[inline(always)]
     pub(crate) fn before_delete(&mut self, key: Key<'_>) -> Option<Meta> {
-        if self.kinds.any(Kinds::DELETES) { self.meta_of(key) } else { None }
+        if self.kinds == Kinds::NONE {
+            return None;
+        }
+        self.saw_lookup(key);
+        self.meta_of(key)
     }
 
     /// A key was to be deleted; it is gone if `item` is the one that was there.
@@ -202,5 +269,12 @@ impl<S: Session> Executor<S> {
         if self.kinds.any(Kinds::DELETES) {
             self.observer.see(Event::Delete { key: key.bytes, by, item });
         }
+    }
+}
+
+fn refused_end(refusal: Refusal) -> StoreEnd {
+    match refusal {
+        Refusal::TooLarge => StoreEnd::TooLarge,
+        Refusal::NoMemory => StoreEnd::NoMemory,
     }
 }

@@ -188,6 +188,7 @@ impl<S: Session> Executor<S> {
     {
         let request = Request::of(store, self.expiry(store.exptime));
         self.incoming(store.key, &request, store.length as usize).unwrap_or_else(|refusal| {
+            self.saw_refusal(store.key, store.verb, refusal);
             self.refuse(store, refusal_line(refusal), replies);
             Incoming::Refused
         })
@@ -207,11 +208,17 @@ impl<S: Session> Executor<S> {
     {
         if store.verb == Verb::Set {
             let key = self.key(store.key);
-            self.remove(key);
+            self.remove_refused(key);
         }
         if store.noreply == Noreply::No {
             replies.buffer().line(line);
         }
+    }
+
+    /// Removes what would be older than an item that was refused.
+    pub(crate) fn remove_refused(&mut self, key: Key<'_>) {
+        self.saw_lookup(key);
+        self.remove(key);
     }
 
     /// A piece of a data block that is received in pieces.
@@ -277,7 +284,7 @@ impl<S: Session> Executor<S> {
             Err(Refusal::TooLarge) if request.is_join() => "NOT_STORED",
             Err(refusal) => {
                 if store.verb == Verb::Set {
-                    self.remove(key);
+                    self.remove_refused(key);
                 }
                 refusal_line(refusal)
             }
@@ -295,12 +302,18 @@ impl<S: Session> Executor<S> {
     ) -> Result<Stored, Refusal> {
         let data = match data {
             Data::Bytes(bytes) if bytes.len() > self.session.inline_max() && !request.is_join() => {
-                Data::Draft(self.drafted(key.bytes, request, bytes)?)
+                match self.drafted(key.bytes, request, bytes) {
+                    Ok(draft) => Data::Draft(draft),
+                    Err(refusal) => {
+                        self.saw_refusal(key.bytes, request.verb, refusal);
+                        return Err(refusal);
+                    }
+                }
             }
             data => data,
         };
         self.count(CommandCount::CmdSet);
-        self.before_store(key);
+        self.saw_lookup(key);
         let value_len = data.len();
         let mut outcome = Stored::Unmet;
         let result = match data {

@@ -230,7 +230,9 @@ impl<S: Session> Interpreter<S> {
                 if !self.shared.permissions.flush_all {
                     return reply_status(packet, Status::AuthError, 0, outbox);
                 }
-                self.admin.flush(self.executor.now(), at);
+                if let Some(at) = at {
+                    self.admin.flush(self.executor.now(), at);
+                }
             }
             Binary::Verbosity(level) => self.admin.set_verbosity(*level),
             Binary::Version => return reply_text(packet, crate::VERSION, outbox),

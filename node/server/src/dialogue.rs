@@ -17,7 +17,8 @@ use guira_commands::{Data, Executor, Incoming, Replies};
 use guira_contract::{Key, KeyHash, Session, ValueDraft};
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
-    Command, Cut, Exptime, Fault, Get, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique, cut, parse,
+    AdminVerb, Command, Cut, Exptime, Fault, Get, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique,
+    cut, noreply, parse,
 };
 use std::sync::Arc;
 
@@ -553,14 +554,7 @@ impl<S: Session> Interpreter<S> {
 
     fn rare(&mut self, dialogue: &mut Dialogue<S>, command: &Command<'_>, outbox: &mut Outbox<S::Pin>) {
         match command {
-            Command::FlushAll { delay, noreply } => {
-                let at = self.executor.flush_time(*delay);
-                if !self.shared.permissions.flush_all {
-                    return say(outbox, *noreply, "CLIENT_ERROR flush_all not allowed");
-                }
-                self.admin.flush(self.executor.now(), at);
-                say(outbox, *noreply, "OK");
-            }
+            Command::FlushAll { delay, noreply } => say(outbox, *noreply, self.flush_all(*delay)),
             Command::Version => outbox.buffer().line(&self.admin.version_line()),
             Command::Verbosity { level, noreply } => {
                 self.admin.set_verbosity(*level);
@@ -571,24 +565,50 @@ impl<S: Session> Interpreter<S> {
                     dialogue.phase = Phase::Errand(Box::new(errand));
                 }
             }
-            Command::Admin(verb, rest) => match self.admin.carry_out(*verb, rest) {
-                Answer::Line(line) => outbox.buffer().line(&line),
-                Answer::Close => {
-                    dialogue.phase = Phase::Over;
-                    dialogue.ends = CloseReason::Shutdown;
-                }
-                Answer::Errand(errand) => match errand.comes_first() {
-                    Some(name) if !outbox.is_empty() => {
-                        outbox.buffer().line(&format!("ERROR cannot pipeline other commands before {name}"));
-                    }
-                    _ => dialogue.phase = Phase::Errand(Box::new(errand)),
-                },
-            },
+            Command::Admin(verb, rest) => self.administer(dialogue, *verb, rest, outbox),
             Command::Quit => {
                 dialogue.phase = Phase::Over;
                 dialogue.ends = CloseReason::Normal;
             }
             _ => {}
+        }
+    }
+
+    /// Carries out a flush_all, and tells how it went.
+    fn flush_all(&mut self, delay: Option<Exptime>) -> &'static str {
+        let at = self.executor.flush_time(delay.unwrap_or_default());
+        if !self.shared.permissions.flush_all {
+            return "CLIENT_ERROR flush_all not allowed";
+        }
+        if delay.is_none() {
+            return "CLIENT_ERROR invalid exptime argument";
+        }
+        if let Some(at) = at {
+            self.admin.flush(self.executor.now(), at);
+        }
+        "OK"
+    }
+
+    /// Carries out a command about the server.
+    fn administer(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        verb: AdminVerb,
+        rest: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) {
+        let noreply = if verb.takes_noreply() { noreply(rest) } else { Noreply::No };
+        match self.admin.carry_out(verb, rest) {
+            Answer::Line(line) => say(outbox, noreply, &line),
+            Answer::Close => {
+                dialogue.phase = Phase::Over;
+                dialogue.ends = CloseReason::Shutdown;
+            }
+            Answer::Alone(name, _) if !outbox.is_settled() => {
+                say(outbox, noreply, &format!("ERROR cannot pipeline other commands before {name}"));
+            }
+            Answer::Alone(_, Ok(errand)) => dialogue.phase = Phase::Errand(Box::new(errand)),
+            Answer::Alone(_, Err(line)) => say(outbox, noreply, line),
         }
     }
 }

@@ -98,6 +98,12 @@ impl<P: ValuePin> Outbox<P> {
         self.sent == self.buffer.len() && self.inserts.is_empty()
     }
 
+    /// Whether everything asked for so far is answered and on its way: nothing is to be sent, or a client has ended its requests with mn,
+    /// after which memcached sends what it has.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_empty() || self.buffer.as_slice().ends_with(b"MN\r\n")
+    }
+
     /// Bytes in the buffer, and long values, that are waiting: a measure of when to stop.
     #[inline(always)]
     pub(crate) fn weight(&self) -> usize {

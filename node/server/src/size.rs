@@ -1,11 +1,12 @@
 //! Sizes with units.
 
-use serde::de::Error as _;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes, written as a number with K, M, G or T, or KiB, MiB, GiB or TiB: powers of 1024.
+/// A number of bytes, written as a number with K, M, G or T, or KiB, MiB, GiB or TiB: powers of 1024. With a unit it may have a
+/// fraction, as sizes have that are told to people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub usize);
 
@@ -22,16 +23,34 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let bad = || SizeError(text.to_owned());
         let trimmed = text.trim();
-        let digits = trimmed.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(trimmed.len());
-        let number: usize = trimmed[..digits].parse().map_err(|_| bad())?;
+        let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+        let digits = trimmed.find(|letter| !is_number(letter)).unwrap_or(trimmed.len());
+        let (whole, fraction) = match trimmed[..digits].split_once('.') {
+            Some((whole, fraction)) => (whole, Some(fraction)),
+            None => (&trimmed[..digits], None),
+        };
+        let number: usize = whole.parse().map_err(|_| bad())?;
         let unit = trimmed[digits..].trim().to_ascii_uppercase();
         let letter = unit.strip_suffix("IB").or(unit.strip_suffix('B')).unwrap_or(&unit);
         let (_, shift) = UNITS.iter().find(|(name, _)| *name == letter).ok_or_else(bad)?;
         if letter.is_empty() && unit == "IB" {
             return Err(bad());
         }
-        number.checked_mul(1 << shift).map(Size).ok_or_else(bad)
+        let bytes = number.checked_mul(1 << shift).ok_or_else(bad)?;
+        match fraction.map(|digits| part_of(digits, 1 << shift)) {
+            None => Ok(Size(bytes)),
+            Some(Some(part)) if *shift > 0 => bytes.checked_add(part).map(Size).ok_or_else(bad),
+            Some(_) => Err(bad()),
+        }
     }
+}
+
+/// The part of `unit` that the digits after a point stand for, in whole bytes.
+fn part_of(digits: &str, unit: usize) -> Option<usize> {
+    // More digits make no difference of a byte.
+    let digits = &digits[..digits.len().min(15)];
+    let number: u128 = digits.parse().ok()?;
+    usize::try_from(number * unit as u128 / 10u128.pow(digits.len() as u32)).ok()
 }
 
 impl fmt::Display for Size {
@@ -47,8 +66,26 @@ impl fmt::Display for Size {
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(D::Error::custom)
+        deserializer.deserialize_any(SizeVisitor)
+    }
+}
+
+/// Reads a size from a file: text, or a number of bytes.
+struct SizeVisitor;
+
+impl Visitor<'_> for SizeVisitor {
+    type Value = Size;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a size in quotes, such as \"64MiB\", or a number of bytes")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
+        usize::try_from(bytes).map(Size).map_err(|_| E::custom(SizeError(bytes.to_string())))
     }
 }
 
@@ -74,10 +111,16 @@ mod tests {
             ("1 TiB", 1 << 40),
             ("5B", 5),
             ("3mb", 3 << 20),
+            ("12.5M", 25 << 19),
+            ("8166.5MiB", 16_333 << 19),
+            ("0.1K", 102),
+            ("1.0000000000000000000G", 1 << 30),
         ] {
             assert_eq!(read(text), Ok(bytes), "{text}");
         }
-        for text in ["", "M", "-1M", "1.5G", "64MB/s", "9999999999T", "1iB"] {
+        for text in
+            ["", "M", "-1M", "1.5", "1.5B", "1.G", ".5G", "1.5.5G", "1.xG", "64MB/s", "9999999999T", "1iB"]
+        {
             assert!(read(text).is_err(), "{text}");
         }
     }

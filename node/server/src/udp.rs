@@ -4,9 +4,10 @@
 //! | request id | sequence number | datagrams in the message | reserved |      2 bytes each, big-endian
 //! ```
 //!
-//! A request is one datagram. A reply is as many as it takes; what is lost of it is lost.
+//! A request is one datagram. A reply is as many as it takes; what is lost of it is lost. Several commands in a datagram have several
+//! replies, each a message of its own, all of which have the number of the request.
 
-use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, Stopped};
+use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, Phase, Stopped};
 use crate::listen::Speaks;
 use crate::options::{Options, UdpPorts};
 use crate::outbox::Outbox;
@@ -27,8 +28,10 @@ use std::net::{SocketAddr, UdpSocket};
 const FRAME_BYTES: usize = 8;
 /// Bytes of a reply in one datagram, so that it fits into a packet of Ethernet: memcached's 1,400 less the frame.
 const PAYLOAD_MAX: usize = 1400 - FRAME_BYTES;
-/// A reply may be so long, so that a small request cannot set off a flood.
+/// The replies to a datagram may be so long altogether, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;
+/// So many commands of a datagram are answered in messages of their own, and those after them in one.
+const MESSAGES_MAX: usize = 64;
 /// A worker keeps room for a reply of this length; for a longer one it is taken from that of connections, as long as it takes.
 const REPLY_KEPT: usize = 64 << 10;
 /// So much is collected before it is sent: what one call sends.
@@ -157,7 +160,6 @@ impl UdpEnd {
         outbox: &mut Outbox<S::Pin>,
         counters: &WorkerCounters,
     ) {
-        interpreter.full = OUTBOX_FULL;
         let mut written = 0;
         for _ in 0..ROUNDS {
             if written >= TURN_MAX {
@@ -197,7 +199,7 @@ impl UdpEnd {
         }
     }
 
-    /// Answers one of the datagrams that were received. Returns how long the reply is.
+    /// Answers one of the datagrams that were received. Returns how long the replies are.
     fn answer_one<S: Session>(
         &mut self,
         socket: usize,
@@ -218,22 +220,26 @@ impl UdpEnd {
         if frame[4..6] != [0, 1] || is_reply(request) {
             return 0;
         }
-        answer(self.speaks, request, interpreter, outbox, &mut self.reply);
-        let reply = &self.reply.bytes;
-        let length = reply.len();
-        let total = (length.div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
-        // Of an empty one nothing is sent.
-        for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
-            let sequence = (sequence as u16).to_be_bytes();
-            let frame = [frame[0], frame[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
-            self.outgoing.push(peer, &[&frame, payload]);
-            if self.outgoing.weight() >= OUTGOING_FULL {
-                let (_, bytes) = self.outgoing.send(&self.sockets[socket]);
-                counters.add(WorkerCount::BytesWritten, bytes as u64);
+        let dialogue = Dialogue::new(self.speaks, interpreter.shared.access());
+        let mut request = Request { dialogue, bytes: request, answered: 0, messages: 0, written: 0 };
+        let mut more = More::Yes;
+        while more == More::Yes {
+            more = request.answer(interpreter, outbox, &mut self.reply);
+            let reply = &self.reply.bytes;
+            let total = (reply.len().div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
+            // Of an empty one nothing is sent.
+            for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
+                let sequence = (sequence as u16).to_be_bytes();
+                let frame = [frame[0], frame[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
+                self.outgoing.push(peer, &[&frame, payload]);
+                if self.outgoing.weight() >= OUTGOING_FULL {
+                    let (_, bytes) = self.outgoing.send(&self.sockets[socket]);
+                    counters.add(WorkerCount::BytesWritten, bytes as u64);
+                }
             }
+            self.reply.clear(&interpreter.shared.room);
         }
-        self.reply.clear(&interpreter.shared.room);
-        length
+        request.written
     }
 }
 
@@ -258,32 +264,80 @@ fn look_ahead<S: Session>(received: &Datagrams, interpreter: &Interpreter<S>) {
     }
 }
 
-/// Executes the requests of one datagram, and writes the whole reply into `reply`.
-fn answer<S: Session>(
-    speaks: Speaks,
-    request: &[u8],
-    interpreter: &mut Interpreter<S>,
-    outbox: &mut Outbox<S::Pin>,
-    reply: &mut Reply,
-) {
-    let mut dialogue = Dialogue::new(speaks, interpreter.shared.access());
-    let mut at = 0;
-    loop {
-        let (taken, stopped) = interpreter.run(&mut dialogue, &request[at..], outbox);
-        at += taken;
-        if stopped == Stopped::Leaves {
-            outbox.buffer().line("SERVER_ERROR not over UDP");
+/// Whether a datagram has more commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum More {
+    Yes,
+    No,
+}
+
+/// The commands of one datagram.
+struct Request<'d, S: Session> {
+    dialogue: Dialogue<S>,
+    bytes: &'d [u8],
+    /// Bytes of them that are answered.
+    answered: usize,
+    messages: usize,
+    /// Bytes of their messages.
+    written: usize,
+}
+
+impl<'d, S: Session> Request<'d, S> {
+    /// Executes the next command that has a reply, and writes the whole reply into `reply`.
+    fn answer(
+        &mut self,
+        interpreter: &mut Interpreter<S>,
+        outbox: &mut Outbox<S::Pin>,
+        reply: &mut Reply,
+    ) -> More {
+        self.messages += 1;
+        loop {
+            let (input, full) = self.next_part();
+            interpreter.full = full;
+            let is_rest = self.answered + input.len() == self.bytes.len();
+            let (taken, stopped) = interpreter.run(&mut self.dialogue, input, outbox);
+            self.answered += taken;
+            if stopped == Stopped::Leaves {
+                outbox.buffer().line("SERVER_ERROR not over UDP");
+            }
+            let length = reply.bytes.len() + outbox.weight();
+            if self.written + length > REPLY_MAX || !reply.reserve(outbox.weight(), &interpreter.shared.room)
+            {
+                drop(outbox.take_rest());
+                reply.clear(&interpreter.shared.room);
+                reply.bytes.extend(b"SERVER_ERROR reply too large for UDP\r\n");
+                return More::No;
+            }
+            outbox.collect(&mut reply.bytes);
+            if self.in_get() {
+                continue;
+            }
+            let more = match stopped {
+                Stopped::Over | Stopped::Leaves => More::No,
+                Stopped::NeedsInput if is_rest => More::No,
+                _ if self.answered == self.bytes.len() => More::No,
+                _ => More::Yes,
+            };
+            if more == More::No || self.messages < MESSAGES_MAX {
+                self.written += reply.bytes.len();
+                return more;
+            }
         }
-        if !reply.reserve(outbox.weight(), &interpreter.shared.room) {
-            drop(outbox.take_rest());
-            reply.clear(&interpreter.shared.room);
-            reply.bytes.extend(b"SERVER_ERROR reply too large for UDP\r\n");
-            return;
+    }
+
+    /// Whether a get of many keys is answered in part.
+    fn in_get(&self) -> bool {
+        matches!(self.dialogue.phase, Phase::Keys(..))
+    }
+
+    /// What is to be executed next, and how long a reply is enough: anything ends a message, unless it is one of several values.
+    fn next_part(&self) -> (&'d [u8], usize) {
+        let rest = self.bytes.get(self.answered..).unwrap_or_default();
+        if self.in_get() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            return (&rest[..end], OUTBOX_FULL);
         }
-        outbox.collect(&mut reply.bytes);
-        if stopped != Stopped::OutboxFull {
-            return;
-        }
+        (rest, if self.messages < MESSAGES_MAX { 1 } else { OUTBOX_FULL })
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes read at once.
-const INPUT_BYTES: usize = 128 << 10;
+pub(crate) const INPUT_BYTES: usize = 128 << 10;
 /// Small pieces of upkeep done after each round of connections, under load …
 const BUSY_UPKEEP: usize = 32;
 /// … and at a time when nothing else is to be done: few, since the crawler takes tens of microseconds for a page, and a

@@ -98,6 +98,52 @@ fn a_bad_number_in_a_readable_line_takes_the_data() {
 }
 
 #[test]
+fn a_digit_where_a_flag_should_be_takes_the_data() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for flag in ["1", "60", "0", "v 9 k", "1 1"] {
+        let injected = format!("ms k 12 {flag}\r\nflush_all 10\r\nmn\r\n");
+        client.exchange(injected, "CLIENT_ERROR invalid flag\r\nMN\r\n");
+        client.exchange(format!("mg k {flag}\r\n"), "CLIENT_ERROR invalid flag\r\n");
+        client.exchange(format!("ma k {flag}\r\n"), "CLIENT_ERROR invalid or duplicate flag\r\n");
+    }
+    client.exchange("ms k 12 7 S\r\nflush_all 10\r\nmn\r\n", "CLIENT_ERROR invalid flag\r\nMN\r\n");
+}
+
+#[test]
+fn every_fault_of_a_store_whose_length_is_known_takes_the_data() {
+    let server = Server::start();
+    newer_than_peer!(server, "takes the data of few of them");
+    let mut client = server.connect();
+    let long = "k".repeat(251);
+    let many = " v".repeat(18);
+    let lines = [
+        format!("set {long} 0 0 10"),
+        "set k x 0 10".to_owned(),
+        "set k 0 x 10".to_owned(),
+        "cas k 0 0 10 x".to_owned(),
+        "cas k 0 0 10".to_owned(),
+        format!("append {long} 0 0 10"),
+        format!("ms {long} 10"),
+        "ms !!! 10 b".to_owned(),
+        "ms k 10 z".to_owned(),
+        "ms k 10 T".to_owned(),
+        "ms k 10 Fx".to_owned(),
+        "ms k 10 Mx".to_owned(),
+        "ms k 10 k k".to_owned(),
+        format!("ms k 10 O{}", "o".repeat(32)),
+        format!("ms k 10{many}"),
+        "ms k 10 noreply".to_owned(),
+    ];
+    for line in lines {
+        client.send(format!("{line}\r\nincr i 1\r\n\r\n"));
+        let told = client.loose_line();
+        assert!(told.starts_with("CLIENT_ERROR "), "{line}: {told}");
+        client.sync();
+    }
+}
+
+#[test]
 fn a_bad_data_chunk_takes_its_length_and_two_bytes() {
     let server = Server::start();
     let mut client = server.connect();

@@ -224,7 +224,7 @@ fn long_replies_in_datagrams() {
 
 #[test]
 fn watchers_that_do_not_read() {
-    let setup = Setup::new().guira_argument("--memory=16MiB").guira_argument("--watcher-buffer=1GiB");
+    let setup = Setup::new().guira_argument("--memory=16MiB").guira_argument("--watcher-buffer=16MiB");
     let scratch = Scratch::new();
     // The buffers of a UNIX socket do not grow.
     let server = setup.unix_socket(&scratch.path().join("socket")).start_guira();

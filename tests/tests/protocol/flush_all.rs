@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use guira_tests::Server;
 use guira_tests::deadline::Deadline;
+use guira_tests::{Server, Setup};
 
 #[test]
 fn everything_is_gone_and_new_items_stay() {
@@ -106,5 +106,27 @@ fn a_bad_delay_is_refused() {
     let mut client = server.connect();
     client.set("key", "x");
     client.exchange("flush_all x\r\n", "CLIENT_ERROR invalid exptime argument\r\n");
+    client.expect_value("key", "x");
+}
+
+#[test]
+fn a_time_before_the_server_began_flushes_nothing() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("key", "x");
+    // The first absolute time, in January 1970.
+    client.exchange("flush_all 2592001\r\n", "OK\r\n");
+    client.expect_silence("flush_all 1000000000 noreply\r\n");
+    client.expect_value("key", "x");
+}
+
+#[test]
+fn a_forbidden_flush_is_not_read() {
+    let server = Setup::new().options(&["-F"]).start();
+    let mut client = server.connect();
+    client.set("key", "x");
+    for request in ["flush_all\r\n", "flush_all x\r\n", "flush_all 100\r\n"] {
+        client.exchange(request, "CLIENT_ERROR flush_all not allowed\r\n");
+    }
     client.expect_value("key", "x");
 }

@@ -90,6 +90,49 @@ fn what_is_no_list_is_refused() {
         "mg k v\r\nlru_crawler metadump all\r\n",
         "VA 1\r\nx\r\nERROR cannot pipeline other commands before metadump\r\n",
     );
+    // That is told first.
+    client.exchange(
+        "mg k v\r\nlru_crawler mgdump nonsense\r\n",
+        "VA 1\r\nx\r\nERROR cannot pipeline other commands before mgdump\r\n",
+    );
+}
+
+#[test]
+fn what_mn_has_ended_may_come_before_a_list() {
+    let server = Server::start();
+    newer_than_peer!(server, "begins with OK");
+    let mut client = server.connect();
+    client.exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.send("mg k v\r\nmn\r\nlru_crawler metadump all\r\n");
+    assert_eq!(client.line(), "VA 1");
+    client.hear("x\r\nMN\r\nOK\r\n");
+    assert_eq!(lines_to(&mut client, "END").len(), 1);
+}
+
+#[test]
+fn commas_that_separate_no_classes_are_passed_over() {
+    let server = Server::start();
+    newer_than_peer!(server, "begins with OK");
+    let mut client = server.connect();
+    client.exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    let class = client
+        .stats("items")
+        .into_keys()
+        .find_map(|name| Some(name.strip_prefix("items:")?.split(':').next()?.to_owned()))
+        .unwrap();
+    client.send(format!("lru_crawler metadump ,{class},,\r\n"));
+    assert_eq!(client.line(), "OK");
+    assert_eq!(lines_to(&mut client, "END").len(), 1);
+}
+
+#[test]
+fn no_class_beyond_63_is_dumped() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.exchange("stats cachedump 63 0\r\n", "END\r\n");
+    for class in ["64", "255", "256", "4294967295"] {
+        client.exchange(format!("stats cachedump {class} 0\r\n"), "CLIENT_ERROR Illegal slab id\r\n");
+    }
 }
 
 #[test]
@@ -108,7 +151,8 @@ fn the_crawler_can_be_switched_off_and_on_and_sent() {
     client.exchange("lru_crawler tocrawl 5\r\n", "OK\r\n");
     client.exchange("lru_crawler sleep 50\r\n", "OK\r\n");
     client.exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
-    client.exchange("lru_crawler crawl all\r\n", "OK\r\n");
+    // memcached's may still be busy with what it does by itself.
+    wait_for("the crawler", || (client.ask("lru_crawler crawl all\r\n") == "OK").then_some(()));
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod numbers;
 mod opaque;
 mod pipelining;
 mod policy;
+mod rare_commands;
 mod restart;
 mod slow_reader;
 mod stats;

@@ -101,3 +101,17 @@ fn a_key_of_the_binary_protocol_that_does_not_fit_in_text_is_told_in_base64() {
         ("lru_crawler mgdump all\r\n", "OK\r\nmg YQpi b\r\nEN\r\n"),
     ]);
 }
+
+#[test]
+fn what_is_almost_base64_is_decoded() {
+    let server = Server::start();
+    server.connect().talk(&[
+        // Bits that are left over are dropped, other bytes passed over, and what follows padding is not looked at.
+        ("ms Zm9= 1 b k\r\nx\r\n", "HD kZm8= b\r\n"),
+        ("get fo\r\n", "VALUE fo 0 1\r\nx\r\nEND\r\n"),
+        ("ms Zm!9v 1 b k\r\nx\r\n", "HD kZm9v b\r\n"),
+        ("mg Zg==Zm9v b v\r\n", "EN\r\n"),
+        ("set f 0 0 1\r\ny\r\n", "STORED\r\n"),
+        ("mg Zg==Zm9v b v\r\n", "VA 1\r\ny\r\n"),
+    ]);
+}

@@ -73,3 +73,14 @@ fn a_binary_key_is_told_as_it_was_given() {
     assert_eq!(key, "AQI=");
     client.exchange("me !!! b\r\n", "CLIENT_ERROR bad command line format\r\n");
 }
+
+#[test]
+fn what_can_be_no_flag_is_a_bad_line() {
+    let server = Server::start();
+    newer_than_peer!(server, "does not look at it");
+    let mut client = server.connect();
+    for line in ["me key !", "me key @", "me key b {"] {
+        client.exchange(format!("{line}\r\n"), "CLIENT_ERROR bad command line format\r\n");
+    }
+    client.exchange("me key 1\r\n", "EN\r\n");
+}

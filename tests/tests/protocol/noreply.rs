@@ -1,6 +1,6 @@
 //! `noreply` silences the answer of the classic commands.
 
-use guira_tests::{Server, newer_than_peer};
+use guira_tests::{Server, Setup, newer_than_peer};
 
 #[test]
 fn every_classic_command_takes_noreply() {
@@ -94,4 +94,35 @@ fn an_unknown_command_with_noreply_is_silent() {
     let server = Server::start();
     newer_than_peer!(server, "an unknown command always answers ERROR");
     server.connect().expect_silence("unknown noreply\r\n");
+}
+
+#[test]
+fn commands_about_the_server_take_noreply() {
+    let server = Setup::new().options(&["-m", "64"]).start();
+    newer_than_peer!(server, "only some of them do");
+    let mut client = server.connect();
+    for request in [
+        "cache_memlimit 64 noreply\r\n",
+        "cache_memlimit 1 noreply\r\n",
+        "cache_memlimit noreply\r\n",
+        "lru temp_ttl 5 noreply\r\n",
+        "lru tune 10 25 0.1 2.0 noreply\r\n",
+        "lru noreply\r\n",
+        "slabs automove 1 noreply\r\n",
+        "slabs reassign 1 2 noreply\r\n",
+        "slabs noreply\r\n",
+        "lru_crawler sleep 100 noreply\r\n",
+        "lru_crawler enable noreply\r\n",
+        "lru_crawler metadump noreply\r\n",
+        "lru_crawler noreply\r\n",
+        "refresh_certs noreply\r\n",
+        "shutdown noreply\r\n",
+        "debugtime p noreply\r\n",
+    ] {
+        client.expect_silence(request);
+    }
+    client.exchange("mg k k\r\nlru_crawler metadump noreply\r\nmn\r\n", "EN kk\r\nMN\r\n");
+    // These have no such word.
+    client.exchange("watch noreply\r\n", "ERROR\r\n");
+    client.exchange("stats noreply\r\n", "ERROR\r\n");
 }

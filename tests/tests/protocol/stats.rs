@@ -68,6 +68,18 @@ const NAMES: &[&str] = &[
     "slab_reassign_inline_reclaim",
     "slab_reassign_busy_items",
     "slab_reassign_busy_deletes",
+    "slab_reassign_running",
+    "evicted_active",
+    "read_buf_count",
+    "read_buf_bytes",
+    "read_buf_bytes_free",
+    "read_buf_oom",
+    "response_obj_count",
+    "response_obj_bytes",
+    "response_obj_oom",
+    "connection_structures",
+    "reserved_fds",
+    "malloc_fails",
 ];
 
 #[test]
@@ -83,7 +95,7 @@ fn newer_names_are_there() {
     let server = Server::start();
     newer_than_peer!(server, "these counters are hidden until they are used");
     let stats = server.connect().stats("");
-    for name in ["store_too_large", "store_no_memory"] {
+    for name in ["store_too_large", "store_no_memory", "slab_reassign_last_busy_status"] {
         assert!(stats.contains_key(name), "stats lacks {name}");
     }
 }
@@ -244,6 +256,45 @@ fn settings_are_told() {
     assert_eq!(settings["maxbytes"], (64_u64 << 20).to_string());
     assert_eq!(settings["item_size_max"], (1_u64 << 20).to_string());
     assert_eq!(settings["num_threads"], "2");
+}
+
+/// Settings that exporters read, and the value of each where there are no lists in order of use.
+const LISTS_OFF: &[(&str, &str)] = &[
+    ("lru_maintainer_thread", "no"),
+    ("lru_segmented", "no"),
+    ("hot_lru_pct", "0"),
+    ("warm_lru_pct", "0"),
+    ("hot_max_factor", "0.00"),
+    ("warm_max_factor", "0.00"),
+    ("temp_lru", "no"),
+    ("temporary_ttl", "0"),
+];
+
+#[test]
+fn the_known_settings_are_told() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let settings = client.stats("settings");
+    let mut names: Vec<&str> = LISTS_OFF.iter().map(|(name, _)| *name).collect();
+    names.extend(["hashpower_init", "tail_repair_time", "track_sizes", "inline_ascii_response"]);
+    names.extend(["tcp_backlog", "slab_automove", "lru_crawler", "hash_algorithm", "verbosity"]);
+    names.retain(|name| !settings.contains_key(*name));
+    assert!(names.is_empty(), "stats settings lacks {names:?}");
+    assert_eq!((settings["hashpower_init"].as_str(), settings["tail_repair_time"].as_str()), ("0", "0"));
+}
+
+#[test]
+fn lists_that_are_not_here_are_told_to_be_off() {
+    let server = Setup::new().options(&["-o", "hot_lru_pct=30,warm_lru_pct=20,track_sizes"]).start_guira();
+    let mut client = server.connect();
+    client.exchange("lru tune 10 25 0.1 2.0\r\n", "OK\r\n");
+    let settings = client.stats("settings");
+    for (name, value) in LISTS_OFF {
+        assert_eq!(settings[*name], *value, "{name}");
+    }
+    let stats = client.stats("");
+    assert_eq!(stats["read_buf_count"], settings["num_threads"]);
+    assert_eq!(stats["read_buf_bytes"], stats["read_buf_bytes_free"]);
 }
 
 #[test]

@@ -26,6 +26,19 @@ fn uses_are_counted_by_prefix_while_it_is_on() {
 }
 
 #[test]
+fn what_is_stored_by_the_way_is_not_counted() {
+    let server = Server::start();
+    newer_than_peer!(server, "has no md with x");
+    let mut client = server.connect();
+    client.exchange("stats detail on\r\n", "OK\r\n");
+    client.exchange("ma foo:n N0\r\n", "HD\r\n");
+    client.exchange("incr foo:n 1\r\n", "1\r\n");
+    let big = format!("set foo:big 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000));
+    client.exchange(&big, "SERVER_ERROR object too large for cache\r\n");
+    client.exchange("stats detail dump\r\n", "PREFIX foo get 0 hit 0 set 1 del 0\r\nEND\r\n");
+}
+
+#[test]
 fn the_binary_protocol_has_it_too() {
     let server = Server::start();
     let (mut text, mut binary) = (server.connect(), server.connect());

@@ -37,6 +37,51 @@ fn a_long_reply_takes_several_datagrams() {
 }
 
 #[test]
+fn each_command_of_a_datagram_has_a_reply_of_its_own() {
+    let (server, client) = with_udp();
+    let value = "x".repeat(5000);
+    let mut writer = server.connect();
+    writer.exchange("set foo 0 0 6\r\nfooval\r\n", "STORED\r\n");
+    writer.exchange(format!("set big 0 0 5000\r\n{value}\r\n"), "STORED\r\n");
+    let foo = "VALUE foo 0 6\r\nfooval\r\nEND\r\n";
+    let big = format!("VALUE big 0 5000\r\n{value}\r\nEND\r\n");
+    client.request(1, "get foo\r\nget big\r\nget nothing\r\nget big\r\n");
+    for expected in [foo, &big, "END\r\n", &big] {
+        client.hear(1, expected);
+    }
+    client.request(2, "mg foo v\r\nmg nothing v q\r\nmn\r\n");
+    for expected in ["VA 6\r\nfooval\r\n", "MN\r\n"] {
+        client.hear(2, expected);
+    }
+    // Data blocks, faults, and what asks for no reply.
+    client.request(3, "set a 0 0 1\r\nx\r\nnonsense\r\nset c 0 0 1 noreply\r\nx\r\nget c\r\n");
+    for expected in ["STORED\r\n", "ERROR\r\n", "VALUE c 0 1\r\nx\r\nEND\r\n"] {
+        client.hear(3, expected);
+    }
+    client.request(4, [get("foo").bytes(), get("foo").bytes()].concat());
+    assert_eq!((client.reply(4).len(), client.reply(4).len()), (34, 34));
+    client.exchange(5, "get foo\r\n", foo);
+}
+
+#[test]
+fn gets_of_many_keys_are_answered_together_whatever_follows() {
+    let server = Setup::new().options(&["-U", "-1"]).start_guira();
+    let client = UdpClient::connect(server.udp_address());
+    server.connect().exchange("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.request(1, format!("mn\r\nget{}\r\nget k\r\n", " k".repeat(500)));
+    let one = "VALUE k 0 1\r\nx\r\n";
+    for expected in ["MN\r\n".to_owned(), format!("{}END\r\n", one.repeat(500)), format!("{one}END\r\n")] {
+        client.hear(1, expected);
+    }
+    // A datagram sets off so many messages and no more.
+    client.request(2, "mn\r\n".repeat(100));
+    for _ in 0..63 {
+        client.hear(2, "MN\r\n");
+    }
+    client.hear(2, "MN\r\n".repeat(37));
+}
+
+#[test]
 fn gets_of_many_keys_are_answered_together() {
     let (server, client) = with_udp();
     upstream_flaw!(server, "each value is a message of its own, all with the same number");
@@ -93,6 +138,25 @@ fn what_would_be_a_flood_is_refused() {
     client.exchange(1, "get big big big big big\r\n", "SERVER_ERROR reply too large for UDP\r\n");
     client.exchange(2, "watch fetchers\r\n", "SERVER_ERROR not over UDP\r\n");
     client.exchange(3, "lru_crawler metadump all\r\n", "SERVER_ERROR not over UDP\r\n");
+    client.request(4, "set a 0 x 5\r\nvalue\r\nmn\r\n");
+    for expected in ["CLIENT_ERROR bad command line format\r\n", "MN\r\n"] {
+        client.hear(4, expected);
+    }
+}
+
+#[test]
+fn nor_do_many_commands_in_a_datagram_set_off_a_flood() {
+    let server = Setup::new().options(&["-U", "-1", "-t", "1"]).start_guira();
+    let client = UdpClient::connect(server.udp_address());
+    let mut tcp = server.connect();
+    let value = "x".repeat(1_000_000);
+    tcp.exchange(format!("set big 0 0 1000000\r\n{value}\r\n"), "STORED\r\n");
+    client.request(1, "get big\r\n".repeat(10));
+    let written = wait_for("the replies", || {
+        let written: usize = tcp.stats("")["bytes_written"].parse().expect("a number");
+        (written > 1_000_000).then_some(written)
+    });
+    assert!((4_000_000..5_000_000).contains(&written), "{written} bytes were sent");
 }
 
 #[test]

@@ -49,6 +49,125 @@ fn gets_and_sets_are_told_with_their_outcomes() {
     log.abandon();
 }
 
+/// What is told of each of these requests, without numbers of classes and connections.
+#[track_caller]
+fn expect_told(log: &mut Client, client: &mut Client, exchanges: &[(&str, &str, &[&str])]) {
+    for (request, reply, told) in exchanges {
+        client.exchange(request, reply);
+        for expected in *told {
+            let line = event(log);
+            let words =
+                line.split(' ').filter(|word| !word.starts_with("clsid=") && !word.starts_with("cfd="));
+            let got = words.collect::<Vec<_>>().join(" ");
+            assert_eq!(got, format!("type={expected}"), "after {request:?}");
+        }
+    }
+    // Nothing more was told.
+    client.exchange("get end\r\n", "END\r\n");
+    starts_with(&event(log), "type=item_get key=end ");
+}
+
+#[test]
+fn whoever_changes_an_item_is_told_to_have_looked_for_it() {
+    let server = Server::start();
+    newer_than_peer!(server, "tells other words");
+    let mut log = watcher(&server, "fetchers");
+    let mut client = server.connect();
+    let (found, missed) = ("item_get key=n status=found size=1", "item_get key=n status=not_found size=0");
+    client.exchange("mg big q\r\n", "");
+    starts_with(&event(&mut log), "type=item_get key=big ");
+    let rows: [(&str, &str, &[&str]); 14] = [
+        ("incr n 1\r\n", "NOT_FOUND\r\n", &[missed]),
+        ("touch n 0\r\n", "NOT_FOUND\r\n", &[missed]),
+        ("delete n\r\n", "NOT_FOUND\r\n", &[missed]),
+        ("md n\r\n", "NF\r\n", &[missed]),
+        ("me n\r\n", "EN\r\n", &[missed]),
+        ("ma n N10 J5\r\n", "HD\r\n", &[missed, missed]),
+        ("decr n 1\r\n", "4\r\n", &[found]),
+        ("ma n\r\n", "HD\r\n", &[found]),
+        ("touch n 0\r\n", "TOUCHED\r\n", &[found]),
+        ("md n I\r\n", "HD\r\n", &[found]),
+        ("md n x\r\n", "HD\r\n", &[found, found]),
+        ("delete n\r\n", "DELETED\r\n", &["item_get key=n status=found size=0"]),
+        ("mg n N30 v\r\n", "VA 0 W\r\n\r\n", &[missed]),
+        ("mg n N30 v\r\n", "VA 0 Z\r\n\r\n", &["item_get key=n status=found size=0"]),
+    ];
+    expect_told(&mut log, &mut client, &rows);
+    log.abandon();
+}
+
+#[test]
+fn what_is_stored_is_told_as_it_is_then() {
+    let server = Server::start();
+    newer_than_peer!(server, "tells other words");
+    let mut log = watcher(&server, "mutations fetchers");
+    let mut client = server.connect();
+    let big = format!("set k 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000));
+    let add_big = format!("add k 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000));
+    let refused = "SERVER_ERROR object too large for cache\r\n";
+    let missed = "item_get key=k status=not_found size=0";
+    let found = |size| format!("item_get key=k status=found size={size}");
+    let (one, three) = (found(1), found(3));
+    let rows: [(&str, &str, &[&str]); 7] = [
+        (
+            "append k 0 0 1\r\nx\r\n",
+            "NOT_STORED\r\n",
+            &[missed, "item_store key=k status=not_stored cmd=append ttl=0 size=1"],
+        ),
+        ("ma k N0\r\n", "HD\r\n", &[missed, missed, "item_store key=k status=stored cmd=add ttl=0 size=1"]),
+        (
+            "append k 0 0 2\r\nxy\r\n",
+            "STORED\r\n",
+            &[&one, "item_store key=k status=stored cmd=append ttl=0 size=3"],
+        ),
+        ("md k x\r\n", "HD\r\n", &[&three, &three, "item_store key=k status=stored cmd=set ttl=0 size=0"]),
+        (&add_big, refused, &["item_store key=k status=too_large cmd=add ttl=0 size=0"]),
+        (
+            &big,
+            refused,
+            &["item_store key=k status=too_large cmd=set ttl=0 size=0", "item_get key=k status=found size=0"],
+        ),
+        ("get k\r\n", "END\r\n", &[missed]),
+    ];
+    expect_told(&mut log, &mut client, &rows);
+    client.exchange("set k 0 100 1\r\nx\r\nprepend k 0 0 1\r\ny\r\n", "STORED\r\nSTORED\r\n");
+    let told: Vec<String> = (0..4).map(|_| event(&mut log)).collect();
+    starts_with(&told[3], "type=item_store key=k status=stored cmd=prepend ttl=");
+    assert!(!told[3].contains(" ttl=0 ") && told[3].ends_with(" size=2"), "{told:?}");
+    log.abandon();
+}
+
+#[test]
+fn an_ms_that_is_too_large_is_told() {
+    let server = Server::start();
+    upstream_flaw!(server, "writes whatever it finds into the line, or none");
+    let mut log = watcher(&server, "mutations fetchers");
+    let mut client = server.connect();
+    let big = format!("ms k 2000000 ME\r\n{}\r\n", "x".repeat(2_000_000));
+    let told: &[&str] =
+        &["item_store key=k status=too_large cmd=add ttl=0 size=0", "item_get key=k status=not_found size=0"];
+    let rows = [(big.as_str(), "SERVER_ERROR object too large for cache\r\n", told)];
+    expect_told(&mut log, &mut client, &rows);
+    log.abandon();
+}
+
+#[test]
+fn a_value_that_is_taken_away_is_told_as_a_delete() {
+    let server = Server::start();
+    newer_than_peer!(server, "has no watcher of deletions");
+    let mut log = watcher(&server, "deletions");
+    let mut client = server.connect();
+    client.exchange("set k 0 0 4\r\nvbar\r\n", "STORED\r\n");
+    client.exchange("md k x I\r\n", "HD\r\n");
+    client.exchange("md k x\r\n", "HD\r\n");
+    let line = event(&mut log);
+    starts_with(&line, "type=deleted key=k cmd=md clsid=");
+    assert!(line.ends_with(" size=0"), "{line}");
+    client.exchange("delete k\r\n", "DELETED\r\n");
+    starts_with(&event(&mut log), "type=deleted key=k cmd=delete ");
+    log.abandon();
+}
+
 #[test]
 fn deletes_are_told_only_of_what_was_there() {
     let server = Server::start();
@@ -155,6 +274,23 @@ fn watch_comes_first() {
         "mg k v\r\nwatch fetchers\r\n",
         "EN\r\nERROR cannot pipeline other commands before watch\r\n",
     );
+}
+
+#[test]
+fn mn_ends_what_came_before_watch() {
+    let server = Server::start();
+    let mut watcher = server.connect();
+    watcher.exchange("mn\r\nwatch fetchers\r\n", "MN\r\nOK\r\n");
+    watcher.abandon();
+}
+
+#[test]
+fn that_watch_comes_first_is_told_before_what_is_wrong_with_it() {
+    let server = Server::start();
+    let mut client = server.connect();
+    let refused = "EN kk\r\nERROR cannot pipeline other commands before watch\r\n";
+    client.exchange("mg k k\r\nwatch foo\r\n", refused);
+    client.exchange("watch foo\r\n", "ERROR\r\n");
 }
 
 #[test]

@@ -137,14 +137,14 @@ fn every_flag_of_the_protocol_is_accepted_by_every_command() {
 
 #[test]
 fn unknown_flags_are_faults() {
-    for letter in ["z", "W", "X", "Z", "a", "_", "[", "`"] {
+    for letter in ["z", "W", "X", "Z", "a", "_", "[", "`", "0", "9", "1 1", "v 60"] {
         assert_fault(&format!("a {letter}"), "CLIENT_ERROR invalid flag");
     }
 }
 
 #[test]
-fn what_is_no_letter_is_told_before_anything_else_and_no_data_follows() {
-    for byte in ["!", "-", "{", "@", "1", "\u{7f}", "ü", "\t"] {
+fn what_is_neither_letter_nor_digit_is_told_before_anything_else_and_no_data_follows() {
+    for byte in ["!", "-", "{", "@", ":", "/", "\u{7f}", "ü", "\t"] {
         for flags in [format!("v {byte}"), format!("{byte} v v"), format!("z {byte}"), format!("Tx {byte}")] {
             for line in ["mg a", "md a", "ma a", "ms a 5"].map(|start| format!("{start} {flags}")) {
                 assert_eq!(fault(&line), Fault::Answer(BAD_LINE), "{line}");
@@ -152,6 +152,10 @@ fn what_is_no_letter_is_told_before_anything_else_and_no_data_follows() {
         }
     }
     assert_eq!(fault(&format!("ms a 5 !{}", " v".repeat(25))), Fault::Answer(BAD_LINE));
+    let unseen = format!("ms a 5{} !", " v".repeat(20));
+    let swallow = Fault::Swallow { answer: TOO_MANY, noreply: Noreply::No, bytes: 7 };
+    assert_eq!(fault(&unseen), swallow, "memcached does not look so far");
+    assert_eq!(fault(&format!("ms a 5{} !", " v".repeat(19))), Fault::Answer(BAD_LINE));
     assert_eq!(fault(&format!("ms {} 5 !", "k".repeat(251))), Fault::Answer(BAD_LINE));
     assert_eq!(fault(&format!("ma {} !", "k".repeat(251))), Fault::Answer(BAD_LINE));
 }
@@ -291,6 +295,25 @@ fn a_key_in_base64_is_decoded() {
 }
 
 #[test]
+fn what_is_almost_base64_is_decoded_as_memcached_does() {
+    let rows: [(&str, &[u8]); 6] = [
+        ("Zm9=", b"fo"),
+        ("Zh==", b"f"),
+        ("Zm!9v", b"foo"),
+        ("Zg==Zm9v", b"f"),
+        ("Zm=v", b"f`"),
+        ("Zm9vZg=", b""),
+    ];
+    for (text, key) in rows {
+        assert_eq!(decode_loosely(text.as_bytes(), &mut [0; 336]), key.len(), "{text}");
+        if !key.is_empty() {
+            let line = format!("mg {text} b");
+            assert_eq!(understood_get(&line).key.bytes(&mut [0; 336]), key, "{text}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_base64_is_a_fault() {
     for text in ["!!!", "a", "ab", "a===", "===="] {
         assert_fault(&format!("{text} b"), NO_BASE64);
@@ -321,7 +344,9 @@ fn debug_takes_a_key_in_either_form() {
     assert_eq!(key("me Zm9v"), (b"Zm9v".to_vec(), false));
     assert_eq!(key("me Zm9v b"), (b"foo".to_vec(), true));
     assert_eq!(key("me Zm9v x"), (b"Zm9v".to_vec(), false));
-    for line in ["me !!! b".to_owned(), format!("me {}", "k".repeat(251))] {
+    for line in
+        ["me !!! b".to_owned(), "me k !".to_owned(), "me k b @".to_owned(), format!("me {}", "k".repeat(251))]
+    {
         assert_eq!(fault(&line), Fault::Answer(BAD_LINE), "{line}");
     }
 }

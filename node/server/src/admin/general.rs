@@ -3,6 +3,7 @@
 use super::{EngineAdmin, Lines};
 use crate::VERSION;
 use crate::shared::{Shared, WorkerCount};
+use crate::worker::INPUT_BYTES;
 use guira_commands::CommandCount;
 use guira_contract::{Engine, EngineStats};
 use guira_sync::atomic::Ordering;
@@ -15,6 +16,7 @@ const ABSENT: &[&str] = &[
     "lrutail_reflocked",
     "lru_bumps_dropped",
     "lru_maintainer_juggles",
+    "evicted_active",
     "moves_to_cold",
     "moves_to_warm",
     "moves_within_lru",
@@ -69,6 +71,14 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("rejected_connections", rejected);
         out.stat("connection_structures", current);
         let (held, pinned, allowed) = shared.room.usage();
+        // Replies are no objects, and connections have no buffers to read into: each worker has one for all of them, which is in use
+        // only while it reads.
+        let buffers = shared.workers.len();
+        out.stat("response_obj_count", 0);
+        out.stat("response_obj_bytes", 0);
+        out.stat("read_buf_count", buffers);
+        out.stat("read_buf_bytes", buffers * INPUT_BYTES);
+        out.stat("read_buf_bytes_free", buffers * INPUT_BYTES);
         out.stat("response_obj_oom", shared.room.closed_sending.load(Ordering::Relaxed));
         out.stat("read_buf_oom", shared.room.closed_receiving.load(Ordering::Relaxed));
         out.stat("conn_memory_used", held);
@@ -158,6 +168,7 @@ fn engine(out: &mut Lines<'_>, stats: &EngineStats) {
     out.stat("hash_power_level", power);
     out.stat("hash_bytes", stats.index_bytes);
     out.stat("hash_is_expanding", u32::from(stats.index_growing));
+    out.stat("slab_reassign_last_busy_status", "none");
     out.stat("slab_reassign_running", u32::from(stats.moving));
     out.stat("slabs_moved", stats.pages_moved);
     out.stat("lru_crawler_running", u32::from(stats.crawling));

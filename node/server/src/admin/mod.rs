@@ -11,12 +11,12 @@ pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 
 use crate::VERSION;
-use crate::errand::{Errand, Guest, Listing, walk};
+use crate::errand::{Errand, Guest, LAST_DUMPED, Listing, walk};
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::watch::{CloseReason, TooMany};
 use guira_contract::{Engine, Session, Switch};
-use guira_protocol::{AdminVerb, ReplyBuffer};
+use guira_protocol::{AdminVerb, ReplyBuffer, exact_u32};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::fmt;
@@ -112,10 +112,11 @@ impl<E: Engine> EngineAdmin<E> {
             ["sizes", ..] => return Some(Errand::List(Listing::Sizes)),
             ["cachedump", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats cachedump not allowed"),
             ["cachedump", class, limit, ..] => {
-                let (Ok(class), Ok(limit)) = (class.parse::<u32>(), limit.parse()) else {
+                let number = |word: &str| exact_u32(word.as_bytes());
+                let (Some(class), Some(limit)) = (number(class), number(limit)) else {
                     return refuse(reply, "CLIENT_ERROR bad command line format");
                 };
-                let Ok(class) = u8::try_from(class) else {
+                let Some(class) = u8::try_from(class).ok().filter(|class| *class <= LAST_DUMPED) else {
                     return refuse(reply, "CLIENT_ERROR Illegal slab id");
                 };
                 return Some(Errand::List(Listing::Cachedump { class, limit }));

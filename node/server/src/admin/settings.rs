@@ -6,7 +6,7 @@ use crate::options::{Beyond, Options, UdpPorts};
 use guira_contract::Engine;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
-use guira_transport::{Address, CipherList, Resumption};
+use guira_transport::{Address, CipherList, Resumption, TlsOptions};
 use std::path::PathBuf;
 
 /// The settings of a server, as far as they do not change.
@@ -87,35 +87,58 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("auth_enabled_ascii", ascii.unwrap_or("no"));
         out.stat("item_size_max", options.max_item_size.0);
         out.stat("maxconns_fast", yes(options.connections.beyond == Beyond::Refused));
+        // None was given: the index finds its own.
+        out.stat("hashpower_init", 0);
         out.stat("slab_reassign", "yes");
         out.stat("slab_automove", self.automove.load(relaxed));
         out.stat("lru_crawler", yes(self.crawler.load(relaxed)));
         out.stat("lru_crawler_sleep", self.crawler_sleep.load(relaxed));
         out.stat("lru_crawler_tocrawl", self.crawler_tocrawl.load(relaxed));
+        // There is nothing to repair: no item is held by anybody.
+        out.stat("tail_repair_time", 0);
         out.stat("flush_enabled", yes(permissions.flush_all));
         out.stat("dump_enabled", yes(permissions.dump));
         out.stat("watch_enabled", yes(permissions.watch));
         out.stat("hash_algorithm", "rapidhash");
+        no_lru(out);
         out.stat("idle_timeout", options.connections.idle.map_or(0, |idle| idle.as_secs()));
         out.stat("ssl_enabled", yes(options.tls.is_some()));
         if let Some(tls) = &options.tls {
-            let name = |path: &Option<PathBuf>| {
-                path.as_ref().map_or("NULL".to_owned(), |path| path.display().to_string())
-            };
-            out.stat("ssl_chain_cert", tls.chain.display());
-            out.stat("ssl_key", name(&tls.key));
-            out.stat("ssl_verify_mode", tls.verify.number());
-            out.stat("ssl_keyformat", 1);
-            let all = tls.ciphers == CipherList::default();
-            out.stat("ssl_ciphers", if all { "NULL".to_owned() } else { tls.ciphers.to_string() });
-            out.stat("ssl_wbuf_size", 16 << 10);
-            out.stat("ssl_ca_cert", name(&tls.authorities));
-            out.stat("ssl_session_cache", yes(tls.resumption == Resumption::Tickets));
-            out.stat("ssl_kernel_tls", "no");
-            out.stat("ssl_min_version", tls.min_version);
+            of_tls(out, tls);
         }
         out.stat("read_buf_mem_limit", options.connections.memory.map_or(0, |size| size.0));
+        out.stat("track_sizes", "yes");
+        out.stat("inline_ascii_response", "no");
+        out.stat("num_napi_ids", 0);
         out.stat("client_flags_size", size_of::<u32>());
         self.tell_engine(out);
     }
+}
+
+/// What memcached tells of its lists in order of use, which are not here: they are off, and have no part of memory.
+fn no_lru(out: &mut Lines<'_>) {
+    out.stat("lru_maintainer_thread", "no");
+    out.stat("lru_segmented", "no");
+    out.stat("hot_lru_pct", 0);
+    out.stat("warm_lru_pct", 0);
+    out.stat("hot_max_factor", "0.00");
+    out.stat("warm_max_factor", "0.00");
+    out.stat("temp_lru", "no");
+    out.stat("temporary_ttl", 0);
+}
+
+fn of_tls(out: &mut Lines<'_>, tls: &TlsOptions) {
+    let name =
+        |path: &Option<PathBuf>| path.as_ref().map_or("NULL".to_owned(), |path| path.display().to_string());
+    out.stat("ssl_chain_cert", tls.chain.display());
+    out.stat("ssl_key", name(&tls.key));
+    out.stat("ssl_verify_mode", tls.verify.number());
+    out.stat("ssl_keyformat", 1);
+    let all = tls.ciphers == CipherList::default();
+    out.stat("ssl_ciphers", if all { "NULL".to_owned() } else { tls.ciphers.to_string() });
+    out.stat("ssl_wbuf_size", 16 << 10);
+    out.stat("ssl_ca_cert", name(&tls.authorities));
+    out.stat("ssl_session_cache", yes(tls.resumption == Resumption::Tickets));
+    out.stat("ssl_kernel_tls", "no");
+    out.stat("ssl_min_version", tls.min_version);
 }

@@ -6,7 +6,7 @@ use crate::errand::{ClassFilter, Errand, Listing};
 use crate::watch::LogKinds;
 use guira_contract::{Engine, Reassign, Switch, Tuning};
 use guira_memory::MIB;
-use guira_protocol::AdminVerb;
+use guira_protocol::{AdminVerb, exact_i32, exact_u32};
 use guira_sync::atomic::Ordering;
 use rustix::process::Signal;
 
@@ -17,8 +17,9 @@ pub(crate) enum Answer {
     Line(String),
     /// The conversation is over.
     Close,
-    /// Something that takes long.
-    Errand(Errand),
+    /// Something that takes long, of which no other request may be under way on the connection: its name, and what it is, or
+    /// this line if it cannot be done.
+    Alone(&'static str, Result<Errand, &'static str>),
 }
 
 impl From<&str> for Answer {
@@ -50,9 +51,10 @@ impl<E: Engine> EngineAdmin<E> {
                 "CLIENT_ERROR watch commands not allowed".into()
             }
             AdminVerb::Watch => {
-                LogKinds::parse(&words).map_or(ERROR.into(), |kinds| Answer::Errand(Errand::Watch(kinds)))
+                Answer::Alone("watch", LogKinds::parse(&words).map(Errand::Watch).ok_or(ERROR))
             }
-            AdminVerb::RefreshCerts if self.shared.tls.is_none() => ERROR.into(),
+            // The words of a memcached that knows TLS.
+            AdminVerb::RefreshCerts if self.shared.tls.is_none() => "Error TLS not enabled".into(),
             AdminVerb::RefreshCerts => match self.shared.refresh_tls() {
                 Ok(()) => OK.into(),
                 Err(error) => Answer::Line(format!("SERVER_ERROR {error}")),
@@ -65,11 +67,11 @@ impl<E: Engine> EngineAdmin<E> {
     }
 
     fn memory_limit(&self, words: &[&str]) -> Answer {
-        match words.first().map(|word| word.parse::<u32>()) {
-            Some(Ok(0..8)) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m".into(),
-            Some(Ok(1_000_000_001..)) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes".into(),
-            Some(Ok(mebibytes)) => self.resize(mebibytes as usize * MIB),
-            _ => ERROR.into(),
+        match words.first().and_then(|word| unsigned(word)) {
+            Some(0..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m".into(),
+            Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes".into(),
+            Some(mebibytes) => self.resize(mebibytes as usize * MIB),
+            None => ERROR.into(),
         }
     }
 
@@ -98,27 +100,26 @@ impl<E: Engine> EngineAdmin<E> {
 
     fn slabs_verb(&self, words: &[&str]) -> Answer {
         match words {
-            ["reassign", from, to] => match (from.parse::<i32>(), to.parse::<i32>()) {
-                (Ok(from), Ok(to)) => self.reassign(from, to),
+            ["reassign", from, to] => match (signed(from), signed(to)) {
+                (Some(from), Some(to)) => self.reassign(from, to),
                 _ => BAD_FORMAT.into(),
             },
-            ["automove"] => BAD_FORMAT.into(),
             ["automove", "ratio" | "freeratio", ratio] if ratio.parse::<f64>().is_ok() => OK.into(),
             ["automove", "ratio" | "freeratio", ..] => ERROR.into(),
-            ["automove", "window", window] => match window.parse::<u32>() {
-                Ok(3..=1800) => OK.into(),
-                Ok(_) => "CLIENT_ERROR automove window too low or too high".into(),
-                Err(_) => BAD_FORMAT.into(),
+            ["automove", "window", window] => match unsigned(window) {
+                Some(3..=1800) => OK.into(),
+                Some(_) => "CLIENT_ERROR automove window too low or too high".into(),
+                None => BAD_FORMAT.into(),
             },
             ["automove", "window"] => BAD_FORMAT.into(),
-            ["automove", level, ..] => match level.parse::<u32>() {
-                Ok(level @ 0..=2) => {
+            ["automove", level, ..] => match unsigned(level) {
+                Some(level @ 0..=2) => {
                     self.automove.store(level, Ordering::Relaxed);
                     self.engine.tune(Tuning::Automove(if level > 0 { Switch::On } else { Switch::Off }));
                     OK.into()
                 }
-                Ok(_) => ERROR.into(),
-                Err(_) => BAD_FORMAT.into(),
+                Some(_) => ERROR.into(),
+                None => BAD_FORMAT.into(),
             },
             _ => ERROR.into(),
         }
@@ -137,15 +138,20 @@ impl<E: Engine> EngineAdmin<E> {
         if from == to {
             return "SAME src and dst class are identical".into();
         }
+        const NO_SPARE: &str = "NOSPARE source class has no spare pages";
         let class = |number: i32| u32::try_from(number).ok();
         let Some(to) = class(to) else {
             return "BADCLASS invalid src or dst class id".into();
         };
+        // Every class takes pages out of the pool by itself, as long as there are any.
+        if from == 0 {
+            return NO_SPARE.into();
+        }
         match self.engine.reassign(class(from), to) {
             Reassign::Begun => OK.into(),
             Reassign::Busy => "BUSY currently processing reassign request".into(),
             Reassign::NoClass => "BADCLASS invalid src or dst class id".into(),
-            Reassign::NothingToSpare => "NOSPARE source class has no spare pages".into(),
+            Reassign::NothingToSpare => NO_SPARE.into(),
         }
     }
 
@@ -153,6 +159,10 @@ impl<E: Engine> EngineAdmin<E> {
         let crawls = self.crawler.load(Ordering::Relaxed);
         let disabled = || Answer::from("CLIENT_ERROR lru crawler disabled");
         let dumps = self.shared.permissions.dump;
+        let list = |name, classes, listing: fn(ClassFilter) -> Listing| {
+            let classes = ClassFilter::parse(classes).ok_or(BAD_CLASS);
+            Answer::Alone(name, classes.map(|classes| Errand::List(listing(classes))))
+        };
         match words {
             ["enable"] => self.set_crawler(Switch::On),
             ["disable"] => self.set_crawler(Switch::Off),
@@ -166,24 +176,22 @@ impl<E: Engine> EngineAdmin<E> {
                 }
                 None => BAD_CLASS.into(),
             },
-            ["metadump", classes] => ClassFilter::parse(classes)
-                .map_or(BAD_CLASS.into(), |classes| Answer::Errand(Errand::List(Listing::Meta(classes)))),
-            ["mgdump", classes] => ClassFilter::parse(classes)
-                .map_or(BAD_CLASS.into(), |classes| Answer::Errand(Errand::List(Listing::MetaGet(classes)))),
-            ["tocrawl", number] => match number.parse::<u32>() {
-                Ok(number) => {
+            ["metadump", classes] => list("metadump", classes, Listing::Meta),
+            ["mgdump", classes] => list("mgdump", classes, Listing::MetaGet),
+            ["tocrawl", number] => match unsigned(number) {
+                Some(number) => {
                     self.crawler_tocrawl.store(number, Ordering::Relaxed);
                     OK.into()
                 }
-                Err(_) => BAD_FORMAT.into(),
+                None => BAD_FORMAT.into(),
             },
-            ["sleep", micros] => match micros.parse::<u32>() {
-                Ok(0..=SLEEP_MAX) => {
-                    self.crawler_sleep.store(micros.parse().unwrap_or(0), Ordering::Relaxed);
+            ["sleep", micros] => match unsigned(micros) {
+                Some(micros @ 0..=SLEEP_MAX) => {
+                    self.crawler_sleep.store(micros, Ordering::Relaxed);
                     OK.into()
                 }
-                Ok(_) => "CLIENT_ERROR sleep must be one second or less".into(),
-                Err(_) => BAD_FORMAT.into(),
+                Some(_) => "CLIENT_ERROR sleep must be one second or less".into(),
+                None => BAD_FORMAT.into(),
             },
             _ => ERROR.into(),
         }
@@ -224,16 +232,24 @@ impl<E: Engine> EngineAdmin<E> {
     }
 }
 
+fn unsigned(word: &str) -> Option<u32> {
+    exact_u32(word.as_bytes())
+}
+
+fn signed(word: &str) -> Option<i32> {
+    exact_i32(word.as_bytes())
+}
+
 /// Settings of memcached's LRU. They are taken, as its options are on the command line, and change nothing.
 fn lru(words: &[&str]) -> Answer {
     let is_number = |word: &str| word.parse::<f64>().is_ok();
     match words {
         ["tune", hot, warm, factors @ ..] if factors.len() >= 2 => {
-            match (hot.parse::<u32>(), warm.parse::<u32>()) {
-                (Ok(hot), Ok(warm)) if hot.saturating_add(warm) > 80 => {
+            match (unsigned(hot), unsigned(warm)) {
+                (Some(hot), Some(warm)) if hot.saturating_add(warm) > 80 => {
                     return "ERROR hot and warm pcts must not exceed 80".into();
                 }
-                (Ok(_), Ok(_)) if factors[..2].iter().all(|word| is_number(word)) => {}
+                (Some(_), Some(_)) if factors[..2].iter().all(|word| is_number(word)) => {}
                 _ => return ERROR.into(),
             }
             if factors[..2].iter().any(|word| word.parse::<f64>().is_ok_and(|factor| factor <= 0.0)) {
@@ -241,7 +257,7 @@ fn lru(words: &[&str]) -> Answer {
             }
         }
         ["mode", "flat" | "segmented", ..] => {}
-        ["temp_ttl", seconds, ..] if seconds.parse::<i32>().is_ok() => {}
+        ["temp_ttl", seconds, ..] if signed(seconds).is_some() => {}
         _ => return ERROR.into(),
     }
     OK.into()

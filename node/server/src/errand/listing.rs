@@ -14,17 +14,17 @@ impl ClassFilter {
     /// All of them.
     pub(crate) const ALL: Self = ClassFilter([u64::MAX; 4]);
 
-    /// Reads `all`, `hash` or a list of numbers: `1,5,6`.
+    /// Reads `all`, `hash` or a list of numbers: `1,5,6`. As in memcached, commas that separate nothing are passed over.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text == "all" || text == "hash" {
             return Some(Self::ALL);
         }
         let mut filter = ClassFilter([0; 4]);
-        for number in text.split(',') {
+        for number in text.split(',').filter(|number| !number.is_empty()) {
             let class: u8 = number.parse().ok().filter(|class| *class > 0)?;
             filter.0[usize::from(class / 64)] |= 1 << (class % 64);
         }
-        Some(filter)
+        (filter != ClassFilter([0; 4])).then_some(filter)
     }
 
     fn has(self, class: u8) -> bool {
@@ -153,10 +153,12 @@ impl ListWriter {
     }
 }
 
-/// The class that an item is dumped with. memcached has no more than 63 classes, and clients that ask for all of them ask for those:
-/// the last one stands for what comes after it too.
+/// The last class that can be dumped. memcached has no more than these, and clients that ask for all classes ask for those …
+pub(crate) const LAST_DUMPED: u8 = 63;
+
+/// … so that an item of a later class is dumped with the last one.
 fn dumped_with(class: u8) -> u8 {
-    class.min(63)
+    class.min(LAST_DUMPED)
 }
 
 /// Appends a key as in a URI: everything but letters, digits and `-._~` as `%XX`.
@@ -238,7 +240,8 @@ mod tests {
         assert_eq!(list(Listing::MetaGet(filter), &items), "OK\r\nmg a\r\nmg c\r\nEN\r\n");
         assert_eq!(ClassFilter::parse("all"), Some(ClassFilter::ALL));
         assert_eq!(ClassFilter::parse("hash"), Some(ClassFilter::ALL));
-        for text in ["", "0", "x", "1,", "1,999", "-1"] {
+        assert_eq!(ClassFilter::parse(",1,,200,"), Some(filter));
+        for text in ["", ",", "0", "x", "1,999", "-1"] {
             assert_eq!(ClassFilter::parse(text), None, "{text}");
         }
     }

@@ -4,7 +4,7 @@
 mod listing;
 mod walker;
 
-pub(crate) use listing::{ClassFilter, Listing, push_encoded};
+pub(crate) use listing::{ClassFilter, LAST_DUMPED, Listing, push_encoded};
 pub(crate) use walker::walk;
 
 use crate::acceptor::Arrival;
@@ -24,18 +24,6 @@ pub(crate) enum Errand {
     List(Listing),
     /// To be told of what happens.
     Watch(LogKinds),
-}
-
-impl Errand {
-    /// Its name, if other requests may not come before it in one piece of input, as in memcached.
-    pub(crate) fn comes_first(&self) -> Option<&'static str> {
-        match self {
-            Errand::List(Listing::Meta(_)) => Some("metadump"),
-            Errand::List(Listing::MetaGet(_)) => Some("mgdump"),
-            Errand::Watch(_) => Some("watch"),
-            Errand::List(Listing::Sizes | Listing::Cachedump { .. }) => None,
-        }
-    }
 }
 
 /// A connection on an errand.

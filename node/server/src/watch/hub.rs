@@ -205,7 +205,7 @@ impl Hub {
     /// A command of worker `worker`, on connection `cfd`, did this.
     pub(super) fn command(&self, worker: usize, cfd: i32, event: &Event<'_>) {
         let kinds = match event {
-            Event::Get { .. } | Event::StoreLookup { .. } => LogKinds::FETCHERS,
+            Event::Get { .. } | Event::Lookup { .. } => LogKinds::FETCHERS,
             Event::Store { .. } => LogKinds::MUTATIONS,
             Event::Delete { item: Some(_), .. } => LogKinds::DELETIONS,
             Event::Delete { item: None, .. } => return,

@@ -29,7 +29,7 @@ fn of_item(item: Option<Meta>) -> (u8, usize) {
 fn got_name(got: Got) -> &'static str {
     match got {
         Got::Found => "found",
-        Got::Missed(MissKind::Absent) => "not_found",
+        Got::Created | Got::Missed(MissKind::Absent) => "not_found",
         Got::Missed(MissKind::Flushed) => "flushed",
         Got::Missed(MissKind::Expired) => "expired",
     }
@@ -61,20 +61,13 @@ fn end_name(end: StoreEnd) -> &'static str {
 pub(super) fn command(gid: u64, cfd: i32, event: &Event<'_>, out: &mut Vec<u8>) {
     begin(gid, out);
     let _ = match event {
-        Event::Get { key: name, got, item } => {
+        Event::Get { key: name, got, item } | Event::Lookup { key: name, got, item } => {
             let (class, size) = of_item(*item);
             out.extend(b"type=item_get");
             key(name, out);
             writeln!(out, " status={} clsid={class} cfd={cfd} size={size}", got_name(*got))
         }
-        Event::StoreLookup { key: name, item } => {
-            let (class, size) = of_item(*item);
-            out.extend(b"type=item_get");
-            key(name, out);
-            let status = if item.is_some() { "found" } else { "not_found" };
-            writeln!(out, " status={status} clsid={class} cfd={cfd} size={size}")
-        }
-        Event::Store { key: name, verb, end, ttl, class, value_len } => {
+        Event::Store { key: name, verb, end, ttl, class, value_len, .. } => {
             out.extend(b"type=item_store");
             key(name, out);
             let (end, verb) = (end_name(*end), verb_name(*verb));

@@ -1,7 +1,7 @@
 //! `stats detail`: how often keys of each prefix are asked for, found, stored and deleted.
 
 use crate::errand::push_encoded;
-use guira_commands::observe::{Event, Got};
+use guira_commands::observe::{Event, Got, StoredBy};
 use guira_contract::Switch;
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -67,7 +67,10 @@ impl Prefixes {
 
     /// Counts a use.
     pub(crate) fn count(&self, event: &Event<'_>) {
-        let (Event::Get { key, .. } | Event::Store { key, .. } | Event::Delete { key, .. }) = event else {
+        let (Event::Get { key, .. }
+        | Event::Store { key, by: StoredBy::Store, .. }
+        | Event::Delete { key, .. }) = event
+        else {
             return;
         };
         let delimiter = self.delimiter.load(Ordering::Relaxed);
@@ -90,10 +93,10 @@ impl Prefixes {
         match event {
             Event::Get { got, .. } => {
                 uses.gets += 1;
-                uses.hits += u64::from(*got == Got::Found);
+                uses.hits += u64::from(matches!(got, Got::Found | Got::Created));
             }
             Event::Store { .. } => uses.sets += 1,
-            Event::StoreLookup { .. } => {}
+            Event::Lookup { .. } => {}
             Event::Delete { .. } => uses.deletes += 1,
         }
     }
