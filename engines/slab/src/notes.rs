@@ -117,11 +117,6 @@ impl<'a, X: Scheme> ClassChunks<'a, X> {
         ClassChunks { core, notes: &core.notes[area], geometry, pages }
     }
 
-    /// Whether anything is noted of a chunk.
-    pub(crate) fn is_noted(&self, chunk: Chunk) -> bool {
-        (0..self.notes.words()).any(|word| self.note(chunk, word) != 0)
-    }
-
     /// The number of a chunk.
     #[inline(always)]
     pub(crate) fn number(&self, page: PageId, chunk: u32) -> Chunk {

@@ -402,6 +402,10 @@ impl Kept {
         with_order!(self, {}, order => order.was_read(chunks, chunk, now));
     }
 
+    pub(crate) fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
+        with_order!(self, true, order => order.has(chunks, chunk))
+    }
+
     pub(crate) fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         with_order!(self, {}, order => order.removed(chunks, chunk));
     }

@@ -16,7 +16,7 @@ use crate::index::Scheme;
 use crate::notes::ClassChunks;
 use crate::order::{ClassOrder, Heir, Placed, Policy, Touching};
 use crate::policy::{Arrival, Chunks, Moment, Reads};
-use guira_memory::slab::{ClassId, Geometry};
+use guira_memory::slab::{ClassId, Geometry, PageId, PageState};
 use guira_sync::atomic::{AtomicU8, Ordering};
 use guira_sync::quiescence::Ticket;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -191,6 +191,7 @@ impl<X: Scheme> Core<X> {
                     state.phase = Phase::Forgetting(ticket, number + 1);
                 }
                 None => {
+                    self.forget_draining(1 - state.area);
                     self.notes[1 - state.area].set_words(0);
                     state.phase = Phase::Idle;
                 }
@@ -237,7 +238,7 @@ impl<X: Scheme> Core<X> {
                 .partition(|chunk| new.is_recent(*chunk));
             for chunk in others.into_iter().chain(read) {
                 // What was stored meanwhile is there already.
-                if !new.is_noted(chunk) {
+                if !heir.placed.kept.has(&new, chunk) {
                     heir.placed.kept.stored(&new, chunk, Arrival::UNKNOWN, now);
                 }
             }
@@ -249,6 +250,16 @@ impl<X: Scheme> Core<X> {
         }
         self.note_age(class, order, &guard);
         true
+    }
+
+    /// Forgets what the policy before has noted of pages that drain, which may take as long as somebody's value is being sent. The policy that
+    /// uses this area next would take it for its own.
+    fn forget_draining(&self, area: usize) {
+        for page in (0..self.memory.pages_touched()).map(PageId) {
+            if let PageState::Draining(_) = self.memory.state_of(page) {
+                self.notes[area].discard_all(page);
+            }
+        }
     }
 
     /// Gives back what the policy before has noted of a class.

@@ -187,7 +187,7 @@ fn start(plan: &Plan, folder: &Folder) -> Result<Server, String> {
     let words = ["--workers", "2", "--memory", &memory, "--region", &region];
     let listen = ["--listen", "127.0.0.1:0", "--listen", &unix];
     let arguments = words.into_iter().chain(listen).map(str::to_owned).collect::<Vec<_>>();
-    Server::spawn(&plan.binary, &arguments)
+    Server::spawn(plan, &arguments)
 }
 
 /// Ends the server; what the next may find.

@@ -42,7 +42,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     let scale = plan.scale();
     let folder = Folder::new(&std::env::temp_dir(), "load")?;
     let authority = Authority::new(folder.path())?;
-    let mut server = Server::spawn(&plan.binary, &arguments(plan, scale, &folder, &authority))?;
+    let mut server = Server::spawn(plan, &arguments(plan, scale, &folder, &authority))?;
     let tcp = server.wait_until_it_serves()?;
     let [tls, plain] = tcp[..] else { return Err(format!("it listens on {tcp:?}, not on two ports")) };
     let addresses = Addresses {

@@ -46,6 +46,9 @@ struct Args {
     /// The binary `guira`.
     #[arg(long, value_name = "PATH")]
     guira: PathBuf,
+    /// The engine that the server runs.
+    #[arg(long, value_name = "NAME", default_value = "memc3")]
+    engine: String,
     /// Of all random choices; taken from the clock when left out.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let plan = Plan {
         binary: args.guira,
+        engine: args.engine,
         seed: args.seed.unwrap_or_else(guira_sync::clock::wall_clock),
         length: Duration::from_secs(args.seconds),
         memory: args.memory,

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The binary `guira`.
     pub(crate) binary: PathBuf,
+    /// The engine that it runs.
+    pub(crate) engine: String,
     /// Of all random choices. What threads and sockets make of them differs from run to run.
     pub(crate) seed: u64,
     /// How long the load lasts.

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::plan::Plan;
 use guira_sync::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -79,9 +80,10 @@ impl Server {
     ///
     /// # Errors
     /// In words.
-    pub(crate) fn spawn(binary: &Path, arguments: &[String]) -> Result<Self, String> {
+    pub(crate) fn spawn(plan: &Plan, arguments: &[String]) -> Result<Self, String> {
+        let binary = &plan.binary;
         let mut command = Command::new(binary);
-        command.arg("serve").args(arguments).stdin(Stdio::null());
+        command.args(["serve", "--engine", &plan.engine]).args(arguments).stdin(Stdio::null());
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

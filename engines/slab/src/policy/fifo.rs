@@ -25,6 +25,10 @@ impl Order for Fifo {
         chunks.set_note(chunk, TICK, now.tick);
     }
 
+    fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
+        list::is_linked(chunks, chunk)
+    }
+
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         if list::is_linked(chunks, chunk) {
             self.list.remove(chunks, chunk);

@@ -211,6 +211,10 @@ impl<P: Priority> Order for Klru<P> {
         P::read(chunks, chunk, now);
     }
 
+    fn has(&self, _chunks: &impl Chunks, chunk: Chunk) -> bool {
+        self.members.contains(chunk)
+    }
+
     fn removed(&mut self, _chunks: &impl Chunks, chunk: Chunk) {
         self.members.remove(chunk);
     }

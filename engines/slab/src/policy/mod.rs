@@ -114,6 +114,9 @@ pub trait Order {
     /// The same without the order itself; if [`Order::READS`] is [`Reads::Touch`]. Others may be at it, and lose one of two notes.
     fn touch(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
 
+    /// Whether `chunk` is in the order. What is noted of it need not tell: a read may have touched that.
+    fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool;
+
     /// `chunk` holds nothing any more, and never again. It may not have been in the order.
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk);
 

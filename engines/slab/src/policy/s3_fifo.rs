@@ -146,6 +146,10 @@ impl Order for S3Fifo {
         }
     }
 
+    fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
+        list::is_linked(chunks, chunk)
+    }
+
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         if !list::is_linked(chunks, chunk) {
             return;

@@ -242,6 +242,10 @@ impl Order for SegLru {
         self.settle(chunks, now);
     }
 
+    fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
+        list::is_linked(chunks, chunk)
+    }
+
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         if list::is_linked(chunks, chunk) {
             self.segments[Self::segment_of(chunks, chunk)].remove(chunks, chunk);

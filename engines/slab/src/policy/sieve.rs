@@ -55,6 +55,10 @@ impl Order for Sieve {
         chunks.set_note(chunk, TICK, now.tick);
     }
 
+    fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
+        list::is_linked(chunks, chunk)
+    }
+
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
         if list::is_linked(chunks, chunk) {
             if self.hand == Some(chunk) {

@@ -1,10 +1,10 @@
 //! Every policy, under everything that an engine promises.
 
 use super::resizes::{check_pages, settle};
-use super::{SlabEngine, SlabSession};
+use super::{SlabEngine, SlabPin, SlabSession};
 use crate::{Policy, SlabOptions, Worth};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Session, Spec};
+use guira_contract::{Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Session, Sink, Spec, Want};
 use guira_memory::MIB;
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};
 use guira_sync::clock::Seconds;
@@ -218,4 +218,79 @@ fn no_answer_is_wrong_while_policies_take_turns() {
     });
     settle(&mut engine.session());
     check_pages(&engine);
+}
+
+/// Keeps a pin.
+#[derive(Default)]
+struct Keep(Option<SlabPin>);
+
+impl Sink for Keep {
+    type Pin = SlabPin;
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+    fn found<I: ItemView>(&mut self, _item: &I) {}
+    fn undo(&mut self) {}
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+    fn pinned(&mut self, _meta: &Meta, pin: SlabPin) {
+        self.0 = Some(pin);
+    }
+}
+
+#[test]
+fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
+    let engine = open(Policy::Lru, 16 * MIB);
+    let mut session = engine.session();
+    (0..200).for_each(|i| put(&mut session, i, 30_000));
+    let pins: Vec<SlabPin> = (0..200)
+        .filter_map(|i| {
+            let name = format!("key{i:07}");
+            let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
+            let mut keep = Keep::default();
+            session.read(key, NOW, &mut keep);
+            keep.0
+        })
+        .collect();
+    end_batch(&mut session);
+    let class = engine.stats().classes.last().unwrap().id;
+    for _ in 0..5 {
+        engine.reassign(Some(class), 0);
+        end_batch(&mut session);
+    }
+    assert!(engine.core.upkeep.on_their_way().0 > 0, "a page drains, and cannot become empty");
+    // Twice: the area of notes that the first one used is used again, by one that notes other things.
+    for name in ["klru:priority=hyperbolic", "lazy-lru", "clock", "sieve"] {
+        turn(&engine, &mut session, Policy::read(&Spec::parse(name).unwrap()).unwrap());
+    }
+    drop(pins);
+    settle(&mut session);
+    check_pages(&engine);
+    (0..5000).for_each(|i| put(&mut session, i, 30_000));
+    check_pages(&engine);
+}
+
+#[test]
+fn what_is_read_while_a_policy_is_to_take_over_is_in_its_order_all_the_same() {
+    for name in ["klru", "s3-fifo"] {
+        let engine = open(Policy::Clock, 64 * MIB);
+        let (mut session, still) = (engine.session(), engine.session());
+        (0..10_000).for_each(|i| put(&mut session, i, 100));
+        let policy = Policy::read(&Spec::parse(name).unwrap()).unwrap();
+        engine.core.turn_to(policy).unwrap();
+        // As long as one session has not passed a quiescent point the policy does not take over, but reads note what it wants.
+        assert!((0..10_000).all(|i| is_there(&mut session, i)));
+        drop(still);
+        while engine.core.turn.policies() != (policy, None) {
+            end_batch(&mut session);
+        }
+        let mut victims = 0;
+        for class in engine.core.memory.classes().ids() {
+            while let more @ 1.. = session.sweep(class, 64).len() {
+                victims += more;
+            }
+        }
+        assert!(victims >= 10_000, "{name}: {victims}");
+    }
 }

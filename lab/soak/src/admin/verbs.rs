@@ -29,6 +29,19 @@ const STATS: [(&str, &str); 13] = [
     ("version", "VERSION"),
 ];
 
+/// Policies that take turns.
+const POLICIES: [&str; 9] = [
+    "clock",
+    "fifo",
+    "lru",
+    "lazy-lru interval=1 tail_reclaim=on",
+    "seg-lru temp_ttl=61",
+    "klru samples=8",
+    "klru priority=hyperbolic",
+    "sieve",
+    "s3-fifo",
+];
+
 /// Commands with an answer of one line.
 const VERBS: [&str; 12] = [
     "slabs reassign -1 5",
@@ -59,11 +72,15 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
                 4 if random.below(6) == 0 => {
                     (format!("cache_memlimit {}", memory / 2 + random.below(memory / 2 + 1)), "")
                 }
+                5 if random.below(3) == 0 => {
+                    (format!("policy {}", POLICIES[random.below(POLICIES.len() as u64) as usize]), "")
+                }
                 _ => (VERBS[random.below(VERBS.len() as u64) as usize].to_owned(), ""),
             };
             tally.one(match command.split(' ').next() {
                 Some("stats") => "stats",
                 Some("cache_memlimit") => "cache_memlimit",
+                Some("policy") => "policy",
                 Some("slabs") => "slabs reassign and automove",
                 _ => "other commands",
             });
@@ -74,6 +91,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
                 Ok(answer) if answer.contains("MEMLIMIT_ADJUST_FAILED") => {
                     tally.one("cache_memlimit refused");
                 }
+                Ok(answer) if answer.starts_with("BUSY another policy") => tally.one("policy refused: busy"),
                 Ok(answer) if answer.starts_with("ERROR Too many open") => break,
                 Ok(answer) if answer.is_empty() || answer == "ERROR" => {
                     field.fail(format!("{answer:?} to {command}"));
