@@ -10,22 +10,21 @@
 use crate::core::{Core, SlabEngine};
 use crate::index::{SavedIndex, Scheme};
 use crate::maintain::Flush;
-use crate::notes::ClassChunks;
 use crate::options::{Hashing, MAX_MEMORY, MINIMUM, OpenError, SlabOptions};
-use crate::order::ClassOrder;
+use crate::order::Policy;
 use crate::plan::Plan;
 use crate::policy::clock::Hand;
-use crate::policy::{Arrival, Moment};
 use crate::resize::Sizing;
 use crate::stats::{COUNTS, Held, SavedCounts};
+use crate::turn::Turn;
 use guira_contract::{CloseError, Emptied, Opened, Opening};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
-use guira_memory::slab::{ClassGuard, ClassId, ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
+use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is hashed to see whether the function is the same.
 const HASHED: &[u8] = b"guira";
@@ -371,6 +370,7 @@ impl<X: Scheme> Core<X> {
         self.cas.store(saved.cas, Ordering::Relaxed);
         self.flush.store(saved.flush, Ordering::Relaxed);
         self.upkeep.restore_dirty(saved.dirty_generations, self.quiescence.ticket());
+        self.begin_orders();
         for (class, saved) in self.memory.classes().ids().zip(&saved.hands) {
             let mut hand = self.lock_order(class);
             let guard = self.memory.lock(class);
@@ -378,28 +378,22 @@ impl<X: Scheme> Core<X> {
             let word = saved.word.min(guard.geometry().bitmap_words - 1);
             hand.hand = Hand::at(word as usize, saved.bit);
             (hand.entered, hand.counts.evicted) = (saved.entered, saved.evicted);
-            self.begin_order(class, &mut hand, &guard);
             self.note_age(class, &hand, &guard);
         }
         Ok(())
     }
 
-    /// Notes do not outlive a process: what is in a class is in the order of its pages, from the one that has been as it is for longest.
-    fn begin_order(&self, class: ClassId, order: &mut ClassOrder, guard: &ClassGuard<'_>) {
-        let bytes = self.note_bytes(order, guard.geometry());
-        if bytes == 0 {
-            return;
+    /// Notes do not outlive a process. What is in the pages begins in the order of CLOCK, which needs none, and the policy takes over from that
+    /// while the cache is used.
+    fn begin_orders(&mut self) {
+        let policy = self.options.policy;
+        self.turn = Turn::new(Policy::Clock);
+        self.notes[0].set_words(0);
+        for order in &mut self.orders {
+            order.get_mut().unwrap_or_else(PoisonError::into_inner).placed.kept = Policy::Clock.kept(0);
         }
-        let chunks = ClassChunks::new(self, order.placed.area, class, guard.pages());
-        for page in guard.pages() {
-            self.budget.charge(bytes);
-            let now = Moment { tick: guard.stamp(*page), seconds: self.time_seen().0 };
-            for at in guard.occupied_chunks(*page) {
-                if let Some((_, _, chunk)) = self.memory.locate(at) {
-                    order.placed.kept.stored(&chunks, chunks.number(*page, chunk), Arrival::UNKNOWN, now);
-                }
-            }
-        }
+        // Nobody else has asked for one.
+        let _ = self.turn_to(policy);
     }
 
     /// Whether index and pages fit together: every entry leads to a chunk that was handed out, no two to the same, and there are as many

@@ -93,6 +93,9 @@ pub(crate) struct SavedIndex {
 /// An entry that could not be moved so often is looked at under the lock of its bucket.
 const TRIES: u32 = 1000;
 
+/// Whoever looks at all items asks for those of a bucket so many ahead.
+const AHEAD: u32 = 32;
+
 /// Bytes of an old table that are given back in one step.
 const DISCARD_STEP: usize = 2 << 20;
 
@@ -238,10 +241,15 @@ impl<S: Scheme> Index<S> {
     pub(crate) fn all_items(&self, mut look: impl FnMut(Offset) -> bool) -> bool {
         let layout = self.layout();
         let tables = [Some(self.current(layout)), self.next(layout)];
-        tables
-            .into_iter()
-            .flatten()
-            .all(|table| (0..table.buckets).all(|bucket| S::all_of(&self.region, table, bucket, &mut look)))
+        tables.into_iter().flatten().all(|table| {
+            (0..table.buckets).all(|bucket| {
+                let ahead = bucket.saturating_add(AHEAD);
+                if ahead < table.buckets {
+                    S::prefetch_all_of(&self.region, table, ahead);
+                }
+                S::all_of(&self.region, table, bucket, &mut look)
+            })
+        })
     }
 
     /// Sees to it that the arena in which there is no table reads as zero. If holes cannot be made, it does so already: settling has

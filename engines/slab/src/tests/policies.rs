@@ -1,6 +1,7 @@
 //! Every policy, under everything that an engine promises.
 
 use super::resizes::{check_pages, settle};
+use super::scratch::Scratch;
 use super::{SlabEngine, SlabPin, SlabSession};
 use crate::{Policy, SlabOptions, Worth};
 use guira_contract::suite::{self, store, value_of};
@@ -293,5 +294,29 @@ fn what_is_read_while_a_policy_is_to_take_over_is_in_its_order_all_the_same() {
         }
         let victims = victims(&engine, &mut session).len();
         assert!(victims >= 10_000, "{name}: {victims}");
+    }
+}
+
+#[test]
+fn a_policy_takes_over_what_another_process_has_left() {
+    for policy in all() {
+        let scratch = Scratch::new("policy");
+        let options = SlabOptions { memory: 32 * MIB, policy, ..SlabOptions::default() };
+        let opened =
+            |options| SlabEngine::open_lasting(options, &scratch.place(), 1_700_000_000).unwrap().engine;
+        let engine = opened(options);
+        (0..50_000).for_each(|i| put(&mut engine.session(), i, 100));
+        engine.close(NOW, b"").unwrap();
+        let engine = opened(options);
+        let mut session = engine.session();
+        settle(&mut session);
+        assert_eq!(engine.core.turn.policies(), (policy, None));
+        check_pages(&engine);
+        assert!((0..50_000).all(|i| is_there(&mut session, i)), "{policy:?}");
+        if policy != Policy::Clock {
+            assert!(victims(&engine, &mut session).len() >= 50_000, "{policy:?}");
+        }
+        drop(session);
+        engine.close(NOW, b"").unwrap();
     }
 }

@@ -195,6 +195,12 @@ impl Scheme for Chained {
         Some((at, Link::load(region.word(at)).item()?))
     }
 
+    fn prefetch_all_of(region: &Region, table: Table<Self>, bucket: u32) {
+        if let Some(item) = Link::load(region.word(bucket_at(table, bucket))).item() {
+            region.prefetch(link_at(item).bytes());
+        }
+    }
+
     fn all_of(
         region: &Region,
         table: Table<Self>,
