@@ -359,6 +359,10 @@ impl<X: Scheme> Core<X> {
         self.balance.stored(saved.stored_bytes as usize);
         let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
         self.registry.restore(&saved.counts);
+        if X::LINK_BYTES > 0 {
+            // The index lies in the pages as well.
+            self.region.map_now(self.plan.pages_at, saved.touched as usize * PAGE_BYTES);
+        }
         if !self.is_sound(saved.touched) {
             return Err(damaged());
         }

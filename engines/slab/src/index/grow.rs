@@ -93,8 +93,8 @@ pub(crate) struct SavedIndex {
 /// An entry that could not be moved so often is looked at under the lock of its bucket.
 const TRIES: u32 = 1000;
 
-/// Whoever looks at all items asks for those of a bucket so many ahead.
-const AHEAD: u32 = 32;
+/// Whoever looks at all items asks for the first of a bucket so many buckets ahead, and for the following ones when those before have come.
+const AHEAD: [u32; 3] = [48, 32, 16];
 
 /// Bytes of an old table that are given back in one step.
 const DISCARD_STEP: usize = 2 << 20;
@@ -243,9 +243,11 @@ impl<S: Scheme> Index<S> {
         let tables = [Some(self.current(layout)), self.next(layout)];
         tables.into_iter().flatten().all(|table| {
             (0..table.buckets).all(|bucket| {
-                let ahead = bucket.saturating_add(AHEAD);
-                if ahead < table.buckets {
-                    S::prefetch_all_of(&self.region, table, ahead);
+                for (steps, ahead) in (0..).zip(AHEAD) {
+                    let ahead = bucket.saturating_add(ahead);
+                    if ahead < table.buckets {
+                        S::prefetch_all_of(&self.region, table, ahead, steps);
+                    }
                 }
                 S::all_of(&self.region, table, bucket, &mut look)
             })

@@ -83,8 +83,8 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
     /// The entry of `bucket` that has the number `cursor`.
     fn entry(region: &Region, table: Table<Self>, bucket: u32, cursor: usize) -> Option<(Self::At, Offset)>;
 
-    /// Asks for what [`Scheme::all_of`] will look at in `bucket`, beyond the bucket.
-    fn prefetch_all_of(_region: &Region, _table: Table<Self>, _bucket: u32) {}
+    /// Asks for what [`Scheme::all_of`] will look at in `bucket` after `steps` things that were asked for before, beyond the bucket.
+    fn prefetch_all_of(_region: &Region, _table: Table<Self>, _bucket: u32, _steps: u32) {}
 
     /// Shows `look` all items of `bucket`, until it says no. True if it has not.
     fn all_of(region: &Region, table: Table<Self>, bucket: u32, look: impl FnMut(Offset) -> bool) -> bool;

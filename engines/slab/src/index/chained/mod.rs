@@ -195,8 +195,15 @@ impl Scheme for Chained {
         Some((at, Link::load(region.word(at)).item()?))
     }
 
-    fn prefetch_all_of(region: &Region, table: Table<Self>, bucket: u32) {
-        if let Some(item) = Link::load(region.word(bucket_at(table, bucket))).item() {
+    fn prefetch_all_of(region: &Region, table: Table<Self>, bucket: u32, steps: u32) {
+        let mut link = Link::load(region.word(bucket_at(table, bucket)));
+        for _ in 0..steps {
+            let Some(next) = link.item().and_then(|item| link_of(region, item)) else {
+                return;
+            };
+            link = Link::load(next);
+        }
+        if let Some(item) = link.item() {
             region.prefetch(link_at(item).bytes());
         }
     }
