@@ -14,7 +14,7 @@ pub struct SlabOptions {
     /// Bytes it may commit: items, their pages' metadata, and the index.
     pub memory: usize,
     /// The most bytes it may be resized to; if that is less than `memory`, no more than `memory`. Costs address space only, about
-    /// one and a half times as much.
+    /// three times as much: the index has two arenas, and so have the notes of policies.
     pub reserve: usize,
     /// The largest item, in bytes as memcached counts them (`-I`): its header of 48, cas of 8, key, flags and value with
     /// line end.

@@ -128,7 +128,7 @@ impl<E: Engine> EngineAdmin<E> {
     fn lru(&self, words: &[&str]) -> Answer {
         let answer = lru(words);
         if answer == OK.into() && self.tells_of_lru.is_due(self.shared.clock.now()) {
-            tracing::warn!("lru changes nothing: the default engine evicts by CLOCK (told once)");
+            tracing::warn!("lru changes nothing: the command policy does (told once)");
         }
         answer
     }
