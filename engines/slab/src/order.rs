@@ -5,6 +5,7 @@ use crate::policy::fifo::Fifo;
 use crate::policy::klru::{Frequency, Hyperbolic, Klru, Recency, SAMPLES, SAMPLES_MAX};
 use crate::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
 use crate::policy::lru::Lru;
+use crate::policy::miniature::{InOrder, InRing, KeeperUser};
 use crate::policy::s3_fifo::{S3Fifo, SMALL_PERCENT};
 use crate::policy::seg_lru::{SegLru, SegLruOptions, Segments};
 use crate::policy::sieve::Sieve;
@@ -275,7 +276,7 @@ impl Policy {
                 read(spec)
             }
             None => {
-                let known: Vec<&str> = POLICIES.iter().map(|(name, ..)| *name).collect();
+                let known: Vec<&str> = Self::names().collect();
                 Err(OptionError::Unknown { what: "policy", name: spec.name.clone(), known: known.join(", ") })
             }
         }
@@ -321,6 +322,16 @@ impl Policy {
             Policy::Sieve => Kept::Sieve(Sieve::default()),
             Policy::S3Fifo(percent) => Kept::S3Fifo(S3Fifo::new(percent)),
         }
+    }
+
+    /// Gives the same order over plain arrays to `user`: for simulations and estimates.
+    pub fn keep<U: KeeperUser>(self, seed: u64, user: U) -> U::Output {
+        with_order!(self.kept(seed), user.with(InRing::default()), order => user.with(InOrder::new(order)))
+    }
+
+    /// The names of the policies there are.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        POLICIES.iter().map(|(name, ..)| *name)
     }
 
     fn kind(self) -> Kind {

@@ -2,7 +2,6 @@
 
 mod arc;
 mod belady;
-mod clock;
 mod engine;
 mod lirs;
 mod list;
@@ -11,7 +10,6 @@ mod tinylfu;
 
 pub(crate) use arc::Arc;
 pub(crate) use belady::{Belady, next_reads};
-pub(crate) use clock::Clock;
 pub(crate) use engine::{Engine, PACE};
 pub(crate) use lirs::Lirs;
 pub(crate) use lru::Lru;

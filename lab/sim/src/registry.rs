@@ -6,16 +6,10 @@
 use guira_contract::OptionError;
 use guira_roster::Spec;
 
-use guira_slab::policy::Order;
-use guira_slab::policy::fifo::Fifo;
-use guira_slab::policy::klru::{self, Frequency, Hyperbolic, Klru, Priority, Recency};
-use guira_slab::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
-use guira_slab::policy::lru;
-use guira_slab::policy::s3_fifo::{self, S3Fifo};
-use guira_slab::policy::seg_lru::{SegLru, SegLruOptions};
-use guira_slab::policy::sieve::Sieve;
+use guira_slab::Policy;
+use guira_slab::policy::miniature::{Keeper, KeeperUser};
 
-use crate::policy::{Arc, Belady, Clock, Engine, Lirs, Lru, PACE, TinyLfu};
+use crate::policy::{Arc, Belady, Engine, Lirs, Lru, PACE, TinyLfu};
 use crate::run::{self, Measure, Rules, Tally};
 use crate::stream::Stream;
 
@@ -56,10 +50,19 @@ impl Setup<'_> {
     fn run(&self, mut policy: impl crate::policy::Policy) -> Tally {
         run::run(&mut policy, self.stream, self.rules, self.progress)
     }
+}
 
-    /// The same with a policy of the engine.
-    fn run_order(&self, order: impl Order, pace: u64) -> Tally {
-        self.run(Engine::new(order, self.limit, self.stream, pace))
+/// Simulates a policy of the engine, of whose requests so many take a second.
+struct Simulated<'a> {
+    setup: &'a Setup<'a>,
+    pace: u64,
+}
+
+impl KeeperUser for Simulated<'_> {
+    type Output = Tally;
+
+    fn with<K: Keeper + Send + 'static>(self, keeper: K) -> Tally {
+        self.setup.run(Engine::new(keeper, self.setup.limit, self.setup.stream, self.pace))
     }
 }
 
@@ -70,9 +73,16 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, and whose.
     pub about: &'static str,
-    /// The options it takes.
-    options: &'static [&'static str],
-    run: fn(&Spec, &Setup<'_>) -> Result<Tally, OptionError>,
+    made: Made,
+}
+
+/// Whose a policy is.
+#[derive(Clone, Copy)]
+enum Made {
+    /// The engine's, which knows its options.
+    InEngine,
+    /// Here, with these options.
+    Here(&'static [&'static str], fn(&Spec, &Setup<'_>) -> Result<Tally, OptionError>),
 }
 
 impl std::fmt::Debug for Entry {
@@ -86,141 +96,86 @@ pub const POLICIES: &[Entry] = &[
     Entry {
         name: "clock",
         about: "the engine's CLOCK, from the engine's own code (MemC3)",
-        options: &[],
-        run: |_, setup| Ok(setup.run(Clock::new(setup.limit, setup.keys()))),
+        made: Made::InEngine,
     },
     Entry {
         name: "lru",
         about: "the engine's LRU: each access moves the item to the front",
-        options: &[],
-        run: |_, setup| Ok(setup.run_order(lru::Lru::default(), PACE)),
+        made: Made::InEngine,
     },
     Entry {
         name: "lazy-lru",
         about: "the engine's lazy LRU, as in memcached 1.4: moved at most each interval=SECONDS, 60; tail_reclaim=on looks \
                 for expired items before each store; pace=REQUESTS are a second where the trace tells no time, 1000",
-        options: &["interval", "tail_reclaim", "pace"],
-        run: lazy_lru,
+        made: Made::InEngine,
     },
     Entry {
         name: "seg-lru",
         about: "the engine's segmented LRU, as in memcached 1.5 and later: HOT, WARM and COLD; hot_pct=PERCENT, 20, \
                 warm_pct=PERCENT, 40; what expires within temp_ttl=SECONDS is apart, none",
-        options: &["hot_pct", "warm_pct", "temp_ttl"],
-        run: seg_lru,
+        made: Made::InEngine,
     },
     Entry {
         name: "klru",
         about: "the engine's KLRU: the lowest of samples=NUMBER drawn, 16, by priority=recency, frequency or hyperbolic",
-        options: &["samples", "priority"],
-        run: klru,
+        made: Made::InEngine,
     },
-    Entry {
-        name: "fifo",
-        about: "the engine's FIFO: what was stored first goes",
-        options: &[],
-        run: |_, setup| Ok(setup.run_order(Fifo::default(), PACE)),
-    },
+    Entry { name: "fifo", about: "the engine's FIFO: what was stored first goes", made: Made::InEngine },
     Entry {
         name: "sieve",
         about: "the engine's SIEVE: a hand sifts a FIFO queue (Zhang and others 2024)",
-        options: &[],
-        run: |_, setup| Ok(setup.run_order(Sieve::default(), PACE)),
+        made: Made::InEngine,
     },
     Entry {
         name: "s3-fifo",
         about: "the engine's S3-FIFO: small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)",
-        options: &["small_pct"],
-        run: |spec, setup| {
-            let small = small_number(spec, "small_pct", 1, 99)?.unwrap_or(s3_fifo::SMALL_PERCENT);
-            Ok(setup.run_order(S3Fifo::new(small), PACE))
-        },
+        made: Made::InEngine,
     },
     Entry {
         name: "exact-lru",
         about: "the least recently used goes, without approximation (Mattson and others 1970)",
-        options: &[],
-        run: |_, setup| Ok(setup.run(Lru::new(setup.limit, setup.keys()))),
+        made: Made::Here(&[], |_, setup| Ok(setup.run(Lru::new(setup.limit, setup.keys())))),
     },
     Entry {
         name: "arc",
         about: "two lists that learn from ghosts how long to be (Megiddo and Modha 2003)",
-        options: &[],
-        run: |_, setup| Ok(setup.run(Arc::new(setup.limit, setup.keys()))),
+        made: Made::Here(&[], |_, setup| Ok(setup.run(Arc::new(setup.limit, setup.keys())))),
     },
     Entry {
         name: "lirs",
         about: "what is read again soon stays; high=PERCENT of the room for the rest, 1 (Jiang and Zhang 2002)",
-        options: &["high"],
-        run: |spec, setup| {
+        made: Made::Here(&["high"], |spec, setup| {
             let high = spec.number("high", 1..=50)?.unwrap_or(1);
             Ok(setup.run(Lirs::new(setup.limit, setup.keys(), high)))
-        },
+        }),
     },
     Entry {
         name: "w-tinylfu",
         about: "admission by frequency behind an LRU window=PERCENT, 1 (Einziger and others 2017)",
-        options: &["window"],
-        run: |spec, setup| {
+        made: Made::Here(&["window"], |spec, setup| {
             let window = spec.number("window", 1..=99)?.unwrap_or(1);
             Ok(setup.run(TinyLfu::new(setup.limit, setup.keys(), setup.entries(), window)))
-        },
+        }),
     },
     Entry {
         name: "belady",
         about: "the optimum, which knows the future: what is read again last goes (Belady 1966)",
-        options: &[],
-        run: |_, setup| {
+        made: Made::Here(&[], |_, setup| {
             let stream = setup.stream;
             let policy = Belady::new(setup.limit, setup.keys(), &stream.ids, stream.next_reads());
             Ok(setup.run(policy))
-        },
+        }),
     },
 ];
 
-/// The number that an option is set to, if it fits into 32 bits.
-fn small_number(spec: &Spec, key: &str, least: u32, most: u32) -> Result<Option<u32>, OptionError> {
-    let number = spec.number(key, u64::from(least)..=u64::from(most))?;
-    Ok(number.map(|number| u32::try_from(number).unwrap_or(most)))
-}
+/// What the simulator wants to know of a policy of the engine: how many requests are a second where the trace tells no time.
+const PACE_OPTION: &str = "pace";
 
-fn lazy_lru(spec: &Spec, setup: &Setup<'_>) -> Result<Tally, OptionError> {
-    let default = LazyLruOptions::default();
-    let order = LazyLru::new(LazyLruOptions {
-        interval: small_number(spec, "interval", 0, u32::MAX / 2)?.unwrap_or(default.interval),
-        tail_reclaim: match spec.value("tail_reclaim") {
-            None => default.tail_reclaim,
-            Some("off") => TailReclaim::Off,
-            Some("on") => TailReclaim::On,
-            Some(other) => return Err(spec.not("tail_reclaim", other, "on or off")),
-        },
-    });
-    Ok(setup.run_order(order, spec.number("pace", 1..=u64::MAX)?.unwrap_or(PACE)))
-}
-
-fn seg_lru(spec: &Spec, setup: &Setup<'_>) -> Result<Tally, OptionError> {
-    let default = SegLruOptions::default();
-    let order = SegLru::new(SegLruOptions {
-        hot_percent: small_number(spec, "hot_pct", 0, 100)?.unwrap_or(default.hot_percent),
-        warm_percent: small_number(spec, "warm_pct", 0, 100)?.unwrap_or(default.warm_percent),
-        temp_ttl: small_number(spec, "temp_ttl", 0, u32::MAX - 1)?,
-        ..default
-    });
-    Ok(setup.run_order(order, PACE))
-}
-
-fn klru_by<P: Priority>(setup: &Setup<'_>, samples: u32) -> Tally {
-    setup.run_order(Klru::<P>::new(samples, 0), PACE)
-}
-
-fn klru(spec: &Spec, setup: &Setup<'_>) -> Result<Tally, OptionError> {
-    let samples = small_number(spec, "samples", 1, klru::SAMPLES_MAX)?.unwrap_or(klru::SAMPLES);
-    match spec.value("priority") {
-        None | Some("recency") => Ok(klru_by::<Recency>(setup, samples)),
-        Some("frequency") => Ok(klru_by::<Frequency>(setup, samples)),
-        Some("hyperbolic") => Ok(klru_by::<Hyperbolic>(setup, samples)),
-        Some(other) => Err(spec.not("priority", other, "recency, frequency or hyperbolic")),
-    }
+/// A policy of the engine as it was written, and the pace.
+fn read_engine_policy(spec: &Spec) -> Result<(Policy, u64), OptionError> {
+    let pace = spec.number(PACE_OPTION, 1..=u64::MAX)?.unwrap_or(PACE);
+    let options = spec.options.iter().filter(|(name, _)| name != PACE_OPTION).cloned().collect();
+    Ok((Policy::read(&Spec { name: spec.name.clone(), options })?, pace))
 }
 
 /// A policy that was chosen, with its options.
@@ -241,7 +196,10 @@ impl Choice {
             let known: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
             return Err(OptionError::Unknown { what: "policy", name: spec.name, known: known.join(", ") });
         };
-        spec.allow(entry.options)?;
+        match entry.made {
+            Made::InEngine => read_engine_policy(&spec).map(|_| ())?,
+            Made::Here(options, _) => spec.allow(options)?,
+        }
         Ok(Self { entry, spec })
     }
 
@@ -275,7 +233,13 @@ impl Choice {
 
     /// Simulates it.
     pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Tally, OptionError> {
-        (self.entry.run)(&self.spec, setup)
+        match self.entry.made {
+            Made::InEngine => {
+                let (policy, pace) = read_engine_policy(&self.spec)?;
+                Ok(policy.keep(0, Simulated { setup, pace }))
+            }
+            Made::Here(_, run) => run(&self.spec, setup),
+        }
     }
 }
 
@@ -315,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_checked_when_it_is_run() {
+    fn options_are_checked_by_whoever_has_them() {
         let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
         let stream = Stream::read(Trace::new(&b"a\nb\na\n"[..], None).unwrap(), reading).unwrap();
         let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
@@ -329,10 +293,11 @@ mod tests {
         ] {
             assert_eq!(run(text).unwrap().hits, 1, "{text}");
         }
-        let error = |text| run(text).unwrap_err().to_string();
+        let error = |text| Choice::parse(text).unwrap_err().to_string();
         assert!(error("klru:priority=size").contains("recency, frequency or hyperbolic"));
         assert!(
             error("klru:samples=33").contains("1 to 32") && error("s3-fifo:small_pct=0").contains("1 to 99")
         );
+        assert!(run("lirs:high=99").unwrap_err().to_string().contains("1 to 50"));
     }
 }

@@ -17,6 +17,7 @@ pub mod klru;
 pub mod lazy_lru;
 mod list;
 pub mod lru;
+pub mod miniature;
 #[cfg(test)]
 mod model;
 #[cfg(test)]

@@ -1,0 +1,513 @@
+//! A cache of keys alone, in the order of any policy: for simulations and estimates. What evicts here is the very code that evicts in the
+//! engine, over plain arrays.
+//!
+//! A key has a chunk, as an item has in a slab class; a victim's chunk is taken by the next key. There are as many chunks as were ever used
+//! at once.
+
+use super::clock::{Hand, Ring};
+use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// No chunk, or no key.
+const NONE: u32 = u32::MAX;
+
+/// The second in which nothing expires.
+pub const NEVER: u32 = u32::MAX;
+
+/// A key that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newcomer {
+    /// How much of the room it takes.
+    pub weight: u32,
+    /// Of the key.
+    pub hash: u32,
+    /// The second in which it expires, or [`NEVER`].
+    pub expires: u32,
+}
+
+/// How the chunks of a [`Miniature`] are kept in order.
+pub trait Keeper {
+    /// The key in `chunk` was read.
+    fn read(&mut self, chunk: Chunk, now: Moment);
+    /// A key was stored in `chunk`; this is the first one that has that number, or it was vacated.
+    fn stored(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment);
+    /// `chunk` is not what was evicted, and is going to be vacated.
+    fn removed(&mut self, chunk: Chunk);
+    /// The key in `chunk` expires then.
+    fn renewed(&mut self, _chunk: Chunk, _expires: u32) {}
+    /// Shows chunks to `take` that hold what has expired, if the policy looks for such before each store.
+    fn reclaim(&mut self, _now: Moment, _take: impl FnMut(Chunk)) {}
+    /// The chunk that goes next.
+    fn victim(&mut self, now: Moment) -> Option<Chunk>;
+    /// `chunk` holds nothing any more.
+    fn vacated(&mut self, chunk: Chunk);
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize;
+}
+
+/// What can be done with a [`Keeper`], whichever it is.
+pub trait KeeperUser {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn with<K: Keeper + Send + 'static>(self, keeper: K) -> Self::Output;
+}
+
+/// A cache of keys, which are small numbers, without values.
+#[derive(Debug)]
+pub struct Miniature<K> {
+    keeper: K,
+    limit: u64,
+    used: u64,
+    /// The chunk of each key.
+    chunk_of: Vec<Chunk>,
+    /// The key in each chunk, and what it takes of the room.
+    held: Vec<Held>,
+    free: Vec<Chunk>,
+    /// Chunks that were taken out of the order, for a moment.
+    taken: Vec<Chunk>,
+    tick: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    id: u32,
+    weight: u32,
+}
+
+impl<K: Keeper> Miniature<K> {
+    /// A cache with room for `limit`, in whatever weights are told in.
+    pub fn new(keeper: K, limit: u64) -> Self {
+        let (chunk_of, held, free, taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Miniature { keeper, limit, used: 0, chunk_of, held, free, taken, tick: 0 }
+    }
+
+    /// The same, if it is known how many keys there will be.
+    #[must_use]
+    pub fn with_keys(mut self, keys: usize) -> Self {
+        self.chunk_of.resize(keys, NONE);
+        self
+    }
+
+    #[inline]
+    fn chunk(&self, id: u32) -> Option<Chunk> {
+        self.chunk_of.get(id as usize).copied().filter(|&chunk| chunk != NONE)
+    }
+
+    fn moment(&self, seconds: u32) -> Moment {
+        Moment { tick: self.tick, seconds }
+    }
+
+    /// Whether `id` is held.
+    pub fn holds(&self, id: u32) -> bool {
+        self.chunk(id).is_some()
+    }
+
+    /// Whether `id` is held. If it is, it has been read, at second `seconds`.
+    #[inline]
+    pub fn read(&mut self, id: u32, seconds: impl FnOnce() -> u32) -> bool {
+        let Some(chunk) = self.chunk(id) else {
+            return false;
+        };
+        let tick = self.tick;
+        self.keeper.read(chunk, Moment { tick, seconds: seconds() });
+        true
+    }
+
+    /// `id`, if it is held, expires at another second.
+    pub fn renew(&mut self, id: u32, expires: u32) {
+        if let Some(chunk) = self.chunk(id) {
+            self.keeper.renewed(chunk, expires);
+        }
+    }
+
+    /// Stores `id`, which is not held, after evicting what has to go for it; unless it is larger than all the room. Time, as eviction
+    /// counts it, goes on by one.
+    pub fn insert(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        if u64::from(newcomer.weight) > self.limit {
+            return;
+        }
+        self.tick = self.tick.wrapping_add(1);
+        let now = self.moment(seconds);
+        let taken = &mut self.taken;
+        self.keeper.reclaim(now, |chunk| taken.push(chunk));
+        while let Some(chunk) = self.taken.pop() {
+            self.vacate(chunk);
+        }
+        self.evict_for(newcomer.weight, now);
+        let chunk = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Held { id: NONE, weight: 0 });
+            self.held.len() as Chunk - 1
+        });
+        if id as usize >= self.chunk_of.len() {
+            self.chunk_of.resize(id as usize + 1, NONE);
+        }
+        self.chunk_of[id as usize] = chunk;
+        self.held[chunk as usize] = Held { id, weight: newcomer.weight };
+        self.used += u64::from(newcomer.weight);
+        self.keeper.stored(chunk, newcomer, now);
+    }
+
+    fn evict_for(&mut self, weight: u32, now: Moment) {
+        while self.used + u64::from(weight) > self.limit {
+            let Some(chunk) = self.keeper.victim(now) else {
+                return;
+            };
+            self.vacate(chunk);
+        }
+    }
+
+    fn vacate(&mut self, chunk: Chunk) {
+        let Held { id, weight } =
+            std::mem::replace(&mut self.held[chunk as usize], Held { id: NONE, weight: 0 });
+        self.keeper.vacated(chunk);
+        self.chunk_of[id as usize] = NONE;
+        self.used -= u64::from(weight);
+        self.free.push(chunk);
+    }
+
+    /// Forgets `id`, if it is held.
+    pub fn remove(&mut self, id: u32) {
+        if let Some(chunk) = self.chunk(id) {
+            self.keeper.removed(chunk);
+            self.vacate(chunk);
+        }
+    }
+
+    /// Changes the room; what does not fit any more goes.
+    pub fn resize(&mut self, limit: u64, seconds: u32) {
+        self.limit = limit;
+        self.evict_for(0, self.moment(seconds));
+    }
+
+    /// How much of the room is taken.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How many keys are held.
+    pub fn len(&self) -> usize {
+        self.held.len() - self.free.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let chunks =
+            self.held.capacity() * size_of::<Held>() + (self.free.capacity() + self.chunk_of.capacity()) * 4;
+        self.keeper.bytes() + chunks
+    }
+}
+
+/// Keeps chunks as an [`Order`] does.
+#[derive(Debug)]
+pub struct InOrder<O> {
+    order: O,
+    chunks: Arrays<O>,
+}
+
+#[derive(Debug)]
+struct Arrays<O> {
+    notes: Vec<Cell<u32>>,
+    recent: Vec<Cell<bool>>,
+    /// The hash of the key in each chunk, never 0 while there is one.
+    hashes: Vec<u32>,
+    /// When what is in each chunk expires; nothing as long as nothing does.
+    expiries: Vec<u32>,
+    seconds: u32,
+    order: PhantomData<O>,
+}
+
+impl<O: Order> InOrder<O> {
+    /// Chunks in this order, of which there are none yet.
+    pub fn new(order: O) -> Self {
+        let (notes, recent, hashes, expiries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        InOrder { order, chunks: Arrays { notes, recent, hashes, expiries, seconds: 0, order: PhantomData } }
+    }
+}
+
+impl<O: Order> Keeper for InOrder<O> {
+    #[inline]
+    fn read(&mut self, chunk: Chunk, now: Moment) {
+        self.chunks.recent[chunk as usize].set(true);
+        match O::READS {
+            Reads::Bit => {}
+            Reads::Touch => O::touch(&self.chunks, chunk, now),
+            Reads::Queue => {
+                if O::is_due(&self.chunks, chunk, now) {
+                    self.order.was_read(&self.chunks, chunk, now);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn stored(&mut self, chunk: Chunk, newcomer: Newcomer, now: Moment) {
+        let index = chunk as usize;
+        if index >= self.chunks.hashes.len() {
+            self.chunks.hashes.resize(index + 1, 0);
+            self.chunks.recent.resize(index + 1, Cell::new(false));
+            self.chunks.notes.resize((index + 1) * O::WORDS, Cell::new(0));
+        }
+        self.chunks.hashes[index] = newcomer.hash.max(1);
+        self.renewed(chunk, newcomer.expires);
+        let lives =
+            if newcomer.expires == NEVER { NEVER } else { newcomer.expires.saturating_sub(now.seconds) };
+        self.order.stored(&self.chunks, chunk, Arrival { hash: newcomer.hash, lives }, now);
+    }
+
+    fn removed(&mut self, chunk: Chunk) {
+        self.order.removed(&self.chunks, chunk);
+    }
+
+    #[inline]
+    fn renewed(&mut self, chunk: Chunk, expires: u32) {
+        let (index, expiries) = (chunk as usize, &mut self.chunks.expiries);
+        if index >= expiries.len() {
+            if expires == NEVER {
+                return;
+            }
+            expiries.resize(index + 1, NEVER);
+        }
+        expiries[index] = expires;
+    }
+
+    #[inline]
+    fn reclaim(&mut self, now: Moment, take: impl FnMut(Chunk)) {
+        self.chunks.seconds = now.seconds;
+        self.order.reclaim(&self.chunks, now, take);
+    }
+
+    #[inline]
+    fn victim(&mut self, now: Moment) -> Option<Chunk> {
+        let mut victim = None;
+        self.order.victims(&self.chunks, 1, now, |chunk| victim = Some(chunk));
+        victim
+    }
+
+    #[inline]
+    fn vacated(&mut self, chunk: Chunk) {
+        self.chunks.hashes[chunk as usize] = 0;
+    }
+
+    fn bytes(&self) -> usize {
+        let chunks = &self.chunks;
+        let words = chunks.notes.capacity() + chunks.hashes.capacity() + chunks.expiries.capacity();
+        words * 4 + chunks.recent.capacity() + self.order.bytes()
+    }
+}
+
+impl<O: Order> Chunks for Arrays<O> {
+    #[inline]
+    fn note(&self, chunk: Chunk, word: usize) -> u32 {
+        self.notes[chunk as usize * O::WORDS + word].get()
+    }
+
+    #[inline]
+    fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
+        self.notes[chunk as usize * O::WORDS + word].set(value);
+    }
+
+    #[inline]
+    fn is_recent(&self, chunk: Chunk) -> bool {
+        self.recent[chunk as usize].get()
+    }
+
+    #[inline]
+    fn forget(&self, chunk: Chunk) {
+        self.recent[chunk as usize].set(false);
+    }
+
+    fn is_dead(&self, chunk: Chunk) -> bool {
+        self.expiries.get(chunk as usize).is_some_and(|&second| second <= self.seconds)
+    }
+
+    fn hash(&self, chunk: Chunk) -> u32 {
+        self.hashes[chunk as usize]
+    }
+
+    fn any(&self, random: u64) -> Option<Chunk> {
+        let chunk = ((random >> 32) * self.hashes.len() as u64) >> 32;
+        self.hashes.get(chunk as usize).is_some_and(|&hash| hash != 0).then_some(chunk as Chunk)
+    }
+}
+
+/// Keeps chunks in the ring that CLOCK's hand goes around.
+#[derive(Debug, Default)]
+pub struct InRing {
+    hand: Hand,
+    bits: Bits,
+}
+
+#[derive(Debug, Default)]
+struct Bits {
+    occupied: Vec<u64>,
+    recent: Vec<Cell<u64>>,
+}
+
+impl Ring for Bits {
+    fn words(&self) -> usize {
+        self.occupied.len()
+    }
+    fn occupied(&self, word: usize) -> u64 {
+        self.occupied[word]
+    }
+    fn recent(&self, word: usize) -> u64 {
+        self.recent[word].get()
+    }
+    fn clear_recent(&self, word: usize, bits: u64) {
+        self.recent[word].set(self.recent[word].get() & !bits);
+    }
+    fn passed(&mut self, _word: usize) {}
+}
+
+impl Keeper for InRing {
+    #[inline]
+    fn read(&mut self, chunk: Chunk, _now: Moment) {
+        let recent = &self.bits.recent[chunk as usize / 64];
+        recent.set(recent.get() | 1 << (chunk % 64));
+    }
+
+    #[inline]
+    fn stored(&mut self, chunk: Chunk, _newcomer: Newcomer, _now: Moment) {
+        let (word, bit) = (chunk as usize / 64, 1_u64 << (chunk % 64));
+        if word >= self.bits.occupied.len() {
+            self.bits.occupied.push(0);
+            self.bits.recent.push(Cell::new(0));
+        }
+        self.bits.occupied[word] |= bit;
+        self.bits.recent[word].set(self.bits.recent[word].get() & !bit);
+    }
+
+    fn removed(&mut self, _chunk: Chunk) {}
+
+    #[inline]
+    fn victim(&mut self, _now: Moment) -> Option<Chunk> {
+        let mut victim = None;
+        self.hand.sweep(&mut self.bits, 1, |place| victim = Some(place.word as u32 * 64 + place.bit));
+        victim
+    }
+
+    #[inline]
+    fn vacated(&mut self, chunk: Chunk) {
+        self.bits.occupied[chunk as usize / 64] &= !(1 << (chunk % 64));
+    }
+
+    fn bytes(&self) -> usize {
+        (self.bits.occupied.capacity() + self.bits.recent.capacity()) * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InOrder, InRing, Keeper, Miniature, NEVER, Newcomer};
+    use crate::policy::fifo::Fifo;
+    use crate::policy::klru::{Klru, Recency};
+    use crate::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
+    use crate::policy::lru::Lru;
+    use crate::policy::seg_lru::{SegLru, SegLruOptions};
+
+    fn light(id: u32) -> Newcomer {
+        weighing(id, 1)
+    }
+
+    fn weighing(id: u32, weight: u32) -> Newcomer {
+        Newcomer { weight, hash: id, expires: NEVER }
+    }
+
+    /// Which of these find their key, if a miss stores it.
+    fn hits<K: Keeper>(keeper: K, limit: u64, ids: &[u32]) -> Vec<u8> {
+        let mut cache = Miniature::new(keeper, limit);
+        let mut step = |id| {
+            let hit = cache.read(id, || 0);
+            if !hit {
+                cache.insert(id, light(id), 0);
+            }
+            u8::from(hit)
+        };
+        ids.iter().map(|&id| step(id)).collect()
+    }
+
+    #[test]
+    fn the_hand_spares_what_was_read_since_it_came_by() {
+        // 0 1 2 fill it and 0 is read. 3: the hand clears 0 and takes 1. 4: it takes 2. 0 hits; 1 misses: the hand
+        // clears 0 once more and, past it, takes 3.
+        let ids = [0, 1, 2, 0, 3, 4, 0, 1, 4, 3];
+        assert_eq!(hits(InRing::default(), 3, &ids), [0, 0, 0, 1, 0, 0, 1, 0, 1, 0]);
+        assert_eq!(hits(InRing::default(), 2, &[0, 1, 2, 3, 2, 0]), [0, 0, 0, 0, 1, 0], "nothing was read");
+    }
+
+    #[test]
+    fn the_order_of_the_engine_decides() {
+        // 0 1 2 fill it, 0 is read, 3 takes the place of 1, or with FIFO of 0.
+        let ids = [0, 1, 2, 0, 3, 0, 1];
+        assert_eq!(hits(InOrder::new(Lru::default()), 3, &ids), [0, 0, 0, 1, 0, 1, 0]);
+        assert_eq!(hits(InOrder::new(Fifo::default()), 3, &ids), [0, 0, 0, 1, 0, 0, 0]);
+    }
+
+    /// What is held of 0, 1, 2 and 3 if 1 has expired when 3 is stored into a cache of three.
+    fn held_after_expiry<K: Keeper>(keeper: K) -> [bool; 4] {
+        let mut cache = Miniature::new(keeper, 3);
+        for (id, expires, seconds) in [(0, NEVER, 0), (1, 5, 0), (2, NEVER, 0), (3, NEVER, 9)] {
+            cache.insert(id, Newcomer { expires, ..light(id) }, seconds);
+        }
+        assert_eq!((cache.used(), cache.len()), (3, 3));
+        [0, 1, 2, 3].map(|id| cache.holds(id))
+    }
+
+    #[test]
+    fn what_has_expired_is_known_to_those_who_ask() {
+        assert_eq!(
+            held_after_expiry(InOrder::new(Lru::default())),
+            [false, true, true, true],
+            "nobody asked"
+        );
+        let expired_goes = [true, false, true, true];
+        let options = LazyLruOptions { tail_reclaim: TailReclaim::On, ..LazyLruOptions::default() };
+        assert_eq!(held_after_expiry(InOrder::new(LazyLru::new(options))), expired_goes);
+        let options = SegLruOptions { temp_ttl: Some(61), ..SegLruOptions::default() };
+        assert_eq!(held_after_expiry(InOrder::new(SegLru::new(options))), expired_goes);
+        assert_eq!(held_after_expiry(InOrder::new(Klru::<Recency>::new(32, 1))), expired_goes);
+    }
+
+    fn a_removed_key_leaves_its_chunk<K: Keeper>(keeper: K) {
+        let mut cache = Miniature::new(keeper, 200);
+        (0..200).for_each(|id| cache.insert(id, light(id), 0));
+        cache.remove(77);
+        cache.remove(77);
+        cache.insert(250, light(250), 0);
+        assert_eq!((cache.used(), cache.held.len(), cache.chunk_of[250]), (200, 200, 77));
+        cache.insert(300, weighing(300, 201), 0);
+        assert_eq!(cache.used(), 200, "nothing was evicted in vain");
+    }
+
+    #[test]
+    fn a_removed_key_leaves_its_chunk_to_the_next() {
+        a_removed_key_leaves_its_chunk(InRing::default());
+        a_removed_key_leaves_its_chunk(InOrder::new(Lru::default()));
+    }
+
+    fn is_never_overdrawn<K: Keeper>(keeper: K) {
+        let mut cache = Miniature::new(keeper, 100);
+        for id in 0..50 {
+            cache.insert(id, weighing(id, 1 + id), 0);
+            assert!(cache.used() <= 100 && cache.read(id, || 0));
+        }
+        assert_eq!(cache.used(), 50 + 49);
+        cache.resize(60, 0);
+        assert!(cache.used() <= 60 && cache.len() == 1, "{}", cache.used());
+        cache.resize(0, 0);
+        assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn the_room_is_never_overdrawn_even_if_it_becomes_smaller() {
+        is_never_overdrawn(InRing::default());
+        is_never_overdrawn(InOrder::new(Lru::default()));
+    }
+}
