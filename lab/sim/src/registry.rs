@@ -61,7 +61,7 @@ struct Simulated<'a> {
 impl KeeperUser for Simulated<'_> {
     type Output = Tally;
 
-    fn with<K: Keeper + Send + 'static>(self, keeper: K) -> Tally {
+    fn with<K: Keeper + std::fmt::Debug + Send + 'static>(self, keeper: K) -> Tally {
         self.setup.run(Engine::new(keeper, self.setup.limit, self.setup.stream, self.pace))
     }
 }

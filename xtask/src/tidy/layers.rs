@@ -30,12 +30,14 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-protocol", Only(&[])),
     ("guira-contract", Only(&["guira-memory", "guira-sync"])),
     ("guira-slab", Only(&["guira-contract", "guira-memory", "guira-sync"])),
+    ("guira-advice", Only(&["guira-slab", "guira-contract", "guira-sync"])),
     ("guira-commands", Only(&["guira-contract", "guira-protocol", "guira-sync"])),
     ("guira-roster", Only(&["guira-slab", "guira-contract"])),
     (
         "guira-server",
         Only(&[
             "guira-roster",
+            "guira-advice",
             "guira-commands",
             "guira-contract",
             "guira-protocol",

@@ -7,6 +7,7 @@
 use super::clock::{Hand, Ring};
 use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
 use std::cell::Cell;
+use std::fmt::Debug;
 use std::marker::PhantomData;
 
 /// No chunk, or no key.
@@ -51,7 +52,7 @@ pub trait KeeperUser {
     /// What comes of it.
     type Output;
     /// Does it.
-    fn with<K: Keeper + Send + 'static>(self, keeper: K) -> Self::Output;
+    fn with<K: Keeper + Debug + Send + 'static>(self, keeper: K) -> Self::Output;
 }
 
 /// A cache of keys, which are small numbers, without values.

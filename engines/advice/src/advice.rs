@@ -1,0 +1,68 @@
+//! What is told.
+
+use crate::SCALES;
+use guira_contract::Spec;
+
+/// What more memory, less of it, or another policy would be worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// The share of keys that is sampled at the moment.
+    pub rate: f64,
+    /// Sampled keys that any miniature holds.
+    pub keys: u64,
+    /// Of these, how many the miniature of the served policy and size holds. With less than some hundred, trust nothing.
+    pub objects: u64,
+    /// Bytes of memory that all this takes.
+    pub bytes: u64,
+    /// How long was counted, in seconds.
+    pub seconds: u32,
+    /// Reads in that time, of all keys.
+    pub reads: u64,
+    /// Of these, how many were sampled.
+    pub sampled_reads: u64,
+    /// The hit ratio that the server had in that time.
+    pub measured: Option<f64>,
+    /// The standard error of the served policy's hit ratios, by size.
+    pub uncertainty: [Option<f64>; SCALES.len()],
+    /// Each policy.
+    pub policies: Vec<OfPolicy>,
+    /// What was asked for in the last whole hour, or until now in the first.
+    pub working_set: WorkingSet,
+    /// Each family of keys that was read.
+    pub families: Vec<Family>,
+}
+
+/// A policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfPolicy {
+    /// With its options.
+    pub policy: Spec,
+    /// Whether it is the one that the server has.
+    pub is_served: bool,
+    /// The hit ratio at each of [`SCALES`] times the memory.
+    pub hit_ratios: [Option<f64>; SCALES.len()],
+}
+
+/// What was asked for within an hour.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WorkingSet {
+    /// So many keys.
+    pub keys: u64,
+    /// What their items take of memory, in bytes, as far as they were there.
+    pub bytes: u64,
+    /// The share of the keys that was not asked for in the hour before. `None` if nothing is known of that.
+    pub churn: Option<f64>,
+}
+
+/// Keys with the same prefix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Family {
+    /// The prefix; none for all keys that have none of their own.
+    pub prefix: Box<[u8]>,
+    /// Its share of the reads.
+    pub share: f64,
+    /// Its hit ratio with the served policy at each of [`SCALES`] times the memory.
+    pub hit_ratios: [f64; SCALES.len()],
+    /// What was asked for of it.
+    pub working_set: WorkingSet,
+}

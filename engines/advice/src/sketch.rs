@@ -1,0 +1,141 @@
+//! Which keys were asked for in a window: the ones with the lowest hashes, of which there are so many that they speak for all (Bar-Yossef and
+//! others, "Counting distinct elements in a data stream", RANDOM 2002).
+
+use crate::ALL_HASHES;
+use std::collections::BTreeMap;
+
+/// Keys that are remembered of a window.
+const KEYS: usize = 1024;
+
+/// About what a sketch takes of memory, in bytes.
+pub(crate) const SKETCH_BYTES: usize = KEYS * 64;
+
+/// A key that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    weight: u32,
+    family: u16,
+    /// Whether it was asked for in the window before as well.
+    again: bool,
+}
+
+/// The keys of a window.
+#[derive(Clone, Debug)]
+pub(crate) struct Sketch {
+    lowest: BTreeMap<u64, Asked>,
+    /// All keys with hashes below are here.
+    below: u64,
+    /// For these hashes it is known whether they were asked for in the window before.
+    known_below: u64,
+}
+
+/// What a sketch knows of all keys, or of those of a family.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Extent {
+    /// How many there are.
+    pub(crate) keys: f64,
+    /// What they take of memory.
+    pub(crate) bytes: f64,
+    /// The share of the keys that were not asked for in the window before; `None` if there was none.
+    pub(crate) churn: Option<f64>,
+}
+
+impl Sketch {
+    /// A sketch of hashes below `threshold`, after a window of which `before` is the sketch.
+    pub(crate) fn new(threshold: u64, before: Option<&Sketch>) -> Self {
+        Sketch {
+            lowest: BTreeMap::new(),
+            below: threshold,
+            known_below: before.map_or(0, |before| before.below),
+        }
+    }
+
+    /// Hashes from `threshold` on are not sampled any more.
+    pub(crate) fn lower(&mut self, threshold: u64) {
+        if threshold < self.below {
+            self.below = threshold;
+            drop(self.lowest.split_off(&threshold));
+        }
+    }
+
+    /// A key was asked for, or stored; it takes so much of memory, as far as that is known.
+    pub(crate) fn see(&mut self, hash: u64, weight: u32, family: u16, before: Option<&Sketch>) {
+        if hash >= self.below {
+            return;
+        }
+        let again = before.is_some_and(|before| before.lowest.contains_key(&hash));
+        let asked = self.lowest.entry(hash).or_insert(Asked { weight, family, again });
+        asked.weight = asked.weight.max(weight);
+        if self.lowest.len() > KEYS
+            && let Some((highest, _)) = self.lowest.pop_last()
+        {
+            self.below = highest;
+        }
+    }
+
+    /// What is known of all keys, or of those of a family.
+    pub(crate) fn extent(&self, family: Option<u16>) -> Extent {
+        if self.below == 0 {
+            return Extent::default();
+        }
+        let scale = ALL_HASHES / self.below as f64;
+        let chosen = || {
+            self.lowest.iter().filter(move |(_, asked)| family.is_none_or(|family| asked.family == family))
+        };
+        let keys = chosen().count() as f64 * scale;
+        let bytes = chosen().map(|(_, asked)| f64::from(asked.weight)).sum::<f64>() * scale;
+        let known = || chosen().filter(|(hash, _)| **hash < self.known_below);
+        let (count, new) = (known().count(), known().filter(|(_, asked)| !asked.again).count());
+        Extent { keys, bytes, churn: (count > 0).then(|| new as f64 / count as f64) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, Sketch};
+
+    /// Some number for each key, as good as drawn.
+    fn hash(key: u64) -> u64 {
+        let mixed = (key + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    fn sketch(keys: std::ops::Range<u64>, before: Option<&Sketch>) -> Sketch {
+        let mut sketch = Sketch::new(u64::MAX, before);
+        for key in keys.clone().chain(keys) {
+            sketch.see(hash(key), 100, (key % 2) as u16, before);
+        }
+        sketch
+    }
+
+    fn is_about(found: f64, wanted: f64) -> bool {
+        (found / wanted - 1.0).abs() < 0.1
+    }
+
+    #[test]
+    fn few_keys_are_counted_and_many_estimated() {
+        let few = sketch(0..600, None).extent(None);
+        assert!(is_about(few.keys, 600.0) && is_about(few.bytes, 60_000.0) && few.churn.is_none(), "{few:?}");
+        let many = sketch(0..500_000, None);
+        assert!(is_about(many.extent(None).keys, 500_000.0), "{:?}", many.extent(None));
+        assert!(is_about(many.extent(Some(1)).keys, 250_000.0));
+    }
+
+    #[test]
+    fn churn_is_the_share_of_keys_that_are_new() {
+        let first = sketch(0..100_000, None);
+        let second = sketch(75_000..175_000, Some(&first));
+        let churn = second.extent(None).churn.unwrap();
+        assert!((churn - 0.75).abs() < 0.06, "{churn}");
+        assert!(sketch(0..100_000, Some(&first)).extent(None).churn.unwrap() < 0.001);
+    }
+
+    #[test]
+    fn what_is_not_sampled_any_more_is_forgotten_and_made_up_for() {
+        let mut sketch = sketch(0..800, None);
+        sketch.lower(u64::MAX / 4);
+        sketch.see(u64::MAX / 2, 100, 0, None);
+        let Extent { keys, .. } = sketch.extent(None);
+        assert!((keys / 800.0 - 1.0).abs() < 0.25, "{keys}");
+    }
+}
