@@ -4,7 +4,7 @@ use super::Told;
 use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM};
 use guira_server::{
     Beyond, ConnectionLimits, Eviction, HugePages, Listen, LogBuffers, NoPlace, Options, Permissions,
-    Placement, Residence, Resumption, Size, Speaks, Storage, TlsOptionError, TlsOptions, UdpPorts,
+    Placement, Residence, Resumption, Size, Speaks, Storage, Switch, TlsOptionError, TlsOptions, UdpPorts,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -127,6 +127,7 @@ impl Told {
                 watcher: self.watcher_buffer.map_or(default.log.watcher, |size| size.0),
             },
             prefix_delimiter: self.prefix_delimiter.map(prefix_delimiter).transpose()?,
+            advice: if self.disable_advice == Some(true) { Switch::Off } else { Switch::On },
         };
         check((1..=1024).contains(&options.workers), "workers", "1 to 1024", options.workers)?;
         let fits = MAX_ITEM_RANGE.contains(&options.max_item_size.0);
@@ -290,6 +291,7 @@ impl Told {
             watcher_buffer: Some(Size(options.log.watcher)),
             worker_log_buffer: Some(Size(options.log.worker)),
             prefix_delimiter: self.prefix_delimiter,
+            disable_advice: Some(options.advice == Switch::Off),
             test_commands: Some(test),
         }
     }

@@ -10,12 +10,12 @@ const PREFIX_MAX: usize = 128;
 /// The number of the family of all keys that have none of their own.
 pub(crate) const OTHERS: u16 = 0;
 
-/// What is counted of a family in a window.
+/// What is counted of a family in a window: of all keys, as far as can be told from those that are sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Uses {
-    pub(crate) reads: u64,
+    pub(crate) reads: f64,
     /// Misses of the served policy at each size.
-    pub(crate) misses: [u64; SCALES.len()],
+    pub(crate) misses: [f64; SCALES.len()],
 }
 
 impl Uses {
@@ -83,7 +83,7 @@ impl Families {
         for (number, place) in self.all.iter_mut().enumerate() {
             if let Some(family) = place {
                 family.before = std::mem::take(&mut family.now);
-                if family.before.reads == 0 && number != usize::from(OTHERS) {
+                if family.before.reads == 0.0 && number != usize::from(OTHERS) {
                     *place = None;
                 }
             }
@@ -104,7 +104,7 @@ impl Families {
             let family = family.as_ref()?;
             Some((number as u16, &*family.prefix, family.now.with(family.before)))
         });
-        told.filter(|(_, _, uses)| uses.reads > 0)
+        told.filter(|(_, _, uses)| uses.reads > 0.0)
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     fn read(families: &mut Families, key: &str) -> u16 {
         let family = families.of(key.as_bytes());
-        families.uses(family).unwrap().reads += 1;
+        families.uses(family).unwrap().reads += 1.0;
         family
     }
 
@@ -128,9 +128,9 @@ mod tests {
         for key in ["plain", ":empty", long.as_str()] {
             assert_eq!(read(&mut families, key), OTHERS);
         }
-        let told: Vec<(Vec<u8>, u64)> =
+        let told: Vec<(Vec<u8>, f64)> =
             families.told().map(|(_, prefix, uses)| (prefix.to_vec(), uses.reads)).collect();
-        assert_eq!(told, [(b"".to_vec(), 3), (b"user".to_vec(), 2), (b"page".to_vec(), 1)]);
+        assert_eq!(told, [(b"".to_vec(), 3.0), (b"user".to_vec(), 2.0), (b"page".to_vec(), 1.0)]);
     }
 
     #[test]

@@ -171,28 +171,29 @@ impl Model {
         let family = self.families.of(observed.key);
         self.now.seen += 1;
         let id = self.keys.find(observed.hash);
-        let mut missed = [false; SCALES.len()];
+        let mut missed = [0.0; SCALES.len()];
+        let one = 1.0 / self.rate();
         match (id, item) {
             // Nothing was known of it, but the server has it: so would a miniature, if it had been there from the beginning.
             (None, Some(_)) => {}
             (None, None) => {
-                missed = [true; SCALES.len()];
-                self.now.misses.iter_mut().flatten().for_each(|misses| *misses += 1.0);
+                missed = [one; SCALES.len()];
+                self.now.misses.iter_mut().flatten().for_each(|misses| *misses += one);
             }
             (Some(id), _) => {
                 for (number, set) in self.sets.iter_mut().enumerate() {
                     for (scale, cache) in set.caches.iter_mut().enumerate() {
                         if !cache.read(id, now.0) {
-                            self.now.misses[number][scale] += 1.0;
+                            self.now.misses[number][scale] += one;
                             if number == self.served {
-                                missed[scale] = true;
+                                missed[scale] = one;
                             }
                         }
                     }
                 }
             }
         }
-        self.count_served(observed.hash, family, missed);
+        self.count_served(observed.hash, family, one, missed);
         let weight = item.map(|(weight, _)| weight).or_else(|| self.keys.get(id?).map(|known| known.weight));
         self.sketch.see(observed.hash, weight.unwrap_or(0), family, self.sketch_before.as_ref());
         match item {
@@ -205,13 +206,13 @@ impl Model {
         }
     }
 
-    /// Counts a read for the policy that is served.
-    fn count_served(&mut self, hash: u64, family: u16, missed: [bool; SCALES.len()]) {
+    /// Counts a read, which stands for so many, for the policy that is served.
+    fn count_served(&mut self, hash: u64, family: u16, reads: f64, missed: [f64; SCALES.len()]) {
         let part = &mut self.now.by_part[(hash % PARTS as u64) as usize];
-        part.iter_mut().zip(missed).for_each(|(misses, missed)| *misses += f64::from(u8::from(missed)));
+        part.iter_mut().zip(missed).for_each(|(misses, missed)| *misses += missed);
         if let Some(uses) = self.families.uses(family) {
-            uses.reads += 1;
-            uses.misses.iter_mut().zip(missed).for_each(|(misses, missed)| *misses += u64::from(missed));
+            uses.reads += reads;
+            uses.misses.iter_mut().zip(missed).for_each(|(misses, missed)| *misses += missed);
         }
     }
 
@@ -297,7 +298,6 @@ impl Model {
             let reads = pulse.reads.saturating_sub(last.reads);
             self.now.reads += reads;
             self.now.hits += pulse.hits.saturating_sub(last.hits);
-            self.now.expected += reads as f64 * self.rate();
             self.now.seconds += pulse.now.0.saturating_sub(last.now.0);
             let busy = pulse.busy.saturating_sub(last.busy);
             if self.looked_at as f64 > PER_CPU_SECOND * busy.as_secs_f64().max(0.05) {
@@ -368,10 +368,11 @@ impl Model {
             is_served: number == self.served,
             hit_ratios: tally.misses[number].map(|misses| tally.hit_ratio(misses)),
         };
+        let all: f64 = self.families.told().map(|(_, _, uses)| uses.reads).sum();
         let families = self.families.told().map(|(number, prefix, uses)| Family {
             prefix: prefix.into(),
-            share: uses.reads as f64 / (tally.seen.max(1)) as f64,
-            hit_ratios: uses.misses.map(|misses| 1.0 - misses as f64 / uses.reads as f64),
+            share: uses.reads / all,
+            hit_ratios: uses.misses.map(|misses| 1.0 - misses / uses.reads),
             working_set: self.working_set(Some(number)),
         });
         Advice {

@@ -10,13 +10,11 @@ pub(crate) const PARTS: usize = 4;
 pub(crate) struct Tally {
     /// Reads that were sampled.
     pub(crate) seen: u64,
-    /// Reads that should have been, going by how many there were and what share of the keys was sampled. Misses are related to these: that
-    /// a popular key is in the sample or not is chance (section 4.3 of SHARDS).
-    pub(crate) expected: f64,
-    /// All reads of the server, and those that found their key.
+    /// All reads of the server, and those that found their key. Misses are related to these, not to the reads that were sampled: that a
+    /// popular key is in the sample or not is chance (section 4.3 of SHARDS).
     pub(crate) reads: u64,
     pub(crate) hits: u64,
-    /// Misses of each policy at each size.
+    /// Misses of each policy at each size; each sampled one stands for as many as there are keys for one that is sampled.
     pub(crate) misses: Vec<[f64; SCALES.len()]>,
     /// Misses of the served policy by part of the sample.
     pub(crate) by_part: [[f64; SCALES.len()]; PARTS],
@@ -33,7 +31,6 @@ impl Tally {
     pub(crate) fn with(&self, other: &Tally) -> Tally {
         let mut sum = self.clone();
         sum.seen += other.seen;
-        sum.expected += other.expected;
         sum.reads += other.reads;
         sum.hits += other.hits;
         sum.seconds += other.seconds;
@@ -46,15 +43,15 @@ impl Tally {
 
     /// The hit ratio that follows from so many misses; `None` before anything was read.
     pub(crate) fn hit_ratio(&self, misses: f64) -> Option<f64> {
-        (self.expected > 0.0).then(|| (1.0 - misses / self.expected).clamp(0.0, 1.0))
+        (self.reads > 0).then(|| (1.0 - misses / self.reads as f64).clamp(0.0, 1.0))
     }
 
     /// The standard error of the served policy's hit ratio at size `scale`, from what the parts differ.
     pub(crate) fn uncertainty(&self, scale: usize) -> Option<f64> {
-        if self.expected <= 0.0 {
+        if self.reads == 0 {
             return None;
         }
-        let expected = self.expected / PARTS as f64;
+        let expected = self.reads as f64 / PARTS as f64;
         let ratios = self.by_part.map(|part| part[scale] / expected);
         let mean = ratios.iter().sum::<f64>() / PARTS as f64;
         let squares: f64 = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
@@ -67,8 +64,8 @@ mod tests {
     use super::{PARTS, Tally};
 
     #[test]
-    fn misses_are_related_to_the_reads_that_the_sample_stands_for() {
-        let mut tally = Tally { seen: 90, expected: 100.0, ..Tally::new(1) };
+    fn misses_are_related_to_all_reads() {
+        let mut tally = Tally { seen: 9, reads: 100, ..Tally::new(1) };
         tally.misses[0] = [50.0, 20.0, 10.0, 200.0];
         let ratios = tally.misses[0].map(|misses| tally.hit_ratio(misses).unwrap());
         assert_eq!(ratios, [0.5, 0.8, 0.9, 0.0]);
@@ -77,7 +74,7 @@ mod tests {
 
     #[test]
     fn parts_that_agree_leave_no_doubt() {
-        let mut tally = Tally { expected: 400.0, by_part: [[10.0; 4]; PARTS], ..Tally::new(1) };
+        let mut tally = Tally { reads: 400, by_part: [[10.0; 4]; PARTS], ..Tally::new(1) };
         assert_eq!(tally.uncertainty(0), Some(0.0));
         tally.by_part = [[10.0; 4], [20.0; 4], [30.0; 4], [40.0; 4]];
         // Ratios .1 .2 .3 .4: a deviation of .129, and half of it for the mean of four.
@@ -86,11 +83,11 @@ mod tests {
 
     #[test]
     fn sums_are_of_everything() {
-        let one = Tally { seen: 1, expected: 2.0, reads: 3, hits: 2, seconds: 4, ..Tally::new(2) };
+        let one = Tally { seen: 1, reads: 3, hits: 2, seconds: 4, ..Tally::new(2) };
         let mut other = one.clone();
         other.misses[1][3] = 5.0;
         let sum = one.with(&other);
-        assert_eq!((sum.seen, sum.expected, sum.reads, sum.hits, sum.seconds), (2, 4.0, 6, 4, 8));
+        assert_eq!((sum.seen, sum.reads, sum.hits, sum.seconds), (2, 6, 4, 8));
         assert_eq!(sum.misses[1][3], 5.0);
     }
 }

@@ -49,6 +49,8 @@ pub struct Executor<S> {
     observer: Box<dyn Observer>,
     /// What the observer is told of.
     kinds: Kinds,
+    /// It is told of all events of keys with hashes below.
+    sampled_below: u64,
 }
 
 impl<S: Session> Executor<S> {
@@ -60,7 +62,7 @@ impl<S: Session> Executor<S> {
         observer: Box<dyn Observer>,
     ) -> Self {
         let now = clock.now();
-        Executor { session, clock, now, counters, observer, kinds: Kinds::NONE }
+        Executor { session, clock, now, counters, observer, kinds: Kinds::NONE, sampled_below: 0 }
     }
 
     /// Looks at the clock. All commands until the next look are executed at this time.

@@ -1,8 +1,9 @@
-//! Telling somebody of what commands do, as long as somebody listens. To nobody, a command costs a look at a byte.
+//! Telling somebody of what commands do, as long as somebody listens: of all events of a kind, or of those whose keys are in a sample. To
+//! nobody, a command costs a look at a byte and one at a number.
 
 use crate::Executor;
 use crate::store::Stored;
-use guira_contract::{Expiry, Key, Meta, MissKind, Refusal, Session};
+use guira_contract::{Expiry, Key, KeyHash, Meta, MissKind, Refusal, Session};
 use guira_protocol::Verb;
 use std::fmt::Debug;
 
@@ -116,6 +117,8 @@ pub enum Event<'e> {
         class: u8,
         /// Length of the value that is there now, or else of the one that was sent; in bytes.
         value_len: usize,
+        /// Bytes of memory that the item occupies, if it is there.
+        size: usize,
     },
     /// A key was to be deleted.
     Delete {
@@ -130,8 +133,8 @@ pub enum Event<'e> {
 
 /// Who is told of events.
 pub trait Observer: Debug + Send {
-    /// This has happened.
-    fn see(&self, event: Event<'_>);
+    /// This has happened, to a key with this hash.
+    fn see(&self, event: Event<'_>, hash: KeyHash);
 }
 
 impl<S: Session> Executor<S> {
@@ -140,10 +143,22 @@ impl<S: Session> Executor<S> {
         self.kinds = kinds;
     }
 
+    /// From now on events of keys with hashes below `threshold` are told too, whatever their kind.
+    pub fn tell_sample(&mut self, threshold: u64) {
+        self.sampled_below = threshold;
+    }
+
+    /// Whether an event is to be told.
+    #[inline(always)]
+    fn tells(&self, kinds: Kinds, key: Key<'_>) -> bool {
+        // Not ||: one branch, which is not taken.
+        self.kinds.any(kinds) | (key.hash.0 < self.sampled_below)
+    }
+
     /// A key was asked for.
     #[inline(always)]
     pub(crate) fn saw_get(&mut self, key: Key<'_>, got: Got) {
-        if self.kinds.any(Kinds::GETS) {
+        if self.tells(Kinds::GETS, key) {
             self.tell_get(key, got);
         }
     }
@@ -152,7 +167,7 @@ impl<S: Session> Executor<S> {
     #[inline(never)]
     fn tell_get(&mut self, key: Key<'_>, got: Got) {
         let item = if got == Got::Found { self.meta_of(key) } else { None };
-        self.observer.see(Event::Get { key: key.bytes, got, item });
+        self.observer.see(Event::Get { key: key.bytes, got, item }, key.hash);
     }
 
     /// A key is looked up, by a command that does not ask for the item's value.
@@ -167,7 +182,7 @@ impl<S: Session> Executor<S> {
     #[inline(never)]
     fn tell_lookup(&mut self, key: Key<'_>) {
         let (got, item) = self.look_up(key);
-        self.observer.see(Event::Lookup { key: key.bytes, got, item });
+        self.observer.see(Event::Lookup { key: key.bytes, got, item }, key.hash);
     }
 
     /// An item was to be stored.
@@ -180,7 +195,7 @@ impl<S: Session> Executor<S> {
         value_len: usize,
         result: Result<Stored, Refusal>,
     ) {
-        if self.kinds.any(Kinds::STORES) {
+        if self.tells(Kinds::STORES, key) {
             self.tell_store(key, verb, expiry, value_len, result);
         }
     }
@@ -205,13 +220,14 @@ impl<S: Session> Executor<S> {
             Err(refusal) => refused_end(refusal),
         };
         let meta = self.meta_of(key);
-        let class = meta.map_or(0, |meta| meta.class);
+        let (class, size) = meta.map_or((0, 0), |meta| (meta.class, meta.size));
         // What was stored may be more than what was sent, and may have kept its time.
         let stored = meta.filter(|_| end == StoreEnd::Stored);
         let (expiry, value_len) = stored.map_or((expiry, value_len), |meta| (meta.expiry, meta.value_len));
         let ttl = self.left(expiry);
         let by = StoredBy::Store;
-        self.observer.see(Event::Store { key: key.bytes, by, verb, end, ttl, class, value_len });
+        let event = Event::Store { key: key.bytes, by, verb, end, ttl, class, value_len, size };
+        self.observer.see(event, key.hash);
     }
 
     /// An item was refused before any of it was stored.
@@ -219,14 +235,15 @@ impl<S: Session> Executor<S> {
     pub(crate) fn saw_refusal(&mut self, key: &[u8], verb: Verb, refusal: Refusal) {
         if self.kinds.any(Kinds::STORES) {
             let (by, end) = (StoredBy::Store, refused_end(refusal));
-            self.observer.see(Event::Store { key, by, verb, end, ttl: 0, class: 0, value_len: 0 });
+            let event = Event::Store { key, by, verb, end, ttl: 0, class: 0, value_len: 0, size: 0 };
+            self.observer.see(event, self.session.hash(key));
         }
     }
 
     /// An item was stored by a command that has something else in mind. memcached looks the key up once more for it.
     #[inline(always)]
     pub(crate) fn saw_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
-        if self.kinds.any(Kinds::GETS.with(Kinds::STORES)) {
+        if self.tells(Kinds::GETS.with(Kinds::STORES), key) {
             self.tell_other_store(key, verb, before, expiry);
         }
     }
@@ -236,12 +253,15 @@ impl<S: Session> Executor<S> {
     fn tell_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
         if self.kinds.any(Kinds::GETS) {
             let got = before.map_or(Got::Missed(MissKind::Absent), |_| Got::Found);
-            self.observer.see(Event::Lookup { key: key.bytes, got, item: before });
+            self.observer.see(Event::Lookup { key: key.bytes, got, item: before }, key.hash);
         }
-        if self.kinds.any(Kinds::STORES) {
-            let (class, value_len) = self.meta_of(key).map_or((0, 0), |meta| (meta.class, meta.value_len));
+        if self.tells(Kinds::STORES, key) {
+            let meta = self.meta_of(key);
+            let (class, value_len, size) =
+                meta.map_or((0, 0, 0), |meta| (meta.class, meta.value_len, meta.size));
             let (by, end, ttl) = (StoredBy::Other, StoreEnd::Stored, self.left(expiry));
-            self.observer.see(Event::Store { key: key.bytes, by, verb, end, ttl, class, value_len });
+            let event = Event::Store { key: key.bytes, by, verb, end, ttl, class, value_len, size };
+            self.observer.see(event, key.hash);
         }
     }
 
@@ -256,7 +276,7 @@ impl<S: Session> Executor<S> {
     /// The item that is going to be deleted, if somebody wants to know.
     #[inline(always)]
     pub(crate) fn before_delete(&mut self, key: Key<'_>) -> Option<Meta> {
-        if self.kinds == Kinds::NONE {
+        if !self.tells(Kinds::GETS.with(Kinds::DELETES), key) {
             return None;
         }
         self.saw_lookup(key);
@@ -266,8 +286,8 @@ impl<S: Session> Executor<S> {
     /// A key was to be deleted; it is gone if `item` is the one that was there.
     #[inline(always)]
     pub(crate) fn saw_delete(&mut self, key: Key<'_>, by: DeletedBy, item: Option<Meta>) {
-        if self.kinds.any(Kinds::DELETES) {
-            self.observer.see(Event::Delete { key: key.bytes, by, item });
+        if self.tells(Kinds::DELETES, key) {
+            self.observer.see(Event::Delete { key: key.bytes, by, item }, key.hash);
         }
     }
 }

@@ -3,6 +3,8 @@
 use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
+use guira_advice::Advisor;
+use guira_contract::Switch;
 use guira_memory::{KIB, MIB};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
@@ -24,6 +26,10 @@ const CONNECTIONS_PART: usize = 4;
 const TRAFFIC_SHARE: usize = 128;
 const TRAFFIC_RANGE: std::ops::RangeInclusive<usize> = MIB..=16 * MIB;
 
+/// What is learnt from requests takes this part of the whole, if that is enough for anything, and at most so much.
+const ADVICE_SHARE: usize = 100;
+const ADVICE_MAX: usize = 24 * MIB;
+
 /// Less than this is no cache.
 const ENGINE_LEAST: usize = 2 * MIB;
 
@@ -36,6 +42,8 @@ pub(crate) struct Division {
     pub(crate) idle: usize,
     /// For requests and replies under way.
     pub(crate) traffic: usize,
+    /// For what is learnt from requests; 0 if nothing is.
+    pub(crate) advice: usize,
     /// 0 if nothing is left.
     pub(crate) engine: usize,
 }
@@ -52,9 +60,10 @@ impl Division {
             || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
             |size| size.0,
         );
-        let beside = (process + workers + idle).saturating_add(traffic);
+        let advice = advice(options.advice, memory);
+        let beside = (process + workers + idle + advice).saturating_add(traffic);
         let engine = memory.saturating_sub(beside);
-        Division { process, workers, idle, traffic, engine }
+        Division { process, workers, idle, traffic, advice, engine }
     }
 
     /// Whether the engine's part is enough for a cache.
@@ -68,9 +77,15 @@ impl Division {
             ("items and index", self.engine),
             ("connections", self.idle + self.traffic),
             ("workers' buffers and stacks", self.workers),
+            ("what is learnt from requests", self.advice),
             ("code and system", self.process),
         ]
     }
+}
+
+fn advice(switch: Switch, memory: usize) -> usize {
+    let share = (memory / ADVICE_SHARE).min(ADVICE_MAX);
+    if switch == Switch::On && share >= Advisor::LEAST_BUDGET { share } else { 0 }
 }
 
 /// The least memory that a server with these options can be started with.

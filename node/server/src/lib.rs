@@ -38,7 +38,7 @@ mod worker;
 
 pub use auth::UsersError;
 pub use division::least_memory;
-pub use guira_contract::Opening;
+pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,

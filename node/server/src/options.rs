@@ -3,6 +3,7 @@
 use crate::listen::{Listen, Speaks};
 use crate::size::Size;
 use crate::watch::LogBuffers;
+use guira_contract::Switch;
 use guira_roster::{Choice, Eviction, HugePages, RegionPlace, Residence};
 use guira_transport::{Address, TlsOptions};
 use std::net::SocketAddr;
@@ -48,6 +49,8 @@ pub struct Options {
     pub log: LogBuffers,
     /// Keys are counted by what comes before this byte from the start, and not only once a client asks for it.
     pub prefix_delimiter: Option<u8>,
+    /// Whether it is learnt from requests what more memory would be worth.
+    pub advice: Switch,
 }
 
 /// How an engine uses memory.
@@ -176,6 +179,7 @@ impl Default for Options {
             },
             log: LogBuffers::default(),
             prefix_delimiter: None,
+            advice: Switch::On,
         }
     }
 }

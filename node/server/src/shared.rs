@@ -3,13 +3,15 @@
 use crate::acceptor::Arrival;
 use crate::auth::Users;
 use crate::dialogue::Access;
+use crate::division::Division;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};
 use crate::room::Room;
 use crate::secrets::{Secrets, unix_now};
 use crate::seldom::Seldom;
-use crate::watch::{CloseReason, Hub, Prefixes};
+use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
+use guira_advice::Advisor;
 use guira_commands::{CommandCount, CommandCounters};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
@@ -97,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) prefixes: Arc<Prefixes>,
+    /// Learns what more memory would be worth, if that is wanted.
+    pub(crate) advisor: Option<Arc<Advisor>>,
     /// Who may use the server; everybody, without.
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,
@@ -123,6 +127,13 @@ pub(crate) struct Connections {
     pub(crate) waiting: AtomicBool,
     /// For how long nothing was accepted, in microseconds.
     pub(crate) waited_us: AtomicU64,
+}
+
+/// Whoever learns from requests, if that is wanted and there is memory for it.
+fn advisor(options: &Options) -> Option<Arc<Advisor>> {
+    let budget = Division::of(options, options.memory.0).advice;
+    let delimiter = options.prefix_delimiter.unwrap_or(DEFAULT_DELIMITER);
+    (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter)))
 }
 
 impl Shared {
@@ -155,6 +166,7 @@ impl Shared {
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
+            advisor: advisor(options),
             users: secrets.users,
             tls: secrets.tls,
             permissions: options.permissions,

@@ -62,6 +62,8 @@ pub(crate) struct Worker<S: Session> {
     kicked: Seconds,
     /// When certificates were last looked for.
     looked: Seconds,
+    /// When advice was last told how the server is.
+    pulsed: Seconds,
 }
 
 impl<S: Session> Worker<S> {
@@ -113,6 +115,7 @@ impl<S: Session> Worker<S> {
             udp,
             kicked: Seconds(0),
             looked: Seconds(0),
+            pulsed: Seconds(0),
         })
     }
 
@@ -150,6 +153,13 @@ impl<S: Session> Worker<S> {
         let interpreter = &mut self.bench.interpreter;
         interpreter.executor.look_at_clock();
         interpreter.executor.tell_of(interpreter.tap.kinds());
+        interpreter.executor.tell_sample(interpreter.tap.threshold());
+        let now = interpreter.executor.now();
+        // The worker that keeps the time.
+        if self.acceptor.is_some() && now != self.pulsed {
+            self.pulsed = now;
+            interpreter.admin.pulse(now);
+        }
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, more_upkeep: bool) -> io::Result<()> {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod add_replace_append_prepend;
+mod advice;
 mod arriving_values;
 mod bad_input;
 mod binary;

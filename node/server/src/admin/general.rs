@@ -53,6 +53,9 @@ impl<E: Engine> EngineAdmin<E> {
         }
         self.engine.reset_stats();
         self.shared.prefixes.reset();
+        if let Some(advisor) = &self.shared.advisor {
+            advisor.reset();
+        }
     }
 
     pub(super) fn general(&self, out: &mut Lines<'_>) {

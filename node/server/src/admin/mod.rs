@@ -1,6 +1,7 @@
 //! What is asked about the server rather than about its items, and what it is told: stats, flush_all, version, verbosity, and the
 //! commands of [`verbs`].
 
+mod advice;
 mod classes;
 mod general;
 mod policy;
@@ -37,6 +38,8 @@ pub(crate) trait Admin: Send + Sync + fmt::Debug {
     fn set_verbosity(&self, level: u32);
     /// How many items there are.
     fn items(&self) -> u64;
+    /// Another second has passed.
+    fn pulse(&self, now: Seconds);
     /// The answer to `version`.
     fn version_line(&self) -> String {
         format!("VERSION {VERSION}")
@@ -58,6 +61,8 @@ pub(crate) struct EngineAdmin<E> {
     /// What clients ask for is not logged each time: a log that they can fill fills the disk.
     tells: Seldom,
     tells_of_lru: Seldom,
+    /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
+    advice_flushed_at: AtomicU32,
 }
 
 impl<E> fmt::Debug for EngineAdmin<E> {
@@ -82,6 +87,7 @@ impl<E: Engine> EngineAdmin<E> {
             automove: AtomicU32::new(1),
             tells: Seldom::every(1),
             tells_of_lru: Seldom::once(),
+            advice_flushed_at: AtomicU32::new(0),
         }
     }
 
@@ -94,6 +100,10 @@ impl<E: Engine> EngineAdmin<E> {
             ["settings", ..] => self.tell_settings(&mut out),
             ["items", ..] => self.items(&mut out),
             ["slabs", ..] => self.slabs(&mut out),
+            ["mrc", ..] => match &self.shared.advisor {
+                Some(advisor) => self.advise(advisor, &mut out),
+                None => return refuse(reply, "CLIENT_ERROR stats mrc not allowed"),
+            },
             ["conns", ..] => self.shared.registry.tell(now, |name, value| out.stat(name, value)),
             ["detail", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats detail not allowed"),
             ["detail", "on", ..] => {
@@ -142,6 +152,7 @@ fn refuse(reply: &mut ReplyBuffer, line: &str) -> Option<Errand> {
 impl<E: Engine> Admin for EngineAdmin<E> {
     fn flush(&self, now: Seconds, at: Seconds) {
         self.engine.flush(now, at);
+        self.flush_advice(now, at);
     }
 
     fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand> {
@@ -187,6 +198,10 @@ impl<E: Engine> Admin for EngineAdmin<E> {
 
     fn items(&self) -> u64 {
         self.engine.stats().items
+    }
+
+    fn pulse(&self, now: Seconds) {
+        self.tell_advisor(now);
     }
 
     fn set_verbosity(&self, level: u32) {

@@ -111,6 +111,7 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("inline_ascii_response", "no");
         out.stat("num_napi_ids", 0);
         out.stat("client_flags_size", size_of::<u32>());
+        out.stat("advice_enabled", yes(self.shared.advisor.is_some()));
         self.tell_engine(out);
     }
 }

@@ -17,7 +17,7 @@ mod tap;
 
 pub use hub::LogBuffers;
 pub(crate) use hub::{Hub, TooMany};
-pub(crate) use prefixes::Prefixes;
+pub(crate) use prefixes::{DEFAULT_DELIMITER, Prefixes};
 pub(crate) use tap::{EvictionTap, Tap, TapEnd};
 
 /// Kinds of log lines, one bit each.

@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// So many prefixes are counted; keys of others are not. Clients choose keys, so there must be an end.
 const PREFIXES_MAX: usize = 10_000;
+/// The delimiter if none is given.
+pub(crate) const DEFAULT_DELIMITER: u8 = b':';
 /// A longer prefix is none.
 const PREFIX_MAX: usize = 128;
 
@@ -36,7 +38,7 @@ impl Prefixes {
     pub(crate) fn new(delimiter: Option<u8>) -> Self {
         Prefixes {
             on: AtomicBool::new(delimiter.is_some()),
-            delimiter: AtomicU8::new(delimiter.unwrap_or(b':')),
+            delimiter: AtomicU8::new(delimiter.unwrap_or(DEFAULT_DELIMITER)),
             uses: Mutex::default(),
         }
     }

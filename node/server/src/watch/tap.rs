@@ -2,17 +2,20 @@
 
 use super::{Hub, LogKinds, Prefixes};
 use crate::shared::Shared;
-use guira_commands::observe::{Event, Kinds, Observer};
-use guira_contract::{EvictionWatcher, Meta};
+use guira_advice::{Advisor, Observed, What};
+use guira_commands::observe::{Event, Got, Kinds, Observer, StoreEnd};
+use guira_contract::{EvictionWatcher, Expiry, KeyHash, Meta};
 use guira_sync::atomic::{AtomicU32, Ordering};
 use guira_sync::clock::{CoarseClock, Seconds};
 use std::sync::Arc;
 
-/// Listens to one worker's commands, for watchers and for `stats detail`.
+/// Listens to one worker's commands, for watchers, for `stats detail` and for `stats mrc`.
 #[derive(Debug)]
 pub(crate) struct Tap {
     hub: Arc<Hub>,
     prefixes: Arc<Prefixes>,
+    advisor: Option<Arc<Advisor>>,
+    clock: CoarseClock,
     worker: usize,
     /// The connection that is being served. Relaxed: written and read by the worker alone.
     cfd: AtomicU32,
@@ -20,7 +23,9 @@ pub(crate) struct Tap {
 
 impl Tap {
     pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
-        Tap { hub: shared.hub.clone(), prefixes: shared.prefixes.clone(), worker, cfd: AtomicU32::new(0) }
+        let (hub, prefixes) = (shared.hub.clone(), shared.prefixes.clone());
+        let (advisor, clock) = (shared.advisor.clone(), shared.clock.clone());
+        Tap { hub, prefixes, advisor, clock, worker, cfd: AtomicU32::new(0) }
     }
 
     /// What is to be told of at the moment.
@@ -42,6 +47,11 @@ impl Tap {
         kinds
     }
 
+    /// Events of keys whose hash is below are to be told.
+    pub(crate) fn threshold(&self) -> u64 {
+        self.advisor.as_ref().map_or(0, |advisor| advisor.threshold())
+    }
+
     /// Commands come from this connection from now on.
     pub(crate) fn serve(&self, cfd: i32) {
         self.cfd.store(cfd as u32, Ordering::Relaxed);
@@ -53,12 +63,39 @@ impl Tap {
 pub(crate) struct TapEnd(pub(crate) Arc<Tap>);
 
 impl Observer for TapEnd {
-    fn see(&self, event: Event<'_>) {
+    fn see(&self, event: Event<'_>, hash: KeyHash) {
+        if let Some(advisor) = &self.0.advisor
+            && hash.0 < advisor.threshold()
+            && let Some((key, what)) = advised(&event, self.0.clock.now())
+        {
+            advisor.see(Observed { key, hash: hash.0, what }, self.0.clock.now());
+        }
         if self.0.prefixes.is_on() {
             self.0.prefixes.count(&event);
         }
         self.0.hub.command(self.0.worker, self.0.cfd.load(Ordering::Relaxed) as i32, &event);
     }
+}
+
+/// What an event means for advice: nothing, if it is neither about reading nor about storing.
+fn advised<'e>(event: &Event<'e>, now: Seconds) -> Option<(&'e [u8], What)> {
+    let weight = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
+    Some(match *event {
+        Event::Get { key, item: Some(meta), got: Got::Found } => {
+            let expires = match meta.expiry {
+                Expiry::Never => u32::MAX,
+                Expiry::At(at) => at.0,
+            };
+            (key, What::Hit { weight: weight(meta.size), expires })
+        }
+        Event::Get { key, .. } => (key, What::Miss),
+        Event::Store { key, end: StoreEnd::Stored, ttl, size, .. } if size > 0 => {
+            let expires = if ttl == 0 { u32::MAX } else { now.0.saturating_add(ttl) };
+            (key, What::Stored { weight: weight(size), expires })
+        }
+        Event::Delete { key, item: Some(_), .. } => (key, What::Deleted),
+        Event::Store { .. } | Event::Delete { .. } | Event::Lookup { .. } => return None,
+    })
 }
 
 /// Listens to an engine's evictions.

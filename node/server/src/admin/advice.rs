@@ -1,0 +1,126 @@
+//! `stats mrc`: what more memory, less of it, or another policy would be worth.
+
+use super::{EngineAdmin, Lines};
+use crate::errand::push_encoded;
+use guira_advice::{Advice, Advisor, Pulse, SCALES, WorkingSet};
+use guira_commands::CommandCount;
+use guira_contract::{ClassStats, Engine, EngineStats};
+use guira_protocol::fits_in_text;
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::Seconds;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// The share of a page that items fill, before there are any to tell.
+const USUAL_SHARE: f64 = 0.9;
+
+impl<E: Engine> EngineAdmin<E> {
+    /// Answers `stats mrc`, but for its end.
+    pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
+        self.tell_advisor(self.shared.clock.now());
+        let advice = advisor.advice();
+        tell_sample(out, &advice, advisor.dropped());
+        for one in &advice.policies {
+            for (scale, ratio) in SCALES.into_iter().zip(one.hit_ratios) {
+                out.stat(&format!("{}:hit_ratio:{scale}", one.policy.name), known(ratio));
+            }
+        }
+        tell_set(out, "", advice.working_set);
+        // Prefixes are parts of keys.
+        let families = if self.shared.permissions.dump { &advice.families[..] } else { &[] };
+        for family in families {
+            let name = name_of(&family.prefix);
+            out.stat(&format!("prefix:{name}:share"), format!("{:.4}", family.share));
+            for (scale, ratio) in SCALES.into_iter().zip(family.hit_ratios) {
+                out.stat(&format!("prefix:{name}:hit_ratio:{scale}"), known(Some(ratio)));
+            }
+            tell_set(out, &format!("prefix:{name}:"), family.working_set);
+        }
+    }
+
+    /// Tells the advisor how the server is.
+    pub(super) fn tell_advisor(&self, now: Seconds) {
+        let Some(advisor) = &self.shared.advisor else {
+            return;
+        };
+        let flushed_at = self.advice_flushed_at.load(Ordering::Relaxed);
+        if flushed_at != 0 && flushed_at <= now.0 {
+            self.advice_flushed_at.store(0, Ordering::Relaxed);
+            advisor.flush();
+        }
+        let busy = clock_gettime(ClockId::ProcessCPUTime);
+        let sum = |what| self.shared.command_sum(what);
+        let pulse = Pulse {
+            now,
+            reads: sum(CommandCount::CmdGet) + sum(CommandCount::CmdTouch),
+            hits: sum(CommandCount::GetHits) + sum(CommandCount::TouchHits),
+            busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
+            capacity: capacity(&self.engine.stats()),
+        };
+        advisor.pulse(pulse, &self.engine.policy().0);
+    }
+
+    /// Items stored now are gone at `at`.
+    pub(super) fn flush_advice(&self, now: Seconds, at: Seconds) {
+        if let Some(advisor) = &self.shared.advisor {
+            if at <= now {
+                advisor.flush();
+            } else {
+                self.advice_flushed_at.store(at.0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Bytes of items that there is room for: as many as there are, if some were evicted for want of memory.
+fn capacity(stats: &EngineStats) -> f64 {
+    let sum = |of: fn(&ClassStats) -> u64| stats.classes.iter().map(of).sum::<u64>() as f64;
+    let held = sum(|class| class.bytes);
+    if stats.evictions > stats.index_evictions && stats.pages_free == 0 {
+        return held;
+    }
+    let occupied = sum(|class| class.used_chunks * class.chunk_size);
+    let share = if occupied > 0.0 { (held / occupied).min(1.0) } else { USUAL_SHARE };
+    (stats.memory_limit.saturating_sub(stats.index_bytes) as f64 * share).max(held)
+}
+
+fn known(ratio: Option<f64>) -> String {
+    ratio.map_or("NULL".to_owned(), |ratio| format!("{ratio:.4}"))
+}
+
+/// The prefix of a family, as one word.
+fn name_of(prefix: &[u8]) -> String {
+    if prefix.is_empty() {
+        return "*".to_owned();
+    }
+    let mut name = Vec::new();
+    if fits_in_text(prefix) {
+        name.extend_from_slice(prefix);
+    } else {
+        push_encoded(prefix, &mut name);
+    }
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+fn tell_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
+    out.stat("seconds", advice.seconds);
+    out.stat("reads", advice.reads);
+    out.stat("hit_ratio", known(advice.measured));
+    out.stat("sample_rate", format!("{:.8}", advice.rate));
+    out.stat("sample_reads", advice.sampled_reads);
+    out.stat("sample_keys", advice.keys);
+    out.stat("sample_objects", advice.objects);
+    out.stat("sample_bytes", advice.bytes);
+    out.stat("sample_dropped", dropped);
+    let served = advice.policies.iter().find(|one| one.is_served);
+    out.stat("policy", served.map_or("NULL".to_owned(), |one| one.policy.to_string()));
+    for (scale, error) in SCALES.into_iter().zip(advice.uncertainty) {
+        out.stat(&format!("uncertainty:{scale}"), known(error));
+    }
+}
+
+fn tell_set(out: &mut Lines<'_>, whose: &str, set: WorkingSet) {
+    out.stat(&format!("{whose}working_set_keys"), set.keys);
+    out.stat(&format!("{whose}working_set_bytes"), set.bytes);
+    out.stat(&format!("{whose}churn"), known(set.churn));
+}

@@ -1,0 +1,73 @@
+//! `stats mrc`: what more memory, or another policy, would be worth. memcached has no such command.
+
+use guira_tests::{Client, Setup};
+
+/// A number that `stats mrc` tells.
+fn told(client: &mut Client, name: &str) -> f64 {
+    let stats = client.stats("mrc");
+    stats[name].parse().unwrap_or_else(|_| panic!("{name}: {:?}", stats[name]))
+}
+
+#[test]
+fn hit_ratios_are_told_for_each_policy_size_and_prefix() {
+    let server = Setup::new().start_guira();
+    let mut client = server.connect();
+    for round in 0..2 {
+        for key in 0..3000 {
+            for family in ["user", "page"] {
+                let name = format!("{family}:{key}");
+                // Half of the pages are never stored.
+                if round == 0 && (family == "user" || key % 2 == 0) {
+                    client.set(&name, "value");
+                }
+                client.ask(format!("mg {name}\r\n"));
+            }
+        }
+    }
+    let stats = client.stats("mrc");
+    assert_eq!(stats["reads"], "12000");
+    assert_eq!(stats["hit_ratio"], "0.7500");
+    let policies = ["clock", "fifo", "lru", "lazy-lru", "seg-lru", "klru", "sieve", "s3-fifo"];
+    for policy in policies {
+        for scale in ["0.5", "1", "2", "4"] {
+            // Of some hundred keys that are sampled, a quarter misses: four times the error of that.
+            let ratio: f64 = stats[&format!("{policy}:hit_ratio:{scale}")].parse().unwrap();
+            assert!((ratio - 0.75).abs() < 0.15, "{policy} {scale}: {ratio}");
+        }
+    }
+    let keys = told(&mut client, "working_set_keys");
+    assert!((3500.0..8500.0).contains(&keys), "{keys}");
+    assert!(told(&mut client, "prefix:user:hit_ratio:1") > 0.99);
+    let page = told(&mut client, "prefix:page:hit_ratio:1");
+    assert!((0.35..0.65).contains(&page), "{page}");
+    assert!(told(&mut client, "sample_bytes") < f64::from(64 << 20) / 100.0);
+}
+
+#[test]
+fn counting_begins_anew_when_it_is_told_to() {
+    let server = Setup::new().start_guira();
+    let mut client = server.connect();
+    client.ask("get a\r\n");
+    assert!(told(&mut client, "reads") > 0.0);
+    client.exchange("stats reset\r\n", "RESET\r\n");
+    assert!(told(&mut client, "reads") == 0.0);
+}
+
+#[test]
+fn whoever_may_not_list_keys_is_told_no_prefixes() {
+    let server = Setup::new().guira_argument("--disable-dumping").start_guira();
+    let mut client = server.connect();
+    for key in 0..500 {
+        client.ask(format!("get user:{key}\r\n"));
+    }
+    let stats = client.stats("mrc");
+    assert!(stats["reads"] == "500" && !stats.keys().any(|name| name.starts_with("prefix:")));
+}
+
+#[test]
+fn without_advice_there_is_none() {
+    let server = Setup::new().guira_argument("--disable-advice").start_guira();
+    let mut client = server.connect();
+    client.exchange("stats mrc\r\n", "CLIENT_ERROR stats mrc not allowed\r\n");
+    assert_eq!(client.stats("settings")["advice_enabled"], "no");
+}
