@@ -59,6 +59,14 @@ impl Spec {
         self.options.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
+    /// The same with another value of an option, or without it.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Option<String>) -> Self {
+        self.options.retain(|(name, _)| name != key);
+        self.options.extend(value.map(|value| (key.to_owned(), value)));
+        self
+    }
+
     /// The error that says that the value of an option is not what was expected.
     pub fn not(&self, key: &str, value: &str, expected: &'static str) -> OptionError {
         OptionError::Value { name: format!("{}:{key}", self.name), value: value.to_owned(), expected }

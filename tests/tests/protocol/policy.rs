@@ -43,3 +43,46 @@ fn what_there_is_is_told_to_whoever_asks_for_something_else() {
     let answer = client.ask("policy lru speed\r\n");
     assert!(answer.starts_with("CLIENT_ERROR lru: 'speed' is not of the form key=value"), "{answer}");
 }
+
+#[test]
+fn memcacheds_words_set_the_segmented_policy() {
+    let server = Setup::new().guira_argument("--policy=seg-lru").start_guira();
+    let mut client = server.connect();
+    let usual = "seg-lru:hot_pct=20,warm_pct=40,hot_factor=0.2,warm_factor=2";
+    client.exchange("policy\r\n", format!("POLICY {usual}\r\n"));
+    client.exchange("lru tune 10 25 0.1 2.5\r\n", "OK\r\n");
+    client.exchange("lru temp_ttl 60\r\n", "OK\r\n");
+    client.exchange(
+        "policy\r\n",
+        "POLICY seg-lru:hot_pct=10,warm_pct=25,hot_factor=0.1,warm_factor=2.5,temp_ttl=60\r\n",
+    );
+    let settings = client.stats("settings");
+    let told = [
+        "lru_segmented",
+        "hot_lru_pct",
+        "warm_lru_pct",
+        "hot_max_factor",
+        "warm_max_factor",
+        "temp_lru",
+        "temporary_ttl",
+    ];
+    assert_eq!(told.map(|name| settings[name].as_str()), ["yes", "10", "25", "0.10", "2.50", "yes", "60"]);
+    client.exchange("lru temp_ttl -1\r\n", "OK\r\n");
+    client.exchange("lru mode flat\r\n", "OK\r\n");
+    client.exchange(
+        "policy\r\n",
+        "POLICY seg-lru:hot_pct=10,warm_pct=25,hot_factor=0.1,warm_factor=2.5,mode=flat\r\n",
+    );
+    assert_eq!(client.stats("settings")["lru_segmented"], "no");
+    client.exchange("lru tune 50 50 1 1\r\n", "ERROR hot and warm pcts must not exceed 80\r\n");
+    client.exchange("lru tune 5 5 0 1\r\n", "ERROR hot/warm age factors must be greater than 0\r\n");
+}
+
+#[test]
+fn memcacheds_words_change_no_other_policy() {
+    let server = Setup::new().guira_argument("--policy=klru").start_guira();
+    let mut client = server.connect();
+    client.exchange("lru tune 10 25 0.1 2.5\r\n", "OK\r\n");
+    client.exchange("policy\r\n", "POLICY klru:samples=16,priority=recency\r\n");
+    assert_eq!(client.stats("settings")["hot_lru_pct"], "0");
+}

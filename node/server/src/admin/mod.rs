@@ -4,6 +4,7 @@
 mod advice;
 mod classes;
 mod general;
+mod lru;
 mod policy;
 mod settings;
 mod verbs;

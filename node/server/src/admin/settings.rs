@@ -100,7 +100,7 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("dump_enabled", yes(permissions.dump));
         out.stat("watch_enabled", yes(permissions.watch));
         out.stat("hash_algorithm", "rapidhash");
-        no_lru(out);
+        self.tell_lru(out);
         out.stat("idle_timeout", options.connections.idle.map_or(0, |idle| idle.as_secs()));
         out.stat("ssl_enabled", yes(options.tls.is_some()));
         if let Some(tls) = &options.tls {
@@ -114,18 +114,6 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("advice_enabled", yes(self.shared.advisor.is_some()));
         self.tell_engine(out);
     }
-}
-
-/// What memcached tells of its lists in order of use, which are not here: they are off, and have no part of memory.
-fn no_lru(out: &mut Lines<'_>) {
-    out.stat("lru_maintainer_thread", "no");
-    out.stat("lru_segmented", "no");
-    out.stat("hot_lru_pct", 0);
-    out.stat("warm_lru_pct", 0);
-    out.stat("hot_max_factor", "0.00");
-    out.stat("warm_max_factor", "0.00");
-    out.stat("temp_lru", "no");
-    out.stat("temporary_ttl", 0);
 }
 
 fn of_tls(out: &mut Lines<'_>, tls: &TlsOptions) {

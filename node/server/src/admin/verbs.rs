@@ -28,8 +28,8 @@ impl From<&str> for Answer {
     }
 }
 
-const OK: &str = "OK";
-const ERROR: &str = "ERROR";
+pub(super) const OK: &str = "OK";
+pub(super) const ERROR: &str = "ERROR";
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_CLASS: &str = "BADCLASS invalid class id";
 
@@ -123,14 +123,6 @@ impl<E: Engine> EngineAdmin<E> {
             },
             _ => ERROR.into(),
         }
-    }
-
-    fn lru(&self, words: &[&str]) -> Answer {
-        let answer = lru(words);
-        if answer == OK.into() && self.tells_of_lru.is_due(self.shared.clock.now()) {
-            tracing::warn!("lru changes nothing: the command policy does (told once)");
-        }
-        answer
     }
 
     /// Moves a page from one class to another; class 0 is the pool, and from -1 is from any.
@@ -232,35 +224,12 @@ impl<E: Engine> EngineAdmin<E> {
     }
 }
 
-fn unsigned(word: &str) -> Option<u32> {
+pub(super) fn unsigned(word: &str) -> Option<u32> {
     exact_u32(word.as_bytes())
 }
 
-fn signed(word: &str) -> Option<i32> {
+pub(super) fn signed(word: &str) -> Option<i32> {
     exact_i32(word.as_bytes())
-}
-
-/// Settings of memcached's LRU. They are taken, as its options are on the command line, and change nothing.
-fn lru(words: &[&str]) -> Answer {
-    let is_number = |word: &str| word.parse::<f64>().is_ok();
-    match words {
-        ["tune", hot, warm, factors @ ..] if factors.len() >= 2 => {
-            match (unsigned(hot), unsigned(warm)) {
-                (Some(hot), Some(warm)) if hot.saturating_add(warm) > 80 => {
-                    return "ERROR hot and warm pcts must not exceed 80".into();
-                }
-                (Some(_), Some(_)) if factors[..2].iter().all(|word| is_number(word)) => {}
-                _ => return ERROR.into(),
-            }
-            if factors[..2].iter().any(|word| word.parse::<f64>().is_ok_and(|factor| factor <= 0.0)) {
-                return "ERROR hot/warm age factors must be greater than 0".into();
-            }
-        }
-        ["mode", "flat" | "segmented", ..] => {}
-        ["temp_ttl", seconds, ..] if signed(seconds).is_some() => {}
-        _ => return ERROR.into(),
-    }
-    OK.into()
 }
 
 /// memcached's tests hold an item or its lock with this. Here readers hold nothing that anybody could wait for.

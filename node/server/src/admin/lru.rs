@@ -1,0 +1,84 @@
+//! `lru`: memcached's words for the options of its segmented LRU, which are those of the policy `seg-lru` here. With another policy they
+//! change nothing, since clients that send them do not expect to be refused.
+
+use super::verbs::{Answer, ERROR, OK, signed, unsigned};
+use super::{EngineAdmin, Lines};
+use guira_contract::{Engine, PolicyError};
+
+/// The policy that has these options.
+const SEGMENTED: &str = "seg-lru";
+/// HOT and WARM have at most this share of memory together, in percent.
+const PERCENT_MAX: u32 = 80;
+
+impl<E: Engine> EngineAdmin<E> {
+    /// Carries out `lru`.
+    pub(super) fn lru(&self, words: &[&str]) -> Answer {
+        let options = match options(words) {
+            Ok(options) => options,
+            Err(line) => return line.into(),
+        };
+        let (policy, _) = self.engine.policy();
+        if policy.name != SEGMENTED {
+            if self.tells_of_lru.is_due(self.shared.clock.now()) {
+                tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (told once)");
+            }
+            return OK.into();
+        }
+        let policy = options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value));
+        match self.engine.change_policy(&policy) {
+            Ok(()) => OK.into(),
+            Err(PolicyError::Busy) => "BUSY another policy is taking over".into(),
+            Err(PolicyError::Option(error)) => Answer::Line(format!("CLIENT_ERROR {error}")),
+        }
+    }
+
+    /// What memcached tells of its lists in order of use: without them they are off, and have no part of memory.
+    pub(super) fn tell_lru(&self, out: &mut Lines<'_>) {
+        let (policy, _) = self.engine.policy();
+        let is_segmented = policy.name == SEGMENTED && policy.value("mode") != Some("flat");
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        let number = |key: &str| policy.value(key).filter(|_| is_segmented).unwrap_or("0").to_owned();
+        let factor = |key: &str| number(key).parse::<f64>().unwrap_or(0.0);
+        out.stat("lru_maintainer_thread", "no");
+        out.stat("lru_segmented", yes(is_segmented));
+        out.stat("hot_lru_pct", number("hot_pct"));
+        out.stat("warm_lru_pct", number("warm_pct"));
+        out.stat("hot_max_factor", format!("{:.2}", factor("hot_factor")));
+        out.stat("warm_max_factor", format!("{:.2}", factor("warm_factor")));
+        out.stat("temp_lru", yes(is_segmented && policy.value("temp_ttl").is_some()));
+        out.stat("temporary_ttl", number("temp_ttl"));
+    }
+}
+
+/// Options of the policy, each with a value or none.
+type Options = Vec<(&'static str, Option<String>)>;
+
+/// The options that the words behind `lru` mean; or memcached's answer to what means none.
+fn options(words: &[&str]) -> Result<Options, &'static str> {
+    let factor = |word: &str| word.parse::<f64>().map_err(|_| ERROR);
+    match words {
+        ["tune", hot, warm, hot_factor, warm_factor, ..] => {
+            let (hot, warm) = (unsigned(hot).ok_or(ERROR)?, unsigned(warm).ok_or(ERROR)?);
+            let (hot_factor, warm_factor) = (factor(hot_factor)?, factor(warm_factor)?);
+            if hot.saturating_add(warm) > PERCENT_MAX {
+                return Err("ERROR hot and warm pcts must not exceed 80");
+            }
+            if hot_factor <= 0.0 || warm_factor <= 0.0 {
+                return Err("ERROR hot/warm age factors must be greater than 0");
+            }
+            Ok(vec![
+                ("hot_pct", Some(hot.to_string())),
+                ("warm_pct", Some(warm.to_string())),
+                ("hot_factor", Some(hot_factor.to_string())),
+                ("warm_factor", Some(warm_factor.to_string())),
+            ])
+        }
+        ["mode", mode @ ("flat" | "segmented"), ..] => Ok(vec![("mode", Some((*mode).to_owned()))]),
+        ["temp_ttl", seconds, ..] => {
+            let seconds = signed(seconds).ok_or(ERROR)?;
+            // A negative one turns the list off.
+            Ok(vec![("temp_ttl", u32::try_from(seconds).ok().map(|seconds| seconds.to_string()))])
+        }
+        _ => Err(ERROR),
+    }
+}
