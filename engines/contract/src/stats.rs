@@ -54,6 +54,8 @@ pub struct EngineStats {
     pub memory_reserve: u64,
     /// Bytes it has committed, *now*.
     pub memory_used: u64,
+    /// Bytes that the policy notes of each item, beside the item.
+    pub policy_item_bytes: u64,
     /// Each class in use.
     pub classes: Vec<ClassStats>,
 }

@@ -16,7 +16,7 @@ use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub(crate) const WORDS_MAX: usize = 4;
 
 /// Bytes in a word of notes.
-const NOTE: usize = 4;
+pub(crate) const NOTE: usize = 4;
 
 /// Bytes of the mapping for each page, whatever its class.
 const STRIDE: usize = (PAGE_BYTES / SMALLEST_CHUNK * WORDS_MAX * NOTE).next_multiple_of(STEP);

@@ -435,7 +435,7 @@ impl Kept {
         with_order!(self, {}, order => order.victims(chunks, want, now, take));
     }
 
-    pub(crate) fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
-        with_order!(self, None, order => order.oldest(chunks))
+    pub(crate) fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        with_order!(self, None, order => order.next(chunks))
     }
 }

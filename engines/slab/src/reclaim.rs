@@ -175,14 +175,23 @@ impl<X: Scheme> Core<X> {
             Kept::Clock => {
                 pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page))
             }
-            _ => {
-                let oldest =
-                    |placed: &Placed| placed.kept.oldest(&ClassChunks::new(self, placed.area, class, pages));
-                let of_heir = || hand.heir.as_ref().and_then(|heir| oldest(&heir.placed));
-                oldest(&hand.placed).or_else(of_heir).unwrap_or(self.balance.tick())
-            }
+            _ => self.next_to_go(class, hand, pages).map_or(self.balance.tick(), |(_, tick)| tick),
         };
         self.balance.note(class, pages.len(), stamp);
+    }
+
+    /// The chunk of a class that would go next, and the tick since when it was left alone, if the order is kept in notes.
+    pub(crate) fn next_to_go(
+        &self,
+        class: ClassId,
+        order: &ClassOrder,
+        pages: &[PageId],
+    ) -> Option<(Offset, u32)> {
+        let of = |placed: &Placed| {
+            let chunks = ClassChunks::new(self, placed.area, class, pages);
+            placed.kept.next(&chunks).map(|(chunk, tick)| (chunks.place(chunk), tick))
+        };
+        of(&order.placed).or_else(|| of(&order.heir.as_ref()?.placed))
     }
 
     /// The next victims of a class whose order is kept in notes.

@@ -2,6 +2,8 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
+use crate::item::Item;
+use crate::notes::NOTE;
 use guira_contract::{ClassStats, EngineStats};
 use guira_memory::slab::{ClassGuard, ClassId};
 use guira_sync::counters::Counters;
@@ -229,6 +231,7 @@ impl<X: Scheme> Core<X> {
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
+            policy_item_bytes: (self.turn.policies().0.words() * NOTE) as u64,
             classes: self.class_stats(&held),
         }
     }
@@ -244,7 +247,13 @@ impl<X: Scheme> Core<X> {
             self.memory.start_of(*page).plus(guard.geometry().start_of((word % per_page) as u32 * 64));
         let mut chunks = guard.occupied_chunks(*page).into_iter().filter(|at| *at >= ahead);
         let item = chunks.find_map(|at| self.item(at, now));
-        item.map_or(0, |item| u64::from(now.0.saturating_sub(item.header.last_access(now).0)))
+        item.map_or(0, |item| self.idle(&item))
+    }
+
+    /// How long ago an item was last read or stored, in seconds.
+    fn idle(&self, item: &Item<'_>) -> u64 {
+        let now = self.time_seen();
+        u64::from(now.0.saturating_sub(item.header.last_access(now).0))
     }
 
     fn class_stats(&self, held: &[Held]) -> Vec<ClassStats> {
@@ -257,8 +266,13 @@ impl<X: Scheme> Core<X> {
             if usage.pages == 0 && counts.evicted == 0 {
                 continue;
             }
+            let next = self.next_to_go(class, &hand, guard.pages());
             let word = hand.hand.word();
             drop(hand);
+            let age = match next {
+                Some((at, _)) => self.item(at, self.time_seen()).map_or(0, |item| self.idle(&item)),
+                None => self.age_at(&guard, word),
+            };
             let held = held[usize::from(class.0)];
             all.push(ClassStats {
                 id: u32::from(class.0) + 1,
@@ -270,7 +284,7 @@ impl<X: Scheme> Core<X> {
                 used_chunks: usage.chunks - usage.free,
                 free_chunks: usage.free,
                 counts,
-                age: self.age_at(&guard, word),
+                age,
             });
         }
         all

@@ -222,7 +222,7 @@ impl<X: Scheme> Core<X> {
         let new = ClassChunks::new(self, area, class, guard.pages());
         let now = self.moment();
         if order.placed.kept.is_sequence() {
-            if let Some(tick) = order.placed.kept.oldest(&old) {
+            if let Some((_, tick)) = order.placed.kept.next(&old) {
                 let kept = &mut heir.placed.kept;
                 order.placed.kept.victims(&old, STEP, now, |chunk| {
                     kept.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });

@@ -350,7 +350,10 @@ mod tests {
 
     #[test]
     fn a_long_reply_is_made_in_the_room_of_connections() {
-        let room = Room::new(&Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, engine: 0 }, 1);
+        let room = Room::new(
+            &Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, advice: 0, engine: 0 },
+            1,
+        );
         let mut reply = Reply::default();
         assert!(reply.reserve(REPLY_KEPT, &room));
         assert_eq!(room.usage().0, 0, "that much is the worker's own");

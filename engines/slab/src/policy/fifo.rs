@@ -44,8 +44,8 @@ impl Order for Fifo {
         }
     }
 
-    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
-        self.list.oldest().map(|chunk| chunks.note(chunk, TICK))
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        self.list.oldest().map(|chunk| (chunk, chunks.note(chunk, TICK)))
     }
 }
 
@@ -65,8 +65,8 @@ mod tests {
         plain::store(&mut fifo, &chunks, 1, 8);
         fifo.removed(&chunks, 2);
         fifo.removed(&chunks, 2);
-        assert_eq!(fifo.oldest(&chunks), Some(3));
+        assert_eq!(fifo.next(&chunks).map(|next| next.1), Some(3));
         assert_eq!(plain::victims(&mut fifo, &chunks, 9), [3, 1]);
-        assert_eq!(fifo.oldest(&chunks), None);
+        assert_eq!(fifo.next(&chunks).map(|next| next.1), None);
     }
 }

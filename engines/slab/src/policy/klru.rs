@@ -245,9 +245,9 @@ impl<P: Priority> Order for Klru<P> {
     }
 
     /// Draws what the next victim will be drawn from.
-    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
         let chunk = self.draw(chunks, &mut self.random.clone(), self.latest, |_| true)?;
-        Some(self.latest.tick.wrapping_sub(P::idle(chunks, chunk, self.latest)))
+        Some((chunk, self.latest.tick.wrapping_sub(P::idle(chunks, chunk, self.latest))))
     }
 
     fn bytes(&self) -> usize {
@@ -285,9 +285,9 @@ mod tests {
         let (chunks, mut klru) = filled::<Recency>();
         touch::<Recency>(&chunks, 0, &[14]);
         touch::<Recency>(&chunks, 2, &[15]);
-        assert_eq!(klru.oldest(&chunks), Some(11));
+        assert_eq!(klru.next(&chunks).map(|next| next.1), Some(11));
         assert_eq!(victims_at(&mut klru, &chunks, 20), [1, 3, 0, 2]);
-        assert_eq!(klru.oldest(&chunks), None);
+        assert_eq!(klru.next(&chunks).map(|next| next.1), None);
     }
 
     #[test]
@@ -307,7 +307,11 @@ mod tests {
         touch::<Hyperbolic>(&chunks, 0, &[14, 15]);
         plain::store(&mut klru, &chunks, 3, 106);
         // At 109: 3 uses in 100 ticks, 1 in 99, 1 in 98, 1 in 4.
-        assert_eq!(klru.oldest(&chunks), Some(106 - 95), "1: the mean time between its uses is 95 ticks");
+        assert_eq!(
+            klru.next(&chunks).map(|next| next.1),
+            Some(106 - 95),
+            "1: the mean time between its uses is 95 ticks"
+        );
         assert_eq!(victims_at(&mut klru, &chunks, 109), [1, 2, 0, 3]);
     }
 

@@ -118,8 +118,8 @@ impl Order for LazyLru {
         }
     }
 
-    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
-        self.list.oldest().map(|chunk| chunks.note(chunk, TICK))
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        self.list.oldest().map(|chunk| (chunk, chunks.note(chunk, TICK)))
     }
 }
 
@@ -143,10 +143,10 @@ mod tests {
         lru.was_read(&chunks, 1, plain::at(61));
         lru.was_read(&chunks, 2, plain::at(62));
         lru.was_read(&chunks, 1, plain::at(120));
-        assert_eq!(lru.oldest(&chunks), Some(0));
+        assert_eq!(lru.next(&chunks).map(|next| next.1), Some(0));
         assert_eq!(plain::victims(&mut lru, &chunks, 9), [0, 3, 4, 5, 6, 7, 1, 2]);
         lru.was_read(&chunks, 1, plain::at(900));
-        assert_eq!(lru.oldest(&chunks), None, "what has gone is not brought back by a read");
+        assert_eq!(lru.next(&chunks).map(|next| next.1), None, "what has gone is not brought back by a read");
     }
 
     #[test]

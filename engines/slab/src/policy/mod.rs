@@ -128,8 +128,9 @@ pub trait Order {
     /// already.
     fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, take: impl FnMut(Chunk));
 
-    /// The tick since when the next victim was left alone; `None` if there is nothing in the order.
-    fn oldest(&self, chunks: &impl Chunks) -> Option<u32>;
+    /// The chunk that would go next, as far as that can be told, and the tick since when it was left alone; `None` if there is nothing in
+    /// the order.
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)>;
 
     /// Bytes of memory that the order has taken for itself, beside the notes.
     fn bytes(&self) -> usize {

@@ -112,7 +112,7 @@ impl<O: Order> Run<O> {
             }
             _ => self.chunks.recent.iter().for_each(|bit| bit.set(true)),
         }
-        assert_eq!(self.order.oldest(&self.chunks).is_some(), !self.stored.is_empty());
+        assert_eq!(self.order.next(&self.chunks).is_some(), !self.stored.is_empty());
     }
 }
 
@@ -127,7 +127,7 @@ fn check<O: Order>(make: impl Fn() -> O, change: impl Fn(&mut O, u32)) {
             run.step();
         }
         run.evict(CHUNKS as usize);
-        assert!(run.stored.is_empty() && run.order.oldest(&run.chunks).is_none());
+        assert!(run.stored.is_empty() && run.order.next(&run.chunks).is_none());
     }
 }
 

@@ -167,8 +167,8 @@ impl Order for S3Fifo {
         }
     }
 
-    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
-        self.end().map(|(chunk, _)| chunks.note(chunk, TICK_AND_READS) & !READS_MAX)
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        self.end().map(|(chunk, _)| (chunk, chunks.note(chunk, TICK_AND_READS) & !READS_MAX))
     }
 
     fn bytes(&self) -> usize {
@@ -204,7 +204,7 @@ mod tests {
         // Main from the end: 0, 1, 2. Three reads of 0 are three times around.
         read(&chunks, &[0, 0, 0, 0]);
         assert_eq!(plain::victims(&mut order, &chunks, 9), [1, 2, 0]);
-        assert_eq!((order.oldest(&chunks), order.lengths()), (None, [0, 0]));
+        assert_eq!((order.next(&chunks), order.lengths()), (None, [0, 0]));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(order.lengths(), [1, 2]);
         assert_eq!(plain::victims(&mut order, &chunks, 1), [0], "3 is less than half");
         order.removed(&chunks, 1);
-        assert_eq!(order.oldest(&chunks), Some(12));
+        assert_eq!(order.next(&chunks).map(|next| next.1), Some(12));
         assert_eq!(plain::victims(&mut order, &chunks, 9), [3]);
     }
 

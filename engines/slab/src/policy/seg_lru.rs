@@ -261,8 +261,8 @@ impl Order for SegLru {
         }
     }
 
-    fn oldest(&self, chunks: &impl Chunks) -> Option<u32> {
-        self.end().map(|chunk| Self::tick_of(chunks, chunk))
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        self.end().map(|chunk| (chunk, Self::tick_of(chunks, chunk)))
     }
 }
 
@@ -298,14 +298,14 @@ mod tests {
         // ticks old: more than a fifth of that.
         plain::store(&mut lru, &chunks, 1, 44);
         assert_eq!(lru.lengths(), [1, 2, 7, 0]);
-        assert_eq!(lru.oldest(&chunks), Some(8));
+        assert_eq!(lru.next(&chunks).map(|next| next.1), Some(8));
         assert_eq!(plain::victims(&mut lru, &chunks, 6), [3, 4, 5, 6, 7, 9], "2 was read and goes to WARM");
         assert_eq!(
             plain::victims(&mut lru, &chunks, 9),
             [1, 0, 8, 2],
             "HOT and then WARM, if there is nothing else"
         );
-        assert_eq!((lru.oldest(&chunks), lru.lengths()), (None, [0; 4]));
+        assert_eq!((lru.next(&chunks), lru.lengths()), (None, [0; 4]));
     }
 
     #[test]

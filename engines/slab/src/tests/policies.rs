@@ -320,3 +320,24 @@ fn a_policy_takes_over_what_another_process_has_left() {
         engine.close(NOW, b"").unwrap();
     }
 }
+
+#[test]
+fn the_age_of_a_class_is_that_of_what_goes_next() {
+    for name in ["lru", "lazy-lru:interval=0", "klru"] {
+        let engine = open(Policy::read(&Spec::parse(name).unwrap()).unwrap(), 64 * MIB);
+        let mut session = engine.session();
+        let keys: [&[u8]; 2] = [b"one", b"two"];
+        for (key, at) in keys.into_iter().zip([1000, 1300]) {
+            store(&mut session, key, b"value", 0, Expiry::Never, Seconds(at)).unwrap();
+            end_batch(&mut session);
+        }
+        // Twice, since the first read of an item is not noted at once by all.
+        for at in [1890, 1900] {
+            assert!(value_of(&mut session, keys[0], Seconds(at)).is_some());
+            session.quiesce();
+            session.maintain(Seconds(at), Pace::Busy, 32);
+        }
+        let age = engine.stats().classes.iter().map(|class| class.age).max().unwrap();
+        assert!((590..=610).contains(&age), "{name}: {age}, and what goes next was stored 600 seconds ago");
+    }
+}

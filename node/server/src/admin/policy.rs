@@ -8,6 +8,7 @@ impl<E: Engine> EngineAdmin<E> {
     pub(super) fn tell_engine(&self, out: &mut Lines<'_>) {
         let (policy, next) = self.engine.policy();
         out.stat("policy", policy);
+        out.stat("policy_item_bytes", self.engine.stats().policy_item_bytes);
         out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
         for (name, value) in self.settings.options.engine.settings() {
             out.stat(&name, value);
