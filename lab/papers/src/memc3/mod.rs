@@ -1,0 +1,1 @@
+//! MemC3 (Fan, Andersen and Kaminsky, NSDI 2013).
