@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::memc3;
 use crate::outcome::Outcome;
 
 /// Something that is measured to answer claims.
@@ -18,7 +19,16 @@ pub(crate) struct Experiment {
 }
 
 /// All experiments, in the order of the document.
-pub(crate) const EXPERIMENTS: &[&Experiment] = &[];
+pub(crate) const EXPERIMENTS: &[&Experiment] = &[
+    &memc3::threads::EXPERIMENT,
+    &memc3::factors::EXPERIMENT,
+    &memc3::fill::EXPERIMENT,
+    &memc3::references::EXPERIMENT,
+    &memc3::counters::EXPERIMENT,
+    &memc3::items::EXPERIMENT,
+    &memc3::cache::EXPERIMENT,
+    &memc3::network::EXPERIMENT,
+];
 
 /// How large an experiment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +62,7 @@ pub(crate) struct Context {
     /// The guira to start as a server.
     pub(crate) guira: PathBuf,
     /// The folder of the traces that are not in the repository.
+    #[allow(dead_code, reason = "experiments of MemC3 need no trace")]
     pub(crate) traces: Option<PathBuf>,
 }
 
