@@ -204,9 +204,10 @@ fn chart(filled: &[Vec<Filled>]) -> Chart {
     }
 }
 
-/// Displacements for an insert at this load, in percent.
-fn displaced_at(runs: &[Filled], percent: usize) -> f64 {
-    figure(runs, |filled| filled.displaced.get(percent * BINS / 100 - 1).copied().unwrap_or(f64::NAN)).mean
+/// Displacements for an insert up to this load, in percent.
+fn displaced_until(runs: &[Filled], percent: usize) -> f64 {
+    let bins = percent * BINS / 100;
+    figure(runs, |filled| filled.displaced.iter().take(bins).sum::<f64>() / bins as f64).mean
 }
 
 fn answers(chains: &[Filled], longest: Figure, filled: &[Vec<Filled>], once: &[Filled]) -> Vec<Answer> {
@@ -214,9 +215,6 @@ fn answers(chains: &[Filled], longest: Figure, filled: &[Vec<Filled>], once: &[F
         |each: &dyn Fn(&Filled) -> String| once[..OURS].iter().map(each).collect::<Vec<_>>().join(" / ");
     let rates = filled[..OURS].iter().map(|runs| format!("{:.2}", rate(runs).mean)).collect::<Vec<_>>();
     let ours = &once[OURS];
-    let means = |filled: &[Vec<Filled>]| {
-        filled.iter().map(|runs| format!("{:.3}", displaced(runs).mean)).collect::<Vec<_>>().join(" / ")
-    };
     vec![
         Answer {
             claim: "M7".to_owned(),
@@ -226,7 +224,7 @@ fn answers(chains: &[Filled], longest: Figure, filled: &[Vec<Filled>], once: &[F
                 keys(chains).mean,
                 rate(chains)
             ),
-            remark: String::new(),
+            remark: "The bytes follow from the design. The table is 32 times smaller than the paper's, so that its longest chain is shorter.".to_owned(),
         },
         Answer {
             claim: "M8".to_owned(),
@@ -240,18 +238,23 @@ fn answers(chains: &[Filled], longest: Figure, filled: &[Vec<Filled>], once: &[F
                 f64::from(ours.keys) * 100.0 / ours.slots as f64,
                 rate(&filled[OURS]).mean
             ),
-            remark: String::new(),
+            remark: "Loads within one percent of the paper's; the rates are of the smaller tables, and more paths cost no inserts here, since their misses overlap. Guira's index stores a slot in 6 bytes and searches breadth first among ten slots a bucket.".to_owned(),
         },
         Answer {
             claim: "M9".to_owned(),
             ours: format!(
-                "1 / 2 / 3 / 4 paths: {} an insert over the whole fill; at 80 % load {:.2} with 1 path and {:.2} with 2; Guira's index {:.3}",
-                means(&filled[..OURS]),
-                displaced_at(&filled[0], 80),
-                displaced_at(&filled[1], 80),
-                displaced(&filled[OURS]).mean
+                "1 / 2 / 3 / 4 paths: {} an insert until 80 % are filled; {} until the table is full, at the paper's size; Guira's index {:.4} \
+                 and {:.3}",
+                filled[..OURS]
+                    .iter()
+                    .map(|runs| format!("{:.3}", displaced_until(runs, 80)))
+                    .collect::<Vec<_>>()
+                    .join(" / "),
+                list(&|one| format!("{:.3}", one.mean_displaced)),
+                displaced_until(&filled[OURS], 80),
+                ours.mean_displaced
             ),
-            remark: String::new(),
+            remark: "The mean is that of all inserts so far: that of the last ones alone is far higher (see the chart). Guira's inserts go to the emptier bucket first, so that nothing is displaced before 80 %.".to_owned(),
         },
     ]
 }
