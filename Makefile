@@ -5,10 +5,11 @@
 #   make soak      what is too long for every change: more clients, ten minutes of load, 200 kills
 #   make sanitize  the tests of the crates with unsafe under the address and thread sanitizers
 #   make bench     compare servers under the project's loads
+#   make papers    measure again what the papers claim, and write docs/papers.md
 
 CARGO ?= cargo
 
-.PHONY: serve test soak sanitize bench prerequisites soak-prerequisites
+.PHONY: serve test soak sanitize bench papers prerequisites soak-prerequisites
 
 serve:
 	$(CARGO) run --release --package guira-cli -- serve
@@ -24,6 +25,10 @@ sanitize:
 
 bench:
 	$(CARGO) run --release --package guira-cli -- bench
+
+papers: prerequisites
+	$(CARGO) build --release --package guira-cli
+	$(CARGO) run --release --package guira-papers
 
 # What the tests use besides Rust, as program:package or file:package.
 TEST_NEEDS = memcached:memcached memccapable:libmemcached-tools openssl:openssl

@@ -12,7 +12,8 @@ pub(crate) enum MayUse {
 }
 
 /// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
-pub(crate) const LAB: &[&str] = &["guira-oracle", "guira-workload", "guira-load", "guira-sim", "guira-soak"];
+pub(crate) const LAB: &[&str] =
+    &["guira-oracle", "guira-workload", "guira-load", "guira-sim", "guira-soak", "guira-papers"];
 
 /// Crates that nothing uses.
 pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
@@ -51,6 +52,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-load", AnythingBelowTheLab),
     ("guira-sim", AnythingBelowTheLab),
     ("guira-soak", AnythingBelowTheLab),
+    ("guira-papers", AnythingBelowTheLab),
     ("guira-cli", Anything),
     ("guira-tests", Anything),
     ("xtask", Only(&[])),

@@ -20,25 +20,29 @@ pub struct Touched {
     pub items: u64,
     /// Whether the wanted one was among them.
     pub found: bool,
+    /// How often it began anew because a counter was odd or had moved.
+    pub repeats: u64,
 }
 
-struct Wanted {
-    item: Offset,
+struct Wanted<F> {
+    is_wanted: F,
     touched: Touched,
 }
 
-impl Visitor for Wanted {
+impl<F: FnMut(u64) -> bool> Visitor for Wanted<F> {
     type Result = ();
 
     #[inline(always)]
     fn visit(&mut self, at: Offset) -> Option<()> {
         self.touched.items += 1;
-        (at == self.item).then_some(())
+        (self.is_wanted)(at.units()).then_some(())
     }
 
     fn undo(&mut self, (): ()) {}
 
-    fn repeats(&mut self) {}
+    fn repeats(&mut self) {
+        self.touched.repeats += 1;
+    }
 }
 
 impl IndexProbe {
@@ -92,7 +96,13 @@ impl IndexProbe {
     /// Looks item `number` up.
     #[inline]
     pub fn lookup(&self, hash: u64, number: u64) -> Touched {
-        let mut wanted = Wanted { item: Offset::from_units(number), touched: Touched::default() };
+        self.find(hash, |item| item == number)
+    }
+
+    /// Looks for the item that `is_wanted` says yes to. It is asked for every item with the tag, and those may change meanwhile.
+    #[inline]
+    pub fn find(&self, hash: u64, is_wanted: impl FnMut(u64) -> bool) -> Touched {
+        let mut wanted = Wanted { is_wanted, touched: Touched::default() };
         let found = self.index.search(KeyHash(hash), &mut wanted);
         Touched { found: found.is_some(), ..wanted.touched }
     }

@@ -1,0 +1,202 @@
+//! What the papers claim, by number.
+
+/// A paper.
+#[derive(Debug)]
+pub(crate) struct Paper {
+    /// With which the numbers of its claims begin.
+    pub(crate) letter: char,
+    pub(crate) title: &'static str,
+}
+
+/// Something that a paper claims.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) id: &'static str,
+    /// What it is about, where the paper says it, and under which conditions.
+    pub(crate) about: &'static str,
+    /// What the paper found.
+    pub(crate) theirs: &'static str,
+}
+
+/// The papers whose claims are measured.
+pub(crate) const PAPERS: &[Paper] = &[
+    Paper { letter: 'M', title: "MemC3 (Fan, Andersen and Kaminsky, NSDI 2013)" },
+    Paper {
+        letter: 'K',
+        title: "KLRU: An Empirical Analysis on Memcached's Replacement Policies (Yang, Wang and Wang)",
+    },
+];
+
+/// All claims, in the order of the document.
+pub(crate) const CLAIMS: &[Claim] = &[
+    Claim {
+        id: "M1",
+        about: "lookups of the bare index (§5, Fig 5); lookups only, 16-byte keys; 2 × 6-core Xeon L5640 2.27 GHz",
+        theirs: "5 M/s on 1 thread, 35 M/s on 12",
+    },
+    Claim {
+        id: "M2",
+        about: "all optimisations over plain chaining (Fig 4a); 1 thread, no locks, 100 % lookup and 90/10 lookup/insert; mean of 10 runs",
+        theirs: "about 3 ×",
+    },
+    Claim {
+        id: "M3",
+        about: "single steps (Fig 4a); as M2; cumulative order: chaining, hugepage, int keycmp, cuckoo (bucket locks), tag, opt locking, 2path",
+        theirs: "huge pages +24 %; integer key comparison +80-90 % over that; cuckoo without tags slower again; tags repair reads, 2 paths repair the 90/10 mix",
+    },
+    Claim {
+        id: "M4",
+        about: "six threads over chaining under a global lock (Fig 4b); 6 threads, one socket",
+        theirs: "about 15 × lookups, 14 × at 90/10; hugepage + keycmp alone < 1.8 ×; bucket-locked cuckoo 5-6 ×",
+    },
+    Claim {
+        id: "M5",
+        about: "scaling with threads (Fig 5); pinned threads",
+        theirs: "linear to 6, flatter to 12 (second socket), none beyond; 90/10 peaks at 20 M/s with 10 threads; chaining never scales",
+    },
+    Claim {
+        id: "M6",
+        about: "metadata per item (Tab 1); 64-bit pointers",
+        theirs: "index 13.3 B → about 9.7 B; eviction 18 B → 1 bit",
+    },
+    Claim {
+        id: "M7",
+        about: "chaining, filled to its limit (Tab 2); 16-byte random keys, 1 thread, stop at 1.5 items a bucket (2^26 buckets)",
+        theirs: "100.66 M keys, 1280 MB, 13.33 B/key, 14.38 M inserts/s, longest chain 13",
+    },
+    Claim {
+        id: "M8",
+        about: "cuckoo, 1 / 2 / 3 / 4 paths (Tab 2); 1152 MB = 2^27 slots of 9 B, 4-way; stop at the first insert that fails after 128 displacements",
+        theirs: "keys 121.91 / 124.52 / 126.80 / 127.76 M; B/key 9.91 / 9.70 / 9.53 / 9.45; load 90.84 / 92.78 / 94.48 / 95.19 %; inserts 6.46 / 6.66 / 6.19 / 6.03 M/s",
+    },
+    Claim {
+        id: "M9",
+        about: "displacements per insert (Fig 6); same fill",
+        theirs: "mean < 0.1 up to 80 % load, < 0.4 when full; 2 paths fewer than 1, more add little",
+    },
+    Claim {
+        id: "M10",
+        about: "memory references of a lookup (§3.1); 1-byte tag, 8 candidate slots (count, do not time)",
+        theirs: "2 parallel lines, then 0.03 dereferences on a miss, 1.03 on a hit; tag collision 0.39 % a slot",
+    },
+    Claim {
+        id: "M11",
+        about: "version counters that suffice (§3.2.1); retries caused by sharing should be negligible: count them",
+        theirs: "8192, shared by hash; +2 a displacement; odd = retry",
+    },
+    Claim {
+        id: "M12",
+        about: "items stored (millions) at 64 / 128 / 256 / 512 MB / 1 / 2 GB (Tab 3); 16 + 32 B; index not counted (implied chunks 112 / 104 / 80 B)",
+        theirs: "LRU+chaining .60 1.20 2.40 4.79 9.59 19.17; LRU+cuckoo .65 1.29 2.58 5.16 10.32 20.65; CLOCK+cuckoo .84 1.68 3.35 6.71 13.42 26.84",
+    },
+    Claim {
+        id: "M13",
+        about: "more items in the same memory (§5.3, 7); 56-byte header and 18 B of LRU in memcached 1.4.13",
+        theirs: "text: cuckoo +7 %, with CLOCK +30 %; the table itself gives +40 %; > 20 B less an item; 30 % less memory",
+    },
+    Claim {
+        id: "M14",
+        about: "hit ratio %, same sizes (Tab 3); 95/5, Zipf (YCSB), 100 M queries, working set 10 GB, a miss is followed by an insert; CLOCK+cuckoo is best from 512 MB on and below LRU+chaining only at 64 MB",
+        theirs: "LRU+chaining 63.66 68.09 72.73 77.70 83.20 89.56; LRU+cuckoo 64.13 68.58 73.24 78.26 83.84 90.20; CLOCK+cuckoo 63.54 68.14 73.08 78.62 85.32 92.11",
+    },
+    Claim {
+        id: "M15",
+        about: "cache that holds everything (Fig 7a); gets only, 10 GB, 16 + 32 B, Zipf",
+        theirs: "CLOCK+cuckoo 30 M/s at 16 threads; LRU variants do not scale, cuckoo alone gains little",
+    },
+    Claim {
+        id: "M16",
+        about: "cache of a tenth of the working set (Fig 7b); 95/5, 1 GB, about 85 % hits, so about 20 % of operations insert",
+        theirs: "peak 4.5 M/s; falls after 6 threads",
+    },
+    Claim {
+        id: "M17",
+        about: "whole cache over memcached's default (§4); M15 and M16",
+        theirs: "3-10 × throughput, hit ratio not worse",
+    },
+    Claim {
+        id: "M18",
+        about: "server over the network (Fig 8); 50 clients, multiget of 100, 95/5, 1 GB, 10 Gb Ethernet",
+        theirs: "4.4 M/s against 1.5 M/s (almost 3 ×); memcached with huge pages, key comparison and affinity lies between",
+    },
+    Claim {
+        id: "K1",
+        about: "miss-ratio curves (Fig 1); 9 of the MSR, Twitter and IBM traces; one slab class; K = 16, other defaults",
+        theirs: "KLRU, lazy and segmented LRU nearly equal; exception IBM 029, where segmented is much worse; FIFO drawn for reference",
+    },
+    Claim {
+        id: "K2",
+        about: "miss ratio, segmented minus KLRU (Fig 2); all traces; Zipf 0.5, 1.0, 1.2",
+        theirs: "about 0 at 95 % of the working set, spread grows at 75 and 50 %; no winner",
+    },
+    Claim {
+        id: "K3",
+        about: "K (§3.1)",
+        theirs: "K = 1 is random, K = 16 nearly exact LRU; useful range 1-32",
+    },
+    Claim {
+        id: "K4",
+        about: "a long scan (Fig 3a); Zipf 0.99 broken by a scan; miss costs 100-300 µs at random; mean latency per second",
+        theirs: "segmented LRU protected; KLRU recovers more slowly",
+    },
+    Claim {
+        id: "K5",
+        about: "a trace that favours KLRU (Fig 3b); IBM 029, miss cost as K4",
+        theirs: "clearly lower latency while its hit ratio leads (2000-3000 s)",
+    },
+    Claim {
+        id: "K6",
+        about: "reads (Fig 4a); 20 workers × 70 connections, 96-byte pairs, all fits; Twitter 034 (94/6)",
+        theirs: "lazy ≈ segmented ≈ KLRU, each +45 % over plain LRU",
+    },
+    Claim {
+        id: "K7",
+        about: "writes (Fig 4b); Twitter 032 (2/98)",
+        theirs: "plain ≈ segmented ≈ KLRU; lazy −35 %, which vanishes when tail reclaim leaves the write path",
+    },
+    Claim {
+        id: "K8",
+        about: "latency p99 / 99.9 / 99.99 (no unit given) (Tab 1); Twitter 034, 041 (50/50), 032",
+        theirs: "read: lazy 21/27/33, seg 23/29/35, K 22/27/33; mixed: 34/41/49, 29/35/43, 25/30/37; write: 48/57/67, 36/43/57, 33/39/48",
+    },
+    Claim {
+        id: "K9",
+        about: "scaling 1-20 threads (Fig 6); Twitter 034, 026 (71/29), 041, 032",
+        theirs: "reads near linear for all three; writes capped at 1 M/s from 12 threads; lazy falls beyond 12",
+    },
+    Claim {
+        id: "K10",
+        about: "cost of sampling K items (Tab 2); one slab class; sampling only, not the removal",
+        theirs: "K 1 2 4 8 16 32: 0.3 0.5 1.2 1.9 4.2 6.6 µs",
+    },
+    Claim {
+        id: "K11",
+        about: "metadata (§5.3.1); two 8-byte pointers gone (offsets save less)",
+        theirs: "16 B less an item; 96 → 80 B, 17 % of memory",
+    },
+    Claim {
+        id: "K12",
+        about: "small caches (Fig 7); sizes with equal miss ratio, K = 16",
+        theirs: "same throughput as segmented LRU at three sizes",
+    },
+    Claim {
+        id: "K13",
+        about: "reclaiming expired items (Fig 8); TTL 60 s on every item, 8 h, a point each 300 s, 10 workers, Twitter 034",
+        theirs: "throughput equal or slightly better, memory bounded like memcached's; unbounded without reclaim",
+    },
+    Claim {
+        id: "K14",
+        about: "network bypassed (Fig 9); requests replayed inside the process",
+        theirs: "reads: plain LRU gains nothing, the others much, KLRU most; writes: order unchanged",
+    },
+    Claim {
+        id: "K15",
+        about: "slab allocator's lock (Fig 10); first 8 classes share 1, 4 or 8 locks; 20 workers; Twitter 032",
+        theirs: "more locks, more writes",
+    },
+    Claim {
+        id: "K16",
+        about: "overall (§7)",
+        theirs: "KLRU slightly ahead on writes, simplest state; policy must be tunable at run time",
+    },
+];

@@ -1,0 +1,135 @@
+//! docs/papers.md, written from what was measured.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::claims::{CLAIMS, PAPERS};
+use crate::experiment::{EXPERIMENTS, Experiment, Failure};
+use crate::outcome::{Answer, Outcome, Table};
+
+const HEAD: &str = "# What the papers claim, measured again
+
+Written by `make papers`: what is to be changed here is changed in `lab/papers`, and `cargo run --release -p guira-papers -- --render` writes it anew. A figure is the mean of several runs ± their standard deviation. \"One core\" is one of the machine's two, which other machines disturb: ratios within a table were measured alternating, and hold; absolute figures are of this machine.
+";
+
+/// The document, from what lies in the folder `papers`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn render(docs: &Path) -> Result<String, Failure> {
+    let mut outcomes = Vec::new();
+    for experiment in EXPERIMENTS {
+        if let Some(outcome) = read(&docs.join("papers").join(format!("{}.json", experiment.name)))? {
+            outcomes.push((*experiment, outcome));
+        }
+    }
+    let mut text = HEAD.to_owned();
+    for paper in PAPERS {
+        let of_paper = |claim: &str| claim.starts_with(paper.letter);
+        let _ = write!(text, "\n## {}\n\n| claim | the paper | here | |\n|---|---|---|---|\n", paper.title);
+        for claim in CLAIMS.iter().filter(|claim| of_paper(claim.id)) {
+            let answer = outcomes
+                .iter()
+                .flat_map(|(_, outcome): &(_, Outcome)| &outcome.answers)
+                .find(|answer| answer.claim == claim.id);
+            text.push_str(&row(claim.id, claim.about, claim.theirs, answer));
+        }
+        for (experiment, outcome) in &outcomes {
+            if experiment.claims.iter().any(|claim| of_paper(claim)) {
+                text.push_str(&section(experiment, outcome));
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn read(path: &Path) -> Result<Option<Outcome>, Failure> {
+    match fs::read(path) {
+        Ok(json) => serde_json::from_slice(&json).map(Some).map_err(Failure::Json),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Failure::File { path: path.to_owned(), source }),
+    }
+}
+
+fn row(id: &str, about: &str, theirs: &str, answer: Option<&Answer>) -> String {
+    let (ours, remark) = answer.map_or(("not measured", ""), |answer| (&answer.ours, &answer.remark));
+    format!("| {id}: {about} | {theirs} | {ours} | {remark} |\n")
+}
+
+/// The part of the document about one experiment.
+pub(crate) fn section(experiment: &Experiment, outcome: &Outcome) -> String {
+    let mut text = format!(
+        "\n### {} ({})\n\n{}. {}\n",
+        experiment.name,
+        experiment.claims.join(", "),
+        experiment.about,
+        outcome.how
+    );
+    for one in &outcome.tables {
+        text.push_str(&table(one));
+    }
+    for chart in &outcome.charts {
+        let _ = write!(text, "\n![{}](papers/{}.svg)\n", chart.title, chart.name);
+    }
+    text
+}
+
+fn table(table: &Table) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = format!("\n{}\n\n{}", table.title, line(&table.head));
+    text.push_str(&format!("|{}\n", "---|".repeat(table.head.len())));
+    for row in &table.rows {
+        text.push_str(&line(row));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{row, table};
+    use crate::claims::{CLAIMS, PAPERS};
+    use crate::experiment::EXPERIMENTS;
+    use crate::outcome::{Answer, Table};
+
+    #[test]
+    fn every_claim_is_of_a_paper_and_every_experiment_answers_claims_that_exist() {
+        for claim in CLAIMS {
+            assert!(PAPERS.iter().any(|paper| claim.id.starts_with(paper.letter)), "{}", claim.id);
+        }
+        for experiment in EXPERIMENTS {
+            for name in experiment.claims {
+                assert!(CLAIMS.iter().any(|claim| claim.id == *name), "{}: {name}", experiment.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_experiments_have_one_name_or_answer_one_claim() {
+        for (index, experiment) in EXPERIMENTS.iter().enumerate() {
+            for other in &EXPERIMENTS[..index] {
+                assert_ne!(experiment.name, other.name);
+                assert!(
+                    experiment.claims.iter().all(|claim| !other.claims.contains(claim)),
+                    "{}",
+                    experiment.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_says_when_nothing_was_measured() {
+        assert_eq!(row("M1", "lookups", "5 M/s", None), "| M1: lookups | 5 M/s | not measured |  |\n");
+        let answer = Answer { claim: "M1".into(), ours: "9 M/s".into(), remark: "newer machine".into() };
+        assert!(row("M1", "lookups", "5 M/s", Some(&answer)).contains("| 9 M/s | newer machine |"));
+    }
+
+    #[test]
+    fn a_table_is_written_in_markdown() {
+        let cells = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let text =
+            table(&Table { title: "T".into(), head: cells(["a", "b"]), rows: vec![cells(["1", "2"])] });
+        assert_eq!(text, "\nT\n\n| a | b |\n|---|---|\n| 1 | 2 |\n");
+    }
+}

@@ -1,0 +1,84 @@
+//! What an experiment is, and all of them.
+
+use std::path::PathBuf;
+
+use crate::memc3;
+use crate::outcome::Outcome;
+
+/// Something that is measured to answer claims.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    /// Its name on the command line, and that of its files.
+    pub(crate) name: &'static str,
+    /// The claims that it answers, as `claims.rs` numbers them.
+    pub(crate) claims: &'static [&'static str],
+    /// What is measured, in a line.
+    pub(crate) about: &'static str,
+    /// Measures it.
+    pub(crate) run: fn(&Context) -> Result<Outcome, Failure>,
+}
+
+/// All experiments, in the order of the document.
+pub(crate) const EXPERIMENTS: &[&Experiment] = &[
+    &memc3::threads::EXPERIMENT,
+    &memc3::factors::EXPERIMENT,
+    &memc3::fill::EXPERIMENT,
+    &memc3::references::EXPERIMENT,
+    &memc3::counters::EXPERIMENT,
+    &memc3::items::EXPERIMENT,
+    &memc3::cache::EXPERIMENT,
+    &memc3::network::EXPERIMENT,
+];
+
+/// How large an experiment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Large enough to be believed.
+    Full,
+    /// Only to see that it works: seconds.
+    Quick,
+}
+
+impl Scale {
+    /// The size for either scale.
+    pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+        }
+    }
+}
+
+/// What every experiment is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    /// Runs of each point.
+    pub(crate) runs: u32,
+    pub(crate) scale: Scale,
+    /// Run `n` of an experiment draws its random numbers from `seed + n`.
+    pub(crate) seed: u64,
+    /// The memcached to compare with.
+    pub(crate) memcached: PathBuf,
+    /// The guira to start as a server.
+    pub(crate) guira: PathBuf,
+    /// The folder of the traces that are not in the repository.
+    #[allow(dead_code, reason = "experiments of MemC3 need no trace")]
+    pub(crate) traces: Option<PathBuf>,
+}
+
+/// Why an experiment gave no outcome.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("there is no experiment or claim {0:?}; --list tells what there is")]
+    Unknown(String),
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("what was measured cannot be written or read: {0}")]
+    Json(#[source] serde_json::Error),
+    #[error("a chart cannot be drawn: {0}")]
+    Chart(String),
+    #[error(transparent)]
+    Load(#[from] guira_load::LoadError),
+    #[error("{0}")]
+    Other(String),
+}

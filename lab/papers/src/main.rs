@@ -1,0 +1,129 @@
+//! What the papers claim, measured again: `make papers`.
+//!
+//! ```text
+//!  experiments ──► outcomes ──► docs/papers/*.json, *.svg ──► docs/papers.md
+//!  (memc3, klru)   (tables, charts, an answer to each claim)
+//! ```
+//!
+//! An experiment is one file that answers one claim or several. What only an experiment needs (a table without tags,
+//! an index under one lock) is a type beside it, over the building blocks of the engines, and never a switch in them.
+
+#![forbid(unsafe_code)]
+
+mod chart;
+mod claims;
+mod document;
+mod experiment;
+mod figure;
+mod klru;
+mod memc3;
+mod outcome;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::experiment::{Context, EXPERIMENTS, Experiment, Failure, Scale};
+
+/// Measures again what the papers claim, and writes it beside what they found.
+#[derive(Debug, Parser)]
+#[command(name = "guira-papers")]
+struct Args {
+    /// Experiments or claims to run, separated by commas (see --list); all when left out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Tell what there is to run, and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// Write docs/papers.md anew from what was measured before, and run nothing.
+    #[arg(long, conflicts_with = "only")]
+    render: bool,
+    /// Runs of each point; what is told is their mean and their spread.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Smaller and shorter, to see whether it works: filed only where --docs says.
+    #[arg(long, requires = "docs")]
+    quick: bool,
+    /// The folder where papers.md and the folder papers lie.
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
+    /// A memcached to compare with.
+    #[arg(long, value_name = "FILE", default_value = "memcached")]
+    memcached: PathBuf,
+    /// The guira to start as a server.
+    #[arg(long, value_name = "FILE", default_value = "target/release/guira")]
+    guira: PathBuf,
+    /// The folder of the traces that are not in the repository.
+    #[arg(long, value_name = "DIR", env = "GUIRA_TRACES")]
+    traces: Option<PathBuf>,
+    /// Where all random numbers come from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("guira-papers: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    if args.list {
+        for experiment in EXPERIMENTS {
+            println!("{:<22} {:<18} {}", experiment.name, experiment.claims.join(","), experiment.about);
+        }
+        return Ok(());
+    }
+    let docs = args.docs.clone().unwrap_or_else(|| PathBuf::from("docs"));
+    if !args.render {
+        let context = Context {
+            runs: args.runs,
+            scale: if args.quick { Scale::Quick } else { Scale::Full },
+            seed: args.seed,
+            memcached: args.memcached.clone(),
+            guira: args.guira.clone(),
+            traces: args.traces.clone(),
+        };
+        for experiment in chosen(&args.only)? {
+            measure(experiment, &context, &docs)?;
+        }
+    }
+    let text = document::render(&docs)?;
+    write(&docs.join("papers.md"), &text)
+}
+
+/// The experiments that are called so, or that answer claims that are.
+fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
+    let called = |experiment: &Experiment, name: &str| {
+        experiment.name == name || experiment.claims.iter().any(|claim| claim.eq_ignore_ascii_case(name))
+    };
+    if let Some(unknown) = names.iter().find(|name| !EXPERIMENTS.iter().any(|one| called(one, name))) {
+        return Err(Failure::Unknown(unknown.clone()));
+    }
+    let wanted = |one: &&Experiment| names.is_empty() || names.iter().any(|name| called(one, name));
+    Ok(EXPERIMENTS.iter().copied().filter(wanted).collect())
+}
+
+fn measure(experiment: &Experiment, context: &Context, docs: &Path) -> Result<(), Failure> {
+    eprintln!("{}: {}", experiment.name, experiment.about);
+    let outcome = (experiment.run)(context)?;
+    let folder = docs.join("papers");
+    fs::create_dir_all(&folder).map_err(|source| Failure::File { path: folder.clone(), source })?;
+    for chart in &outcome.charts {
+        write(&folder.join(format!("{}.svg", chart.name)), &chart::draw(chart)?)?;
+    }
+    let json = serde_json::to_string_pretty(&outcome).map_err(Failure::Json)?;
+    write(&folder.join(format!("{}.json", experiment.name)), &(json + "\n"))?;
+    print!("{}", document::section(experiment, &outcome));
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|source| Failure::File { path: path.to_owned(), source })
+}

@@ -1,0 +1,204 @@
+//! Threads that look up and insert, against the clock.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use guira_load::server::pin_thread;
+use guira_sync::clock::Stopwatch;
+use guira_workload::Rng;
+
+use super::table::{Table, Writer, key_of};
+use crate::experiment::Failure;
+use crate::figure::Figure;
+
+/// One operation in so many of the mixed load is an insert.
+const INSERT_EACH: u32 = 10;
+
+/// The most lookups that are asked for at once.
+const BATCH_MAX: usize = 32;
+
+/// Percent of the slots that are filled while there are only lookups, and at the end of the mixed load: inserts are
+/// measured where the paper's table is nearly full, since before they displace nothing.
+pub(super) const LOAD: (u32, u32) = (84, 90);
+
+/// What a table is put through.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// Slots of the table.
+    pub(super) slots: u32,
+    /// Numbers of threads, one after another on the same table.
+    pub(super) threads: Vec<usize>,
+    /// Lookups of all threads together.
+    pub(super) lookups: u32,
+    /// As [`LOAD`].
+    pub(super) load: (u32, u32),
+    pub(super) seed: u64,
+}
+
+/// Million operations a second.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rates {
+    /// Lookups that find their key.
+    pub(super) lookups: f64,
+    /// Nine of those, then an insert.
+    pub(super) mixed: f64,
+}
+
+/// The same over all runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    pub(super) threads: usize,
+    pub(super) lookups: Figure,
+    pub(super) mixed: Figure,
+}
+
+/// Puts a table through a plan.
+pub(super) type Measure = fn(&Plan) -> Result<Vec<Rates>, Failure>;
+
+/// Puts all tables through a plan, in turn, so many times: a point for each number of threads of each table.
+pub(super) fn measure_all(
+    tables: &[(&str, Measure)],
+    plan: &Plan,
+    runs: u32,
+) -> Result<Vec<Vec<Point>>, Failure> {
+    let mut all: Vec<Vec<Vec<Rates>>> = vec![Vec::new(); tables.len()];
+    for run in 0..runs {
+        // Each run begins with another table.
+        for turn in 0..tables.len() {
+            let table = (turn + run as usize) % tables.len();
+            let plan = Plan { seed: plan.seed + u64::from(run), ..plan.clone() };
+            all[table].push((tables[table].1)(&plan)?);
+        }
+    }
+    let point = |runs: &[Vec<Rates>], index: usize| {
+        let of = |rate: fn(&Rates) -> f64| {
+            Figure::of(&runs.iter().map(|rates| rate(&rates[index])).collect::<Vec<_>>())
+        };
+        Point {
+            threads: plan.threads[index],
+            lookups: of(|rates| rates.lookups),
+            mixed: of(|rates| rates.mixed),
+        }
+    };
+    Ok(all.iter().map(|runs| (0..plan.threads.len()).map(|index| point(runs, index)).collect()).collect())
+}
+
+/// Fills a table, and measures both loads with each number of threads.
+pub(super) fn measure<T: Table>(plan: &Plan) -> Result<Vec<Rates>, Failure> {
+    let table = T::new(plan.slots)?;
+    let share = |percent: u32| (u64::from(plan.slots) * u64::from(percent) / 100) as u32;
+    let (filled, end) = (share(plan.load.0), share(plan.load.1));
+    let mut writer = Writer::new(plan.seed);
+    for number in 1..=filled {
+        if !table.insert(number, key_of(plan.seed, number), &mut writer) {
+            return Err(Failure::Other(format!("a table is full with {number} of {} slots", plan.slots)));
+        }
+    }
+    let each = (end - filled) / plan.threads.len() as u32;
+    let mut rates = Vec::new();
+    for (turn, &threads) in plan.threads.iter().enumerate() {
+        let keys = Keys { seed: plan.seed, filled };
+        let lookups =
+            together(threads, |thread| keys.look_up(&table, thread, plan.lookups / threads as u32))?;
+        let first = filled + 1 + turn as u32 * each;
+        let part = each / threads as u32;
+        let mixed = together(threads, |thread| keys.mix(&table, thread, first + thread as u32 * part, part))?;
+        rates.push(Rates { lookups, mixed });
+    }
+    Ok(rates)
+}
+
+/// Runs `work` on so many threads at the same time, each on a processor, in turn. It says how many operations it did; returns how many
+/// millions all did in a second.
+pub(super) fn together<W>(threads: usize, work: W) -> Result<f64, Failure>
+where
+    W: Fn(usize) -> Result<u64, Failure> + Sync,
+{
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let begin = Barrier::new(threads);
+    let watch = Stopwatch::start();
+    std::thread::scope(|scope| {
+        let at_work: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (begin, work) = (&begin, &work);
+                scope.spawn(move || {
+                    // A machine that does not allow it only measures less evenly.
+                    let _refused = pin_thread(&[thread % cores]);
+                    begin.wait();
+                    let from = watch.elapsed();
+                    let done = work(thread)?;
+                    Ok::<_, Failure>((done, from, watch.elapsed()))
+                })
+            })
+            .collect();
+        // From the first begin to the last end: with more threads than processors some begin late.
+        let (mut operations, mut from, mut to) = (0, Duration::MAX, Duration::ZERO);
+        for thread in at_work {
+            let (done, begun, ended) =
+                thread.join().map_err(|_| Failure::Other("a thread panicked".to_owned()))??;
+            operations += done;
+            (from, to) = (from.min(begun), to.max(ended));
+        }
+        Ok(operations as f64 / (to - from).as_secs_f64() / 1e6)
+    })
+}
+
+/// The keys that are there.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    seed: u64,
+    filled: u32,
+}
+
+impl Keys {
+    fn draw(self, rng: &mut Rng) -> u32 {
+        rng.below(u64::from(self.filled)) as u32 + 1
+    }
+
+    /// Draws so many keys, at most [`BATCH_MAX`], and looks them up. Returns how many were found.
+    #[inline(always)]
+    fn find<T: Table>(self, table: &T, rng: &mut Rng, count: usize) -> u64 {
+        let key = |number| key_of(self.seed, number);
+        if count == 1 {
+            let number = self.draw(rng);
+            return u64::from(table.find(key(number)).number == number);
+        }
+        let mut numbers = [0; BATCH_MAX];
+        let numbers = &mut numbers[..count];
+        for number in numbers.iter_mut() {
+            *number = self.draw(rng);
+            table.ask(key(*number));
+        }
+        numbers.iter().filter(|&&number| table.find(key(number)).number == number).count() as u64
+    }
+
+    fn look_up<T: Table>(self, table: &T, thread: usize, count: u32) -> Result<u64, Failure> {
+        let mut rng = Rng::part(self.seed, thread as u64);
+        let batches = count / T::BATCH as u32;
+        let found = (0..batches).map(|_| self.find(table, &mut rng, T::BATCH)).sum();
+        self.require(found, u64::from(batches) * T::BATCH as u64)
+    }
+
+    fn mix<T: Table>(self, table: &T, thread: usize, first: u32, inserts: u32) -> Result<u64, Failure> {
+        let mut rng = Rng::part(self.seed, !(thread as u64));
+        let mut writer = Writer::new(self.seed ^ u64::from(first));
+        let mut done = 0;
+        for number in first..first + inserts {
+            // A batch is what there is between two inserts.
+            let (batches, size) =
+                if T::BATCH == 1 { (INSERT_EACH - 1, 1) } else { (1, INSERT_EACH as usize - 1) };
+            for _ in 0..batches {
+                done += self.find(table, &mut rng, size);
+            }
+            done += u64::from(table.insert(number, key_of(self.seed, number), &mut writer));
+        }
+        self.require(done, u64::from(inserts) * u64::from(INSERT_EACH))
+    }
+
+    fn require(self, done: u64, wanted: u64) -> Result<u64, Failure> {
+        if done == wanted {
+            return Ok(done);
+        }
+        Err(Failure::Other(format!("{} of {wanted} operations failed", wanted - done)))
+    }
+}

@@ -1,0 +1,306 @@
+//! The engines of the paper's three caches, in this process.
+
+use guira_contract::{
+    Decision, Engine, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace, Read, Recency,
+    Room, Session, Sink, Value, ValuePin, Want,
+};
+use guira_roster::{Choice, Host, Setup};
+use guira_sync::clock::Seconds;
+use guira_workload::rng::mix64;
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+
+use super::drive::together;
+use crate::experiment::Failure;
+
+/// One of the paper's caches: a name, and what makes it of the roster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Config {
+    pub(super) name: &'static str,
+    engine: &'static str,
+    policy: &'static str,
+}
+
+/// The paper's three.
+pub(super) const CONFIGS: [Config; 3] = [
+    Config { name: "LRU + chaining", engine: "classic", policy: "lru" },
+    Config { name: "LRU + cuckoo", engine: "memc3", policy: "lru" },
+    Config { name: "CLOCK + cuckoo", engine: "memc3", policy: "clock" },
+];
+
+/// Where MemC3 itself is among [`CONFIGS`], and memcached's design.
+pub(super) const MEMC3: usize = 2;
+pub(super) const DEFAULT: usize = 0;
+
+impl Config {
+    /// What `guira serve` is told.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        ["--engine", self.engine, "--policy", self.policy].map(str::to_owned).to_vec()
+    }
+
+    /// What the simulator calls its policy.
+    pub(super) const fn policy(&self) -> &'static str {
+        self.policy
+    }
+
+    /// Opens it with `memory` bytes.
+    pub(super) fn open(&self, memory: usize) -> Result<Box<dyn Cache>, Failure> {
+        let fail = |error: &dyn std::error::Error| Failure::Other(format!("{}: {error}", self.name));
+        let choice = Choice::new(self.engine, None, Some(self.policy)).map_err(|error| fail(&error))?;
+        choice.open(&Setup::new(memory, 1 << 20, 1), Make).map_err(|error| fail(&error))
+    }
+}
+
+/// Length of keys and values.
+const KEY: usize = 16;
+const VALUE: usize = 32;
+
+/// Operations between two quiescent points, as of a server that is given batches.
+pub(super) const BATCH: usize = 32;
+
+/// Quiescent points between two rounds of upkeep, and its budget.
+const UPKEEP: usize = 8;
+const BUDGET: usize = 32;
+
+/// All that is stored is stored in this second.
+const NOW: Seconds = Seconds(1000);
+
+/// Requests for one thread: what is asked for, one in `set_each` a set (0 for none), and how many are looked up at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Requests<'a> {
+    pub(super) keys: &'a [u32],
+    pub(super) set_each: usize,
+    pub(super) at_once: usize,
+}
+
+/// What became of requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Served {
+    pub(super) gets: u64,
+    pub(super) hits: u64,
+    pub(super) sets: u64,
+}
+
+/// An engine, whichever it is.
+pub(super) trait Cache: Sync {
+    /// Stores the keys `0..count`.
+    fn fill(&self, count: u32) -> Result<(), Failure>;
+
+    /// Serves the requests of each thread, a thread each; a get that misses is followed by a set. Returns million requests a second, and what
+    /// became of them.
+    fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure>;
+
+    /// Items stored.
+    fn items(&self) -> u64;
+}
+
+/// Makes a [`Cache`] of an engine.
+struct Make;
+
+impl Host for Make {
+    type Output = Box<dyn Cache>;
+
+    fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Box<dyn Cache> {
+        Box::new(InProcess { engine: opened.engine })
+    }
+}
+
+struct InProcess<E> {
+    engine: E,
+}
+
+impl<E: Engine> Cache for InProcess<E> {
+    fn fill(&self, count: u32) -> Result<(), Failure> {
+        let mut worker = Worker::new(self.engine.session());
+        (0..count).try_for_each(|id| {
+            worker.set(id)?;
+            worker.step();
+            Ok(())
+        })
+    }
+
+    fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure> {
+        let served = Mutex::new(Served::default());
+        let rate = together(threads.len(), |thread| {
+            let mut worker = Worker::new(self.engine.session());
+            let done = worker.serve(threads[thread])?;
+            let mut all = served.lock().unwrap_or_else(PoisonError::into_inner);
+            all.gets += done.gets;
+            all.hits += done.hits;
+            all.sets += done.sets;
+            Ok(done.gets + done.sets)
+        })?;
+        Ok((rate, served.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn items(&self) -> u64 {
+        self.engine.stats().items
+    }
+}
+
+/// A thread at work on an engine.
+struct Worker<S> {
+    session: S,
+    value: [u8; VALUE],
+    steps: usize,
+}
+
+fn key(id: u32) -> [u8; KEY] {
+    let mut key = *b"keys-of-16-bytes";
+    key[8..].copy_from_slice(&mix64(u64::from(id)).to_le_bytes());
+    key
+}
+
+impl<S: Session> Worker<S> {
+    fn new(session: S) -> Self {
+        Self { session, value: [7; VALUE], steps: 0 }
+    }
+
+    /// The end of a batch.
+    fn step(&mut self) {
+        self.steps += 1;
+        if self.steps.is_multiple_of(BATCH) {
+            self.session.quiesce();
+            if self.steps.is_multiple_of(BATCH * UPKEEP) {
+                self.session.maintain(NOW, Pace::Busy, BUDGET);
+            }
+        }
+    }
+
+    fn set(&mut self, id: u32) -> Result<(), Failure> {
+        let bytes = key(id);
+        let hash = self.session.hash(&bytes);
+        let value = self.value;
+        let room = Room { value_len: VALUE, flags: 0, expiry: Expiry::Never, cas: None };
+        let item = || NewItem {
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            state: ItemState::NONE,
+            value: Value::Bytes(&value),
+        };
+        self.session
+            .update(Key { bytes: &bytes, hash }, NOW, Some(room), None, |_| Decision::Put(item()))
+            .map_err(|error| Failure::Other(error.to_string()))
+    }
+
+    #[inline]
+    fn get(&mut self, bytes: &[u8; KEY], hash: KeyHash, guess: Option<S::Guess>) -> bool {
+        let mut sink = Take { value: [0; VALUE], pin: PhantomData };
+        let key = Key { bytes, hash };
+        let read = match guess {
+            Some(guess) => self.session.read_with(key, guess, NOW, &mut sink),
+            None => self.session.read(key, NOW, &mut sink),
+        };
+        read == Read::Hit && sink.value == self.value
+    }
+
+    /// Looks up as many keys as are given, each asked for before the first is looked up if they are several; then stores what was missed.
+    fn get_all(&mut self, ids: &[u32], served: &mut Served) -> Result<(), Failure> {
+        let mut asked = [([0; KEY], KeyHash(0), None); BATCH];
+        let asked = &mut asked[..ids.len()];
+        for ((bytes, hash, _), &id) in asked.iter_mut().zip(ids) {
+            *bytes = key(id);
+            *hash = self.session.hash(bytes);
+        }
+        if ids.len() > 1 {
+            asked.iter().for_each(|(_, hash, _)| self.session.prefetch_buckets(*hash));
+            asked.iter_mut().for_each(|(_, hash, guess)| *guess = Some(self.session.prefetch_item(*hash)));
+        }
+        for ((bytes, hash, guess), &id) in asked.iter().zip(ids) {
+            served.gets += 1;
+            if self.get(bytes, *hash, *guess) {
+                served.hits += 1;
+            } else {
+                self.set(id)?;
+            }
+            self.step();
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, requests: Requests<'_>) -> Result<Served, Failure> {
+        let mut served = Served::default();
+        let mut sets = 0;
+        for ids in requests.keys.chunks(requests.at_once.clamp(1, BATCH)) {
+            // Sets come at even distances, between batches.
+            sets += ids.len();
+            if requests.set_each > 0 && sets >= requests.set_each {
+                sets -= requests.set_each;
+                let (first, rest) = ids.split_first().ok_or_else(|| Failure::Other("no keys".to_owned()))?;
+                self.set(*first)?;
+                served.sets += 1;
+                self.step();
+                self.get_all(rest, &mut served)?;
+            } else {
+                self.get_all(ids, &mut served)?;
+            }
+        }
+        self.session.quiesce();
+        Ok(served)
+    }
+}
+
+/// Takes the value.
+struct Take<P> {
+    value: [u8; VALUE],
+    pin: PhantomData<P>,
+}
+
+impl<P: ValuePin> Sink for Take<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    #[inline(always)]
+    fn found<I: ItemView>(&mut self, item: &I) {
+        item.copy_value(0, &mut self.value);
+    }
+
+    fn undo(&mut self) {
+        self.value = [0; VALUE];
+    }
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    /// Values of this length are never pinned.
+    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CONFIGS, Requests};
+
+    #[test]
+    fn each_cache_serves_what_it_was_given_and_stores_what_it_misses() {
+        for config in CONFIGS {
+            let cache = config.open(16 << 20).unwrap();
+            cache.fill(1000).unwrap();
+            let keys: Vec<u32> = (500..1500).collect();
+            for at_once in [1, 32] {
+                let requests = Requests { keys: &keys, set_each: 0, at_once };
+                let (rate, served) = cache.serve(&[requests]).unwrap();
+                let hits = if at_once == 1 { 500 } else { 1000 };
+                assert_eq!((served.gets, served.hits, served.sets), (1000, hits, 0), "{}", config.name);
+                assert!(rate > 0.0);
+            }
+            assert_eq!(cache.items(), 1500, "{}", config.name);
+            let requests = Requests { keys: &keys, set_each: 20, at_once: 1 };
+            let (_, served) = cache.serve(&[requests; 2]).unwrap();
+            assert_eq!((served.gets, served.hits, served.sets), (1900, 1900, 100), "{}", config.name);
+        }
+    }
+
+    #[test]
+    fn a_cache_that_is_too_small_evicts() {
+        for config in CONFIGS {
+            let cache = config.open(16 << 20).unwrap();
+            cache.fill(1_000_000).unwrap();
+            assert!((100_000..400_000).contains(&cache.items()), "{}: {}", config.name, cache.items());
+        }
+    }
+}

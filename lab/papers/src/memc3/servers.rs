@@ -1,0 +1,48 @@
+//! Servers that are started to be compared.
+
+use std::process::Command;
+
+use guira_load::floor::Shape;
+use guira_load::server::{Kind, Spec, Wire};
+
+use crate::experiment::Context;
+
+/// Where servers run, and where a client that is measured does.
+const SERVER_CORE: usize = 0;
+pub(super) const CLIENT_CORE: usize = 1;
+
+/// A server with one worker.
+pub(super) fn spec(kind: Kind, memory: u64) -> Spec {
+    Spec {
+        kind,
+        workers: 1,
+        memory,
+        max_connections: None,
+        wire: Wire::Tcp,
+        cores: vec![SERVER_CORE],
+        shape: Shape { key_len: 16, value_len: 32 },
+    }
+}
+
+/// Guira with these arguments.
+pub(super) fn guira(context: &Context, args: Vec<String>) -> Kind {
+    Kind::Guira { binary: context.guira.clone(), args }
+}
+
+/// memcached with these arguments, called `label`.
+pub(super) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
+    Kind::Memcached {
+        label: label.to_owned(),
+        binary: context.memcached.clone(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+    }
+}
+
+/// What memcached calls itself, with its version.
+pub(super) fn version(context: &Context) -> String {
+    let told = Command::new(&context.memcached).arg("-V").output();
+    told.map_or_else(
+        |_| "memcached".to_owned(),
+        |told| String::from_utf8_lossy(&told.stdout).trim().to_owned(),
+    )
+}
