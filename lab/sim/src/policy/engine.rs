@@ -26,7 +26,7 @@ const NEVER: u32 = u32::MAX;
 pub(crate) const PACE: u64 = 1000;
 
 /// A cache in the order of an engine.
-pub(crate) struct Engine<'a, O> {
+pub struct Engine<'a, O> {
     order: O,
     room: Room,
     chunks: Arrays<O>,
@@ -119,7 +119,7 @@ fn hash(id: Id) -> u32 {
 
 impl<'a, O: Order> Engine<'a, O> {
     /// A cache for `stream`, of which `pace` requests take a second if it tells no time.
-    pub(crate) fn new(order: O, limit: u64, stream: &'a Stream, pace: u64) -> Self {
+    pub fn new(order: O, limit: u64, stream: &'a Stream, pace: u64) -> Self {
         let (notes, recent, key_in, expiries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self {
             order,
