@@ -21,7 +21,10 @@ pub(crate) struct Claim {
 /// The papers whose claims are measured.
 pub(crate) const PAPERS: &[Paper] = &[
     Paper { letter: 'M', title: "MemC3 (Fan, Andersen and Kaminsky, NSDI 2013)" },
-    Paper { letter: 'K', title: "KLRU: An Empirical Analysis on Memcached's Replacement Policies (Yang, Wang and Wang)" },
+    Paper {
+        letter: 'K',
+        title: "KLRU: An Empirical Analysis on Memcached's Replacement Policies (Yang, Wang and Wang)",
+    },
 ];
 
 /// All claims, in the order of the document.
