@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::klru;
 use crate::outcome::Outcome;
 
 /// Something that is measured to answer claims.
@@ -18,7 +19,19 @@ pub(crate) struct Experiment {
 }
 
 /// All experiments, in the order of the document.
-pub(crate) const EXPERIMENTS: &[&Experiment] = &[];
+pub(crate) const EXPERIMENTS: &[&Experiment] = &[
+    &klru::curves::EXPERIMENT,
+    &klru::samples::EXPERIMENT,
+    &klru::delay::EXPERIMENT,
+    &klru::server::EXPERIMENT,
+    &klru::threads::EXPERIMENT,
+    &klru::sampling::EXPERIMENT,
+    &klru::metadata::EXPERIMENT,
+    &klru::small::EXPERIMENT,
+    &klru::expiry::EXPERIMENT,
+    &klru::locks::EXPERIMENT,
+    &klru::summary::EXPERIMENT,
+];
 
 /// How large an experiment is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +64,8 @@ pub(crate) struct Context {
     pub(crate) memcached: PathBuf,
     /// The guira to start as a server.
     pub(crate) guira: PathBuf,
+    /// The folder where papers.md and the folder papers lie.
+    pub(crate) docs: PathBuf,
     /// The folder of the traces that are not in the repository.
     pub(crate) traces: Option<PathBuf>,
 }

@@ -8,6 +8,8 @@
 //! An experiment is one file that answers one claim or several. What only an experiment needs (a table without tags,
 //! an index under one lock) is a type beside it, over the building blocks of the engines, and never a switch in them.
 
+#![forbid(unsafe_code)]
+
 mod chart;
 mod claims;
 mod document;
@@ -86,6 +88,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             seed: args.seed,
             memcached: args.memcached.clone(),
             guira: args.guira.clone(),
+            docs: docs.clone(),
             traces: args.traces.clone(),
         };
         for experiment in chosen(&args.only)? {
