@@ -3,6 +3,7 @@
 use guira_sim::Stream;
 
 use super::simulate::{Misses, Replacement, in_parallel};
+use super::spent::median;
 use super::traces::{ALL, Source};
 use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
@@ -66,7 +67,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             answer(
                 "K2",
                 furthest,
-                "As in the paper: next to nothing at 95 % of the keys but in loops, more the smaller the cache, and no winner; on most of our traces at small sizes segmented LRU leads, on loops KLRU.",
+                "At 95 % of the keys next to nothing but in loops, and more the smaller the cache, as in the paper. There is a winner more often here: with half of the keys segmented LRU misses a little less on most traces, and KLRU much less on loops.",
             ),
         ],
         tables: vec![curve_table(&all), difference_table(&all)],
@@ -157,6 +158,9 @@ fn difference_table(all: &[Curves]) -> Table {
     )
 }
 
+/// Points by which two are not told apart.
+const EVEN: f64 = 0.05;
+
 /// What the curves come to: over all of them, and at the sizes of K2.
 fn apart(all: &[Curves]) -> (String, String) {
     let mut gaps: Vec<(f64, &str, f64)> = all
@@ -177,14 +181,13 @@ fn apart(all: &[Curves]) -> (String, String) {
         told(gaps.first())
     );
     let at = |size: usize| {
-        let mut gaps: Vec<f64> = all.iter().map(|curves| difference(curves, size)).collect();
-        gaps.sort_by(f64::total_cmp);
-        let mean = gaps.iter().map(|gap| gap.abs()).sum::<f64>() / gaps.len().max(1) as f64;
-        let led = gaps.iter().filter(|gap| **gap > 0.05).count();
-        let lost = gaps.iter().filter(|gap| **gap < -0.05).count();
+        let gaps: Vec<f64> = all.iter().map(|curves| difference(curves, size)).collect();
+        let led = gaps.iter().filter(|gap| **gap > EVEN).count();
+        let lost = gaps.iter().filter(|gap| **gap < -EVEN).count();
         format!(
-            "{} %: {mean:.2} apart on average, KLRU ahead on {led} of {}, behind on {lost}",
+            "{} %: {:.2} points apart in the median, KLRU ahead on {led} of {}, behind on {lost}",
             SIZES[size],
+            median(gaps.iter().map(|gap| gap.abs()).collect()),
             gaps.len()
         )
     };

@@ -45,7 +45,7 @@ const VARIANTS: [(&str, &str, Switch); 3] = [
 /// What there was at the end of one step.
 #[derive(Debug, Clone, Copy)]
 struct Point {
-    /// Millions of requests per second of the engine's work.
+    /// Millions of requests per second of processor time.
     rate: f64,
     /// Items that are held, dead or alive.
     items: f64,
@@ -79,11 +79,11 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                     let driven = hands[index].drive(requests, now);
                     let idle_s = hands[index].idle(now, IDLE);
                     spent.requests += driven.requests;
-                    spent.seconds += driven.seconds + idle_s;
+                    spent.processor_s += driven.processor_s + idle_s;
                 }
                 let stats = caches[index].stats();
                 let mib = stats.bytes as f64 / f64::from(1 << 20);
-                let point = Point { rate: spent.rate(), items: stats.items as f64, mib };
+                let point = Point { rate: spent.rate_of_core(), items: stats.items as f64, mib };
                 if let Some(points) = all[index].last_mut() {
                     points.push(point);
                 }
@@ -142,7 +142,7 @@ fn outcome(all: &[Vec<Vec<Point>>], full: Full, rate: u32) -> Outcome {
                 "Eight hours of items that live for a minute:",
                 &[
                     "policy",
-                    "million requests a second",
+                    "million requests a second of processor time",
                     "items half-way",
                     "items at the end",
                     "MiB at the end",
@@ -158,7 +158,7 @@ fn outcome(all: &[Vec<Vec<Point>>], full: Full, rate: u32) -> Outcome {
             chart(
                 "klru-expiry-rate",
                 "Throughput with items that live for a minute",
-                "million requests a second",
+                "million requests a second of processor time",
                 all,
                 |point| point.rate,
             ),

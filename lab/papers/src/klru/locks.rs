@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use guira_workload::Rng;
 
+use super::spent::processor_s;
 use super::together::together;
 use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
@@ -78,6 +79,8 @@ impl Slabs {
 struct Stored {
     /// Millions of requests per second.
     rate: f64,
+    /// Millions of requests per second of processor time.
+    rate_of_core: f64,
     /// Waits in a thousand times that a lock was taken.
     waits: f64,
 }
@@ -85,8 +88,18 @@ struct Stored {
 /// Keys of each thread.
 const KEYS: usize = 4096;
 
-/// Requests of one thread by the mix of Twitter's cluster 32: 98 of 100 store. Returns how often it took a lock and waited for one.
-fn store(slabs: &Slabs, requests: usize, seed: u64) -> (u64, u64) {
+/// What one thread did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    /// How often it took a lock, and how often it waited for one.
+    taken: u64,
+    waits: u64,
+    processor_s: f64,
+}
+
+/// Requests of one thread by the mix of Twitter's cluster 32: 98 of 100 store.
+fn store(slabs: &Slabs, requests: usize, seed: u64) -> Work {
+    let begin = processor_s();
     let mut rng = Rng::new(seed);
     let mut held: Vec<Option<(usize, Chunk)>> = (0..KEYS).map(|_| None).collect();
     let (mut taken, mut waits, mut read) = (0, 0, 0_u64);
@@ -112,14 +125,18 @@ fn store(slabs: &Slabs, requests: usize, seed: u64) -> (u64, u64) {
         slabs.give(class, chunk, &mut waits);
     }
     std::hint::black_box(read);
-    (taken, waits)
+    Work { taken, waits, processor_s: processor_s() - begin }
 }
 
 fn drive(slabs: &Slabs, threads: usize, requests: usize, seed: u64) -> Stored {
     let work = |thread| store(slabs, requests / threads, seed + thread as u64);
     let (done, seconds) = together(threads, work);
-    let (taken, waits) = done.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-    Stored { rate: requests as f64 / seconds / 1e6, waits: 1e3 * waits as f64 / taken.max(1) as f64 }
+    let sum = |of: fn(&Work) -> f64| done.iter().map(of).sum::<f64>();
+    Stored {
+        rate: requests as f64 / seconds / 1e6,
+        rate_of_core: requests as f64 / sum(|work| work.processor_s).max(1e-9) / 1e6,
+        waits: 1e3 * sum(|work| work.waits as f64) / sum(|work| work.taken as f64).max(1.0),
+    }
 }
 
 fn run(context: &Context) -> Result<Outcome, Failure> {
@@ -149,14 +166,17 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 number.to_string(),
                 count.to_string(),
                 figure(threads, locks, |stored| stored.rate).to_string(),
+                figure(threads, locks, |stored| stored.rate_of_core).to_string(),
                 figure(threads, locks, |stored| stored.waits).to_string(),
             ]);
         }
     }
     let by_locks = |threads: usize| {
         let of = |locks: usize| {
-            let (rate, waits) =
-                (figure(threads, locks, |stored| stored.rate), figure(threads, locks, |stored| stored.waits));
+            let (rate, waits) = (
+                figure(threads, locks, |stored| stored.rate_of_core),
+                figure(threads, locks, |stored| stored.waits),
+            );
             format!("{:.1} M/s with {} ({:.1} waits in 1,000)", rate.mean, LOCKS[locks], waits.mean)
         };
         (0..LOCKS.len()).map(of).collect::<Vec<_>>().join(", ")
@@ -179,7 +199,13 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         )],
         tables: vec![table(
             "By threads and locks:",
-            &["threads", "locks", "million requests a second", "waits in 1,000"],
+            &[
+                "threads",
+                "locks",
+                "million requests a second",
+                "a second of processor time",
+                "waits in 1,000",
+            ],
             rows,
         )],
         charts: vec![Chart {

@@ -16,6 +16,7 @@ pub(crate) mod sampling;
 pub(crate) mod server;
 mod simulate;
 pub(crate) mod small;
+mod spent;
 pub(crate) mod summary;
 pub(crate) mod threads;
 mod together;

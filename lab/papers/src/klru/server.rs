@@ -181,7 +181,7 @@ fn load(context: &Context, server: &Server, mix: Mix, keys: u32, run: u64) -> Re
     })
 }
 
-/// Millions of requests per second by policy, of reads and of writes.
+/// Millions of requests per second of processor time by policy, of reads and of writes.
 struct InsideRates {
     reads: Vec<Figure>,
     writes: Vec<Figure>,
@@ -201,7 +201,7 @@ fn inside(context: &Context, keys: u32) -> Result<InsideRates, Failure> {
             let parts = [draw(&model, context.scale.pick(1_000_000, 20_000), context.seed + run as u64)];
             for turn in 0..POLICIES.len() {
                 let index = (turn + run) % POLICIES.len();
-                rates[index].push(caches[index].drive(&parts).rate());
+                rates[index].push(caches[index].drive(&parts).rate_of_core());
             }
         }
         Ok(rates.iter().map(|runs| Figure::of(runs)).collect())
@@ -294,7 +294,7 @@ fn inside_table(inside: &InsideRates) -> Table {
         vec![(*name).to_owned(), inside.reads[index].to_string(), inside.writes[index].to_string()]
     };
     table(
-        "Millions of requests per second inside, one thread:",
+        "Millions of requests per second of processor time inside, one thread:",
         &["policy", &READS.title(), &WRITES.title()],
         POLICIES.iter().enumerate().map(row).collect(),
     )
