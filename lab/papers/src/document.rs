@@ -44,7 +44,11 @@ pub(crate) fn render(docs: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn read(path: &Path) -> Result<Option<Outcome>, Failure> {
+/// What an experiment found, if it was run.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn read(path: &Path) -> Result<Option<Outcome>, Failure> {
     match fs::read(path) {
         Ok(json) => serde_json::from_slice(&json).map(Some).map_err(Failure::Json),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

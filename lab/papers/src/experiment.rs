@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::klru;
 use crate::memc3;
 use crate::outcome::Outcome;
 
@@ -28,6 +29,17 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &memc3::items::EXPERIMENT,
     &memc3::cache::EXPERIMENT,
     &memc3::network::EXPERIMENT,
+    &klru::curves::EXPERIMENT,
+    &klru::samples::EXPERIMENT,
+    &klru::delay::EXPERIMENT,
+    &klru::server::EXPERIMENT,
+    &klru::threads::EXPERIMENT,
+    &klru::sampling::EXPERIMENT,
+    &klru::metadata::EXPERIMENT,
+    &klru::small::EXPERIMENT,
+    &klru::expiry::EXPERIMENT,
+    &klru::locks::EXPERIMENT,
+    &klru::summary::EXPERIMENT,
 ];
 
 /// How large an experiment is.
@@ -61,8 +73,9 @@ pub(crate) struct Context {
     pub(crate) memcached: PathBuf,
     /// The guira to start as a server.
     pub(crate) guira: PathBuf,
+    /// The folder where papers.md and the folder papers lie.
+    pub(crate) docs: PathBuf,
     /// The folder of the traces that are not in the repository.
-    #[allow(dead_code, reason = "experiments of MemC3 need no trace")]
     pub(crate) traces: Option<PathBuf>,
 }
 

@@ -88,6 +88,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             seed: args.seed,
             memcached: args.memcached.clone(),
             guira: args.guira.clone(),
+            docs: docs.clone(),
             traces: args.traces.clone(),
         };
         for experiment in chosen(&args.only)? {

@@ -10,7 +10,8 @@ mod tinylfu;
 
 pub(crate) use arc::Arc;
 pub(crate) use belady::{Belady, next_reads};
-pub(crate) use engine::{Engine, PACE};
+pub use engine::Engine;
+pub(crate) use engine::PACE;
 pub(crate) use lirs::Lirs;
 pub(crate) use lru::Lru;
 pub(crate) use tinylfu::TinyLfu;

@@ -106,6 +106,12 @@ impl Stream {
         self.ids.is_empty()
     }
 
+    /// The keys of the requests, in their order.
+    #[must_use]
+    pub fn ids(&self) -> &[Id] {
+        &self.ids
+    }
+
     /// How many different keys they ask for.
     #[must_use]
     pub const fn keys(&self) -> usize {

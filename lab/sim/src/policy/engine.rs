@@ -15,7 +15,7 @@ pub(crate) const PACE: u64 = 1000;
 
 /// A cache in the order of an engine.
 #[derive(Debug)]
-pub(crate) struct Engine<'a, K> {
+pub struct Engine<'a, K> {
     cache: Miniature<K>,
     stream: &'a Stream,
     pace: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Engine<'a, K> {
 
 impl<'a, K: Keeper> Engine<'a, K> {
     /// A cache for `stream`, of which `pace` requests take a second if it tells no time.
-    pub(crate) fn new(keeper: K, limit: u64, stream: &'a Stream, pace: u64) -> Self {
+    pub fn new(keeper: K, limit: u64, stream: &'a Stream, pace: u64) -> Self {
         let cache = Miniature::new(keeper, limit).with_keys(stream.keys());
         Self { cache, stream, pace, number: 0 }
     }

@@ -1,0 +1,66 @@
+//! KLRU that does not look whether what it has drawn has expired: Algorithm 1 of the paper without lines 14 to 17.
+
+use guira_slab::policy::klru::{Klru, Recency};
+use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+
+/// KLRU to which everything is alive.
+#[derive(Debug)]
+pub(super) struct Blind(pub(super) Klru<Recency>);
+
+/// Chunks of which none is dead.
+struct Alive<'a, C>(&'a C);
+
+impl<C: Chunks> Chunks for Alive<'_, C> {
+    fn note(&self, chunk: Chunk, word: usize) -> u32 {
+        self.0.note(chunk, word)
+    }
+
+    fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
+        self.0.set_note(chunk, word, value);
+    }
+
+    fn is_recent(&self, chunk: Chunk) -> bool {
+        self.0.is_recent(chunk)
+    }
+
+    fn forget(&self, chunk: Chunk) {
+        self.0.forget(chunk);
+    }
+
+    fn hash(&self, chunk: Chunk) -> u32 {
+        self.0.hash(chunk)
+    }
+
+    fn any(&self, random: u64) -> Option<Chunk> {
+        self.0.any(random)
+    }
+}
+
+impl Order for Blind {
+    const WORDS: usize = <Klru<Recency> as Order>::WORDS;
+    const READS: Reads = <Klru<Recency> as Order>::READS;
+
+    fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
+        self.0.stored(chunks, chunk, arrival, now);
+    }
+
+    fn touch(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        Klru::<Recency>::touch(chunks, chunk, now);
+    }
+
+    fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {
+        self.0.has(chunks, chunk)
+    }
+
+    fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk) {
+        self.0.removed(chunks, chunk);
+    }
+
+    fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, take: impl FnMut(Chunk)) {
+        self.0.victims(&Alive(chunks), want, now, take);
+    }
+
+    fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        self.0.next(&Alive(chunks))
+    }
+}

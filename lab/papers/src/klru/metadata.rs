@@ -1,0 +1,84 @@
+//! K11: what policies note of an item, and what that comes to.
+
+use guira_slab::policy::Order;
+use guira_slab::policy::klru::{Klru, Recency};
+use guira_slab::policy::lazy_lru::LazyLru;
+use guira_slab::policy::lru::Lru;
+use guira_slab::policy::seg_lru::SegLru;
+
+use super::inside::{Inside, KEY, VALUE};
+use super::{answer, percent, table};
+use crate::experiment::{Context, Experiment, Failure};
+use crate::outcome::Outcome;
+
+/// Metadata.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "klru-metadata",
+    claims: &["K11"],
+    about: "Bytes that policies note of an item, and bytes of memory for an item",
+    run,
+};
+
+/// Bytes in a word of notes.
+const WORD: usize = 4;
+/// memcached 1.6 has a header of 48 bytes before each item, and 8 of its cas unique; two pointers of 8 in it are those
+/// of the list.
+const THEIR_HEADER: usize = 48 + 8;
+
+struct Row {
+    name: &'static str,
+    policy: &'static str,
+    words: usize,
+}
+
+const ROWS: [Row; 5] = [
+    Row { name: "clock", policy: "clock", words: 0 },
+    Row { name: "klru", policy: "klru", words: <Klru<Recency> as Order>::WORDS },
+    Row { name: "lru", policy: "lru", words: <Lru as Order>::WORDS },
+    Row { name: "seg-lru", policy: "seg-lru", words: <SegLru as Order>::WORDS },
+    Row { name: "lazy-lru", policy: "lazy-lru", words: <LazyLru as Order>::WORDS },
+];
+const SAMPLED: usize = 1;
+const SEGMENTED: usize = 3;
+const LAZY: usize = 4;
+
+fn run(context: &Context) -> Result<Outcome, Failure> {
+    let keys = context.scale.pick(1_000_000, 50_000);
+    let mut each = Vec::new();
+    for row in &ROWS {
+        let inside = Inside::open(row.policy, context.scale.pick(400 << 20, 32 << 20))?;
+        inside.fill(keys);
+        let stats = inside.stats();
+        each.push(stats.memory_used as f64 / stats.items.max(1) as f64);
+    }
+    let cells = |(row, bytes): (&Row, &f64)| {
+        let (notes, more) = ((row.words * WORD).to_string(), format!("{:+.1}", bytes - each[SAMPLED]));
+        vec![row.name.to_owned(), notes, format!("{bytes:.1}"), more]
+    };
+    let rows = ROWS.iter().zip(&each).map(cells).collect();
+    let saves = |other: usize| each[other] - each[SAMPLED];
+    let ours = format!(
+        "KLRU notes {} bytes of an item and one bit, segmented LRU {}, lazy LRU {}: {:.1} bytes of memory less an item than segmented LRU ({} % of {:.1}), {:.1} less than lazy LRU ({} %)",
+        ROWS[SAMPLED].words * WORD,
+        ROWS[SEGMENTED].words * WORD,
+        ROWS[LAZY].words * WORD,
+        saves(SEGMENTED),
+        percent(saves(SEGMENTED) / each[SEGMENTED]),
+        each[SEGMENTED],
+        saves(LAZY),
+        percent(saves(LAZY) / each[LAZY]),
+    );
+    Ok(Outcome {
+        how: format!(
+            "The engine classic with {keys} items of {} bytes of key and value; memory is all that the engine has committed, with its index. Notes lie beside the pages, so that what a policy does not note is not taken. memcached's header has {THEIR_HEADER} bytes an item, whatever the policy.",
+            KEY + VALUE
+        ),
+        answers: vec![answer(
+            "K11",
+            ours,
+            "The paper's two pointers have 16 bytes; links are numbers of chunks here, 4 bytes each, so there is half as much to save. memcached's pointers stay in each header even where no list is kept.",
+        )],
+        tables: vec![table("Bytes an item:", &["policy", "notes", "memory", "more than KLRU"], rows)],
+        charts: Vec::new(),
+    })
+}

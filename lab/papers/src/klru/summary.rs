@@ -1,0 +1,47 @@
+//! K16: what all of it comes to.
+
+use super::{answer, table};
+use crate::document;
+use crate::experiment::{Context, Experiment, Failure};
+use crate::outcome::Outcome;
+
+/// The summary.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "klru-summary",
+    claims: &["K16"],
+    about: "What was found for writes, for state and for tuning, from the experiments above",
+    run,
+};
+
+/// Claims that it draws on, with the experiments that answer them.
+const PARTS: [(&str, &str); 5] = [
+    ("K7", "klru-server"),
+    ("K12", "klru-small"),
+    ("K10", "klru-sampling"),
+    ("K11", "klru-metadata"),
+    ("K1", "klru-curves"),
+];
+
+fn run(context: &Context) -> Result<Outcome, Failure> {
+    let mut rows = Vec::new();
+    for (claim, experiment) in PARTS {
+        let path = context.docs.join("papers").join(format!("{experiment}.json"));
+        let found = document::read(&path)?
+            .and_then(|outcome| outcome.answers.into_iter().find(|answer| answer.claim == claim));
+        let told = found.map_or_else(|| "not measured".to_owned(), |answer| answer.ours);
+        rows.push(vec![claim.to_owned(), told]);
+    }
+    let ours =
+        rows.iter().take(2).map(|row| format!("{}: {}", row[0], row[1])).collect::<Vec<_>>().join("; ");
+    Ok(Outcome {
+        how: "Nothing is measured here: the answers are those of the experiments that were run before."
+            .to_owned(),
+        answers: vec![answer(
+            "K16",
+            ours,
+            "KLRU's state is the simplest of those that order items, a word of notes and a bit. The policy is changed at run time here, with its options, by `policy NAME` to the server, as the paper asks.",
+        )],
+        tables: vec![table("What it is drawn from:", &["claim", "found"], rows)],
+        charts: Vec::new(),
+    })
+}

@@ -1,0 +1,148 @@
+//! The requests whose misses are counted: recorded traces, and workloads that are made up.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::path::PathBuf;
+
+use guira_sim::{Reading, Sample, Stream, Writes};
+use guira_workload::Recipe;
+use guira_workload::trace::{Format, Request, Trace};
+
+use super::failed;
+use crate::experiment::{Context, Failure};
+
+/// Every request is one that reads, as studies of miss ratios have it.
+pub(super) const ASKING: Reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: u64::MAX };
+
+/// Where requests come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source {
+    /// As it is called in tables.
+    pub(super) name: &'static str,
+    /// What it is, and what it stands in for.
+    pub(super) about: &'static str,
+    from: From,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum From {
+    /// A file in the repository.
+    Kept(&'static str),
+    /// A file in the folder of the traces that are not.
+    File(&'static str),
+    /// A workload by its recipe.
+    Made(&'static str),
+}
+
+impl Source {
+    const fn file(name: &'static str, path: &'static str, about: &'static str) -> Self {
+        Self { name, about, from: From::File(path) }
+    }
+
+    const fn made(name: &'static str, recipe: &'static str, about: &'static str) -> Self {
+        Self { name, about, from: From::Made(recipe) }
+    }
+
+    /// Whether each run has requests of its own.
+    pub(super) const fn is_made(&self) -> bool {
+        matches!(self.from, From::Made(_))
+    }
+
+    /// Its requests, at most `limit`; those of a workload follow from `seed`. None for a file that is not there.
+    pub(super) fn read(&self, context: &Context, limit: u64, seed: u64) -> Result<Option<Stream>, Failure> {
+        let path = match self.from {
+            From::Made(recipe) => return made(recipe, limit, seed).map(Some),
+            From::Kept(path) => PathBuf::from(path),
+            From::File(path) => match &context.traces {
+                Some(folder) => folder.join(path),
+                None => return Ok(None),
+            },
+        };
+        let file = File::open(&path).map_err(|source| Failure::File { path, source })?;
+        let trace = Trace::new(file, None::<Format>).map_err(failed)?;
+        Stream::read(trace, Reading { limit, ..ASKING }).map(Some).map_err(failed)
+    }
+}
+
+fn made(text: &str, limit: u64, seed: u64) -> Result<Stream, Failure> {
+    let mut recipe = recipe(text)?;
+    recipe.seed = seed;
+    recipe.requests = limit.min(recipe.requests);
+    // Nothing expires: what is compared is who is evicted.
+    let requests = recipe.requests().map(|request| request.map(|request| Request { ttl: 0, ..request }));
+    Ok(infallible(Stream::read(requests, ASKING)))
+}
+
+/// The workload with such a recipe.
+pub(super) fn recipe(text: &str) -> Result<Recipe, Failure> {
+    Recipe::parse(text, &|path| std::fs::read_to_string(path)).map_err(failed)
+}
+
+/// Reads of keys with these numbers.
+pub(super) fn numbered(ids: &[u32]) -> Stream {
+    infallible(Stream::read(ids.iter().map(|&id| Ok(Request::number(u64::from(id)))), ASKING))
+}
+
+/// What cannot have failed.
+pub(super) fn infallible<T>(result: Result<T, Infallible>) -> T {
+    let Ok(made) = result;
+    made
+}
+
+/// A shop's database objects: the trace that is in the repository.
+pub(super) const SHOP: Source = Source {
+    name: "cache2k-orm-busy",
+    about: "a shop's database objects",
+    from: From::Kept("lab/workload/traces/cache2k-orm-busy.trace.zst"),
+};
+pub(super) const OLTP: Source = Source::file("OLTP", "arc/OLTP.lis.zst", "a database (ARC paper)");
+pub(super) const PAGES: Source =
+    Source::file("cache2k-web12", "caffeine/cache2k-web12.trace.zst", "a shop's product pages");
+pub(super) const DISK: Source = Source::file(
+    "CloudPhysics",
+    "libcachesim/cloudPhysicsIO.csv.zst",
+    "a virtual machine's disk, in place of MSR's servers",
+);
+pub(super) const ZIGZAG: Source = Source::file(
+    "lirs-zigzag",
+    "caffeine/lirs-zigzag.trace.zst",
+    "to and fro over the same keys (LIRS paper), in place of IBM 029",
+);
+pub(super) const LOOP: Source =
+    Source::file("lirs-loop", "caffeine/lirs-loop.trace.zst", "one long loop (LIRS paper)");
+pub(super) const ZIPF: Source =
+    Source::made("Zipf 0.99", "zipf:keys=100k,alpha=0.99,requests=2m", "Zipf's law");
+
+/// What curves are drawn of.
+pub(super) const ALL: [Source; 15] = [
+    SHOP,
+    PAGES,
+    OLTP,
+    Source::file("P3", "arc/P3.lis.zst", "a workstation's disk (ARC paper), in place of MSR's servers"),
+    DISK,
+    Source::file("lirs-sprite", "caffeine/lirs-sprite.trace.zst", "a file server (LIRS paper)"),
+    Source::file("lirs-multi3", "caffeine/lirs-multi3.trace.zst", "four programs at once (LIRS paper)"),
+    ZIGZAG,
+    LOOP,
+    Source::made("Twitter 034", "twitter-034:requests=1m", "stand-in for Twitter's cluster 34"),
+    Source::made("Twitter 026", "twitter-026:requests=1m", "stand-in for Twitter's cluster 26"),
+    Source::made("Twitter 041", "twitter-041:requests=1m", "stand-in for Twitter's cluster 41"),
+    Source::made("Zipf 0.5", "zipf:keys=100k,alpha=0.5,requests=1m", "Zipf's law"),
+    Source::made("Zipf 1.0", "zipf:keys=100k,alpha=1.0,requests=1m", "Zipf's law"),
+    Source::made("Zipf 1.2", "zipf:keys=100k,alpha=1.2,requests=1m", "Zipf's law"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, recipe};
+    use crate::klru::traces::From;
+
+    #[test]
+    fn every_recipe_is_one() {
+        for source in ALL {
+            if let From::Made(text) = source.from {
+                assert!(recipe(text).is_ok(), "{text}");
+            }
+        }
+    }
+}
