@@ -16,6 +16,7 @@ const EXAMPLES: &str = "Examples:
   guira bench --only mget100 --rounds 9 --servers guira,floor --guira-binary target/release/guira
   guira bench --only bget32,uget1,tget32 --servers guira,memcached,1.6.45=/opt/memcached,floor
   guira bench --only idle-connections,metadump
+  guira bench --only misses --traces ~/traces --servers guira,memcached --out docs/bench
   guira bench --out docs/bench
   guira bench --list";
 
@@ -23,7 +24,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Parts to run, separated by commas (see --list); all but memory-sizes when left out.
+    /// Parts to run, separated by commas (see --list); all but memory-sizes and misses when left out.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
     /// Tell what there is to run, and do nothing.
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// Time before each measurement that does not count.
     #[arg(long, value_name = "TIME", default_value = "300ms")]
     warmup: Span,
+    /// Folder of the traces that misses replays and that are not in the repository; GUIRA_TRACES when left out.
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Measurements of half a second, and a sixteenth of the memory: good for a direction, not for a record.
     #[arg(long)]
     quick: bool,
@@ -84,7 +88,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let scale = if args.quick { Scale::Quick } else { Scale::Full };
-    let selection = Selection::named(&args.only, scale)?;
+    let mut selection = Selection::named(&args.only, scale)?;
+    if let Some(plan) = &mut selection.misses {
+        plan.folder = args.traces.clone().or_else(|| std::env::var_os("GUIRA_TRACES").map(PathBuf::from));
+    }
     let options = args.options()?;
     let machine = Machine::this();
     let results = bench::run(&selection, &options, &mut |line| eprintln!("{line}"))?;

@@ -3,6 +3,7 @@
 use guira_load::engine::Observer;
 use guira_load::run::Outcome;
 use guira_load::tally::{Percentiles, Tally};
+use guira_workload::trace::TraceError;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -32,11 +33,20 @@ impl Observer for Bar {
         self.bar.finish_and_clear();
     }
 
+    fn skipped(&mut self, count: u64, first: &TraceError) {
+        skipped(count, first);
+    }
+
     fn progress(&mut self, tally: &Tally) {
         let counts = &tally.counts;
         self.bar.set_message(format!("{} operations, {} wrong", counts.operations(), counts.wrong));
         self.bar.tick();
     }
+}
+
+/// Tells of broken requests of a trace that were skipped.
+pub(crate) fn skipped(count: u64, first: &TraceError) {
+    eprintln!("guira: {count} broken requests were skipped; the first: {first}");
 }
 
 /// The outcome as JSON.

@@ -10,6 +10,7 @@ use guira_workload::trace::{Broken, Format, Request, Trace};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
+use crate::show;
 use crate::workload;
 
 /// A trace or a workload.
@@ -66,7 +67,7 @@ impl Source {
                 let mut trace = Trace::new(file, *format).map_err(fail)?.on_broken(*broken);
                 let stream = Stream::read(Watched::new(&mut trace), reading).map_err(fail)?;
                 if let (skipped, Some(first)) = trace.skipped() {
-                    eprintln!("guira: {skipped} broken requests were skipped; the first: {first}");
+                    show::skipped(skipped, first);
                 }
                 Ok(Read { stream, about: format!("a trace written as {}", trace.format()) })
             }

@@ -11,6 +11,7 @@ pub mod idle;
 pub mod loads;
 pub mod machine;
 pub mod memory;
+pub mod misses;
 pub mod open_loop;
 pub mod plot;
 pub mod report;
@@ -33,6 +34,7 @@ use dump::Dumped;
 use idle::Idle;
 use loads::{DataSet, LoadSpec};
 use memory::Held;
+use misses::Missed;
 use open_loop::Latencies;
 use selection::Selection;
 
@@ -93,6 +95,8 @@ pub struct Results {
     pub idle: Vec<Idle>,
     /// Loads beside dumps of all keys.
     pub dumped: Vec<Dumped>,
+    /// Misses of real traces at equal resident size.
+    pub missed: Vec<Missed>,
 }
 
 impl Series {
@@ -193,6 +197,9 @@ pub fn run(
         for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
             results.dumped.extend(dump::measure(case, kind, options, told)?);
         }
+    }
+    if let Some(plan) = &selection.misses {
+        results.missed = misses::run(plan, options, told)?;
     }
     Ok(results)
 }

@@ -1,5 +1,6 @@
 //! The event loop of one load thread: many connections, one epoll set, closed or open loop.
 
+use guira_workload::trace::TraceError;
 use guira_workload::{Rng, ValuePool};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -19,6 +20,8 @@ use crate::target::Target;
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// Silence after which a run is given up.
 const SILENCE_NS_MAX: u64 = 30_000_000_000;
+/// A wait that takes so long is none: the process was stopped.
+const STOPPED_NS_MIN: u64 = 1_000_000_000;
 /// How often an observer hears of progress.
 const PROGRESS_NS: u64 = 100_000_000;
 /// An open loop looks for events without pause when its next request is nearer than this: epoll sleeps in whole
@@ -63,6 +66,8 @@ pub trait Observer {
     fn started(&mut self) {}
     /// The measured part ends now.
     fn ended(&mut self) {}
+    /// So many broken requests of a trace were skipped, and this was wrong with the first of them.
+    fn skipped(&mut self, _count: u64, _first: &TraceError) {}
     /// Ten times a second: the figures so far.
     fn progress(&mut self, _tally: &Tally) {}
 }
@@ -202,7 +207,12 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             Err(errno) => return Err(LoadError::system("cannot wait for events")(errno.into())),
         }
         if events.is_empty() {
-            let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
+            let after = self.clock.now_ns();
+            if after.saturating_sub(now) > STOPPED_NS_MIN {
+                // This process stood still itself, and what the server has sent meanwhile is still to be read.
+                self.heard_ns = after;
+            }
+            let silent_ns = after.saturating_sub(self.heard_ns);
             if silent_ns > SILENCE_NS_MAX && self.is_busy() {
                 return Err(LoadError::Silent { seconds: silent_ns / 1_000_000_000 });
             }

@@ -153,6 +153,9 @@ impl Replay {
         };
         let values = ValuePool::new(longest as usize);
         let outcome = run_source(&plan, &mut source, values, clock, process, listener)?;
+        if let (skipped, Some(first)) = source.trace.skipped() {
+            listener.skipped(skipped, first);
+        }
         match source.error {
             Some(error) => Err(LoadError::Trace(Box::new(error))),
             None => Ok(outcome),

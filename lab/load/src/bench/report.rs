@@ -10,6 +10,7 @@ use super::dump::Dumped;
 use super::idle::Idle;
 use super::machine::{self, Machine};
 use super::memory::Held;
+use super::misses::Missed;
 use super::open_loop::Latencies;
 use super::table::{self, push};
 use super::{Options, Results, plot};
@@ -30,6 +31,7 @@ struct Raw<'a> {
     equal: &'a [Held],
     idle: &'a [Idle],
     dumped: &'a [Dumped],
+    missed: &'a [Missed],
 }
 
 /// One load's rounds.
@@ -68,6 +70,7 @@ pub fn file(
         equal: &results.equal,
         idle: &results.idle,
         dumped: &results.dumped,
+        missed: &results.missed,
     };
     let readme = readme(&raw, results, options, &plots);
     write(&dir.join("README.md"), readme.as_bytes())?;
@@ -145,6 +148,9 @@ fn readme(raw: &Raw<'_>, results: &Results, options: &Options, plots: &[&str]) -
         }
         text.push_str(NOTES);
     }
+    if !results.missed.is_empty() {
+        text.push_str(MISSES_NOTES);
+    }
     text.push('\n');
     plots.iter().for_each(|plot| push(&mut text, format_args!("![{plot}]({plot})\n")));
     text.push_str("\nEvery round is in [results.json](results.json).\n");
@@ -162,6 +168,16 @@ guira counts its whole process in that, memcached only its items. The sizes are 
 facebook/CacheLib (Apache-2.0).
 Loads over TLS use version 1.3 with AES-128-GCM: the client takes nothing else, and the floor encrypts too. Over UDP at
 most 0.1 % of the requests were lost. A server without TLS or UDP has no figure there.
+";
+
+/// What a reader must know of the traces.
+const MISSES_NOTES: &str = "
+How to read the misses: memcached was given memory for so many percent of all keys and values that the trace asks for, and
+each Guira what made its process at most as large as memcached's had become; sizes are those at the end. One request was in
+flight, a miss was followed by a set. What was replayed of each trace, with values of which length, and what every
+server held is in the raw data.
+Sources: cache2k-* by headissue GmbH, Jens Wilke (cache2k), CC BY 4.0; corda, adapt_size and lirs-* from ben-manes/caffeine
+(Apache-2.0); OLTP and P3 from the ARC paper (Megiddo and Modha, FAST 2003); cloudPhysics from 1a1a11a/libCacheSim.
 ";
 
 pub(crate) fn machine_lines(machine: &Machine, versions: &[(String, String)]) -> String {

@@ -6,6 +6,7 @@ use super::dump;
 use super::idle;
 use super::loads::{self, LoadSpec};
 use super::memory::{self, Case};
+use super::misses;
 use crate::error::LoadError;
 use crate::server::Wire;
 
@@ -23,6 +24,13 @@ const ITEMS: &str = "items";
 const IDLE: &str = "idle-connections";
 const IDLE_TLS: &str = "idle-connections-tls";
 const METADUMP: &str = "metadump";
+const MISSES: &str = "misses";
+
+/// Parts that take long: they are run only when they are named.
+const LONG: [&str; 2] = [MEMORY_SIZES, MISSES];
+
+/// Requests of each trace in a short bench.
+const QUICK_REQUESTS: u64 = 20_000;
 
 const IDLE_CONNECTIONS: usize = 10_000;
 /// Fewer: each needs a handshake.
@@ -62,10 +70,12 @@ pub struct Selection {
     pub idle: Vec<idle::Case>,
     /// A load beside dumps of all keys.
     pub dump: Option<dump::Case>,
+    /// Real traces at equal resident size.
+    pub misses: Option<misses::Plan>,
 }
 
 impl Selection {
-    /// The parts named in `only`; all but the long `memory-sizes` when it is empty.
+    /// The parts named in `only`; all but the long ones when it is empty.
     ///
     /// # Errors
     /// When a name is unknown.
@@ -79,10 +89,10 @@ impl Selection {
             )));
         }
         let is_named = |name: &str| only.iter().any(|other| other == name);
-        let wanted = |name: &str| is_named(name) || (only.is_empty() && name != MEMORY_SIZES);
-        let (part, dump_duration) = match scale {
-            Scale::Full => (1, DUMP_DURATION),
-            Scale::Quick => (QUICK_PART, DUMP_DURATION_QUICK),
+        let wanted = |name: &str| is_named(name) || (only.is_empty() && !LONG.contains(&name));
+        let (part, dump_duration, limit) = match scale {
+            Scale::Full => (1, DUMP_DURATION, None),
+            Scale::Quick => (QUICK_PART, DUMP_DURATION_QUICK, Some(QUICK_REQUESTS)),
         };
         let (memory, keys) = (GIB / part, KEYS / part);
         let mut cases = Vec::new();
@@ -102,6 +112,7 @@ impl Selection {
         ];
         Ok(Self {
             dump: dump.map(|spec| dump::case(spec, DUMP_KEYS / part, DUMP_MEMORY / part, dump_duration)),
+            misses: wanted(MISSES).then_some(misses::Plan { folder: None, limit }),
             idle: idle.into_iter().filter(|case| wanted(case.name)).collect(),
             open: all.iter().find(|spec| spec.name == OPEN_LOAD && wanted(OPEN)).cloned(),
             loads: all
@@ -117,7 +128,7 @@ impl Selection {
 
 /// Every name that can be selected.
 fn names(loads: &[LoadSpec]) -> Vec<&str> {
-    let parts = [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS, IDLE, IDLE_TLS, METADUMP];
+    let parts = [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS, IDLE, IDLE_TLS, METADUMP, MISSES];
     loads.iter().map(|spec| spec.name).chain(parts).collect()
 }
 
@@ -138,6 +149,7 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
             (IDLE, "resident bytes for each of 10,000 idle connections, which have asked once"),
             (IDLE_TLS, "the same for 1,000 connections with TLS"),
             (METADUMP, "get32 over 10 M items, without and with lru_crawler metadump all beside it"),
+            (MISSES, "misses of real traces, beside memcached's at equal resident size (only when named; --traces)"),
         ]
         .map(|(name, about)| (name.to_owned(), about.to_owned())),
     );
@@ -165,13 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn everything_but_the_long_part_is_the_default() {
+    fn everything_but_the_long_parts_is_the_default() {
         let all = named(&[]);
         assert_eq!((all.memory.len(), all.equal.len(), all.open.is_some()), (2, 1, true));
-        assert_eq!((all.idle.len(), all.dump.is_some()), (2, true));
+        assert_eq!((all.idle.len(), all.dump.is_some(), all.misses.is_some()), (2, true, false));
+        assert!(named(&["misses"]).misses.is_some_and(|plan| plan.limit.is_none()));
         let dumped = named(&["metadump"]).dump.unwrap().load;
         assert_eq!((dumped.data.keys, dumped.pipeline), (10_000_000, 32));
         assert_eq!(named(&["memory-sizes"]).memory.len(), 20);
-        assert_eq!(described().unwrap().len(), all.loads.len() + 8);
+        assert_eq!(described().unwrap().len(), all.loads.len() + 9);
     }
 }

@@ -6,7 +6,7 @@ use super::dump::Dumped;
 use super::idle::Idle;
 use super::memory::Held;
 use super::open_loop::Latencies;
-use super::{LoadResult, Results, Series};
+use super::{LoadResult, Results, Series, misses};
 use crate::server::{FLOOR, GUIRA};
 
 const MIB: f64 = 1_048_576.0;
@@ -55,6 +55,10 @@ pub fn all(results: &Results) -> String {
              operations a second of time and of server processor time.\n\n",
         );
         text.push_str(&dumped(&results.dumped));
+    }
+    if !results.missed.is_empty() {
+        text.push_str("\nMisses of real traces at equal resident size, in percent of the gets.\n\n");
+        text.push_str(&misses::table(&results.missed));
     }
     text.trim_start().to_owned()
 }

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::fixture::{Fault, serve};
 use guira_load::LoadError;
-use guira_load::engine::Quiet;
+use guira_load::engine::{Observer, Quiet};
 use guira_load::pace::Pace;
 use guira_load::replay::Replay;
 use guira_workload::OnMiss;
-use guira_workload::trace::{Key, Trace};
+use guira_workload::trace::{Broken, Key, Trace, TraceError};
 
 fn replay(path: &Path) -> Replay {
     Replay {
         path: path.to_owned(),
-        broken: guira_workload::trace::Broken::Refuse,
+        broken: Broken::Refuse,
         format: None,
         value_len: 1000,
         value_len_max: 1_000_000,
@@ -91,4 +91,25 @@ fn a_missing_file_is_named() {
     let error =
         replay(Path::new("/nowhere/x")).run_on(serve(Fault::None), None, &[], &mut Quiet).unwrap_err();
     assert!(error.to_string().contains("/nowhere/x"), "{error}");
+}
+
+/// Notes what was skipped.
+#[derive(Default)]
+struct Skipped(Vec<String>);
+
+impl Observer for Skipped {
+    fn skipped(&mut self, count: u64, first: &TraceError) {
+        self.0.push(format!("{count}, {first}"));
+    }
+}
+
+#[test]
+fn what_was_skipped_of_a_trace_is_told() {
+    let path = file("skipped", "0,a,1,5,1,get,0\nbroken\n1,b,1,5,1,get,0\n2,b\n");
+    let mut told = Skipped::default();
+    let skipping = Replay { broken: Broken::Skip, ..replay(&path) };
+    let outcome = skipping.run_on(serve(Fault::None), None, &[], &mut told).unwrap();
+    assert_eq!(outcome.tally.counts.gets, 2);
+    assert!(told.0.len() == 1 && told.0[0].starts_with("2, line 2: "), "{:?}", told.0);
+    fs::remove_file(&path).unwrap();
 }

@@ -1,0 +1,99 @@
+//! Whether a simulation tells what a server does: the same requests to both, at the number of items that the server held.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
+/// The first requests of the trace: they ask for 15,128 keys, four times as many as the server holds.
+const REQUESTS: &str = "100k";
+const MEMORY: &str = "10MiB";
+/// By how much the hit ratios may differ. They are equal to the second decimal where nothing of the server depends on
+/// when its upkeep runs.
+const TOLERANCE: f64 = 0.01;
+
+/// A server of this test; it is stopped when this is dropped.
+struct Server {
+    child: Child,
+    addr: String,
+}
+
+impl Server {
+    fn start(engine: &str, policy: &str) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_guira"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY])
+            .args(["--engine", engine, "--policy", policy])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let addr = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
+        let addr = addr.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
+        Self { child, addr }
+    }
+
+    fn items(&self) -> u64 {
+        let mut socket = TcpStream::connect(&self.addr).expect("it listens");
+        socket.write_all(b"stats\r\nquit\r\n").expect("it reads");
+        let mut told = String::new();
+        socket.read_to_string(&mut told).expect("it answers");
+        let items = told.lines().find_map(|line| line.strip_prefix("STAT curr_items "));
+        items.expect("it tells").parse().expect("a number")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// What `guira` with these arguments and `--json` tells.
+fn guira(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_guira")).args(args).arg("--json").output();
+    let output = output.expect("the binary was built");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn assert_simulated_as_served(engine: &str, policy: &str) {
+    let server = Server::start(engine, policy);
+    // One connection: with more, a key is asked for again before its miss has been filled.
+    let replay = ["replay", TRACE, "--limit", REQUESTS, "--connections", "1", "--server", &server.addr];
+    let served = guira(&replay)["hit_ratio"].as_f64().expect("a number");
+    let items = server.items();
+    assert!((2_000..8_000).contains(&items), "{policy}: {items} items, and it should have evicted");
+    let sim = ["sim", TRACE, "--limit", REQUESTS, "--policy", policy, "--sizes", &items.to_string()];
+    let simulated = guira(&sim)["points"][0]["hit_ratio"].as_f64().expect("a number");
+    assert!(
+        (served - simulated).abs() < TOLERANCE,
+        "{policy}, {items} items: {served} served, {simulated} simulated"
+    );
+    // So that the comparison means something: the policies are only some points apart.
+    assert!((0.7..0.9).contains(&served), "{policy}: {served}");
+}
+
+#[test]
+fn clock_is_simulated_as_the_server_does_it() {
+    assert_simulated_as_served("memc3", "clock");
+}
+
+#[test]
+fn segmented_lru_is_simulated_as_the_server_does_it() {
+    assert_simulated_as_served("classic", "seg-lru");
+}
+
+#[test]
+fn klru_is_simulated_as_the_server_does_it() {
+    assert_simulated_as_served("memc3", "klru");
+}
+
+#[test]
+fn s3_fifo_is_simulated_as_the_server_does_it() {
+    assert_simulated_as_served("memc3", "s3-fifo");
+}

@@ -1,0 +1,275 @@
+//! Misses: real traces through memcached and Guira, at equal resident size.
+//!
+//! memcached is given memory for a part of what a trace asks for. How large its process has become at the end is what each of
+//! Guira's may be at the most: memory for it is searched until it is no larger, and not much smaller. One request is in
+//! flight, so none overtakes the set that follows its own miss, and what is measured are the policies and how many items
+//! they have room for, not the clients. Nothing is timed, so traces are replayed on all processors at once, each server on the
+//! same one as its client.
+
+mod equal;
+mod table;
+mod traces;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use serde::Serialize;
+
+use super::Options;
+use super::memory::{self, Case as Filling};
+use crate::engine::Quiet;
+use crate::error::LoadError;
+use crate::floor::Shape;
+use crate::server::{Kind, Server, Spec, Wire};
+use equal::Fit;
+use guira_workload::SizeModel;
+pub(crate) use table::table;
+use traces::{Case, Extent};
+
+const MIB: u64 = 1 << 20;
+
+/// How Guira is started in the comparison, beside what every server is told. The first is without options.
+const VARIANTS: &[(&str, &[&str])] = &[
+    (DEFAULT, &[]),
+    ("classic", &["--engine", "classic"]),
+    ("s3-fifo", &["--policy", "s3-fifo"]),
+    ("sieve", &["--policy", "sieve"]),
+    ("klru", &["--policy", "klru"]),
+    ("lru", &["--policy", "lru"]),
+];
+
+/// Guira without options.
+const DEFAULT: &str = "guira";
+
+/// What is replayed.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// A folder of traces that are not in the repository.
+    pub folder: Option<PathBuf>,
+    /// So many of each trace's requests at the most.
+    pub limit: Option<u64>,
+}
+
+/// What one server missed of one trace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Missed {
+    /// The trace.
+    pub trace: &'static str,
+    /// Length of each value; none where the trace tells sizes.
+    pub value_len: Option<u32>,
+    /// Requests replayed.
+    pub requests: u64,
+    /// Keys that they ask for.
+    pub keys: u64,
+    /// Bytes of those keys and their values.
+    pub bytes: u64,
+    /// The part of them that memcached was given memory for, in percent.
+    pub percent: u64,
+    /// The server: `memcached`, or how Guira was started.
+    pub server: String,
+    /// Memory allowed, in bytes.
+    pub memory: u64,
+    /// Resident size of the process at the end, in bytes.
+    pub resident: u64,
+    /// `curr_items` at the end.
+    pub items: u64,
+    /// `evictions`.
+    pub evictions: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Those of them that found nothing.
+    pub misses: u64,
+    /// Sets that were refused.
+    pub refused: u64,
+}
+
+impl Missed {
+    /// The share of gets that found nothing.
+    fn ratio(&self) -> f64 {
+        self.misses as f64 / self.gets.max(1) as f64
+    }
+}
+
+/// A trace at one size.
+struct Job<'a> {
+    case: &'a Case,
+    extent: Extent,
+    percent: u64,
+}
+
+/// What comes from the threads that replay.
+enum Told {
+    Line(String),
+    Rows(Vec<Missed>),
+}
+
+/// Replays every trace that is there.
+///
+/// # Errors
+/// When a server cannot be started, a trace not read, or a cache answers wrongly.
+pub fn run(plan: &Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Vec<Missed>, LoadError> {
+    let cases = traces::present(plan, told);
+    let mut jobs = Vec::new();
+    for case in &cases {
+        let extent = case.extent()?;
+        let percents = case.trace.percents.iter();
+        jobs.extend(percents.map(|&percent| Job { case, extent, percent }));
+    }
+    let left = Mutex::new(jobs.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let (tell, hear) = mpsc::channel();
+    let mut rows = Vec::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> = lanes(options)
+            .into_iter()
+            .map(|cores| {
+                let (tell, next) = (tell.clone(), &next);
+                scope.spawn(move || -> Result<(), LoadError> {
+                    while let Some(job) = next() {
+                        job.run(options, &cores, &tell)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        drop(tell);
+        for news in hear {
+            match news {
+                Told::Line(line) => told(&line),
+                Told::Rows(more) => rows.extend(more),
+            }
+        }
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(LoadError::Options("a replay panicked".to_owned())))
+        })
+    })?;
+    let place = |row: &Missed| (cases.iter().position(|case| case.trace.name == row.trace), row.percent);
+    rows.sort_by_key(place);
+    Ok(rows)
+}
+
+/// The processors of each replay.
+fn lanes(options: &Options) -> Vec<Vec<usize>> {
+    let mut cores: Vec<usize> = [&options.server_cores[..], &options.client_cores[..]].concat();
+    cores.sort_unstable();
+    cores.dedup();
+    if cores.is_empty() { vec![Vec::new()] } else { cores.into_iter().map(|core| vec![core]).collect() }
+}
+
+impl Job<'_> {
+    fn run(&self, options: &Options, cores: &[usize], tell: &Sender<Told>) -> Result<(), LoadError> {
+        let mut rows = Vec::new();
+        // Without a memcached Guira is given as much as memcached would have been.
+        let mut target = (self.extent.bytes * self.percent / 100).max(2 * MIB) / MIB * MIB;
+        if let Some(kind) = options.servers.iter().find(|kind| matches!(kind, Kind::Memcached { .. })) {
+            let row = self.replay(&spec(kind.clone(), target, cores), kind.name())?;
+            target = row.resident;
+            self.tell(tell, &row);
+            rows.push(row);
+        }
+        for kind in &options.servers {
+            let Kind::Guira { binary, args } = kind else { continue };
+            for (name, more) in VARIANTS {
+                let more = more.iter().map(|&word| word.to_owned());
+                let args = args.iter().cloned().chain(more).collect();
+                let kind = Kind::Guira { binary: binary.clone(), args };
+                let row = self.replay_within(target, kind, name, options, cores)?;
+                self.tell(tell, &row);
+                rows.push(row);
+            }
+        }
+        // Nobody hears it only if the bench has failed already.
+        let _unheard = tell.send(Told::Rows(rows));
+        Ok(())
+    }
+
+    /// Replays on a Guira that becomes no larger than `target`.
+    fn replay_within(
+        &self,
+        target: u64,
+        kind: Kind,
+        name: &str,
+        options: &Options,
+        cores: &[usize],
+    ) -> Result<Missed, LoadError> {
+        let spec = spec(kind, target, cores);
+        let mut fit = Fit::new(target);
+        // Filling a server with items of one length is quicker than replaying, and makes it as large.
+        while !self.extent.is_sized
+            && let Some(memory) = fit.next()
+        {
+            let server = Server::start(&Spec { memory, ..spec.clone() })?;
+            memory::fill(&self.filling(target), &server, options)?;
+            fit.tried(memory, resident(&server)?);
+        }
+        if !self.extent.is_sized {
+            fit = fit.again();
+        }
+        let mut best: Option<Missed> = None;
+        while let Some(memory) = fit.next() {
+            let row = self.replay(&Spec { memory, ..spec.clone() }, name)?;
+            fit.tried(memory, row.resident);
+            // One that is too large only if none is small enough, as with memory that is too little to start with.
+            let rank = |row: &Missed| (row.resident <= target, row.memory);
+            if best.as_ref().is_none_or(|best| rank(best) <= rank(&row)) {
+                best = Some(row);
+            }
+        }
+        best.ok_or_else(|| LoadError::Options("no memory was tried".to_owned()))
+    }
+
+    /// Items like the trace's, more than fit.
+    fn filling(&self, target: u64) -> Filling {
+        let len = self.case.trace.value_len;
+        let keys = target * 3 / 2 / (u64::from(len) + 64);
+        Filling { sizes: SizeModel::Constant(len), ..memory::small("filling", target, keys) }
+    }
+
+    fn replay(&self, spec: &Spec, name: &str) -> Result<Missed, LoadError> {
+        let server = Server::start(spec)?;
+        let outcome =
+            self.case.replay().run_on(server.addr(), Some(server.process()), &spec.cores, &mut Quiet)?;
+        outcome.require_right()?;
+        let counts = &outcome.tally.counts;
+        Ok(Missed {
+            trace: self.case.trace.name,
+            value_len: (!self.extent.is_sized).then_some(self.case.trace.value_len),
+            requests: self.extent.requests,
+            keys: self.extent.keys,
+            bytes: self.extent.bytes,
+            percent: self.percent,
+            server: name.to_owned(),
+            memory: spec.memory,
+            resident: resident(&server)?,
+            items: server.stat("curr_items")?,
+            evictions: server.stat("evictions")?,
+            gets: counts.gets,
+            misses: counts.gets - counts.hits,
+            refused: counts.refused,
+        })
+    }
+
+    fn tell(&self, tell: &Sender<Told>, row: &Missed) {
+        let line = format!(
+            "misses {} {} %: {:<9} misses {:.2} %, {:.1} MiB, {} items",
+            row.trace,
+            row.percent,
+            row.server,
+            100.0 * row.ratio(),
+            row.resident as f64 / MIB as f64,
+            row.items
+        );
+        let _unheard = tell.send(Told::Line(line));
+    }
+}
+
+fn spec(kind: Kind, memory: u64, cores: &[usize]) -> Spec {
+    let shape = Shape { key_len: 16, value_len: 32 };
+    Spec { kind, workers: 1, memory, max_connections: None, wire: Wire::Tcp, cores: cores.to_vec(), shape }
+}
+
+fn resident(server: &Server) -> Result<u64, LoadError> {
+    server.process().resident_bytes().map_err(LoadError::system("cannot read the server's resident size"))
+}

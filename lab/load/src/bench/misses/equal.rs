@@ -1,0 +1,105 @@
+//! A search for the memory with which a server becomes as large as another, and no larger.
+
+/// Tries of a search.
+const TRIES: u32 = 4;
+/// What is given at once: a page of Guira's.
+const STEP: u64 = 256 << 10;
+/// A server that is smaller by no more than one part in so many is as large.
+const NEAR: u64 = 100;
+
+/// Guira does not start with less.
+const LEAST: u64 = 9 << 20;
+
+/// A search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fit {
+    target: u64,
+    /// What is tried next.
+    memory: u64,
+    /// The least memory that is known to be too much.
+    too_much: u64,
+    left: u32,
+}
+
+impl Fit {
+    /// For a server that is to be `target` bytes large.
+    pub(super) fn new(target: u64) -> Self {
+        Self { target, memory: target.max(LEAST), too_much: u64::MAX, left: TRIES }
+    }
+
+    /// A new and short search, from what this one has come to.
+    pub(super) fn again(self) -> Self {
+        Self { memory: self.memory, left: 2, ..Self::new(self.target) }
+    }
+
+    /// The memory to try; none when the search is over.
+    pub(super) fn next(&self) -> Option<u64> {
+        (self.left > 0).then_some(self.memory)
+    }
+
+    /// With `memory` the server became `resident` bytes large.
+    pub(super) fn tried(&mut self, memory: u64, resident: u64) {
+        self.left -= 1;
+        if resident > self.target {
+            self.too_much = self.too_much.min(memory);
+            let less = (resident - self.target).next_multiple_of(STEP);
+            self.memory = memory.saturating_sub(less).max(LEAST);
+            if self.memory == memory {
+                self.left = 0;
+            }
+            return;
+        }
+        let gap = self.target - resident;
+        let more = gap / STEP * STEP;
+        let next = memory + more;
+        if gap <= (self.target / NEAR).max(STEP) || more == 0 || next >= self.too_much {
+            self.left = 0;
+        } else {
+            self.memory = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fit, LEAST};
+
+    const MIB: u64 = 1 << 20;
+
+    /// The memory that the search ends with, and how often it tried.
+    fn searched(target: u64, resident: impl Fn(u64) -> u64) -> (u64, u32) {
+        let (mut fit, mut tries) = (Fit::new(target), 0);
+        while let Some(memory) = fit.next() {
+            fit.tried(memory, resident(memory));
+            tries += 1;
+        }
+        (fit.memory, tries)
+    }
+
+    #[test]
+    fn a_server_that_is_a_little_smaller_than_its_memory_gets_more() {
+        let (memory, tries) = searched(64 * MIB, |memory| memory - MIB);
+        assert_eq!((memory, tries), (65 * MIB, 2));
+        assert_eq!(searched(64 * MIB, |memory| memory - MIB / 8), (64 * MIB, 1), "near enough");
+    }
+
+    #[test]
+    fn a_server_that_is_too_large_gets_less() {
+        let (memory, tries) = searched(64 * MIB, |memory| memory + memory / 20);
+        assert!(memory + memory / 20 <= 64 * MIB && memory > 60 * MIB, "{memory}");
+        assert!(tries <= 3, "{tries}");
+    }
+
+    #[test]
+    fn what_was_too_much_is_not_tried_again() {
+        // It grows in steps of 8 MiB.
+        let (memory, tries) = searched(60 * MIB, |memory| memory.next_multiple_of(8 * MIB));
+        assert!(memory <= 56 * MIB && tries <= 4, "{memory}, {tries}");
+    }
+
+    #[test]
+    fn a_server_that_is_always_too_large_ends_the_search() {
+        assert_eq!(searched(MIB, |memory| memory + 9 * MIB), (LEAST, 1));
+        assert_eq!(searched(10 * MIB, |memory| memory + 9 * MIB), (LEAST, 2));
+    }
+}

@@ -1,0 +1,172 @@
+//! The traces, and how large what they ask for is.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use guira_workload::OnMiss;
+use guira_workload::trace::{Broken, Format, Key, Trace};
+
+use super::Plan;
+use crate::error::LoadError;
+use crate::pace::Pace;
+use crate::replay::Replay;
+
+/// Longest value: memcached takes none above 1 MiB, with key and header.
+const VALUE_LEN_MAX: u32 = 1_000_000;
+/// Length of a key that is a number in the trace.
+const NUMBER_KEY_LEN: u64 = 16;
+
+/// A recorded trace, and how it is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// Its name in tables.
+    pub(super) name: &'static str,
+    /// Its file below the folder of traces.
+    path: &'static str,
+    format: Option<Format>,
+    /// Length of each value; of no meaning where the trace tells sizes.
+    pub(super) value_len: u32,
+    /// So many of its first requests are replayed.
+    limit: Option<u64>,
+    /// Parts of what it asks for that servers are given, in percent. A small trace has no small ones: what a server needs
+    /// to start would be most of its size.
+    pub(super) percents: &'static [u64],
+}
+
+/// Requests of the long traces that are replayed: each takes some 20 µs, on each server.
+const LONG: Option<u64> = Some(700_000);
+const ALL: &[u64] = &[5, 10, 25, 50];
+const LARGER: &[u64] = &[10, 25, 50];
+
+const fn recorded(name: &'static str, path: &'static str, value_len: u32) -> Recorded {
+    Recorded { name, path, format: None, value_len, limit: None, percents: ALL }
+}
+
+/// The traces, the longest first. Values are as long as makes what is asked for some hundred MB.
+const TRACES: &[Recorded] = &[
+    Recorded { limit: LONG, ..recorded("cache2k-orm-busy", "caffeine/cache2k-orm-busy.trace.zst", 8192) },
+    Recorded { limit: LONG, ..recorded("OLTP", "arc/OLTP.lis.zst", 4096) },
+    Recorded { limit: LONG, percents: LARGER, ..recorded("P3", "arc/P3.lis.zst", 2048) },
+    recorded("cloudPhysics", "libcachesim/cloudPhysicsIO.csv.zst", 4096),
+    Recorded {
+        format: Some(Format::BeU64),
+        ..recorded("corda-vaultservice", "caffeine/corda-trace_vaultservice.zst", 8192)
+    },
+    Recorded { percents: LARGER, ..recorded("cache2k-web12", "caffeine/cache2k-web12.trace.zst", 16_384) },
+    Recorded { percents: LARGER, ..recorded("cache2k-web07", "caffeine/cache2k-web07.trace.zst", 16_384) },
+    recorded("adapt_size", "caffeine/adapt_size-request.trace.zst", 4096),
+    Recorded { percents: &[25, 50], ..recorded("lirs-sprite", "caffeine/lirs-sprite.trace.zst", 16_384) },
+    Recorded { percents: &[25, 50], ..recorded("lirs-multi3", "caffeine/lirs-multi3.trace.zst", 16_384) },
+];
+
+/// A trace that is there.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    /// Which.
+    pub(super) trace: Recorded,
+    /// Its file.
+    path: PathBuf,
+}
+
+/// What a trace asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) requests: u64,
+    pub(super) keys: u64,
+    /// Bytes of all keys, each with the longest of its values.
+    pub(super) bytes: u64,
+    /// Whether the trace tells how long values are.
+    pub(super) is_sized: bool,
+}
+
+/// The traces whose files are in the plan's folder, or among those of the repository; `told` hears of the others.
+pub(super) fn present(plan: &Plan, told: &mut dyn FnMut(&str)) -> Vec<Case> {
+    let committed = Path::new("lab/workload/traces");
+    let mut cases = Vec::new();
+    for &trace in TRACES {
+        let limit = trace.limit.into_iter().chain(plan.limit).min();
+        let trace = Recorded { limit, ..trace };
+        let elsewhere = plan.folder.as_ref().map(|folder| folder.join(trace.path));
+        let here = Path::new(trace.path).file_name().map(|name| committed.join(name));
+        match elsewhere.into_iter().chain(here).find(|path| path.is_file()) {
+            Some(path) => cases.push(Case { trace, path }),
+            None => told(&format!("misses: {} is left out, there is no {}", trace.name, trace.path)),
+        }
+    }
+    cases
+}
+
+impl Case {
+    /// One request in flight, so that none overtakes another.
+    pub(super) fn replay(&self) -> Replay {
+        Replay {
+            path: self.path.clone(),
+            format: self.trace.format,
+            broken: Broken::Refuse,
+            value_len: self.trace.value_len,
+            value_len_max: VALUE_LEN_MAX,
+            limit: self.trace.limit,
+            on_miss: OnMiss::Fill,
+            connections: 1,
+            pace: Pace::Closed,
+            sample: 16,
+        }
+    }
+
+    pub(super) fn extent(&self) -> Result<Extent, LoadError> {
+        let fail = |error| LoadError::Trace(Box::new(error));
+        let file =
+            File::open(&self.path).map_err(|source| LoadError::File { path: self.path.clone(), source })?;
+        let trace = Trace::new(file, self.trace.format).map_err(fail)?;
+        let is_sized = trace.format().tells_sizes();
+        let limit = self.trace.limit.map_or(usize::MAX, |limit| limit as usize);
+        let mut lens: HashMap<u64, u64> = HashMap::new();
+        let mut requests = 0;
+        for request in trace.take(limit) {
+            let request = request.map_err(fail)?;
+            let key_len = match &request.key {
+                Key::Number(_) => NUMBER_KEY_LEN,
+                Key::Text(text) => text.len().max(request.key_len.unwrap_or(0)) as u64,
+            };
+            let value_len = request.value_len.unwrap_or(self.trace.value_len).min(VALUE_LEN_MAX);
+            let len = lens.entry(request.key.id()).or_default();
+            *len = (*len).max(key_len + u64::from(value_len));
+            requests += 1;
+        }
+        Ok(Extent { requests, keys: lens.len() as u64, bytes: lens.values().sum(), is_sized })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{TRACES, present};
+    use crate::bench::misses::Plan;
+
+    #[test]
+    fn traces_that_are_missing_are_told_and_those_that_are_there_are_no_longer_than_was_asked_for() {
+        // Where the tests run, the repository's own are found by a path from here only.
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload");
+        let plan = Plan { folder: Some(folder), limit: Some(1000) };
+        let mut missing = Vec::new();
+        let cases = present(&plan, &mut |line| missing.push(line.to_owned()));
+        assert_eq!(cases.len() + missing.len(), TRACES.len());
+        assert!(missing.iter().any(|line| line.contains("P3 is left out")), "{missing:?}");
+        assert!(cases.iter().all(|case| case.trace.limit == Some(1000)));
+    }
+
+    #[test]
+    fn each_key_counts_once_with_its_longest_value() {
+        let folder = std::env::temp_dir().join(format!("guira-extent-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("libcachesim")).unwrap();
+        let text = "version,time,op,size,lbn\n1,1,28,100,7\n1,2,28,300,7\n1,3,28,0,9\n";
+        std::fs::write(folder.join("libcachesim/cloudPhysicsIO.csv.zst"), text).unwrap();
+        let cases = present(&Plan { folder: Some(folder.clone()), limit: None }, &mut |_| ());
+        let extent = cases.iter().find(|case| case.trace.name == "cloudPhysics").unwrap().extent().unwrap();
+        assert_eq!((extent.requests, extent.keys, extent.bytes), (3, 2, 1 + 300 + 1 + 4096));
+        assert!(extent.is_sized);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
