@@ -8,7 +8,7 @@ use guira_contract::{
 };
 use guira_memory::RegionPlace;
 use guira_slab::index::{IndexProbe, SearchLimits};
-use guira_slab::{CuckooEngine, SlabOptions, SlabPin, SlabSession};
+use guira_slab::{Cuckoo, CuckooEngine, SlabOptions, SlabPin, SlabSession};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_sync::version::DEFAULT_STRIPES;
 
@@ -119,7 +119,7 @@ fn touched(index: &IndexProbe, keys: u64) {
 struct Take([u8; 32]);
 
 impl Sink for Take {
-    type Pin = SlabPin;
+    type Pin = SlabPin<Cuckoo>;
     fn wants(&self) -> Want {
         Want::Value
     }
@@ -131,7 +131,7 @@ impl Sink for Take {
     fn recency(&self) -> Recency {
         Recency::Bump
     }
-    fn pinned(&mut self, _meta: &Meta, pin: SlabPin) {
+    fn pinned(&mut self, _meta: &Meta, pin: SlabPin<Cuckoo>) {
         assert!(pin.value_len() > 0);
     }
 }
@@ -143,15 +143,15 @@ fn name(number: u64) -> [u8; 16] {
 }
 
 /// Uniform hits; the key is compared in the item, and 32 bytes are copied. Returns M lookups a second.
-fn lookups(session: &mut SlabSession, seed: u64, batch: usize, count: u64) -> f64 {
+fn lookups(session: &mut SlabSession<Cuckoo>, seed: u64, batch: usize, count: u64) -> f64 {
     let mut sink = Take([0; 32]);
     let mut names = vec![([0; 16], KeyHash(0)); batch];
-    let mut guesses = vec![<SlabSession as Session>::Guess::default(); batch];
+    let mut guesses = vec![<SlabSession<Cuckoo> as Session>::Guess::default(); batch];
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < count {
         for (i, slot) in names.iter_mut().enumerate() {
-            let bytes = name((u128::from(mix(seed + done + i as u64)) * u128::from(ITEMS) >> 64) as u64);
+            let bytes = name(((u128::from(mix(seed + done + i as u64)) * u128::from(ITEMS)) >> 64) as u64);
             let hash = session.hash(&bytes);
             if batch > 1 {
                 session.prefetch_buckets(hash);
@@ -180,7 +180,7 @@ fn lookups(session: &mut SlabSession, seed: u64, batch: usize, count: u64) -> f6
     done as f64 / watch.elapsed().as_secs_f64() / 1e6
 }
 
-fn fill_engine(session: &mut SlabSession) {
+fn fill_engine(session: &mut SlabSession<Cuckoo>) {
     for number in 0..ITEMS {
         store(session, &name(number), &[number as u8 | 1; 32], 0, Expiry::Never, NOW).expect("memory");
         if number.is_multiple_of(32) {

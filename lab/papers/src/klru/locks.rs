@@ -139,6 +139,28 @@ fn drive(slabs: &Slabs, threads: usize, requests: usize, seed: u64) -> Stored {
     }
 }
 
+fn figure(runs: &[Stored], of: fn(&Stored) -> f64) -> Figure {
+    Figure::of(&runs.iter().map(of).collect::<Vec<f64>>())
+}
+
+/// Waits by threads, a line for each number of locks.
+fn waits_chart(all: &[Vec<Vec<Stored>>]) -> Chart {
+    let lines = LOCKS.iter().enumerate().map(|(locks, count)| {
+        let dot = |(threads, &number): (usize, &usize)| {
+            let waits = figure(&all[threads][locks], |stored| stored.waits);
+            Dot { x: number as f64, y: waits.mean, spread: waits.spread }
+        };
+        line(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
+    });
+    Chart {
+        name: "klru-locks".to_owned(),
+        title: "Waits for the allocator's locks".to_owned(),
+        x: axis("threads on two cores", Steps::Linear),
+        y: axis("waits in 1,000", Steps::Linear),
+        lines: lines.collect(),
+    }
+}
+
 fn run(context: &Context) -> Result<Outcome, Failure> {
     let slabs = LOCKS.map(|count| Slabs::new(count, context.scale.pick(20_000, 8_000)));
     let requests = context.scale.pick(1_000_000, 50_000);
@@ -156,9 +178,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             stored
         })
         .collect();
-    let figure = |threads: usize, locks: usize, of: fn(&Stored) -> f64| {
-        Figure::of(&all[threads][locks].iter().map(of).collect::<Vec<f64>>())
-    };
+    let figure = |threads: usize, locks: usize, of| figure(&all[threads][locks], of);
     let mut rows = Vec::new();
     for (threads, number) in THREADS.iter().enumerate() {
         for (locks, count) in LOCKS.iter().enumerate() {
@@ -181,13 +201,6 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         };
         (0..LOCKS.len()).map(of).collect::<Vec<_>>().join(", ")
     };
-    let lines = LOCKS.iter().enumerate().map(|(locks, count)| {
-        let dot = |(threads, &number): (usize, &usize)| {
-            let waits = figure(threads, locks, |stored| stored.waits);
-            Dot { x: number as f64, y: waits.mean, spread: waits.spread }
-        };
-        line(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
-    });
     Ok(Outcome {
         how: format!(
             "An allocator of eight classes in this process, as a type of the experiment: 98 of 100 requests take a chunk, fill it with {VALUE} bytes and give the old one of their key back, {requests} requests a point. The machine has two cores: 4 and 8 threads are oversubscribed. A wait is a lock that somebody else had."
@@ -208,13 +221,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             ],
             rows,
         )],
-        charts: vec![Chart {
-            name: "klru-locks".to_owned(),
-            title: "Waits for the allocator's locks".to_owned(),
-            x: axis("threads on two cores", Steps::Linear),
-            y: axis("waits in 1,000", Steps::Linear),
-            lines: lines.collect(),
-        }],
+        charts: vec![waits_chart(&all)],
     })
 }
 
