@@ -12,7 +12,7 @@ use super::together::together;
 use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps};
+use crate::outcome::{Chart, Dot, Outcome, Steps, Table};
 
 /// The allocator's lock.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -139,89 +139,89 @@ fn drive(slabs: &Slabs, threads: usize, requests: usize, seed: u64) -> Stored {
     }
 }
 
-fn figure(runs: &[Stored], of: fn(&Stored) -> f64) -> Figure {
-    Figure::of(&runs.iter().map(of).collect::<Vec<f64>>())
-}
+/// By threads, then by locks, then by run.
+struct All(Vec<Vec<Vec<Stored>>>);
 
-/// Waits by threads, a line for each number of locks.
-fn waits_chart(all: &[Vec<Vec<Stored>>]) -> Chart {
-    let lines = LOCKS.iter().enumerate().map(|(locks, count)| {
-        let dot = |(threads, &number): (usize, &usize)| {
-            let waits = figure(&all[threads][locks], |stored| stored.waits);
-            Dot { x: number as f64, y: waits.mean, spread: waits.spread }
+impl All {
+    fn figure(&self, threads: usize, locks: usize, of: fn(&Stored) -> f64) -> Figure {
+        Figure::of(&self.0[threads][locks].iter().map(of).collect::<Vec<f64>>())
+    }
+
+    fn told(&self, threads: usize) -> String {
+        let of = |locks: usize| {
+            let rate = self.figure(threads, locks, |stored| stored.rate_of_core);
+            let waits = self.figure(threads, locks, |stored| stored.waits);
+            format!("{:.1} M/s with {} ({:.1} waits in 1,000)", rate.mean, LOCKS[locks], waits.mean)
         };
-        line(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
-    });
-    Chart {
-        name: "klru-locks".to_owned(),
-        title: "Waits for the allocator's locks".to_owned(),
-        x: axis("threads on two cores", Steps::Linear),
-        y: axis("waits in 1,000", Steps::Linear),
-        lines: lines.collect(),
+        (0..LOCKS.len()).map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    fn table(&self) -> Table {
+        let mut rows = Vec::new();
+        for (threads, number) in THREADS.iter().enumerate() {
+            for (locks, count) in LOCKS.iter().enumerate() {
+                let cell = |of| self.figure(threads, locks, of).to_string();
+                rows.push(vec![
+                    number.to_string(),
+                    count.to_string(),
+                    cell(|stored| stored.rate),
+                    cell(|stored| stored.rate_of_core),
+                    cell(|stored| stored.waits),
+                ]);
+            }
+        }
+        let head =
+            ["threads", "locks", "million requests a second", "a second of processor time", "waits in 1,000"];
+        table("By threads and locks:", &head, rows)
+    }
+
+    fn chart(&self) -> Chart {
+        let lines = LOCKS.iter().enumerate().map(|(locks, count)| {
+            let dot = |(threads, &number): (usize, &usize)| {
+                let waits = self.figure(threads, locks, |stored| stored.waits);
+                Dot { x: number as f64, y: waits.mean, spread: waits.spread }
+            };
+            line(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
+        });
+        Chart {
+            name: "klru-locks".to_owned(),
+            title: "Waits for the allocator's locks".to_owned(),
+            x: axis("threads on two cores", Steps::Linear),
+            y: axis("waits in 1,000", Steps::Linear),
+            lines: lines.collect(),
+        }
     }
 }
 
 fn run(context: &Context) -> Result<Outcome, Failure> {
     let slabs = LOCKS.map(|count| Slabs::new(count, context.scale.pick(20_000, 8_000)));
     let requests = context.scale.pick(1_000_000, 50_000);
-    // By threads, then by locks.
-    let all: Vec<Vec<Vec<Stored>>> = THREADS
-        .iter()
-        .map(|&threads| {
-            let mut stored = vec![Vec::new(); LOCKS.len()];
-            for run in 0..context.runs as usize {
-                for turn in 0..LOCKS.len() {
-                    let index = (turn + run) % LOCKS.len();
-                    stored[index].push(drive(&slabs[index], threads, requests, context.seed + run as u64));
-                }
+    let of_threads = |&threads: &usize| {
+        let mut stored = vec![Vec::new(); LOCKS.len()];
+        for run in 0..context.runs as usize {
+            for turn in 0..LOCKS.len() {
+                let index = (turn + run) % LOCKS.len();
+                stored[index].push(drive(&slabs[index], threads, requests, context.seed + run as u64));
             }
-            stored
-        })
-        .collect();
-    let figure = |threads: usize, locks: usize, of| figure(&all[threads][locks], of);
-    let mut rows = Vec::new();
-    for (threads, number) in THREADS.iter().enumerate() {
-        for (locks, count) in LOCKS.iter().enumerate() {
-            rows.push(vec![
-                number.to_string(),
-                count.to_string(),
-                figure(threads, locks, |stored| stored.rate).to_string(),
-                figure(threads, locks, |stored| stored.rate_of_core).to_string(),
-                figure(threads, locks, |stored| stored.waits).to_string(),
-            ]);
         }
-    }
-    let by_locks = |threads: usize| {
-        let of = |locks: usize| {
-            let (rate, waits) = (
-                figure(threads, locks, |stored| stored.rate_of_core),
-                figure(threads, locks, |stored| stored.waits),
-            );
-            format!("{:.1} M/s with {} ({:.1} waits in 1,000)", rate.mean, LOCKS[locks], waits.mean)
-        };
-        (0..LOCKS.len()).map(of).collect::<Vec<_>>().join(", ")
+        stored
     };
+    let all = All(THREADS.iter().map(of_threads).collect());
     Ok(Outcome {
         how: format!(
             "An allocator of eight classes in this process, as a type of the experiment: 98 of 100 requests take a chunk, fill it with {VALUE} bytes and give the old one of their key back, {requests} requests a point. The machine has two cores: 4 and 8 threads are oversubscribed. A wait is a lock that somebody else had."
         ),
         answers: vec![answer(
             "K15",
-            format!("2 threads: {}; 8 threads: {}", by_locks(1), by_locks(3)),
-            "More locks, fewer waits, as in the paper, and here more stores already with two threads. The engine has a lock for each class and takes up to 32 chunks under it at once, which does more than more locks would.",
+            format!(
+                "2 threads: {}; 8 threads: {} (rates of a second of processor time)",
+                all.told(1),
+                all.told(3)
+            ),
+            "Two cores have two threads in the allocator at most, or one whose holder is not running; what locks are worth shows in the waits. The engine has a lock for each class, and takes up to 32 chunks under it at once.",
         )],
-        tables: vec![table(
-            "By threads and locks:",
-            &[
-                "threads",
-                "locks",
-                "million requests a second",
-                "a second of processor time",
-                "waits in 1,000",
-            ],
-            rows,
-        )],
-        charts: vec![waits_chart(&all)],
+        tables: vec![all.table()],
+        charts: vec![all.chart()],
     })
 }
 
