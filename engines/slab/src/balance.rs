@@ -85,6 +85,12 @@ impl Balance {
         age.stamp.store(stamp, Ordering::Relaxed);
     }
 
+    /// A class has not been looked at for eviction for long, and is to count as if it had been just now. False if it has been.
+    pub(crate) fn count_as_young(&self, class: ClassId) -> bool {
+        let tick = self.tick();
+        self.classes[usize::from(class.0)].stamp.swap(tick, Ordering::Relaxed) != tick
+    }
+
     /// Whether `class` has a page.
     pub(crate) fn has_pages(&self, class: ClassId) -> bool {
         self.classes[usize::from(class.0)].pages.load(Ordering::Relaxed) > 0

@@ -51,6 +51,7 @@ mod resize;
 mod restart;
 mod session;
 mod stats;
+mod tails;
 mod turn;
 mod update;
 mod walk;

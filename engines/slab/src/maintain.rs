@@ -329,7 +329,7 @@ impl<X: Scheme> Core<X> {
     pub(crate) fn reassign(self: &Arc<Self>, from: Option<u32>, to: u32) -> Reassign {
         let class = |number: u32| self.memory.classes().ids().find(|class| u32::from(class.0) + 1 == number);
         let donor = match from {
-            None => class(to).map_or_else(|| self.balance.oldest(), |taker| self.balance.oldest_but(taker)),
+            None => self.oldest_donor(class(to)),
             Some(number) => class(number),
         };
         if to != 0 && class(to).is_none() {
@@ -558,7 +558,7 @@ impl<X: Scheme> SlabSession<X> {
         match self.core.options.eviction {
             Eviction::Off => self.drain_empty_page(),
             Eviction::On => {
-                let donor = self.core.balance.oldest();
+                let donor = self.core.oldest_donor(None);
                 donor.inspect(|donor| self.begin_drain(*donor, choice)).is_some()
             }
         }

@@ -281,7 +281,7 @@ impl<X: Scheme> SlabSession<X> {
             return Ok(());
         }
         if !self.core.balance.is_waiting(class)
-            && let Some(donor) = self.core.balance.donor(class)
+            && let Some(donor) = self.core.donor(class)
         {
             self.core.balance.claim(class);
             self.begin_drain(donor, DRAIN_CHOICE);
@@ -602,7 +602,7 @@ impl<X: Scheme> SlabSession<X> {
             }
             // Nothing else would do: whoever is oldest gives, even if it is no older than this class; if there is no
             // other, this class itself, so that other sessions give back what they keep of the page.
-            match self.core.balance.oldest_but(class).or_else(|| self.core.balance.oldest()) {
+            match self.core.oldest_donor(Some(class)).or_else(|| self.core.oldest_donor(None)) {
                 Some(donor) if !waits && drains < DRAINS_MAX => {
                     // While memory shrinks, only a page that somebody has asked for stays.
                     self.core.balance.claim(class);

@@ -177,6 +177,11 @@ impl Registry {
     }
 
     /// What the items of each class come to. Sums over sessions are no snapshot, so a little more or less.
+    /// How many items a class has.
+    pub(crate) fn items_of(&self, class: ClassId) -> u64 {
+        self.held().get(usize::from(class.0)).map_or(0, |held| held.items)
+    }
+
     fn held(&self) -> Vec<Held> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let of_all = |class| {

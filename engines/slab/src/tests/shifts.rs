@@ -48,6 +48,24 @@ fn present(session: &mut SlabSession, tag: &str, count: u64, newest: u64) -> u64
 }
 
 #[test]
+fn long_values_with_short_ends_do_not_go_by_the_thousand() {
+    // An end of 72 bytes: a page of such ends belongs to 3,640 values, more than there are here.
+    let engine = open(64 << 20);
+    let mut session = engine.session();
+    let mut most = 0;
+    for i in 0..12_000 {
+        assert!(store_long(&mut session, &format!("long{i}"), 32_768), "{i}");
+        end_batch(&mut session);
+        if i % 50 == 0 {
+            let items = engine.stats().items;
+            most = most.max(items);
+            assert!(items * 10 >= most * 9, "{items} of {most} are left after {i}");
+        }
+    }
+    assert!(most > 1_700, "{most}");
+}
+
+#[test]
 fn the_newest_of_long_values_are_kept_however_many_chunks_they_take() {
     for length in [20_000, 64_000, 100_000, 200_000, 900_000] {
         let engine = open(32 << 20);
