@@ -218,7 +218,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 all.told(1),
                 all.told(3)
             ),
-            "Two cores have two threads in the allocator at most, or one whose holder is not running; what locks are worth shows in the waits. The engine has a lock for each class, and takes up to 32 chunks under it at once.",
+            "More locks, fewer waits and more stores, as in the paper, already with two threads on two cores. The engine has a lock for each class, and takes up to 32 chunks under it at once.",
         )],
         tables: vec![all.table()],
         charts: vec![all.chart()],
