@@ -312,10 +312,10 @@ impl<X: Scheme> SlabSession<X> {
         let per_page = guard.geometry().bitmap_words as usize;
         // Just behind the hand, which then comes by it last.
         let index = (hand.hand.word() / per_page).min(guard.pages().len());
-        if guard.grow(index, core.balance.tick(), source) {
+        let notes = core.note_bytes(&hand, guard.geometry());
+        if guard.grow(index, core.balance.tick(), source, notes) {
             let has_others = guard.pages().len() > 1;
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
-            core.budget.charge(core.note_bytes(&hand, guard.geometry()));
             core.note_age(class, &hand, &guard);
             core.balance.settle(class);
         }

@@ -292,34 +292,38 @@ impl SlabMemory {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A page that belongs to no class, from the pool or from the budget.
-    fn acquire(&self, source: Source) -> Option<PageId> {
+    /// A page that belongs to no class, from the pool or from the budget, from which `beside` bytes are taken as well.
+    fn acquire(&self, source: Source, beside: usize) -> Option<PageId> {
         let mut pool = self.lock_pool();
         if source == Source::Any
             && let Some(page) = pool.free.pop()
         {
+            // It is committed already, and whoever waits for it must get it.
+            self.budget.charge(beside);
             return Some(page);
         }
         if pool.paid > 0 {
             pool.paid -= 1;
+            self.budget.charge(beside);
             return pool.fresh.next().map(PageId);
         }
-        if !pool.surrendered.is_empty() && self.budget.take_unkept(PAGE_BYTES) {
+        if !pool.surrendered.is_empty() && self.budget.take_unkept(PAGE_BYTES + beside) {
             return pool.surrendered.pop();
         }
-        self.acquire_fresh(&mut pool)
+        self.acquire_fresh(&mut pool, beside)
     }
 
     /// A page that was never used. Where the system commits several at once all of them are paid for; if there is not so much left,
     /// it is asked to commit them one by one.
-    fn acquire_fresh(&self, pool: &mut Pool) -> Option<PageId> {
+    fn acquire_fresh(&self, pool: &mut Pool, beside: usize) -> Option<PageId> {
         let step = self.commit_pages.min(pool.fresh.len() as u32).max(1);
         let next = pool.fresh.start;
         let begins = next.is_multiple_of(self.commit_pages);
-        if begins && step == self.commit_pages && self.budget.take_unkept(step as usize * PAGE_BYTES) {
+        if begins && step == self.commit_pages && self.budget.take_unkept(step as usize * PAGE_BYTES + beside)
+        {
             pool.paid = step - 1;
         } else {
-            if pool.fresh.is_empty() || !self.budget.take_unkept(PAGE_BYTES) {
+            if pool.fresh.is_empty() || !self.budget.take_unkept(PAGE_BYTES + beside) {
                 return None;
             }
             if begins && self.commit_pages > 1 {
@@ -436,9 +440,10 @@ impl ClassGuard<'_> {
         ClassUse { pages, chunks: pages * u64::from(self.geometry.chunks), free: self.state.free }
     }
 
-    /// Adds a page to the class, at place `index` of [`ClassGuard::pages`]. False if there is none left.
-    pub fn grow(&mut self, index: usize, stamp: u32, source: Source) -> bool {
-        let Some(page) = self.memory.acquire(source) else {
+    /// Adds a page to the class, at place `index` of [`ClassGuard::pages`]. `beside` bytes are committed elsewhere with each page, and taken from
+    /// the budget with it: if there is no room for both, no memory is committed for the page. False if there is none left.
+    pub fn grow(&mut self, index: usize, stamp: u32, source: Source, beside: usize) -> bool {
+        let Some(page) = self.memory.acquire(source, beside) else {
             return false;
         };
         for word in 0..self.geometry.bitmap_words {
@@ -624,16 +629,16 @@ mod tests {
         let memory = SlabMemory::new(region, budget.clone(), classes, metadata, start, 32, 8);
         let class = memory.classes().class_for(1000).unwrap();
         let mut guard = memory.lock(class);
-        assert!(guard.grow(0, 0, Source::Any));
+        assert!(guard.grow(0, 0, Source::Any, 0));
         assert_eq!(budget.used(), 8 * PAGE_BYTES, "eight are committed at once");
         for _ in 0..7 {
-            assert!(guard.grow(0, 0, Source::Any));
+            assert!(guard.grow(0, 0, Source::Any, 0));
         }
         assert_eq!(budget.used(), 8 * PAGE_BYTES);
         for _ in 0..3 {
-            assert!(guard.grow(0, 0, Source::Any), "there is not enough for eight: one by one");
+            assert!(guard.grow(0, 0, Source::Any, 0), "there is not enough for eight: one by one");
         }
-        assert!(!guard.grow(0, 0, Source::Any));
+        assert!(!guard.grow(0, 0, Source::Any, 0));
         assert_eq!((budget.used(), guard.pages().len()), (11 * PAGE_BYTES, 11));
     }
 
@@ -642,7 +647,7 @@ mod tests {
         let memory = memory(2);
         let class = memory.classes().class_for(56).unwrap();
         let mut guard = memory.lock(class);
-        assert!(guard.grow(0, 0, Source::Any));
+        assert!(guard.grow(0, 0, Source::Any, 0));
         let total = guard.geometry().chunks as usize;
         let mut out = Vec::new();
         assert_eq!(guard.take(total + 5, &mut out), total);
@@ -665,16 +670,16 @@ mod tests {
         let large = memory.classes().class_for(30_000).unwrap();
         let mut out = Vec::new();
         let mut guard = memory.lock(small);
-        assert!(guard.grow(0, 0, Source::Any));
+        assert!(guard.grow(0, 0, Source::Any, 0));
         guard.take(2, &mut out);
-        assert!(!memory.lock(large).grow(0, 0, Source::Any), "the budget is spent");
+        assert!(!memory.lock(large).grow(0, 0, Source::Any, 0), "the budget is spent");
         let (page, given) = guard.drain(0);
         assert_eq!(given, Given::Drained);
         assert_eq!(guard.take(1, &mut out), 0);
         assert_eq!(guard.give(out[0]), Given::Drained);
         assert_eq!(guard.give(out[1]), Given::LastOf(page));
         memory.release(page);
-        assert!(memory.lock(large).grow(0, 0, Source::Any));
+        assert!(memory.lock(large).grow(0, 0, Source::Any, 0));
         assert_eq!(memory.state_of(page), PageState::Serving(large));
     }
 
@@ -684,7 +689,7 @@ mod tests {
         let class = memory.classes().class_for(1000).unwrap();
         let mut out = Vec::new();
         let mut guard = memory.lock(class);
-        guard.grow(0, 0, Source::Any);
+        guard.grow(0, 0, Source::Any, 0);
         guard.take(1, &mut out);
         guard.take(3, &mut out);
         memory.touch(out[0]);

@@ -341,3 +341,24 @@ fn the_age_of_a_class_is_that_of_what_goes_next() {
         assert!((590..=610).contains(&age), "{name}: {age}, and what goes next was stored 600 seconds ago");
     }
 }
+
+#[test]
+fn a_full_cache_evicts_by_its_policy_and_not_page_by_page() {
+    // Of some sizes there is room for one page more at the end, and not for what is noted of its chunks.
+    for memory in (8 * MIB..9 * MIB).step_by(64 << 10) {
+        let engine = open(Policy::read(&Spec::parse("lru").unwrap()).unwrap(), memory);
+        let mut session = engine.session();
+        let mut moved_when_full = None;
+        for i in 0..150_000 {
+            put(&mut session, i, 60);
+            if i % 32 == 31 {
+                end_batch(&mut session);
+            }
+            if i == 120_000 {
+                moved_when_full = Some(engine.stats().pages_moved);
+            }
+        }
+        let moved = engine.stats().pages_moved - moved_when_full.unwrap();
+        assert!(moved <= 1, "{memory}: {moved} pages have left a class that is the only one");
+    }
+}
