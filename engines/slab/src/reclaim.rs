@@ -22,6 +22,9 @@ use guira_sync::clock::{Seconds, Stopwatch};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// What an order may come to take for itself when a page is added to its class, at the most.
+const ORDER_AHEAD: usize = 16 << 10;
+
 /// A session takes chunks by the batch, of up to this many …
 const BATCH_CHUNKS: usize = 32;
 /// … and up to this many bytes.
@@ -312,8 +315,11 @@ impl<X: Scheme> SlabSession<X> {
         let per_page = guard.geometry().bitmap_words as usize;
         // Just behind the hand, which then comes by it last.
         let index = (hand.hand.word() / per_page).min(guard.pages().len());
+        // The order itself grows with the page, if it keeps anything; by how much is known only afterwards.
+        let ahead = if hand.bytes() > 0 { ORDER_AHEAD } else { 0 };
         let notes = core.note_bytes(&hand, guard.geometry());
-        if guard.grow(index, core.balance.tick(), source, notes) {
+        if guard.grow(index, core.balance.tick(), source, notes + ahead) {
+            core.budget.give(ahead);
             let has_others = guard.pages().len() > 1;
             hand.hand.words_inserted(if has_others { per_page } else { 0 });
             core.note_age(class, &hand, &guard);

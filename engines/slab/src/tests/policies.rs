@@ -345,8 +345,9 @@ fn the_age_of_a_class_is_that_of_what_goes_next() {
 #[test]
 fn a_full_cache_evicts_by_its_policy_and_not_page_by_page() {
     // Of some sizes there is room for one page more at the end, and not for what is noted of its chunks.
-    for memory in (8 * MIB..9 * MIB).step_by(64 << 10) {
-        let engine = open(Policy::read(&Spec::parse("lru").unwrap()).unwrap(), memory);
+    let sizes = (8 * MIB..9 * MIB).step_by(128 << 10);
+    for (memory, name) in sizes.flat_map(|memory| ["lru", "klru"].map(|name| (memory, name))) {
+        let engine = open(Policy::read(&Spec::parse(name).unwrap()).unwrap(), memory);
         let mut session = engine.session();
         let mut moved_when_full = None;
         for i in 0..150_000 {
@@ -359,6 +360,6 @@ fn a_full_cache_evicts_by_its_policy_and_not_page_by_page() {
             }
         }
         let moved = engine.stats().pages_moved - moved_when_full.unwrap();
-        assert!(moved <= 1, "{memory}: {moved} pages have left a class that is the only one");
+        assert!(moved <= 1, "{name}, {memory}: {moved} pages have left a class that is the only one");
     }
 }
