@@ -86,6 +86,8 @@ pub(crate) struct Model {
     /// Beyond so many since the last pulse fewer keys are sampled.
     allowed: u64,
     last: Option<Pulse>,
+    /// The pulse since which requests are counted in `looked_at`: one in a second, however often somebody asks for advice.
+    counted_since: Option<Pulse>,
     window_began: Option<Pulse>,
 }
 
@@ -114,6 +116,7 @@ impl Model {
             looked_at_in_window: 0,
             allowed: PER_PULSE,
             last: None,
+            counted_since: None,
             window_began: None,
         }
     }
@@ -299,15 +302,26 @@ impl Model {
             self.now.reads += reads;
             self.now.hits += pulse.hits.saturating_sub(last.hits);
             self.now.seconds += pulse.now.0.saturating_sub(last.now.0);
-            let busy = pulse.busy.saturating_sub(last.busy);
+        }
+        self.bound_time(pulse);
+        if pulse.now >= self.window_ends {
+            self.turn(pulse);
+        }
+    }
+
+    /// Samples fewer keys if too many requests were looked at for the time that the server has worked.
+    fn bound_time(&mut self, pulse: Pulse) {
+        if let Some(since) = self.counted_since {
+            if pulse.now == since.now {
+                return;
+            }
+            let busy = pulse.busy.saturating_sub(since.busy);
             if self.looked_at as f64 > PER_CPU_SECOND * busy.as_secs_f64().max(0.05) {
                 self.lower(pulse.now);
             }
         }
+        self.counted_since = Some(pulse);
         (self.looked_at, self.allowed) = (0, PER_PULSE);
-        if pulse.now >= self.window_ends {
-            self.turn(pulse);
-        }
     }
 
     /// A window is over.

@@ -178,6 +178,22 @@ fn a_flood_of_requests_lowers_the_rate_before_the_next_pulse() {
 }
 
 #[test]
+fn whoever_asks_for_advice_all_the_time_does_not_raise_what_is_spent_on_it() {
+    let mut server = Server::new(1000, 2 * MIB);
+    let mut seen = 0;
+    for round in 0..1_000_000_u32 {
+        let key = round % 50_000;
+        seen += u64::from(hash(key) < server.model.threshold());
+        server.ask(key);
+        if round % 1000 == 0 {
+            let (reads, hits, capacity) = (server.reads, server.hits, 1e5);
+            server.model.pulse(Pulse { now: server.now, reads, hits, busy: server.busy, capacity });
+        }
+    }
+    assert!(seen < 4 * PER_PULSE, "{seen}");
+}
+
+#[test]
 fn a_server_with_little_to_do_spends_little_on_advice() {
     let mut server = Server::new(1000, 2 * MIB);
     let mut zipf = Zipf { state: 5, keys: 10_000.0 };

@@ -176,22 +176,25 @@ impl Registry {
         if (sum as i64) < 0 { 0 } else { sum }
     }
 
-    /// What the items of each class come to. Sums over sessions are no snapshot, so a little more or less.
     /// How many items a class has.
     pub(crate) fn items_of(&self, class: ClassId) -> u64 {
-        self.held().get(usize::from(class.0)).map_or(0, |held| held.items)
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        self.held_of(&all, usize::from(class.0)).items
     }
 
+    /// What the items of each class come to.
     fn held(&self) -> Vec<Held> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_all = |class| {
-            let sessions = all.iter().map(Arc::as_ref).chain([&self.gone]);
-            let sum = sessions.map(|counters| counters.held(class)).fold(Held::default(), Held::plus);
-            // One that was removed may be counted before the one that was stored is.
-            let positive = |number: u64| if (number as i64) < 0 { 0 } else { number };
-            Held { items: positive(sum.items), bytes: positive(sum.bytes) }
-        };
-        (0..self.classes).map(of_all).collect()
+        (0..self.classes).map(|class| self.held_of(&all, class)).collect()
+    }
+
+    /// What the items of a class come to. Sums over sessions are no snapshot, so a little more or less.
+    fn held_of(&self, all: &[Arc<SessionCounters>], class: usize) -> Held {
+        let sessions = all.iter().map(Arc::as_ref).chain([&self.gone]);
+        let sum = sessions.map(|counters| counters.held(class)).fold(Held::default(), Held::plus);
+        // One that was removed may be counted before the one that was stored is.
+        let positive = |number: u64| if (number as i64) < 0 { 0 } else { number };
+        Held { items: positive(sum.items), bytes: positive(sum.bytes) }
     }
 }
 

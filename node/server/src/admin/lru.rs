@@ -3,7 +3,7 @@
 
 use super::verbs::{Answer, ERROR, OK, signed, unsigned};
 use super::{EngineAdmin, Lines};
-use guira_contract::{Engine, PolicyError};
+use guira_contract::Engine;
 
 /// The policy that has these options.
 const SEGMENTED: &str = "seg-lru";
@@ -24,12 +24,7 @@ impl<E: Engine> EngineAdmin<E> {
             }
             return OK.into();
         }
-        let policy = options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value));
-        match self.engine.change_policy(&policy) {
-            Ok(()) => OK.into(),
-            Err(PolicyError::Busy) => "BUSY another policy is taking over".into(),
-            Err(PolicyError::Option(error)) => Answer::Line(format!("CLIENT_ERROR {error}")),
-        }
+        self.turn_to(&options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value)))
     }
 
     /// What memcached tells of its lists in order of use: without them they are off, and have no part of memory.

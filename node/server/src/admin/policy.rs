@@ -22,13 +22,18 @@ impl<E: Engine> EngineAdmin<E> {
             let next = next.map_or(String::new(), |next| format!(", and {next} is taking over"));
             return Answer::Line(format!("POLICY {policy}{next}"));
         };
-        let changed = Spec::of_words(name, options)
-            .map_err(PolicyError::from)
-            .and_then(|policy| self.engine.change_policy(&policy));
-        match changed {
+        match Spec::of_words(name, options) {
+            Ok(policy) => self.turn_to(&policy),
+            Err(error) => Answer::Line(format!("CLIENT_ERROR {error}")),
+        }
+    }
+
+    /// Has another policy take over, or the same with other options.
+    pub(super) fn turn_to(&self, policy: &Spec) -> Answer {
+        match self.engine.change_policy(policy) {
             Ok(()) => {
                 if self.tells.is_due(self.shared.clock.now()) {
-                    tracing::info!(policy = words.join(" "), "another replacement policy takes over");
+                    tracing::info!(%policy, "another replacement policy takes over");
                 }
                 "OK".into()
             }
