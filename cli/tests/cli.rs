@@ -81,7 +81,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
         ),
         (&["sim"][..], "<TRACE>"),
         (&["sim", "x", "--policy", "mru"][..], "there are: clock, lru"),
-        (&["sim", "x", "--policy", "clock:bits=2"][..], "unknown option"),
+        (&["sim", "x", "--policy", "clock:bits=3"][..], "is not a number from 1 to 2"),
         (&["sim", "x", "--sizes", "1%,64MiB"][..], "all in bytes, or none"),
         (&["sim", "x", "--sizes", "200%"][..], "64MiB"),
         (&["sim", "x", "--shards", "0%"][..], "1%"),

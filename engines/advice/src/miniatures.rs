@@ -10,6 +10,7 @@ use std::fmt::Debug;
 pub(crate) trait Small: Debug + Send {
     fn read(&mut self, id: Id, seconds: u32) -> bool;
     fn insert(&mut self, id: Id, newcomer: Newcomer, seconds: u32);
+    fn replace(&mut self, id: Id, newcomer: Newcomer, seconds: u32);
     fn remove(&mut self, id: Id);
     fn holds(&self, id: Id) -> bool;
     fn resize(&mut self, limit: u64, seconds: u32);
@@ -27,6 +28,10 @@ impl<K: Keeper + Debug + Send> Small for Kept<K> {
 
     fn insert(&mut self, id: Id, newcomer: Newcomer, seconds: u32) {
         self.0.insert(id, newcomer, seconds);
+    }
+
+    fn replace(&mut self, id: Id, newcomer: Newcomer, seconds: u32) {
+        self.0.replace(id, newcomer, seconds);
     }
 
     fn remove(&mut self, id: Id) {
@@ -93,11 +98,10 @@ impl Miniatures {
     /// Stores `id` where it is not held. What is held stays as it is, or is stored anew if it is another value.
     pub(crate) fn store(&mut self, id: Id, known: &Known, stored: Stored, seconds: u32) {
         for cache in &mut self.caches {
-            if stored == Stored::Anew {
-                cache.remove(id);
-            }
-            if !cache.holds(id) {
-                cache.insert(id, newcomer(known), seconds);
+            match cache.holds(id) {
+                false => cache.insert(id, newcomer(known), seconds),
+                true if stored == Stored::Anew => cache.replace(id, newcomer(known), seconds),
+                true => {}
             }
         }
     }

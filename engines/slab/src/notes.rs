@@ -163,7 +163,8 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
     }
 
     fn forget(&self, chunk: Chunk) {
-        self.core.memory.forget(self.place(chunk));
+        let at = self.place(chunk);
+        self.core.memory.forget(at, self.core.chunk_bytes(at));
     }
 
     fn is_dead(&self, chunk: Chunk) -> bool {

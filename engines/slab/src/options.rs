@@ -86,7 +86,7 @@ impl Default for SlabOptions {
             eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,
-            policy: Policy::Clock,
+            policy: Policy::default(),
             stripes: guira_sync::version::DEFAULT_STRIPES,
             search: SearchLimits::default(),
             hashing: Hashing::Seeded(0),

@@ -1,6 +1,6 @@
 //! The order of a class: whichever policy keeps it.
 
-use crate::policy::clock::Hand;
+use crate::policy::clock::{Hand, ReadBits};
 use crate::policy::fifo::Fifo;
 use crate::policy::klru::{Frequency, Hyperbolic, Klru, Recency, SAMPLES, SAMPLES_MAX};
 use crate::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
@@ -14,11 +14,10 @@ use guira_contract::{ClassCounts, OptionError, Spec};
 use guira_memory::slab::PageId;
 
 /// A replacement policy, with its options.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
     /// CLOCK.
-    #[default]
-    Clock,
+    Clock(ReadBits),
     /// First in, first out.
     Fifo,
     /// Strict LRU.
@@ -33,6 +32,12 @@ pub enum Policy {
     Sieve,
     /// S3-FIFO, with so many percent for the small queue.
     S3Fifo(u32),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Clock(ReadBits::default())
+    }
 }
 
 /// By what KLRU chooses among the items it has drawn.
@@ -50,7 +55,7 @@ pub enum Worth {
 /// nothing is told to it.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    Clock,
+    Clock(ReadBits),
     Fifo(Fifo),
     Lru(Lru),
     LazyLru(LazyLru),
@@ -66,7 +71,7 @@ pub(crate) enum Kept {
 macro_rules! with_order {
     ($kept:expr, $clock:expr, $order:ident => $what:expr) => {
         match $kept {
-            Kept::Clock => $clock,
+            Kept::Clock(_) => $clock,
             Kept::Fifo($order) => $what,
             Kept::Lru($order) => $what,
             Kept::LazyLru($order) => $what,
@@ -200,7 +205,10 @@ type Reader = fn(&Spec) -> Result<Policy, OptionError>;
 
 /// The policies there are, by name, and their options.
 const POLICIES: &[(&str, &[&str], Reader)] = &[
-    ("clock", &[], |_| Ok(Policy::Clock)),
+    ("clock", &["bits"], |spec| {
+        let one = spec.number("bits", 1..=2)? == Some(1);
+        Ok(Policy::Clock(if one { ReadBits::One } else { ReadBits::Two }))
+    }),
     ("fifo", &[], |_| Ok(Policy::Fifo)),
     ("lru", &[], |_| Ok(Policy::Lru)),
     ("lazy-lru", &["interval", "tail_reclaim"], lazy_lru),
@@ -285,7 +293,9 @@ impl Policy {
     /// The same the other way round, with all options.
     pub fn spec(self) -> Spec {
         let (name, options): (&str, Vec<(&str, String)>) = match self {
-            Policy::Clock => ("clock", Vec::new()),
+            Policy::Clock(bits) => {
+                ("clock", vec![("bits", if bits == ReadBits::One { "1" } else { "2" }.to_owned())])
+            }
             Policy::Fifo => ("fifo", Vec::new()),
             Policy::Lru => ("lru", Vec::new()),
             Policy::LazyLru(LazyLruOptions { interval, tail_reclaim }) => {
@@ -311,7 +321,7 @@ impl Policy {
     /// An order by it. What it draws at random follows from `seed`.
     pub(crate) fn kept(self, seed: u64) -> Kept {
         match self {
-            Policy::Clock => Kept::Clock,
+            Policy::Clock(bits) => Kept::Clock(bits),
             Policy::Fifo => Kept::Fifo(Fifo::default()),
             Policy::Lru => Kept::Lru(Lru::default()),
             Policy::LazyLru(options) => Kept::LazyLru(LazyLru::new(options)),
@@ -326,7 +336,11 @@ impl Policy {
 
     /// Gives the same order over plain arrays to `user`: for simulations and estimates.
     pub fn keep<U: KeeperUser>(self, seed: u64, user: U) -> U::Output {
-        with_order!(self.kept(seed), user.with(InRing::default()), order => user.with(InOrder::new(order)))
+        let counted = match self {
+            Policy::Clock(counted) => counted,
+            _ => ReadBits::default(),
+        };
+        with_order!(self.kept(seed), user.with(InRing::new(counted)), order => user.with(InOrder::new(order)))
     }
 
     /// The names of the policies there are.
@@ -336,7 +350,7 @@ impl Policy {
 
     fn kind(self) -> Kind {
         match self {
-            Policy::Clock => Kind { words: 0, reads: Reads::Bit, touching: Touching::Nothing },
+            Policy::Clock(_) => Kind { words: 0, reads: Reads::Bit, touching: Touching::Nothing },
             Policy::Fifo => kind_of::<Fifo>(Touching::Nothing),
             Policy::Lru => kind_of::<Lru>(Touching::Queued),
             Policy::LazyLru(_) => kind_of::<LazyLru>(Touching::Lazy),
@@ -366,7 +380,7 @@ impl Policy {
 
     /// Whether it wants to be told of what is stored.
     pub(crate) fn wants_stores(self) -> bool {
-        self != Policy::Clock
+        !matches!(self, Policy::Clock(_))
     }
 }
 
@@ -390,12 +404,13 @@ impl Kept {
     /// Whether its victims come in an order of its own, so that another can take over from it one after the other. If not, they are drawn, or
     /// found in pages.
     pub(crate) fn is_sequence(&self) -> bool {
-        !matches!(self, Kept::Clock | Kept::Recency(_) | Kept::Frequency(_) | Kept::Hyperbolic(_))
+        !matches!(self, Kept::Clock(_) | Kept::Recency(_) | Kept::Frequency(_) | Kept::Hyperbolic(_))
     }
 
     /// Goes on with other options of the same policy. False if that takes a new order.
     pub(crate) fn tune(&mut self, policy: Policy) -> bool {
         match (self, policy) {
+            (Kept::Clock(counted), Policy::Clock(bits)) => *counted = bits,
             (Kept::SegLru(order), Policy::SegLru(options)) => order.tune(options),
             (Kept::Recency(order), Policy::Klru(Worth::Recency, samples)) => order.tune(samples),
             (Kept::Frequency(order), Policy::Klru(Worth::Frequency, samples)) => order.tune(samples),

@@ -25,6 +25,8 @@ pub(crate) struct Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Stored(Arrival),
+    /// In place of another item with the same key, which counts as a read.
+    StoredOver(Arrival),
     Read,
 }
 
@@ -35,12 +37,12 @@ const QUEUE: usize = 128;
 pub(crate) const BACK: What = What::Stored(Arrival::UNKNOWN);
 
 /// An item that was stored.
-pub(crate) fn stored(hash: u32, expiry: Expiry, now: Seconds) -> What {
+pub(crate) fn arrival(hash: u32, expiry: Expiry, now: Seconds) -> Arrival {
     let lives = match expiry {
         Expiry::Never => u32::MAX,
         Expiry::At(second) => second.0.saturating_sub(now.0),
     };
-    What::Stored(Arrival { hash, lives })
+    Arrival { hash, lives }
 }
 
 /// Does for a read what the policy wants beyond the recency bit.
@@ -100,13 +102,15 @@ impl<X: Scheme> Core<X> {
         let chunk = chunks.number(page, chunk);
         let Some(heir) = &mut order.heir else {
             return match what {
-                What::Stored(arrival) => order.placed.kept.stored(&chunks, chunk, arrival, now),
+                What::Stored(arrival) | What::StoredOver(arrival) => {
+                    order.placed.kept.stored(&chunks, chunk, arrival, now);
+                }
                 What::Read => order.placed.kept.was_read(&chunks, chunk, now),
             };
         };
         let new = ClassChunks::new(self, heir.placed.area, class, &[]);
         match what {
-            What::Stored(arrival) => {
+            What::Stored(arrival) | What::StoredOver(arrival) => {
                 order.placed.kept.removed(&chunks, chunk);
                 heir.placed.kept.stored(&new, chunk, arrival, now);
             }
@@ -152,6 +156,10 @@ impl<X: Scheme> SlabSession<X> {
             }
             let Some((_, order)) = &mut locked else { continue };
             core.tell_order((class, order), (page, chunk), what, now);
+            if let What::StoredOver(_) = what {
+                core.memory.touch(at, core.chunk_bytes(at));
+                core.touch(at);
+            }
         }
         self.queue = queue;
     }

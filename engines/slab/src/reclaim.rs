@@ -8,7 +8,7 @@ use crate::keep::dead_victim;
 use crate::notes::{ClassChunks, Notes};
 use crate::options::Eviction;
 use crate::order::{ClassOrder, Kept, Placed};
-use crate::policy::clock::{Ring, RingPlace};
+use crate::policy::clock::{ReadBits, Ring, RingPlace};
 use crate::queue::{BACK, Event};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::Count;
@@ -57,6 +57,7 @@ fn batch_of(chunk: u32) -> usize {
 struct PageRing<'a, 'g, X: Scheme> {
     core: &'a Core<X>,
     guard: &'a mut ClassGuard<'g>,
+    counted: ReadBits,
     tick: u32,
     /// When the hand came to the page that it points at.
     entered: u32,
@@ -85,9 +86,12 @@ impl<X: Scheme> Ring for PageRing<'_, '_, X> {
         self.guard.recent(page, word, occupied)
     }
 
-    fn clear_recent(&self, word: usize, bits: u64) {
+    fn fade(&self, word: usize, bits: u64) {
         let (page, word) = self.locate(word);
-        self.guard.clear_recent(page, word, bits);
+        match self.counted {
+            ReadBits::One => self.guard.clear_recent(page, word, bits),
+            ReadBits::Two => self.guard.fade_recent(page, word, bits),
+        }
     }
 
     fn passed(&mut self, word: usize) {
@@ -153,6 +157,11 @@ impl<X: Scheme> Core<X> {
         }
     }
 
+    /// Bytes of the chunk at `at`; 0 if its page is in no class.
+    pub(crate) fn chunk_bytes(&self, at: Offset) -> usize {
+        self.memory.class_at(at).map_or(0, |class| self.memory.classes().geometry(class).chunk as usize)
+    }
+
     /// Takes a pin back, and frees the item if it was unlinked meanwhile.
     pub(crate) fn unpin(&self, at: Offset) {
         if self.pins.unpin(at) {
@@ -175,7 +184,7 @@ impl<X: Scheme> Core<X> {
         let per_page = guard.geometry().bitmap_words as usize;
         let pages = guard.pages();
         let stamp = match hand.placed.kept {
-            Kept::Clock => {
+            Kept::Clock(_) => {
                 pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page))
             }
             _ => self.next_to_go(class, hand, pages).map_or(self.balance.tick(), |(_, tick)| tick),
@@ -370,7 +379,7 @@ impl<X: Scheme> SlabSession<X> {
         let core = &self.core;
         let mut order = core.lock_order(class);
         let victims = match order.placed.kept {
-            Kept::Clock => self.turn_hand(class, batch, &mut order),
+            Kept::Clock(counted) => self.turn_hand(class, batch, counted, &mut order),
             _ => core.take_victims(class, batch, &mut order),
         };
         drop(order);
@@ -380,14 +389,20 @@ impl<X: Scheme> SlabSession<X> {
         victims
     }
 
-    fn turn_hand(&self, class: ClassId, batch: usize, hand: &mut ClassOrder) -> Vec<Offset> {
+    fn turn_hand(
+        &self,
+        class: ClassId,
+        batch: usize,
+        counted: ReadBits,
+        hand: &mut ClassOrder,
+    ) -> Vec<Offset> {
         let core = &self.core;
         let mut guard = core.memory.lock(class);
         let mut places = Vec::with_capacity(batch);
         // It has been at its first page since before that one was filled: it comes to it now.
         let tick = core.balance.tick();
         let entered = if hand.entered == 0 { tick } else { hand.entered };
-        let mut ring = PageRing { core, guard: &mut guard, tick, entered };
+        let mut ring = PageRing { core, guard: &mut guard, counted, tick, entered };
         let sweep = hand.hand.sweep(&mut ring, batch, |place| places.push(place));
         hand.entered = ring.entered;
         let victims = places.iter().map(|place: &RingPlace| {

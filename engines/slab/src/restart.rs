@@ -391,10 +391,10 @@ impl<X: Scheme> Core<X> {
     /// while the cache is used.
     fn begin_orders(&mut self) {
         let policy = self.options.policy;
-        self.turn = Turn::new(Policy::Clock);
+        self.turn = Turn::new(Policy::default());
         self.notes[0].set_words(0);
         for order in &mut self.orders {
-            order.get_mut().unwrap_or_else(PoisonError::into_inner).placed.kept = Policy::Clock.kept(0);
+            order.get_mut().unwrap_or_else(PoisonError::into_inner).placed.kept = Policy::default().kept(0);
         }
         // Nobody else has asked for one.
         let _ = self.turn_to(policy);

@@ -179,7 +179,7 @@ impl<X: Scheme> Session for SlabSession<X> {
             if core.index.confirms(&guess) {
                 if sink.recency() == Recency::Bump {
                     item.note_read(now);
-                    core.memory.touch(at);
+                    core.memory.touch(at, item.shape().size());
                     if core.turn.wants().of_reads() {
                         note_read(core, &mut self.queue, at);
                     }
@@ -283,7 +283,7 @@ impl<X: Scheme> SlabSession<X> {
             Some(Taken::Copied(item)) => {
                 if sink.recency() == Recency::Bump {
                     item.note_read(now);
-                    core.memory.touch(item.at);
+                    core.memory.touch(item.at, item.shape().size());
                     note_read(core, &mut self.queue, item.at);
                 }
                 Read::Hit
@@ -316,7 +316,7 @@ fn hand_over<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
     sink.pinned(meta, pin);
     if sink.recency() == Recency::Bump {
         item.note_read(now);
-        chunks.into_iter().for_each(|chunk| core.memory.touch(chunk));
+        chunks.into_iter().for_each(|chunk| core.memory.touch(chunk, core.chunk_bytes(chunk)));
     }
 }
 

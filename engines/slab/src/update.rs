@@ -6,7 +6,7 @@ use crate::hold::Hold;
 use crate::hooks::{self, Window};
 use crate::index::{Found, Held, Scheme};
 use crate::item::{Blueprint, Fields, Item, Shape};
-use crate::queue::{self, Event};
+use crate::queue::{self, Event, What};
 use crate::session::SlabSession;
 use crate::stats::SessionCounters;
 use crate::turn::Wants;
@@ -15,7 +15,7 @@ use guira_contract::{
     Refusal, Room, Value,
 };
 use guira_memory::Offset;
-use guira_memory::slab::ClassId;
+use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
 use guira_sync::words;
@@ -305,10 +305,18 @@ impl<'s, X: Scheme> Writer<'s, X> {
         present: Option<Present<'_, X>>,
         now: Seconds,
     ) -> After {
+        let is_live = present.is_some_and(|present| present.dead.is_none());
+        let first = if is_live { FirstBit::Set } else { FirstBit::Clear };
         if let Some(item) = self.core.item(at, now) {
+            self.core.memory.renew(at, item.shape().size(), first);
             self.counters.item_stored(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
             if self.core.turn.wants().has(Wants::STORES) {
-                self.queue.push(Event { at, what: queue::stored(hash.0 as u32, item.expiry(), now) });
+                let arrival = queue::arrival(hash.0 as u32, item.expiry(), now);
+                let what = match first {
+                    FirstBit::Clear => What::Stored(arrival),
+                    FirstBit::Set => What::StoredOver(arrival),
+                };
+                self.queue.push(Event { at, what });
             }
         }
         match present {
@@ -340,7 +348,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let facts = if bumped { change.set.with(ItemState::FETCHED) } else { change.set };
         let state = item.header.state().with(facts).without(change.clear);
         if bumped {
-            self.core.memory.touch(item.at);
+            self.core.memory.touch(item.at, item.shape().size());
             queue::note_read(self.core, self.queue, item.at);
         }
         if !lacks_field(&item, change) {
@@ -370,9 +378,6 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let at = self.join(&blueprint, Some(item), &[], &[], supplies, now)?;
         if let (Some(digits), Some(rebuilt)) = (change.overwrite, self.core.item(at, now)) {
             write_number(&rebuilt, &digits, item.value_len());
-        }
-        if self.core.memory.is_recent(item.at) {
-            self.core.memory.touch(at);
         }
         Ok(self.link(held, at, key.hash, Some(live), now))
     }

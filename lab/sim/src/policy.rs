@@ -35,8 +35,8 @@ pub trait Policy {
     /// Stores `id`, which is not held and takes `weight` of the room, after evicting what has to go for it.
     fn insert(&mut self, id: Id, weight: u32);
 
-    /// Forgets `id`, if it is held: it was deleted, has expired, or is stored anew with another weight.
-    fn remove(&mut self, id: Id);
+    /// Forgets `id`, if it is held: it was deleted, has expired, or is stored anew with another weight. Whether it was held.
+    fn remove(&mut self, id: Id) -> bool;
 
     /// How much of the room is taken.
     fn held(&self) -> u64;

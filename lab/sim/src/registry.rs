@@ -275,7 +275,7 @@ mod tests {
     fn what_is_not_known_is_refused_with_what_there_is() {
         let error = |text| Choice::parse(text).unwrap_err().to_string();
         assert!(error("mru").contains("there are: clock, lru"), "{}", error("mru"));
-        assert!(error("clock:bits=2").contains("unknown option"));
+        assert!(error("clock:bit=2").contains("unknown option"));
     }
 
     #[test]

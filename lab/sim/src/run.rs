@@ -147,11 +147,12 @@ fn step<P: Policy + ?Sized>(
         }
         Action::Set => {
             tally.stores += 1;
-            // A new value lies in new memory, as in the server; with objects nothing moves.
-            if rules.measure != Measure::Objects {
-                policy.remove(id);
-            }
-            if policy.read(id) {
+            // To store over an object counts as a read of it. The new value lies in new memory, as in the server; with objects nothing moves.
+            let is_moved = rules.measure != Measure::Objects && policy.remove(id);
+            if is_moved {
+                store(policy, expiries);
+                policy.read(id);
+            } else if policy.read(id) {
                 expiries.note(id, stream.times.get(number), stream.ttls.get(number));
             } else {
                 store(policy, expiries);

@@ -17,7 +17,7 @@ fn a_policy_takes_over_while_items_are_there() {
     for key in 0..1000 {
         client.set(&format!("key{key}"), "value");
     }
-    for policy in ["lru", "klru:samples=8,priority=recency", "sieve", "clock"] {
+    for policy in ["lru", "klru:samples=8,priority=recency", "sieve", "clock:bits=1", "clock:bits=2"] {
         let words = policy.replace([':', ','], " ");
         client.exchange(format!("policy {words}\r\n"), "OK\r\n");
         settled(&mut client, policy);

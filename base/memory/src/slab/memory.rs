@@ -1,10 +1,14 @@
 //! Pages in classes, chunks in pages.
 
 mod census;
+mod recency;
 mod restore;
 
 pub use census::PageCensus;
+pub use recency::FirstBit;
 pub use restore::NoPages;
+
+use recency::RECENCY_BYTES;
 
 use super::classes::{ClassId, ClassTable, Geometry};
 use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
@@ -21,7 +25,7 @@ pub struct SlabMemory {
     budget: Arc<Budget>,
     classes: ClassTable,
     descriptors: Offset,
-    /// One bit for every [`GRANULE`] bytes of pages.
+    /// One bit for every 32 bytes of pages.
     recency: Offset,
     pages: Offset,
     page_count: u32,
@@ -62,16 +66,6 @@ struct Pool {
 /// So many parts at the most are taken out of the system's huge pages when their memory is given back, since each may cost the
 /// process two of its 65,530 mappings. Where that is not done the system may, much later, commit an empty page again beside full ones.
 const SPLIT_MAX: u32 = 16_384;
-
-/// Bytes of a page that share a recency bit: one chunk has several, and its first one counts. In chunks of 24 bytes every third
-/// bit belongs to two; their recency is then the same.
-///
-/// A bitmap with a bit for each chunk would be half as large, but to find a chunk's bit in it takes the page's class and
-/// a division, for every read; and at the same place in every page, all bitmaps would compete for the same few sets of the caches.
-const GRANULE: usize = 32;
-
-/// Bytes of recency bits for a page.
-const RECENCY_BYTES: usize = PAGE_BYTES / GRANULE / 8;
 
 /// Where a new page may come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,65 +215,6 @@ impl SlabMemory {
     #[inline(always)]
     pub fn occupied(&self, page: PageId, word: u32) -> &AtomicU64 {
         self.region.word(self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD))
-    }
-
-    /// The word with the recency bit of the chunk at `at`, in bytes from the start of the Region, and the bit. `at` may come from
-    /// a racy read.
-    #[inline(always)]
-    fn recency(&self, at: Offset) -> Option<(usize, u64)> {
-        let in_pages = at.bytes().wrapping_sub(self.pages.bytes());
-        if in_pages >= self.page_count as usize * PAGE_BYTES {
-            return None;
-        }
-        let granule = in_pages / GRANULE;
-        Some((self.recency.bytes() + granule / 64 * WORD, 1 << (granule % 64)))
-    }
-
-    #[inline(always)]
-    fn recency_word(&self, at: usize) -> &AtomicU64 {
-        self.region.word(Offset::from_bytes(at as u64))
-    }
-
-    /// Asks for the word that [`SlabMemory::touch`] will look at.
-    #[inline(always)]
-    pub fn prefetch_recency(&self, at: Offset) {
-        if let Some((word, _)) = self.recency(at) {
-            self.region.prefetch(word);
-        }
-    }
-
-    /// Sets the recency bit of the chunk at `at`, and writes only if it was not set.
-    #[inline(always)]
-    pub fn touch(&self, at: Offset) {
-        if let Some((word, bit)) = self.recency(at) {
-            let word = self.recency_word(word);
-            // Relaxed, and no read-modify-write: a locked instruction would keep the processor from working on the
-            // next lookup. What another reader or the hand does to a neighbour's bit at the same moment may be
-            // undone; these bits are hints, and a neighbour's recency is then misjudged once.
-            let bits = word.load(Ordering::Relaxed);
-            if bits & bit == 0 {
-                word.store(bits | bit, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Clears the recency bit of the chunk at `at`.
-    pub fn forget(&self, at: Offset) {
-        if let Some((word, bit)) = self.recency(at) {
-            self.recency_word(word).fetch_and(!bit, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the recency bit of the chunk at `at` is set.
-    pub fn is_recent(&self, at: Offset) -> bool {
-        self.recency(at).is_some_and(|(word, bit)| self.recency_word(word).load(Ordering::Relaxed) & bit != 0)
-    }
-
-    /// How many recency bits of `page` are set.
-    pub fn recent_in(&self, page: PageId) -> u32 {
-        let first = self.recency.bytes() + page.0 as usize * RECENCY_BYTES;
-        let words = (first..first + RECENCY_BYTES).step_by(WORD);
-        words.map(|at| self.recency_word(at).load(Ordering::Relaxed).count_ones()).sum()
     }
 
     /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
@@ -486,7 +421,7 @@ impl ClassGuard<'_> {
                 }
                 bits |= 1 << bit;
                 let at = start.plus(self.geometry.start_of(chunk));
-                self.memory.forget(at);
+                self.memory.forget(at, self.geometry.chunk as usize);
                 out.push(at);
                 taken += 1;
             }
@@ -571,16 +506,6 @@ impl ClassGuard<'_> {
         self.state.pages.iter().position(|page| *page == empty)
     }
 
-    /// Those of the chunks `chunks` (bits of word `word` of the page's bitmap) that were read lately.
-    pub fn recent(&self, page: PageId, word: u32, chunks: u64) -> u64 {
-        self.each(page, word, chunks).filter(|(_, at)| self.memory.is_recent(*at)).map(|(bit, _)| bit).sum()
-    }
-
-    /// Forgets that the chunks `chunks` were read.
-    pub fn clear_recent(&self, page: PageId, word: u32, chunks: u64) {
-        self.each(page, word, chunks).for_each(|(_, at)| self.memory.forget(at));
-    }
-
     /// The bits that are set in `chunks`, and the chunks that they stand for.
     fn each(&self, page: PageId, word: u32, mut chunks: u64) -> impl Iterator<Item = (u64, Offset)> {
         let (start, geometry) = (self.memory.start_of(page), self.geometry);
@@ -613,7 +538,7 @@ mod tests {
     use crate::region::HugePages;
     use std::collections::HashSet;
 
-    fn memory(pages: u32) -> SlabMemory {
+    pub(super) fn memory(pages: u32) -> SlabMemory {
         let region = Arc::new(Region::anonymous((pages as usize + 1) * PAGE_BYTES, HugePages::No).unwrap());
         let budget = Arc::new(Budget::new(pages as usize * PAGE_BYTES));
         let start = Offset::from_bytes(PAGE_BYTES as u64);
@@ -681,28 +606,5 @@ mod tests {
         memory.release(page);
         assert!(memory.lock(large).grow(0, 0, Source::Any, 0));
         assert_eq!(memory.state_of(page), PageState::Serving(large));
-    }
-
-    #[test]
-    fn the_recency_bit_is_set_on_touch_and_cleared_when_the_chunk_is_handed_out_again() {
-        let memory = memory(1);
-        let class = memory.classes().class_for(1000).unwrap();
-        let mut out = Vec::new();
-        let mut guard = memory.lock(class);
-        guard.grow(0, 0, Source::Any, 0);
-        guard.take(1, &mut out);
-        guard.take(3, &mut out);
-        memory.touch(out[0]);
-        memory.touch(out[2]);
-        assert!(memory.is_recent(out[0]) && !memory.is_recent(out[1]) && memory.is_recent(out[2]));
-        let (page, _, first) = memory.locate(out[0]).unwrap();
-        assert_eq!((first, memory.recent_in(page)), (0, 2));
-        assert_eq!((guard.recent(page, 0, 0b1111), guard.recent(page, 0, 0b1000)), (0b101, 0));
-        guard.clear_recent(page, 0, 0b0110);
-        assert_eq!(guard.recent(page, 0, 0b1111), 0b001);
-        guard.give(out[0]);
-        guard.take(1, &mut out);
-        assert_eq!(out[0], out[4]);
-        assert!(!memory.is_recent(out[0]));
     }
 }

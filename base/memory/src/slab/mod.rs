@@ -17,5 +17,5 @@ mod memory;
 mod page;
 
 pub use classes::{ClassId, ClassTable, Geometry, MAX_CLASSES, SMALLEST_CHUNK};
-pub use memory::{ClassGuard, ClassUse, Given, NoPages, PageCensus, SlabMemory, Source};
+pub use memory::{ClassGuard, ClassUse, FirstBit, Given, NoPages, PageCensus, SlabMemory, Source};
 pub use page::{PAGE_BYTES, PageId, PageState};

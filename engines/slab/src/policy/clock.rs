@@ -1,9 +1,22 @@
-//! CLOCK (MemC3, section 4; Corbató 1968): one bit an item, set when it is read. A hand goes around; where it finds
+//! CLOCK (MemC3, section 4; Corbató 1968): a bit an item, set when it is read. A hand goes around; where it finds
 //! the bit set it clears it and goes on, where it finds it clear the item is the victim.
+//!
+//! With two bits, which is the default, the second read since the hand came by sets the second bit, and the hand takes one bit back each
+//! time it comes by (GCLOCK; Smith 1978): what was read more than once is spared for two rounds.
 //!
 //! The hand is written over [`Ring`], not over slab pages, so that the simulator turns the very same hand.
 
-/// What a hand goes around: chunks, 64 to a word, with two bits each.
+/// How many recency bits of a chunk count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadBits {
+    /// Whether it was read.
+    One,
+    /// Whether it was read more than once, too.
+    #[default]
+    Two,
+}
+
+/// What a hand goes around: chunks, 64 to a word.
 pub trait Ring {
     /// How many words there are; 0 if there is nothing to go around.
     fn words(&self) -> usize;
@@ -11,8 +24,8 @@ pub trait Ring {
     fn occupied(&self, word: usize) -> u64;
     /// Which chunks of word `word` were read since the hand came by.
     fn recent(&self, word: usize) -> u64;
-    /// Clears the recency bits `bits` of word `word`.
-    fn clear_recent(&self, word: usize, bits: u64);
+    /// Takes a recency bit back from each of the chunks `bits` of word `word`, which have one.
+    fn fade(&self, word: usize, bits: u64);
     /// The hand has left word `word` behind.
     fn passed(&mut self, word: usize);
 }
@@ -42,8 +55,8 @@ pub struct Sweep {
     pub steps: u64,
 }
 
-/// Two rounds clear every bit that was set when they began; whatever is still set then is taken all the same.
-const ROUNDS: usize = 2;
+/// Two rounds clear every bit that was set when they began, and a third finds victims; whatever is set even then is taken all the same.
+const ROUNDS: usize = 3;
 
 impl Hand {
     /// The word the hand points into.
@@ -102,7 +115,7 @@ impl Hand {
             let looked_at = occupied & behind;
             sweep.steps += u64::from(looked_at.count_ones());
             if recent & behind != 0 {
-                ring.clear_recent(self.word, recent & behind);
+                ring.fade(self.word, recent & behind);
             }
             if victims != 0 {
                 return sweep;
@@ -120,35 +133,13 @@ impl Hand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
+    use crate::policy::miniature::Bits;
 
-    /// A ring in plain memory, as the simulator has one.
-    struct Plain {
-        occupied: Vec<u64>,
-        recent: Vec<Cell<u64>>,
+    fn plain(occupied: &[u64], recent: &[u64]) -> Bits {
+        Bits::of(occupied, recent)
     }
 
-    impl Ring for Plain {
-        fn words(&self) -> usize {
-            self.occupied.len()
-        }
-        fn occupied(&self, word: usize) -> u64 {
-            self.occupied[word]
-        }
-        fn recent(&self, word: usize) -> u64 {
-            self.recent[word].get()
-        }
-        fn clear_recent(&self, word: usize, bits: u64) {
-            self.recent[word].set(self.recent[word].get() & !bits);
-        }
-        fn passed(&mut self, _word: usize) {}
-    }
-
-    fn plain(occupied: &[u64], recent: &[u64]) -> Plain {
-        Plain { occupied: occupied.to_vec(), recent: recent.iter().map(|bits| Cell::new(*bits)).collect() }
-    }
-
-    fn victims(hand: &mut Hand, ring: &mut Plain, want: usize) -> Vec<u32> {
+    fn victims(hand: &mut Hand, ring: &mut Bits, want: usize) -> Vec<u32> {
         let mut all = Vec::new();
         hand.sweep(ring, want, |place| all.push(place.word as u32 * 64 + place.bit));
         all
@@ -159,9 +150,9 @@ mod tests {
         let mut ring = plain(&[0b1111, 0b11], &[0b0101, 0b01]);
         let mut hand = Hand::default();
         assert_eq!(victims(&mut hand, &mut ring, 1), [1]);
-        assert_eq!(ring.recent[0].get(), 0b0100, "only the bits passed are cleared");
+        assert_eq!(ring.recent(0), 0b0100, "only the bits passed are cleared");
         assert_eq!(victims(&mut hand, &mut ring, 2), [3, 65]);
-        assert_eq!((ring.recent[0].get(), ring.recent[1].get()), (0, 0));
+        assert_eq!((ring.recent(0), ring.recent(1)), (0, 0));
         assert_eq!(victims(&mut hand, &mut ring, 3), [0, 1, 2], "it goes around");
     }
 
@@ -169,6 +160,16 @@ mod tests {
     fn when_everything_was_read_the_second_round_finds_victims() {
         let mut ring = plain(&[u64::MAX; 3], &[u64::MAX; 3]);
         assert_eq!(victims(&mut Hand::default(), &mut ring, 2), [0, 1]);
+    }
+
+    #[test]
+    fn what_was_read_twice_is_spared_twice() {
+        let mut ring = plain(&[0b111], &[0b110]);
+        ring.read(2);
+        let mut hand = Hand::default();
+        assert_eq!(victims(&mut hand, &mut ring, 1), [0]);
+        assert_eq!(victims(&mut hand, &mut ring, 2), [0, 1], "0 is still there for the ring");
+        assert_eq!(ring.recent(0), 0, "the hand came by 2 twice");
     }
 
     #[test]

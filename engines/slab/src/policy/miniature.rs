@@ -4,7 +4,7 @@
 //! A key has a chunk, as an item has in a slab class; a victim's chunk is taken by the next key. There are as many chunks as were ever used
 //! at once.
 
-use super::clock::{Hand, Ring};
+use super::clock::{Hand, ReadBits, Ring};
 use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -148,6 +148,13 @@ impl<K: Keeper> Miniature<K> {
         self.held[chunk as usize] = Held { id, weight: newcomer.weight };
         self.used += u64::from(newcomer.weight);
         self.keeper.stored(chunk, newcomer, now);
+    }
+
+    /// Stores another value under `id`, which is held: in other memory, as the engine does. That counts as a read of the new one.
+    pub fn replace(&mut self, id: u32, newcomer: Newcomer, seconds: u32) {
+        self.remove(id);
+        self.insert(id, newcomer, seconds);
+        self.read(id, || seconds);
     }
 
     fn evict_for(&mut self, weight: u32, now: Moment) {
@@ -345,24 +352,60 @@ pub struct InRing {
     bits: Bits,
 }
 
+impl InRing {
+    /// Chunks in a ring, of which there are none yet.
+    pub fn new(counted: ReadBits) -> Self {
+        InRing { hand: Hand::default(), bits: Bits { counted, ..Bits::default() } }
+    }
+}
+
+/// A ring in plain memory.
 #[derive(Debug, Default)]
-struct Bits {
-    occupied: Vec<u64>,
-    recent: Vec<Cell<u64>>,
+pub(super) struct Bits {
+    counted: ReadBits,
+    words: Vec<RingWord>,
+}
+
+#[derive(Debug, Default)]
+struct RingWord {
+    occupied: u64,
+    recent: Cell<u64>,
+    /// Read once more.
+    again: Cell<u64>,
+}
+
+impl Bits {
+    #[cfg(test)]
+    pub(super) fn of(occupied: &[u64], recent: &[u64]) -> Self {
+        let word =
+            |(&occupied, &recent)| RingWord { occupied, recent: Cell::new(recent), again: Cell::new(0) };
+        Bits { counted: ReadBits::Two, words: occupied.iter().zip(recent).map(word).collect() }
+    }
+
+    #[inline]
+    pub(super) fn read(&self, chunk: Chunk) {
+        let (word, bit) = (&self.words[chunk as usize / 64], 1 << (chunk % 64));
+        if self.counted == ReadBits::Two {
+            word.again.set(word.again.get() | (word.recent.get() & bit));
+        }
+        word.recent.set(word.recent.get() | bit);
+    }
 }
 
 impl Ring for Bits {
     fn words(&self) -> usize {
-        self.occupied.len()
+        self.words.len()
     }
     fn occupied(&self, word: usize) -> u64 {
-        self.occupied[word]
+        self.words[word].occupied
     }
     fn recent(&self, word: usize) -> u64 {
-        self.recent[word].get()
+        self.words[word].recent.get()
     }
-    fn clear_recent(&self, word: usize, bits: u64) {
-        self.recent[word].set(self.recent[word].get() & !bits);
+    fn fade(&self, word: usize, bits: u64) {
+        let word = &self.words[word];
+        word.recent.set(word.recent.get() & !(bits & !word.again.get()));
+        word.again.set(word.again.get() & !bits);
     }
     fn passed(&mut self, _word: usize) {}
 }
@@ -370,19 +413,19 @@ impl Ring for Bits {
 impl Keeper for InRing {
     #[inline]
     fn read(&mut self, chunk: Chunk, _now: Moment) {
-        let recent = &self.bits.recent[chunk as usize / 64];
-        recent.set(recent.get() | 1 << (chunk % 64));
+        self.bits.read(chunk);
     }
 
     #[inline]
     fn stored(&mut self, chunk: Chunk, _newcomer: Newcomer, _now: Moment) {
         let (word, bit) = (chunk as usize / 64, 1_u64 << (chunk % 64));
-        if word >= self.bits.occupied.len() {
-            self.bits.occupied.push(0);
-            self.bits.recent.push(Cell::new(0));
+        if word >= self.bits.words.len() {
+            self.bits.words.push(RingWord::default());
         }
-        self.bits.occupied[word] |= bit;
-        self.bits.recent[word].set(self.bits.recent[word].get() & !bit);
+        let word = &mut self.bits.words[word];
+        word.occupied |= bit;
+        word.recent.set(word.recent.get() & !bit);
+        word.again.set(word.again.get() & !bit);
     }
 
     fn removed(&mut self, _chunk: Chunk) {}
@@ -396,22 +439,24 @@ impl Keeper for InRing {
 
     #[inline]
     fn vacated(&mut self, chunk: Chunk) {
-        self.bits.occupied[chunk as usize / 64] &= !(1 << (chunk % 64));
+        self.bits.words[chunk as usize / 64].occupied &= !(1 << (chunk % 64));
     }
 
     fn bytes(&self) -> usize {
-        (self.bits.occupied.capacity() + self.bits.recent.capacity()) * 8
+        self.bits.words.capacity() * size_of::<RingWord>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{InOrder, InRing, Keeper, Miniature, NEVER, Newcomer};
+    use crate::policy::clock::ReadBits;
     use crate::policy::fifo::Fifo;
     use crate::policy::klru::{Klru, Recency};
     use crate::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
     use crate::policy::lru::Lru;
     use crate::policy::seg_lru::{SegLru, SegLruOptions};
+    use crate::policy::sieve::Sieve;
 
     fn light(id: u32) -> Newcomer {
         weighing(id, 1)
@@ -441,6 +486,22 @@ mod tests {
         let ids = [0, 1, 2, 0, 3, 4, 0, 1, 4, 3];
         assert_eq!(hits(InRing::default(), 3, &ids), [0, 0, 0, 1, 0, 0, 1, 0, 1, 0]);
         assert_eq!(hits(InRing::default(), 2, &[0, 1, 2, 3, 2, 0]), [0, 0, 0, 0, 1, 0], "nothing was read");
+    }
+
+    fn what_is_replaced_is_spared(keeper: impl Keeper) {
+        let mut cache = Miniature::new(keeper, 3);
+        (0..3).for_each(|id| cache.insert(id, light(id), 0));
+        cache.replace(0, weighing(0, 1), 0);
+        cache.insert(3, light(3), 0);
+        assert!(cache.holds(0) && !cache.holds(1), "{:?}", [0, 1, 2].map(|id| cache.holds(id)));
+    }
+
+    #[test]
+    fn to_store_over_a_key_counts_as_a_read() {
+        what_is_replaced_is_spared(InRing::default());
+        what_is_replaced_is_spared(InRing::new(ReadBits::One));
+        what_is_replaced_is_spared(InOrder::new(Lru::default()));
+        what_is_replaced_is_spared(InOrder::new(Sieve::default()));
     }
 
     #[test]

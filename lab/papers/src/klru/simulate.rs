@@ -128,7 +128,7 @@ impl Policy for Random {
         self.places[id as usize] = place as u32;
     }
 
-    fn remove(&mut self, id: Id) {
+    fn remove(&mut self, id: Id) -> bool {
         let place = std::mem::replace(&mut self.places[id as usize], NOWHERE);
         if place != NOWHERE {
             self.held.swap_remove(place as usize);
@@ -136,6 +136,7 @@ impl Policy for Random {
                 self.places[moved as usize] = place;
             }
         }
+        place != NOWHERE
     }
 
     fn held(&self) -> u64 {

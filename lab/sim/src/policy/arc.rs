@@ -135,8 +135,10 @@ impl Policy for Arc {
         self.put(id, if asked == Nowhere { Once } else { Often });
     }
 
-    fn remove(&mut self, id: Id) {
+    fn remove(&mut self, id: Id) -> bool {
+        let was_held = matches!(self.places[id as usize], Once | Often);
         self.take_out(id);
+        was_held
     }
 
     fn held(&self) -> u64 {

@@ -74,7 +74,9 @@ impl Policy for Belady<'_> {
         }
         while !self.room.fits(weight) {
             match self.positions.last() {
-                Some(latest) if latest > next => self.remove(self.ids[latest as usize]),
+                Some(latest) if latest > next => {
+                    self.remove(self.ids[latest as usize]);
+                }
                 _ => return,
             }
         }
@@ -82,12 +84,13 @@ impl Policy for Belady<'_> {
         self.note(id, next);
     }
 
-    fn remove(&mut self, id: Id) {
+    fn remove(&mut self, id: Id) -> bool {
         let position = std::mem::replace(&mut self.position[id as usize], NEVER);
         if position != NEVER {
             self.positions.remove(position);
             self.room.give_back(id);
         }
+        position != NEVER
     }
 
     fn held(&self) -> u64 {

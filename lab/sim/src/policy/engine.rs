@@ -66,8 +66,10 @@ impl<K: Keeper> Policy for Engine<'_, K> {
         self.cache.insert(id, newcomer, second(self.stream, self.pace, self.number));
     }
 
-    fn remove(&mut self, id: Id) {
+    fn remove(&mut self, id: Id) -> bool {
+        let was_held = self.cache.holds(id);
         self.cache.remove(id);
+        was_held
     }
 
     fn held(&self) -> u64 {

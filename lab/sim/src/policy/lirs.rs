@@ -147,9 +147,9 @@ impl Policy for Lirs {
         self.prune();
     }
 
-    fn remove(&mut self, id: Id) {
+    fn remove(&mut self, id: Id) -> bool {
         match self.states[id as usize] {
-            State::Gone => return,
+            State::Gone => return false,
             State::Low => self.low -= u64::from(self.room.weight(id)),
             State::High => self.queue_links.unlink(&mut self.queue, id),
         }
@@ -157,6 +157,7 @@ impl Policy for Lirs {
         self.unstack(id);
         self.room.give_back(id);
         self.prune();
+        true
     }
 
     fn held(&self) -> u64 {

@@ -44,11 +44,13 @@ impl Policy for Lru {
         self.links.push_front(&mut self.list, id);
     }
 
-    fn remove(&mut self, id: Id) {
-        if std::mem::take(&mut self.held[id as usize]) {
+    fn remove(&mut self, id: Id) -> bool {
+        let was_held = std::mem::take(&mut self.held[id as usize]);
+        if was_held {
             self.links.unlink(&mut self.list, id);
             self.room.give_back(id);
         }
+        was_held
     }
 
     fn held(&self) -> u64 {

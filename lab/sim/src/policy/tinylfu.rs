@@ -55,13 +55,15 @@ impl TinyLfu {
         }
     }
 
-    fn take_out(&mut self, id: Id) {
+    /// Whether it was in a list.
+    fn take_out(&mut self, id: Id) -> bool {
         let place = self.places[id as usize];
         if place != Nowhere {
             self.links.unlink(&mut self.lists[place as usize], id);
             self.sums[place as usize] -= u64::from(self.weights.get(id));
             self.places[id as usize] = Nowhere;
         }
+        place != Nowhere
     }
 
     fn put(&mut self, id: Id, place: Place) {
@@ -92,7 +94,9 @@ impl TinyLfu {
         {
             let victim = self.last(Probation).or_else(|| self.last(Protected));
             match victim.filter(|&victim| worth > self.sketch.count(victim)) {
-                Some(victim) => self.take_out(victim),
+                Some(victim) => {
+                    self.take_out(victim);
+                }
                 None => return,
             }
         }
@@ -131,8 +135,8 @@ impl Policy for TinyLfu {
         }
     }
 
-    fn remove(&mut self, id: Id) {
-        self.take_out(id);
+    fn remove(&mut self, id: Id) -> bool {
+        self.take_out(id)
     }
 
     fn held(&self) -> u64 {
