@@ -8,6 +8,7 @@
 mod budget;
 pub mod lasting;
 mod place;
+mod prefetch;
 mod region;
 #[cfg(test)]
 mod scratch;
@@ -15,6 +16,7 @@ pub mod slab;
 
 pub use budget::Budget;
 pub use place::{NoPlace, RegionPlace};
+pub use prefetch::prefetch;
 pub use region::{HugePages, Offset, Region};
 
 /// Bytes in a KiB.

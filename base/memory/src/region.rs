@@ -1,5 +1,6 @@
 //! One range of address space in which an engine keeps everything that lasts.
 
+use crate::prefetch::prefetch;
 use guira_sync::atomic::{AtomicU32, AtomicU64};
 use guira_sync::words::{self, Line, WORD};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -229,15 +230,7 @@ impl Region {
     /// Asks the processor to fetch the cache line that holds byte `at`. Any `at` is allowed.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.base.as_ptr().wrapping_add(at);
-            // SAFETY: a prefetch of any address is a hint and never faults.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
+        prefetch(self.base.as_ptr().wrapping_add(at));
     }
 
     /// `length` bytes from `at` on, as plain memory.

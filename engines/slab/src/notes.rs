@@ -180,7 +180,19 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
         let below = |half: u64, many: usize| ((half * many as u64) >> 32) as usize;
         let page = *self.pages.get(below(random >> 32, self.pages.len()))?;
         let chunk = below(random & u64::from(u32::MAX), self.geometry.chunks as usize) as u32;
+        Some(self.number(page, chunk))
+    }
+
+    fn is_held(&self, chunk: Chunk) -> bool {
+        let (page, chunk) = self.parts(chunk);
         let bits = self.core.memory.occupied(page, chunk / 64).load(Ordering::Relaxed);
-        (bits >> (chunk % 64) & 1 == 1).then(|| self.number(page, chunk))
+        bits >> (chunk % 64) & 1 == 1
+    }
+
+    fn prefetch(&self, chunk: Chunk) {
+        self.core.region.prefetch(self.place(chunk).bytes());
+        let (page, chunk) = self.parts(chunk);
+        self.core.memory.prefetch_occupied(page, chunk / 64);
+        self.notes.prefetch(page, chunk);
     }
 }

@@ -217,6 +217,12 @@ impl SlabMemory {
         self.region.word(self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD))
     }
 
+    /// Asks for the word that [`SlabMemory::occupied`] returns.
+    #[inline(always)]
+    pub fn prefetch_occupied(&self, page: PageId, word: u32) {
+        self.region.prefetch(self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD).bytes());
+    }
+
     /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
     pub fn lock(&self, class: ClassId) -> ClassGuard<'_> {
         let state = self.states[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner);

@@ -149,6 +149,15 @@ pub struct Klru<P> {
     priority: PhantomData<P>,
 }
 
+/// What was drawn for one victim.
+#[derive(Clone, Copy)]
+struct Drawn {
+    chunks: [Chunk; SAMPLES_MAX as usize],
+    count: usize,
+    /// A random number, should all of them be nothing.
+    spare: u64,
+}
+
 impl<P: Priority> Klru<P> {
     /// Draws `samples` items for each victim, at least one and at most [`SAMPLES_MAX`]; which ones follows from `seed`.
     pub fn new(samples: u32, seed: u64) -> Self {
@@ -162,20 +171,36 @@ impl<P: Priority> Klru<P> {
         self.samples = samples.clamp(1, SAMPLES_MAX);
     }
 
-    /// Draws, and shows what is drawn and dead to `dead`, until that returns false. Returns the lowest of the others, or just any item
+    /// Draws, and asks for whatever is going to be looked at of what is drawn: one after the other they would keep the processor waiting for
+    /// most of the time.
+    #[inline]
+    fn draw(&self, chunks: &impl Chunks, random: &mut Random) -> Drawn {
+        let mut drawn = Drawn { chunks: [0; SAMPLES_MAX as usize], count: 0, spare: 0 };
+        for _ in 0..self.samples {
+            if let Some(chunk) = chunks.any(random.next()) {
+                chunks.prefetch(chunk);
+                drawn.chunks[drawn.count] = chunk;
+                drawn.count += 1;
+            }
+        }
+        drawn.spare = random.next();
+        drawn
+    }
+
+    /// Shows what was drawn and is dead to `dead`, until that returns false. Returns the lowest of the others, or just any item
     /// if all that was drawn was nothing.
-    fn draw(
+    fn judge(
         &self,
         chunks: &impl Chunks,
-        random: &mut Random,
+        drawn: &Drawn,
         now: Moment,
         mut dead: impl FnMut(Chunk) -> bool,
     ) -> Option<Chunk> {
         let mut lowest: Option<(u64, Chunk)> = None;
-        for _ in 0..self.samples {
-            let Some(chunk) = chunks.any(random.next()).filter(|chunk| self.members.contains(*chunk)) else {
+        for &chunk in &drawn.chunks[..drawn.count] {
+            if !chunks.is_held(chunk) || !self.members.contains(chunk) {
                 continue;
-            };
+            }
             if chunks.is_dead(chunk) {
                 if !dead(chunk) {
                     return None;
@@ -187,7 +212,7 @@ impl<P: Priority> Klru<P> {
                 lowest = Some((worth, chunk));
             }
         }
-        lowest.map(|(_, chunk)| chunk).or_else(|| self.members.some(random.next()))
+        lowest.map(|(_, chunk)| chunk).or_else(|| self.members.some(drawn.spare))
     }
 }
 
@@ -223,11 +248,15 @@ impl<P: Priority> Order for Klru<P> {
         self.latest = now;
         let mut random = self.random;
         let mut taken = 0;
+        let mut next = self.draw(chunks, &mut random);
         while taken < want && !self.members.is_empty() {
+            // What the victim after this one is chosen from is on its way meanwhile.
+            self.random = random;
+            let drawn = std::mem::replace(&mut next, self.draw(chunks, &mut random));
             // The dead of one draw: the same may be drawn twice, so they leave the order when the draw is over.
             let mut dead = [0; SAMPLES_MAX as usize];
             let mut count = 0;
-            let lowest = self.draw(chunks, &mut random, now, |chunk| {
+            let lowest = self.judge(chunks, &drawn, now, |chunk| {
                 if !dead[..count].contains(&chunk) {
                     dead[count] = chunk;
                     count += 1;
@@ -241,12 +270,12 @@ impl<P: Priority> Order for Klru<P> {
                 }
             }
         }
-        self.random = random;
     }
 
     /// Draws what the next victim will be drawn from.
     fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
-        let chunk = self.draw(chunks, &mut self.random.clone(), self.latest, |_| true)?;
+        let drawn = self.draw(chunks, &mut self.random.clone());
+        let chunk = self.judge(chunks, &drawn, self.latest, |_| true)?;
         Some((chunk, self.latest.tick.wrapping_sub(P::idle(chunks, chunk, self.latest))))
     }
 

@@ -6,6 +6,7 @@
 
 use super::clock::{Hand, ReadBits, Ring};
 use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use guira_memory::prefetch;
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -341,7 +342,18 @@ impl<O: Order> Chunks for Arrays<O> {
 
     fn any(&self, random: u64) -> Option<Chunk> {
         let chunk = ((random >> 32) * self.hashes.len() as u64) >> 32;
-        self.hashes.get(chunk as usize).is_some_and(|&hash| hash != 0).then_some(chunk as Chunk)
+        (chunk < self.hashes.len() as u64).then_some(chunk as Chunk)
+    }
+
+    #[inline]
+    fn is_held(&self, chunk: Chunk) -> bool {
+        self.hashes[chunk as usize] != 0
+    }
+
+    #[inline]
+    fn prefetch(&self, chunk: Chunk) {
+        prefetch(&raw const self.hashes[chunk as usize]);
+        prefetch(self.notes[chunk as usize * O::WORDS].as_ptr());
     }
 }
 

@@ -79,8 +79,12 @@ pub trait Chunks {
     }
     /// The hash of the key of the item in `chunk`, or 0 if there is none.
     fn hash(&self, chunk: Chunk) -> u32;
-    /// Some chunk that holds something, as `random` has it. None if that has hit upon an empty one.
+    /// Some chunk of those there are, as `random` has it, whether it holds something or not. None if there are none. Looks at none of them.
     fn any(&self, random: u64) -> Option<Chunk>;
+    /// Whether `chunk` holds something.
+    fn is_held(&self, chunk: Chunk) -> bool;
+    /// Asks for the memory that [`Chunks::is_held`], [`Chunks::is_dead`] and [`Chunks::note`] are going to look at.
+    fn prefetch(&self, _chunk: Chunk) {}
 }
 
 /// What a read has to do for a policy.

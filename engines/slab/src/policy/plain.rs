@@ -52,8 +52,11 @@ impl Chunks for Plain {
     }
 
     fn any(&self, random: u64) -> Option<Chunk> {
-        let chunk = (random % self.occupied.len() as u64) as Chunk;
-        self.occupied[chunk as usize].get().then_some(chunk)
+        Some((random % self.occupied.len() as u64) as Chunk)
+    }
+
+    fn is_held(&self, chunk: Chunk) -> bool {
+        self.occupied[chunk as usize].get()
     }
 }
 

@@ -34,6 +34,14 @@ impl<C: Chunks> Chunks for Alive<'_, C> {
     fn any(&self, random: u64) -> Option<Chunk> {
         self.0.any(random)
     }
+
+    fn is_held(&self, chunk: Chunk) -> bool {
+        self.0.is_held(chunk)
+    }
+
+    fn prefetch(&self, chunk: Chunk) {
+        self.0.prefetch(chunk);
+    }
 }
 
 impl Order for Blind {

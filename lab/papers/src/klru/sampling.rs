@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use guira_memory::prefetch;
 use guira_slab::policy::klru::{Klru, Recency};
 use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order};
 use guira_sync::clock::Stopwatch;
@@ -86,7 +87,17 @@ impl Chunks for Slots {
         let pages = self.items.len() as u64 / PAGE;
         let page = ((random >> 32) * pages) >> 32;
         let chunk = page * PAGE + (((random & u64::from(u32::MAX)) * PAGE) >> 32);
-        (self.occupied[(chunk / 64) as usize] >> (chunk % 64) & 1 == 1).then_some(chunk as Chunk)
+        Some(chunk as Chunk)
+    }
+
+    fn is_held(&self, chunk: Chunk) -> bool {
+        self.occupied[chunk as usize / 64] >> (chunk % 64) & 1 == 1
+    }
+
+    fn prefetch(&self, chunk: Chunk) {
+        prefetch(&raw const self.items[chunk as usize]);
+        prefetch(&raw const self.occupied[chunk as usize / 64]);
+        prefetch(self.notes[chunk as usize].as_ptr());
     }
 }
 
@@ -174,7 +185,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         answers: vec![answer(
             "K10",
             ours,
-            "Linear in K as in the paper, on a newer machine. Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap with the order's own bit, the note, and the item for its expiry. All of them could be asked for before the first is looked at; they are not yet.",
+            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the note, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen; one after the other, as in the paper, 16 samples took 1.45 µs here.",
         )],
         tables: vec![table(
             "Microseconds for one victim, and for one set:",
@@ -248,7 +259,7 @@ mod tests {
         assert_eq!(slots.any(u64::MAX), Some((3 * PAGE - 1) as u32));
         let mut empty = Slots::new(1);
         empty.occupied[0] = !1;
-        assert_eq!(empty.any(0), None);
+        assert!(!empty.is_held(0) && empty.is_held(1));
         assert!(draw(&slots, 16, 320, 1) > 0.0);
     }
 }
