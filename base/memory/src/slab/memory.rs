@@ -239,9 +239,15 @@ impl SlabMemory {
         if source == Source::Any
             && let Some(page) = pool.free.pop()
         {
-            // It is committed already, and whoever waits for it must get it.
-            self.budget.charge(beside);
-            return Some(page);
+            if beside == 0 || self.budget.take_unkept(beside) {
+                return Some(page);
+            }
+            // It is committed already, but there is no room for what goes with it, and to take that beyond the ceiling would only make
+            // another page be drained, again and again. So this page makes room for the next one's.
+            if !self.give_up(&mut pool, page) {
+                self.budget.charge(beside);
+                return Some(page);
+            }
         }
         if pool.paid > 0 {
             pool.paid -= 1;

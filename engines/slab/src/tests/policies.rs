@@ -392,3 +392,21 @@ fn a_full_cache_evicts_by_its_policy_and_not_page_by_page() {
         assert!(moved <= 1, "{name}, {memory}: {moved} pages have left a class that is the only one");
     }
 }
+
+#[test]
+fn whatever_the_ceiling_is_a_full_cache_evicts_items_and_not_pages() {
+    // Notes and what an order keeps take memory beside pages, and no ceiling is a whole number of both.
+    for name in ["s3-fifo", "klru", "lru"] {
+        let policy = Policy::read(&Spec::parse(name).unwrap()).unwrap();
+        for memory in (12_100_000..12_400_000).step_by(8 << 10) {
+            let engine = SlabEngine::open(SlabOptions { memory, policy, ..SlabOptions::default() }).unwrap();
+            let mut session = engine.session();
+            for i in 0..4_000 {
+                put(&mut session, i, 8192);
+                end_batch(&mut session);
+            }
+            let stats = engine.stats();
+            assert!(stats.pages_moved <= 2 && stats.items > 1_300, "{name}, {memory}: {stats:?}");
+        }
+    }
+}
