@@ -6,6 +6,7 @@
 //! it is dropped.
 
 mod budget;
+mod code;
 pub mod lasting;
 mod place;
 mod prefetch;
@@ -15,6 +16,7 @@ mod scratch;
 pub mod slab;
 
 pub use budget::Budget;
+pub use code::release_code;
 pub use place::{NoPlace, RegionPlace};
 pub use prefetch::prefetch;
 pub use region::{HugePages, Offset, Region};

@@ -13,6 +13,7 @@ use crate::udp::{self, UdpEnd};
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::Worker;
 use guira_contract::{CloseError, Engine, Opening};
+use guira_memory::release_code;
 use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
@@ -164,7 +165,12 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
     check(options, &secrets, &[])?;
     let division = Division::of(options, options.memory.0);
     let host = Starting { options, secrets, inherited, inherited_udp, wanted_udp };
-    options.engine.open(&setup(options, division.engine), host)?
+    let running = options.engine.open(&setup(options, division.engine), host)??;
+    match release_code() {
+        Ok(bytes) => tracing::debug!(bytes, "what only the start used is out of memory"),
+        Err(error) => tracing::debug!(%error, "what only the start used stays in memory"),
+    }
+    Ok(running)
 }
 
 /// A server that waits for its engine.
