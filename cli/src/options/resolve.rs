@@ -1,7 +1,7 @@
 //! From what was said to what a server can be started with.
 
 use super::Told;
-use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM};
+use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM};
 use guira_server::{
     Beyond, ConnectionLimits, Eviction, HugePages, Listen, LogBuffers, NoPlace, Options, Permissions,
     Placement, Residence, Resumption, Size, Speaks, Storage, Switch, TlsOptionError, TlsOptions, UdpPorts,
@@ -171,6 +171,9 @@ impl Told {
         if let Some(factor) = self.growth_factor {
             check(factor > 1.0 && factor <= 1024.0, "growth-factor", "above 1 and at most 1024", factor)?;
         }
+        if let Some(weight) = self.size_weight {
+            check((0.0..=1.0).contains(&weight), "size-weight", "from 0 to 1", weight)?;
+        }
         let region = self.region.as_ref().map(|text| {
             let expected = "a path, or a name of letters, digits, '.', '_' and '-'";
             text.parse().map_err(|_: NoPlace| ConfigError::Value {
@@ -183,6 +186,7 @@ impl Told {
         Ok(Storage {
             factor: self.growth_factor,
             smallest_item: self.smallest_item.map(|bytes| bytes as usize),
+            size_weight: self.size_weight,
             eviction: if yes(self.disable_evictions) { Eviction::Off } else { Eviction::On },
             huge_pages: self.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
             residence: if yes(self.lock_memory) { Residence::Locked } else { Residence::Swappable },
@@ -274,6 +278,7 @@ impl Told {
             max_item_size: Some(options.max_item_size),
             growth_factor: self.growth_factor.or(Some(DEFAULT_FACTOR)),
             smallest_item: self.smallest_item.or(Some(DEFAULT_SMALLEST_ITEM as u32)),
+            size_weight: self.size_weight.or(Some(DEFAULT_SIZE_WEIGHT)),
             disable_evictions: Some(options.storage.eviction == Eviction::Off),
             huge_pages: self.huge_pages,
             lock_memory: Some(options.storage.residence == Residence::Locked),
@@ -331,6 +336,7 @@ mod tests {
         let (again, _) = again.resolve().unwrap();
         let mut said = options.clone();
         said.storage.factor = Some(DEFAULT_FACTOR);
+        said.storage.size_weight = Some(DEFAULT_SIZE_WEIGHT);
         said.storage.smallest_item = Some(DEFAULT_SMALLEST_ITEM);
         assert_eq!(format!("{said:?}"), format!("{again:?}"));
         assert_eq!(options.listen[0].to_string(), "127.0.0.1:11211");
@@ -372,6 +378,8 @@ mod tests {
             ),
             ("watcher-buffer = \"100GiB\"", "watcher-buffer must be no more than the memory, not 100GiB"),
             ("growth-factor = inf", "growth-factor must be above 1 and at most 1024, not inf"),
+            ("size-weight = 1.1", "size-weight must be from 0 to 1, not 1.1"),
+            ("size-weight = nan", "size-weight must be from 0 to 1, not NaN"),
             ("growth-factor = 1", "growth-factor must be above 1 and at most 1024, not 1"),
         ] {
             let error = resolve(&format!("{text}\n")).unwrap_err();

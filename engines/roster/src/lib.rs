@@ -8,7 +8,8 @@
 mod setup;
 
 pub use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, HugePages, NoPlace, OpenError, RegionPlace, Residence,
+    DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, HugePages, NoPlace, OpenError,
+    RegionPlace, Residence,
 };
 pub use setup::{Lasting, Setup};
 
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn a_preset_names_index_and_policy() {
         let choice = Choice::new("memc3", None, None).unwrap();
-        assert_eq!((choice.index(), choice.policy()), ("cuckoo".to_owned(), "clock".to_owned()));
+        assert_eq!((choice.index(), choice.policy()), ("cuckoo".to_owned(), "clock:bits=2".to_owned()));
         let same = Choice::new("memc3", Some("cuckoo"), Some("clock")).unwrap();
         assert_eq!(choice, same);
         let classic = Choice::new("classic", None, None).unwrap();
@@ -249,7 +250,7 @@ mod tests {
         );
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
         assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
-        assert!(error("memc3", None, Some("clock:bits=2")).contains("unknown option"));
+        assert!(error("memc3", None, Some("clock:bit=2")).contains("unknown option"));
         assert!(error("memc3", Some("cuckoo:depth=0"), None).contains("1 to 32"));
         assert!(error("memc3", Some("cuckoo:depth"), None).contains("key=value"));
     }

@@ -1,8 +1,8 @@
 //! What an engine is given when it is opened, whichever it is.
 
 use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, MAX_MEMORY, RegionPlace, Residence,
-    SlabOptions,
+    DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, MAX_MEMORY,
+    RegionPlace, Residence, SlabOptions,
 };
 
 /// Unless told otherwise, memory can be made so many times larger.
@@ -25,6 +25,8 @@ pub struct Setup {
     pub factor: f64,
     /// Bytes of key, value and flags that fit into the smallest chunk (`-n`).
     pub smallest_item: usize,
+    /// How much less time large items get than small ones: 0, the same, to 1, in proportion to their length.
+    pub size_weight: f64,
     /// What happens when memory is full (`-M`).
     pub eviction: Eviction,
     /// Whether memory is committed in huge pages (`-L`); `None`: as suits the size.
@@ -55,6 +57,7 @@ impl Setup {
             seed,
             factor: DEFAULT_FACTOR,
             smallest_item: DEFAULT_SMALLEST_ITEM,
+            size_weight: DEFAULT_SIZE_WEIGHT,
             eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,
@@ -77,6 +80,7 @@ impl Setup {
             max_item_size: self.max_item_size,
             factor: self.factor,
             smallest_item: self.smallest_item,
+            size_weight: self.size_weight,
             eviction: self.eviction,
             huge_pages: self.huge_pages,
             residence: self.residence,

@@ -4,11 +4,16 @@
 //! page's *stamp* says when the hand last came to it, and the *age* of a class is how long ago that was for the page
 //! that its hand points at now: the time of one round. A class whose hand is slow has memory to spare. If the oldest
 //! class would be older even with a page less than the one that needs memory with a page more, and by a fortieth at the least, it gives one
-//! of the next pages before its hand; its only page, if it is four times as old. The effect is that of one hand over all of memory, which memcached's users ask for
-//! and Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
+//! of the next pages before its hand; its only page, if it is four times as old. Were ages compared as they are, the effect would be that of
+//! one hand over all of memory, which Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
+//!
+//! But a page of large items saves fewer misses than one of small items that are as old, since there are fewer in it. So an age counts by
+//! the length of the class's chunks, raised to the *size weight*: with 0 as it is; with 1 an item of four times the length
+//! stays for a quarter of the time, which would save the most misses if an item's chance to be asked for again fell with its age as 1 / age; with
+//! 0.5 for half of it.
 
 use guira_contract::Switch;
-use guira_memory::slab::{ClassId, PAGE_BYTES};
+use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes in a tick.
@@ -32,8 +37,10 @@ pub(crate) struct Balance {
     still: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ClassAge {
+    /// What a tick of age counts for, in parts of [`WHOLE`].
+    weight: u64,
     pages: AtomicU32,
     /// When the hand came to the page that it points at, the last time round.
     stamp: AtomicU32,
@@ -43,6 +50,9 @@ struct ClassAge {
     wasted: AtomicU32,
 }
 
+/// A tick of the class with the largest chunks.
+const WHOLE: u64 = 1 << 20;
+
 /// A class that has wasted so much in chunks of larger ones has earned a page of its own.
 const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
 
@@ -50,10 +60,14 @@ const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
 const CLAIM_TICKS: u32 = 1024;
 
 impl Balance {
-    pub(crate) fn new(classes: usize) -> Self {
+    /// No class has pages. `size_weight` is from 0 to 1.
+    pub(crate) fn new(classes: &ClassTable, size_weight: f64) -> Self {
+        let chunk = |class: ClassId| f64::from(classes.geometry(class).chunk);
+        let largest = classes.ids().map(chunk).fold(1.0, f64::max);
+        let weight = |class| ((chunk(class) / largest).powf(size_weight) * WHOLE as f64).max(1.0) as u64;
         Balance {
             stored: AtomicU64::new(0),
-            classes: (0..classes).map(|_| ClassAge::default()).collect(),
+            classes: classes.ids().map(|class| ClassAge::new(weight(class))).collect(),
             still: AtomicBool::new(false),
         }
     }
@@ -132,10 +146,6 @@ impl Balance {
         self.classes.iter().filter(|class| self.has_claim(class, tick)).count()
     }
 
-    fn age(&self, class: &ClassAge, tick: u32) -> u32 {
-        tick.wrapping_sub(class.stamp.load(Ordering::Relaxed))
-    }
-
     /// The class whose hand is slowest, if any has pages.
     pub(crate) fn oldest(&self) -> Option<ClassId> {
         self.oldest_from(0, None)
@@ -158,30 +168,22 @@ impl Balance {
         if self.still.load(Ordering::Relaxed) {
             return None;
         }
-        let age = self.age(own, tick);
+        let age = own.age(tick);
         let with_one_more = age.saturating_add(age / pages);
         let threshold = with_one_more.max(age.saturating_add(age / OLDER_BY)).saturating_add(SLACK);
-        self.oldest_from(threshold, Some(needy))
+        self.oldest_from(own.counted(threshold), Some(needy))
     }
 
-    /// The age that a class would have with a page less.
-    fn age_without_a_page(&self, class: &ClassAge, tick: u32) -> u32 {
-        let age = self.age(class, tick);
-        match class.pages.load(Ordering::Relaxed) {
-            0 | 1 => age / ONLY_PAGE,
-            pages => age - age / pages,
-        }
-    }
-
-    fn oldest_from(&self, threshold: u32, except: Option<ClassId>) -> Option<ClassId> {
+    /// `threshold` is an age as it counts.
+    fn oldest_from(&self, threshold: u64, except: Option<ClassId>) -> Option<ClassId> {
         let tick = self.tick();
-        let mut oldest: Option<(u32, ClassId)> = None;
+        let mut oldest: Option<(u64, ClassId)> = None;
         for (index, class) in self.classes.iter().enumerate() {
             let id = ClassId(index as u8);
             if Some(id) == except || class.pages.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let age = self.age_without_a_page(class, tick);
+            let age = class.counted(class.age_without_a_page(tick));
             if age >= threshold && oldest.is_none_or(|(most, _)| age > most) {
                 oldest = Some((age, id));
             }
@@ -190,13 +192,61 @@ impl Balance {
     }
 }
 
+impl ClassAge {
+    fn new(weight: u64) -> Self {
+        let zero = || AtomicU32::new(0);
+        ClassAge { weight, pages: zero(), stamp: zero(), claim: zero(), wasted: zero() }
+    }
+
+    fn age(&self, tick: u32) -> u32 {
+        tick.wrapping_sub(self.stamp.load(Ordering::Relaxed))
+    }
+
+    /// The age that it would have with a page less.
+    fn age_without_a_page(&self, tick: u32) -> u32 {
+        let age = self.age(tick);
+        match self.pages.load(Ordering::Relaxed) {
+            0 | 1 => age / ONLY_PAGE,
+            pages => age - age / pages,
+        }
+    }
+
+    /// What `age` counts for beside that of other classes.
+    fn counted(&self, age: u32) -> u64 {
+        u64::from(age) * self.weight / WHOLE
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn balance(size_weight: f64) -> Balance {
+        Balance::new(&ClassTable::new(4.0, 24), size_weight)
+    }
+
+    #[test]
+    fn the_larger_its_chunks_the_older_a_class_counts() {
+        let table = ClassTable::new(4.0, 24);
+        let chunk = |class: usize| f64::from(table.geometry(ClassId(class as u8)).chunk);
+        let (small, large) = (3, table.len() - 1);
+        for weight in [0.0, 0.5, 1.0] {
+            let balance = balance(weight);
+            balance.stored(10_000_000 * TICK_BYTES as usize);
+            let needs = |age: f64| {
+                balance.note(ClassId(small as u8), 1000, balance.tick() - 1_000_000);
+                balance.note(ClassId(large as u8), 1000, balance.tick() - age as u32);
+                balance.donor(ClassId(small as u8)).is_some()
+            };
+            // Where the large class begins to give to the small one.
+            let limit = 1_000_000.0 * (chunk(small) / chunk(large)).powf(weight);
+            assert!(!needs(limit) && needs(limit * 1.04), "weight {weight}, limit {limit}");
+        }
+    }
+
     #[test]
     fn a_claim_lasts_until_it_is_settled_or_too_old() {
-        let balance = Balance::new(3);
+        let balance = balance(0.0);
         balance.claim(ClassId(1));
         assert!(balance.is_waiting(ClassId(1)) && !balance.is_waiting(ClassId(0)));
         assert_eq!(balance.waiting(), 1);
@@ -210,7 +260,7 @@ mod tests {
 
     #[test]
     fn pages_that_are_to_keep_still_go_only_to_classes_without_any() {
-        let balance = Balance::new(3);
+        let balance = balance(0.0);
         balance.note(ClassId(0), 100, 0);
         balance.stored(10_000 * TICK_BYTES as usize);
         balance.note(ClassId(1), 100, 6_000);
@@ -222,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_oldest_class_gives_and_only_to_one_that_is_younger_by_more_than_a_little() {
-        let balance = Balance::new(3);
+        let balance = balance(0.0);
         balance.note(ClassId(0), 100, 0);
         balance.stored(10_000 * TICK_BYTES as usize);
         balance.note(ClassId(1), 100, 6_000);

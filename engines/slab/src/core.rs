@@ -114,6 +114,7 @@ impl<X: Scheme> Core<X> {
         let notes = || Notes::new(plan.pages, options.residence);
         let notes = [notes()?, notes()?];
         notes[0].set_words(options.policy.words());
+        let balance = Balance::new(memory.classes(), options.size_weight);
         let registry = Registry::new(class_count);
         let flush_counters = registry.register();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
@@ -130,7 +131,7 @@ impl<X: Scheme> Core<X> {
             commit_step,
             sizing: Mutex::new(Sizing::new(metadata, options.memory)),
             scarce: AtomicBool::new(options.memory < SCARCE_BELOW),
-            balance: Balance::new(class_count),
+            balance,
             upkeep: Upkeep::default(),
             registry,
             walks: Walks::default(),

@@ -61,7 +61,8 @@ pub use draft::SlabDraft;
 pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence, SlabOptions,
+    DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError,
+    Residence, SlabOptions,
 };
 pub use order::{Policy, Worth};
 pub use pin::SlabPin;

@@ -24,6 +24,9 @@ pub struct SlabOptions {
     /// Bytes of key, value and flags that fit into the smallest chunk. Chunks are never smaller than 24 bytes, which is room for
     /// 16.
     pub smallest_item: usize,
+    /// How much less time large items get than small ones, since their memory saves fewer misses: from 0, all stay for the same time, to 1,
+    /// an item of four times the length stays for a quarter of it. See docs/decisions/0017-size-weight.md.
+    pub size_weight: f64,
     /// What happens when memory is full.
     pub eviction: Eviction,
     /// Whether memory is committed in huge pages; `None`: if there is more than 64 MiB of it.
@@ -75,6 +78,9 @@ pub const DEFAULT_FACTOR: f64 = 1.06;
 /// Room for key, value and flags in the smallest chunk, in bytes, unless told otherwise.
 pub const DEFAULT_SMALLEST_ITEM: usize = 16;
 
+/// The size weight, unless told otherwise: see docs/decisions/0017-size-weight.md.
+pub const DEFAULT_SIZE_WEIGHT: f64 = 0.0;
+
 impl Default for SlabOptions {
     fn default() -> Self {
         SlabOptions {
@@ -83,6 +89,7 @@ impl Default for SlabOptions {
             max_item_size: MIB,
             factor: DEFAULT_FACTOR,
             smallest_item: DEFAULT_SMALLEST_ITEM,
+            size_weight: DEFAULT_SIZE_WEIGHT,
             eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,
@@ -114,6 +121,9 @@ pub enum OpenError {
     /// Classes would not grow.
     #[error("the growth factor {0} is not a number above 1")]
     Factor(f64),
+    /// That is no size weight.
+    #[error("the size weight {0} is not a number from 0 to 1")]
+    SizeWeight(f64),
     /// No chunk would be as small.
     #[error("a smallest item of {item} bytes does not fit into the largest chunk: at most {most}")]
     SmallestItem {
@@ -184,6 +194,9 @@ impl SlabOptions {
         }
         if !self.factor.is_finite() || self.factor <= 1.0 {
             return Err(OpenError::Factor(self.factor));
+        }
+        if !(0.0..=1.0).contains(&self.size_weight) {
+            return Err(OpenError::SizeWeight(self.size_weight));
         }
         let most = ClassTable::largest_chunk() - ITEM_HEADER - link;
         if self.smallest_item > most {

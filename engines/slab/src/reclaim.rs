@@ -725,7 +725,6 @@ impl<X: Scheme> SlabSession<X> {
     }
 }
 
-/// Puts a free chunk into a session's caches, or back if there are enough or its page is draining.
 /// Counts what became of an item of a class.
 fn count_unlinked(counts: &mut ClassCounts, item: &Item<'_>, why: Unlinked, now: Seconds) {
     let unfetched = u64::from(!item.header.state().has(ItemState::FETCHED));
@@ -740,6 +739,7 @@ fn count_unlinked(counts: &mut ClassCounts, item: &Item<'_>, why: Unlinked, now:
     counts.evicted_time = u64::from(now.0.saturating_sub(item.header.last_access(now).0));
 }
 
+/// Puts a free chunk into a session's caches, or back if there are enough or its page is draining.
 fn free_chunk<X: Scheme>(core: &Core<X>, caches: &mut [Vec<Offset>], at: Offset) {
     let Some((page, geometry, _)) = core.memory.locate(at) else {
         return;

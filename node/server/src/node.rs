@@ -217,6 +217,7 @@ fn setup(options: &Options, memory: usize) -> Setup {
         machine: machine_memory(),
         factor: storage.factor.unwrap_or(usual.factor),
         smallest_item: storage.smallest_item.unwrap_or(usual.smallest_item),
+        size_weight: storage.size_weight.unwrap_or(usual.size_weight),
         eviction: storage.eviction,
         huge_pages: storage.huge_pages,
         residence: storage.residence,

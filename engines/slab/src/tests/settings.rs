@@ -60,6 +60,10 @@ fn options_that_make_no_sense_are_refused() {
         let options = SlabOptions { factor, ..SlabOptions::default() };
         assert!(matches!(error(options), OpenError::Factor(_)), "{factor}");
     }
+    for size_weight in [-0.1, 1.1, f64::NAN] {
+        let options = SlabOptions { size_weight, ..SlabOptions::default() };
+        assert!(matches!(error(options), OpenError::SizeWeight(_)), "{size_weight}");
+    }
     let options = SlabOptions { smallest_item: 1 << 20, ..SlabOptions::default() };
     assert!(matches!(error(options), OpenError::SmallestItem { .. }));
 }

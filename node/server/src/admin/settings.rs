@@ -4,7 +4,7 @@ use super::{EngineAdmin, Lines};
 use crate::listen::Speaks;
 use crate::options::{Beyond, Options, UdpPorts};
 use guira_contract::Engine;
-use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
+use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption, TlsOptions};
 use std::path::PathBuf;
@@ -68,6 +68,7 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("shutdown_command", yes(permissions.shutdown));
         out.stat("growth_factor", format!("{:.2}", storage.factor.unwrap_or(DEFAULT_FACTOR)));
         out.stat("chunk_size", storage.smallest_item.unwrap_or(DEFAULT_SMALLEST_ITEM));
+        out.stat("size_weight", format!("{:.2}", storage.size_weight.unwrap_or(DEFAULT_SIZE_WEIGHT)));
         let region = storage.region.as_ref().map_or("NULL".to_owned(), RegionPlace::to_string);
         out.stat("memory_file", region);
         out.stat("num_threads", options.workers);
