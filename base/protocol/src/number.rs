@@ -87,8 +87,16 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// A number as C's strtoull and strtoll find one, its sign and its size: after blanks and a sign, up to what is no digit, and that
-/// must be a blank, the end, or a zero byte. Where they find none at all, a blank in front makes it 0.
-fn found(token: &[u8]) -> Option<(bool, u64)> {
+/// must be a blank, the end, or a zero byte.
+enum Found {
+    Number(bool, u64),
+    /// No digit where one could be.
+    Nothing,
+    /// Something else than a number.
+    Wrong,
+}
+
+fn find(token: &[u8]) -> Found {
     let start = token.iter().position(|byte| !is_space(*byte)).unwrap_or(token.len());
     let (negative, after_sign) = match token.get(start) {
         Some(b'-') => (true, start + 1),
@@ -97,19 +105,28 @@ fn found(token: &[u8]) -> Option<(bool, u64)> {
     };
     let count = token[after_sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     if count == 0 {
-        return token.first().filter(|first| is_space(**first)).map(|_| (false, 0));
+        return Found::Nothing;
     }
     let end = after_sign + count;
     let ends_well = token.get(end).is_none_or(|byte| is_space(*byte) || *byte == 0);
-    digits(&token[after_sign..end]).filter(|_| ends_well).map(|number| (negative, number))
+    match digits(&token[after_sign..end]).filter(|_| ends_well) {
+        Some(number) => Found::Number(negative, number),
+        None => Found::Wrong,
+    }
+}
+
+/// The same in a command, where a blank in front makes a number 0 of nothing at all.
+fn found(token: &[u8]) -> Option<(bool, u64)> {
+    match find(token) {
+        Found::Number(negative, number) => Some((negative, number)),
+        Found::Nothing => token.first().filter(|first| is_space(**first)).map(|_| (false, 0)),
+        Found::Wrong => None,
+    }
 }
 
 /// As strtoull: a negative number is taken modulo 2^64, and refused if that is 2^63 or more.
-fn found_unsigned(token: &[u8]) -> Option<u64> {
-    match found(token)? {
-        (false, number) => Some(number),
-        (true, number) => Some(number.wrapping_neg()).filter(|number| *number < 1 << 63),
-    }
+fn unsigned((negative, number): (bool, u64)) -> Option<u64> {
+    if negative { Some(number.wrapping_neg()).filter(|number| *number < 1 << 63) } else { Some(number) }
 }
 
 /// An expiration time of a classic store. What does not fit into 32 bits is cut off, as memcached does.
@@ -130,12 +147,15 @@ pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
 /// Client flags of a classic store: what does not fit into 32 bits is cut off.
 #[inline]
 pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
-    digits(token).or_else(|| found_unsigned(token)).map(|number| number as u32)
+    digits(token).or_else(|| unsigned(found(token)?)).map(|number| number as u32)
 }
 
 /// The number that a stored value stands for: what `incr` and `decr` work on.
 pub fn number_from(value: &[u8]) -> Option<u64> {
-    found_unsigned(value).filter(|_| value.iter().any(u8::is_ascii_digit))
+    match find(value) {
+        Found::Number(negative, number) => unsigned((negative, number)),
+        Found::Nothing | Found::Wrong => None,
+    }
 }
 
 #[cfg(test)]
@@ -188,7 +208,9 @@ mod tests {
         assert_eq!((read("\x0b1"), read("1\0x"), read("-0")), (Some(1), Some(1), Some(0)));
         assert_eq!(read("18446744073709551615"), Some(u64::MAX));
         assert_eq!(read("-18446744073709551615"), Some(1), "modulo 2^64, as C has it");
-        for bad in ["", "-5", "5x", "x", "18446744073709551616", " ", " -", "1\x1f"] {
+        for bad in
+            ["", "-5", "5x", "x", "18446744073709551616", " ", " -", "1\x1f", " x1", " zebra 9", " - 3"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

@@ -41,21 +41,21 @@ impl Tally {
         sum
     }
 
-    /// The hit ratio that follows from so many misses; `None` before anything was read.
+    /// The hit ratio that follows from so many misses; `None` before anything was read and sampled.
     pub(crate) fn hit_ratio(&self, misses: f64) -> Option<f64> {
-        (self.reads > 0).then(|| (1.0 - misses / self.reads as f64).clamp(0.0, 1.0))
+        (self.reads > 0 && self.seen > 0).then(|| (1.0 - misses / self.reads as f64).clamp(0.0, 1.0))
     }
 
-    /// The standard error of the served policy's hit ratio at size `scale`, from what the parts differ.
+    /// The standard error of the served policy's hit ratio at size `scale`, from what the parts differ; 1 if that is no knowledge at all.
     pub(crate) fn uncertainty(&self, scale: usize) -> Option<f64> {
-        if self.reads == 0 {
+        if self.reads == 0 || self.seen == 0 {
             return None;
         }
         let expected = self.reads as f64 / PARTS as f64;
         let ratios = self.by_part.map(|part| part[scale] / expected);
         let mean = ratios.iter().sum::<f64>() / PARTS as f64;
         let squares: f64 = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        Some((squares / (PARTS as f64 - 1.0)).sqrt() / (PARTS as f64).sqrt())
+        Some(((squares / (PARTS as f64 - 1.0)).sqrt() / (PARTS as f64).sqrt()).min(1.0))
     }
 }
 
@@ -74,11 +74,15 @@ mod tests {
 
     #[test]
     fn parts_that_agree_leave_no_doubt() {
-        let mut tally = Tally { reads: 400, by_part: [[10.0; 4]; PARTS], ..Tally::new(1) };
+        let mut tally = Tally { seen: 40, reads: 400, by_part: [[10.0; 4]; PARTS], ..Tally::new(1) };
         assert_eq!(tally.uncertainty(0), Some(0.0));
         tally.by_part = [[10.0; 4], [20.0; 4], [30.0; 4], [40.0; 4]];
         // Ratios .1 .2 .3 .4: a deviation of .129, and half of it for the mean of four.
         assert!((tally.uncertainty(1).unwrap() - 0.0645).abs() < 0.001);
+        tally.by_part[0] = [9e5; 4];
+        assert_eq!(tally.uncertainty(0), Some(1.0));
+        tally.seen = 0;
+        assert_eq!((tally.uncertainty(0), tally.hit_ratio(0.0)), (None, None), "nothing is known");
     }
 
     #[test]

@@ -209,6 +209,12 @@ impl<S: Session> Executor<S> {
         let flags = &command.flags;
         let expiry = flags.exptime.map(|time| self.expiry(time));
         let vivified = flags.vivify.map(|time| self.expiry(time));
+        // Of a number that begins with this command the later of both holds.
+        let begins = flags.in_order().fold(vivified, |last, (letter, _)| match letter {
+            b'T' => expiry,
+            b'N' => vivified,
+            _ => last,
+        });
         let told = flags.has(b'c');
         let unique = given(flags.cas_new).or_else(|| told.then(|| self.session.next_cas()));
         let step = Step {
@@ -217,7 +223,7 @@ impl<S: Session> Executor<S> {
             cas: flags.cas,
             cas_new: unique,
             expiry,
-            initial: vivified.map(|expires| (flags.initial, expiry.unwrap_or(expires))),
+            initial: vivified.map(|expires| (flags.initial, begins.unwrap_or(expires))),
         };
         let outcome = self.count_step(key, &step);
         let buffer = replies.buffer();

@@ -301,6 +301,9 @@ pub enum PolicyError {
     /// Another one is just taking over.
     #[error("another policy is taking over")]
     Busy,
+    /// What it notes of items does not fit, and nothing may be evicted.
+    #[error("there is no memory left for what it notes of items, and nothing may be evicted")]
+    NoRoom,
 }
 
 /// What an operator may change while an engine runs.

@@ -32,12 +32,13 @@ impl Spec {
         Ok(Spec { name: name.to_owned(), options })
     }
 
-    /// Reads a name and its options as words of their own: `NAME key=value …`.
+    /// Reads a name and its options as words of their own: `NAME key=value …`. The name may come with options, as it is printed.
     ///
     /// # Errors
     /// If an option is not `key=value`.
     pub fn of_words(name: &str, options: &[&str]) -> Result<Self, OptionError> {
-        Self::parse(&format!("{name}:{}", options.join(",")))
+        let separator = if name.contains(':') { ',' } else { ':' };
+        Self::parse(&format!("{name}{separator}{}", options.join(",")))
     }
 
     /// Refuses all options but these.

@@ -14,7 +14,7 @@ use crate::resize::Sizing;
 use crate::restart;
 use crate::session::SlabSession;
 use crate::stats::{Registry, SessionCounters};
-use crate::turn::{Busy, Turn};
+use crate::turn::{Refused, Turn};
 use crate::walk::Walks;
 use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
@@ -259,7 +259,10 @@ impl<X: Scheme> Engine for SlabEngine<X> {
     }
 
     fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError> {
-        self.core.turn_to(Policy::read(policy)?).map_err(|Busy| PolicyError::Busy)
+        self.core.turn_to(Policy::read(policy)?).map_err(|refused| match refused {
+            Refused::Busy => PolicyError::Busy,
+            Refused::NoRoom => PolicyError::NoRoom,
+        })
     }
 
     fn tune(&self, tuning: Tuning) {

@@ -75,7 +75,12 @@ impl Notes {
 
     /// Bytes of notes on a page of this layout.
     pub(crate) fn bytes(&self, geometry: &Geometry) -> usize {
-        (geometry.chunks as usize * self.words() * NOTE).next_multiple_of(STEP)
+        Self::bytes_of(geometry, self.words())
+    }
+
+    /// Bytes of so many words of notes on each chunk of such a page.
+    pub(crate) fn bytes_of(geometry: &Geometry, words: usize) -> usize {
+        (geometry.chunks as usize * words * NOTE).next_multiple_of(STEP)
     }
 
     #[inline(always)]

@@ -231,7 +231,7 @@ impl<X: Scheme> Core<X> {
     }
 
     /// Charges what the order takes of memory beside its notes.
-    fn charge_order(&self, order: &mut ClassOrder) {
+    pub(crate) fn charge_order(&self, order: &mut ClassOrder) {
         let (before, bytes) = (order.charged, order.bytes());
         order.charged = bytes;
         self.budget.charge(bytes.saturating_sub(before));

@@ -13,7 +13,8 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
-use crate::notes::ClassChunks;
+use crate::notes::{ClassChunks, Notes};
+use crate::options::Eviction;
 use crate::order::{ClassOrder, Heir, Placed, Policy, Touching};
 use crate::policy::{Arrival, Chunks, Moment, Reads};
 use guira_memory::slab::{ClassId, Geometry, PageId, PageState};
@@ -84,7 +85,20 @@ enum Phase {
 
 /// Why no other policy can take over now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Busy;
+pub(crate) enum Refused {
+    /// One is just taking over.
+    Busy,
+    /// There is no memory for what it notes, and nothing may be evicted for it.
+    NoRoom,
+}
+
+/// How far a class has come.
+enum Turned {
+    /// It waits for memory.
+    Waits,
+    InPart,
+    Wholly,
+}
 
 /// So many items go over in one step.
 const STEP: usize = 64;
@@ -137,10 +151,10 @@ impl<X: Scheme> Core<X> {
     }
 
     /// Has `policy` take over.
-    pub(crate) fn turn_to(&self, policy: Policy) -> Result<(), Busy> {
+    pub(crate) fn turn_to(&self, policy: Policy) -> Result<(), Refused> {
         let mut state = self.turn.state();
         if !matches!(state.phase, Phase::Idle) {
-            return Err(Busy);
+            return Err(Refused::Busy);
         }
         if policy == state.policy {
             return Ok(());
@@ -149,6 +163,9 @@ impl<X: Scheme> Core<X> {
             state.policy = policy;
             return Ok(());
         }
+        if self.options.eviction == Eviction::Off && self.notes_of(policy) > self.budget.left() {
+            return Err(Refused::NoRoom);
+        }
         let area = 1 - state.area;
         self.notes[area].set_words(policy.words());
         self.turn.touchings[area].store(policy.touching() as u8, Ordering::Relaxed);
@@ -156,6 +173,15 @@ impl<X: Scheme> Core<X> {
         self.turn.wants.store(both, Ordering::Relaxed);
         state.phase = Phase::Announced(policy, self.quiescence.ticket());
         Ok(())
+    }
+
+    /// About how many bytes `policy` would note of all the chunks that there are.
+    fn notes_of(&self, policy: Policy) -> usize {
+        let of = |class| {
+            let guard = self.memory.lock(class);
+            guard.pages().len() * Notes::bytes_of(guard.geometry(), policy.words())
+        };
+        self.memory.classes().ids().map(of).sum()
     }
 
     /// Gives other options to the orders of the same policy. False if that is not enough.
@@ -176,8 +202,11 @@ impl<X: Scheme> Core<X> {
             }
             Phase::Announced(policy, _) => state.phase = Phase::Turning(policy, 0),
             Phase::Turning(policy, number) => match class(number) {
-                Some(class) if !self.turn_class(class, policy, 1 - state.area) => {}
-                Some(_) => state.phase = Phase::Turning(policy, number + 1),
+                Some(class) => match self.turn_class(class, policy, 1 - state.area) {
+                    Turned::Waits => return false,
+                    Turned::InPart => {}
+                    Turned::Wholly => state.phase = Phase::Turning(policy, number + 1),
+                },
                 None => {
                     self.turn.touchings[state.area].store(Touching::Nothing as u8, Ordering::Relaxed);
                     self.turn.wants.store(Wants::of(policy).0, Ordering::Relaxed);
@@ -200,8 +229,8 @@ impl<X: Scheme> Core<X> {
         true
     }
 
-    /// Goes on with one class. True when all of it is in the order of the new policy.
-    fn turn_class(&self, class: ClassId, policy: Policy, area: usize) -> bool {
+    /// Goes on with one class.
+    fn turn_class(&self, class: ClassId, policy: Policy, area: usize) -> Turned {
         let mut order = self.lock_order(class);
         let guard = self.memory.lock(class);
         let order = &mut *order;
@@ -218,6 +247,10 @@ impl<X: Scheme> Core<X> {
             }
             Heir { placed: Placed { kept: policy.kept(u64::from(class.0)), area }, pages }
         });
+        if self.budget.excess() > 0 {
+            // What is noted takes memory as it is written. First pages of items make room for it.
+            return Turned::Waits;
+        }
         let old = ClassChunks::new(self, order.placed.area, class, guard.pages());
         let new = ClassChunks::new(self, area, class, guard.pages());
         let now = self.moment();
@@ -227,7 +260,7 @@ impl<X: Scheme> Core<X> {
                 order.placed.kept.victims(&old, STEP, now, |chunk| {
                     kept.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });
                 });
-                return false;
+                return Turned::InPart;
             }
         } else if let Some(page) = heir.pages.pop() {
             let now = Moment { tick: guard.stamp(page), ..now };
@@ -242,14 +275,15 @@ impl<X: Scheme> Core<X> {
                     heir.placed.kept.stored(&new, chunk, Arrival::UNKNOWN, now);
                 }
             }
-            return false;
+            return Turned::InPart;
         }
         if let Some(heir) = order.heir.take() {
             order.left_behind = Some(order.placed.area);
             order.placed = heir.placed;
         }
+        self.charge_order(order);
         self.note_age(class, order, &guard);
-        true
+        Turned::Wholly
     }
 
     /// Forgets what the policy before has noted of pages that drain, which may take as long as somebody's value is being sent. The policy that

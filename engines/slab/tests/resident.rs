@@ -1,7 +1,7 @@
 //! What the system says of the memory of an engine: in a process of its own, since others would be counted as well.
 
 use guira_contract::suite::store;
-use guira_contract::{Engine, Expiry, Pace, Session};
+use guira_contract::{Engine, Expiry, Pace, Session, Spec};
 use guira_memory::{HugePages, MIB};
 use guira_slab::{CuckooEngine, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
@@ -76,4 +76,33 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
         assert!(left < 72 * MIB, "{huge_pages:?}: {left} bytes are resident");
         assert!(engine.stats().items > 200_000, "{:?}", engine.stats());
     }
+}
+
+#[test]
+fn while_a_policy_takes_over_memory_stays_below_its_ceiling() {
+    let before = mappings();
+    let options = SlabOptions { memory: 64 * MIB, huge_pages: Some(HugePages::No), ..SlabOptions::default() };
+    let engine = CuckooEngine::open(options).expect("address space");
+    let mut session = engine.session();
+    for i in 0..2_200_000 {
+        store(&mut session, format!("{i:08}").as_bytes(), b"ab", 0, Expiry::Never, NOW).expect("memory");
+        if i % 32 == 0 {
+            session.quiesce();
+            session.maintain(NOW, Pace::Busy, 32);
+        }
+    }
+    assert!(engine.stats().evictions > 0);
+    // Notes of 16 bytes for items of some 30.
+    engine.change_policy(&Spec::parse("lazy-lru").expect("a policy")).expect("none takes over");
+    let (mut most, mut steps) = (0, 0);
+    while engine.policy().1.is_some() {
+        session.quiesce();
+        session.maintain(NOW, Pace::Idle, 32);
+        steps += 1;
+        if steps % 64 == 0 {
+            most = most.max(resident_since(&before));
+        }
+    }
+    assert!(most < 66 * MIB, "{most} bytes were resident");
+    assert!(engine.stats().items > 800_000, "{:?}", engine.stats());
 }

@@ -77,10 +77,11 @@ impl Sweep<'_> {
             .collect();
         let done: Mutex<Vec<Option<Result<Point, OptionError>>>> =
             Mutex::new((0..jobs.len()).map(|_| None).collect());
+        let threads_most = jobs.len().max(1);
         let queue = Mutex::new(jobs.into_iter());
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         std::thread::scope(|scope| {
-            for _ in 0..means.threads.max(1) {
+            for _ in 0..means.threads.clamp(1, threads_most) {
                 scope.spawn(|| {
                     while let Some((index, size, room, choice)) = next() {
                         let point = self.point(size, room, choice, means);

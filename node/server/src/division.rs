@@ -9,7 +9,7 @@ use guira_memory::{KIB, MIB};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
-const PROCESS_BYTES: usize = 4 * MIB;
+const PROCESS_BYTES: usize = 4 * MIB + 512 * KIB;
 const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
 /// … and each worker's buffers and stack, without those for datagrams.

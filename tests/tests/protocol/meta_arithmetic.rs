@@ -89,6 +89,19 @@ fn t_sets_the_time_in_the_order_of_flags() {
 }
 
 #[test]
+fn a_number_that_begins_lasts_as_long_as_the_later_of_n_and_t_says() {
+    let server = Server::start();
+    server.connect().talk(&[
+        ("ma a T0 N30 t\r\n", "HD t~30\r\n"),
+        ("mg a t\r\n", "HD t~30\r\n"),
+        ("ma b T300 N30 t\r\n", "HD t~30\r\n"),
+        ("mg b t\r\n", "HD t~30\r\n"),
+        ("ma c N30 T300 t\r\n", "HD t~300\r\n"),
+        ("mg c t\r\n", "HD t~300\r\n"),
+    ]);
+}
+
+#[test]
 fn key_opaque_and_cas_are_returned_in_order() {
     let server = Server::start();
     let mut client = server.connect();

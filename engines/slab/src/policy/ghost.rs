@@ -65,7 +65,7 @@ impl Ghost {
     /// before it evicts.
     fn resize(&mut self, entries: u64) {
         let (fits, wanted) = (self.buckets.len() as u64 * LOAD, entries.div_ceil(LOAD).next_power_of_two());
-        if entries > fits || entries * 8 < fits && wanted < self.buckets.len() as u64 {
+        if entries > fits || entries * 3 < fits && wanted < self.buckets.len() as u64 {
             *self = Ghost { buckets: vec![[0; WAYS]; wanted as usize], entries, evicted: 0 };
         }
         self.entries = entries;

@@ -3,9 +3,11 @@
 use super::resizes::{check_pages, settle};
 use super::scratch::Scratch;
 use super::{SlabEngine, SlabPin, SlabSession};
-use crate::{Policy, SlabOptions, Worth};
+use crate::{Eviction, Policy, SlabOptions, Worth};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Session, Sink, Spec, Want};
+use guira_contract::{
+    Engine, Expiry, ItemView, Key, Meta, Pace, PolicyError, Recency, Session, Sink, Spec, Want,
+};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};
 use guira_sync::clock::Seconds;
@@ -391,6 +393,42 @@ fn a_full_cache_evicts_by_its_policy_and_not_page_by_page() {
         let moved = engine.stats().pages_moved - moved_when_full.unwrap();
         assert!(moved <= 1, "{name}, {memory}: {moved} pages have left a class that is the only one");
     }
+}
+
+#[test]
+fn what_a_policy_kept_for_itself_is_given_back_with_it() {
+    let engine = open(Policy::default(), 16 * MIB);
+    let mut session = engine.session();
+    let mut fill = |policy: &str, from: u64| {
+        turn(&engine, &mut session, Policy::read(&Spec::parse(policy).unwrap()).unwrap());
+        for i in from..from + 400_000 {
+            put(&mut session, i, 2);
+            if i % 32 == 0 {
+                end_batch(&mut session);
+            }
+        }
+        engine.stats().items
+    };
+    let before = fill("clock", 0);
+    assert!(fill("s3-fifo", 400_000) < before);
+    let after = fill("clock", 800_000);
+    assert!(after > before - before / 50, "{after} of {before}");
+}
+
+#[test]
+fn without_eviction_a_policy_for_whose_notes_there_is_no_room_is_refused() {
+    let eviction = Eviction::Off;
+    let options = SlabOptions { memory: 4 * MIB, eviction, ..SlabOptions::default() };
+    let engine = SlabEngine::open(options).unwrap();
+    let mut session = engine.session();
+    let klru = Spec::parse("klru").unwrap();
+    let full = (0..).find(|i| {
+        let stored = store(&mut session, format!("key{i}").as_bytes(), b"xy", 0, Expiry::Never, NOW);
+        end_batch(&mut session);
+        stored.is_err()
+    });
+    assert_eq!(engine.change_policy(&klru), Err(PolicyError::NoRoom));
+    assert_eq!((engine.policy().0.name, engine.stats().items), ("clock".to_owned(), full.unwrap()));
 }
 
 #[test]

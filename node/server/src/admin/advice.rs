@@ -52,8 +52,9 @@ impl<E: Engine> EngineAdmin<E> {
         let sum = |what| self.shared.command_sum(what);
         let pulse = Pulse {
             now,
-            reads: sum(CommandCount::CmdGet) + sum(CommandCount::CmdTouch),
-            hits: sum(CommandCount::GetHits) + sum(CommandCount::TouchHits),
+            // Not those of touch, which the model does not see.
+            reads: sum(CommandCount::CmdGet),
+            hits: sum(CommandCount::GetHits),
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
             capacity: capacity(&self.engine.stats()),
         };
@@ -72,11 +73,16 @@ impl<E: Engine> EngineAdmin<E> {
     }
 }
 
-/// Bytes of items that there is room for: as many as there are, if some were evicted for want of memory.
+/// In a cache that is full no more than this part of its chunks are free.
+const FREE_MOST: f64 = 0.03;
+
+/// Bytes of items that there is room for: as many as there are, if memory is full and some were evicted.
 fn capacity(stats: &EngineStats) -> f64 {
     let sum = |of: fn(&ClassStats) -> u64| stats.classes.iter().map(of).sum::<u64>() as f64;
     let held = sum(|class| class.bytes);
-    if stats.evictions > stats.index_evictions && stats.pages_free == 0 {
+    let free = sum(|class| class.free_chunks * class.chunk_size);
+    let is_full = stats.pages_free == 0 && free <= FREE_MOST * stats.memory_limit as f64;
+    if stats.evictions > stats.index_evictions && is_full {
         return held;
     }
     let occupied = sum(|class| class.used_chunks * class.chunk_size);

@@ -38,6 +38,7 @@ impl<E: Engine> EngineAdmin<E> {
                 "OK".into()
             }
             Err(PolicyError::Busy) => "BUSY another policy is taking over".into(),
+            Err(error @ PolicyError::NoRoom) => Answer::Line(format!("SERVER_ERROR {error}")),
             Err(PolicyError::Option(error)) => Answer::Line(format!("CLIENT_ERROR {error}")),
         }
     }

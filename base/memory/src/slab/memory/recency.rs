@@ -13,8 +13,9 @@ use guira_sync::words::WORD;
 /// a division, for every read; and at the same place in every page, all bitmaps would compete for the same few sets of the caches.
 const GRANULE: usize = 32;
 
-/// The least bytes of a chunk that has a second recency bit: wherever it begins, the granule after the one that it begins in is its own.
-const TWO_BITS: usize = 2 * GRANULE;
+/// A chunk of more bytes than these has a second recency bit: wherever it begins, the granule after the one that it begins in is its own.
+/// Chunks are multiples of words, so that an item of more bytes lies in such a chunk, even if it is shorter than that.
+const ONE_BIT: usize = 2 * GRANULE - WORD;
 
 /// Bytes of recency bits for a page.
 pub(super) const RECENCY_BYTES: usize = PAGE_BYTES / GRANULE / 8;
@@ -58,7 +59,7 @@ impl SlabMemory {
     /// bit would lie in another word.
     #[inline(always)]
     fn second(bit: u64, bytes: usize) -> u64 {
-        if bytes >= TWO_BITS { bit << 1 } else { 0 }
+        if bytes > ONE_BIT { bit << 1 } else { 0 }
     }
 
     /// Sets the first recency bit of the chunk at `at` that is not set, of the one or two that a chunk of at least `bytes` bytes has.
@@ -77,7 +78,8 @@ impl SlabMemory {
         }
     }
 
-    /// Puts the recency bits of the chunk at `at`, which has at least `bytes` bytes, as they are to be for a new item.
+    /// Puts the recency bits of the chunk at `at`, which has at least `bytes` bytes, as they are to be for a new item. (In a small cache an
+    /// item may be so much shorter than its chunk that it has one bit only; then the chunk's second one stays as it was.)
     #[inline(always)]
     pub fn renew(&self, at: Offset, bytes: usize, first: FirstBit) {
         if let Some((word, bit)) = self.recency(at) {
@@ -187,10 +189,11 @@ mod tests {
             let mut out = Vec::new();
             guard.grow(0, 0, Source::Any, 0);
             guard.take(64, &mut out);
-            // The eighth is read, its neighbours are not.
+            assert_eq!(chunk % WORD, 0);
+            // The eighth is read, its neighbours are not. Its item is a little shorter than the chunk.
             let (read, bit) = (out[7], 1 << 7);
             for _ in 0..3 {
-                memory.touch(read, chunk);
+                memory.touch(read, chunk - WORD + 1);
             }
             let (page, ..) = memory.locate(read).unwrap();
             assert_eq!(memory.recent_in(page), passes, "chunks of {chunk}");
