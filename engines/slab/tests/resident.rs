@@ -6,9 +6,13 @@ use guira_memory::{HugePages, MIB};
 use guira_slab::{CuckooEngine, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const NOW: Seconds = Seconds(1000);
+
+/// Each test counts what the process has, and has to be the only one that does anything.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// All mappings of this process: where they lie, and how many bytes of them are in memory.
 fn mappings() -> Vec<(Range<usize>, usize)> {
@@ -46,6 +50,7 @@ fn fill(engine: &CuckooEngine, count: u64) {
 
 #[test]
 fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = mappings();
     let watch = Stopwatch::start();
     let options = SlabOptions { memory: 256 * MIB, reserve: 1 << 40, ..SlabOptions::default() };
@@ -80,6 +85,7 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
 
 #[test]
 fn while_a_policy_takes_over_memory_stays_below_its_ceiling() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = mappings();
     let options = SlabOptions { memory: 64 * MIB, huge_pages: Some(HugePages::No), ..SlabOptions::default() };
     let engine = CuckooEngine::open(options).expect("address space");
