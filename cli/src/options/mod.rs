@@ -92,7 +92,7 @@ pub(crate) struct Told {
     #[arg(long, value_name = "NAME[:key=value,…]")]
     pub(crate) index: Option<String>,
 
-    /// Replacement policy in place of the engine's own: clock, fifo, lru, lazy-lru[:interval=SECONDS,tail_reclaim=on|off],
+    /// Replacement policy in place of the engine's own: clock[:bits=1|2], fifo, lru, lazy-lru[:interval=SECONDS,tail_reclaim=on|off],
     /// seg-lru[:hot_pct=N,warm_pct=N,hot_factor=X,warm_factor=X,temp_ttl=SECONDS,mode=flat|segmented],
     /// klru[:samples=N,priority=recency|frequency|hyperbolic], sieve, s3-fifo[:small_pct=N]
     #[arg(long, value_name = "NAME[:key=value,…]")]

@@ -168,8 +168,7 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
     }
 
     fn forget(&self, chunk: Chunk) {
-        let at = self.place(chunk);
-        self.core.memory.forget(at, self.core.chunk_bytes(at));
+        self.core.memory.forget(self.place(chunk), self.geometry.chunk as usize);
     }
 
     fn is_dead(&self, chunk: Chunk) -> bool {

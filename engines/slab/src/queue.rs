@@ -143,7 +143,7 @@ impl<X: Scheme> SlabSession<X> {
             core.prefetch_notes(event.at);
         }
         for Event { at, what } in queue.drain(..) {
-            let Some((page, _, chunk)) = core.memory.locate(at) else {
+            let Some((page, geometry, chunk)) = core.memory.locate(at) else {
                 continue;
             };
             // What drains is in no order any more, or will soon be in none.
@@ -157,7 +157,7 @@ impl<X: Scheme> SlabSession<X> {
             let Some((_, order)) = &mut locked else { continue };
             core.tell_order((class, order), (page, chunk), what, now);
             if let What::StoredOver(_) = what {
-                core.memory.touch(at, core.chunk_bytes(at));
+                core.memory.touch(at, geometry.chunk as usize);
                 core.touch(at);
             }
         }

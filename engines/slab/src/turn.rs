@@ -247,7 +247,7 @@ impl<X: Scheme> Core<X> {
             }
             Heir { placed: Placed { kept: policy.kept(u64::from(class.0)), area }, pages }
         });
-        if self.budget.excess() > 0 {
+        if policy.words() > 0 && self.budget.excess() > 0 {
             // What is noted takes memory as it is written. First pages of items make room for it.
             return Turned::Waits;
         }

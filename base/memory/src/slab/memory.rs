@@ -214,13 +214,18 @@ impl SlabMemory {
     /// the lock of the class.
     #[inline(always)]
     pub fn occupied(&self, page: PageId, word: u32) -> &AtomicU64 {
-        self.region.word(self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD))
+        self.region.word(self.occupied_at(page, word))
+    }
+
+    #[inline(always)]
+    fn occupied_at(&self, page: PageId, word: u32) -> Offset {
+        self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD)
     }
 
     /// Asks for the word that [`SlabMemory::occupied`] returns.
     #[inline(always)]
     pub fn prefetch_occupied(&self, page: PageId, word: u32) {
-        self.region.prefetch(self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD).bytes());
+        self.region.prefetch(self.occupied_at(page, word).bytes());
     }
 
     /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
