@@ -50,7 +50,9 @@ fn several_large_values_may_arrive_at_the_same_time() {
 fn a_value_that_finds_no_memory_half_way_is_refused_and_passed_over() {
     let server = Setup::new().max_item_mib(16).start();
     let value = vec![b'x'; 15 * MIB];
-    let holders: Vec<Client> = (0..5)
+    // A server that comes late has read little: of each value the sockets hold
+    // up to 10 MiB. What it holds of so many does not fit all the same.
+    let holders: Vec<Client> = (0..16)
         .map(|index| {
             let mut client = server.connect();
             client.send(format!("set held{index} 0 0 {}\r\n", value.len()));
@@ -64,10 +66,12 @@ fn a_value_that_finds_no_memory_half_way_is_refused_and_passed_over() {
         match client.line().as_str() {
             "STORED" => {}
             "SERVER_ERROR Out of memory during read" => refused += 1,
+            // Nothing was left when the line arrived.
+            "SERVER_ERROR out of memory storing object" => refused += 1,
             other => panic!("{other}"),
         }
         // What came after the refusal was part of the value, not commands.
         client.hear("MN\r\n");
     }
-    assert!((1..5).contains(&refused), "75 MiB do not fit at the same time: {refused}");
+    assert!((1..16).contains(&refused), "240 MiB do not fit at the same time: {refused}");
 }
