@@ -14,7 +14,7 @@ pub use engine::Engine;
 pub(crate) use engine::PACE;
 pub(crate) use lirs::Lirs;
 pub(crate) use lru::Lru;
-pub(crate) use tinylfu::TinyLfu;
+pub(crate) use tinylfu::{TinyLfu, Window};
 
 /// A key of a [`Stream`](crate::Stream): numbered from 0 in the order of first requests, so that what is known of it
 /// lies in arrays.

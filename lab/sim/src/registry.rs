@@ -9,7 +9,7 @@ use guira_roster::Spec;
 use guira_slab::Policy;
 use guira_slab::policy::miniature::{Keeper, KeeperUser};
 
-use crate::policy::{Arc, Belady, Engine, Lirs, Lru, PACE, TinyLfu};
+use crate::policy::{Arc, Belady, Engine, Lirs, Lru, PACE, TinyLfu, Window};
 use crate::run::{self, Measure, Rules, Tally};
 use crate::stream::Stream;
 
@@ -151,9 +151,9 @@ pub const POLICIES: &[Entry] = &[
     },
     Entry {
         name: "w-tinylfu",
-        about: "admission by frequency behind an LRU window=PERCENT, 1 (Einziger and others 2017)",
+        about: "admission by frequency behind an LRU window=PERCENT, or one that adapts (Einziger and others 2017, 2018)",
         made: Made::Here(&["window"], |spec, setup| {
-            let window = spec.number("window", 1..=99)?.unwrap_or(1);
+            let window = spec.number("window", 1..=99)?.map_or(Window::Adaptive, Window::Percent);
             Ok(setup.run(TinyLfu::new(setup.limit, setup.keys(), setup.entries(), window)))
         }),
     },
