@@ -2,7 +2,6 @@
 
 use crate::balance::Balance;
 use crate::index::{Index, Scheme};
-use crate::item::Item;
 use crate::maintain::Upkeep;
 use crate::notes::Notes;
 use crate::options::{Hashing, OpenError, Residence, SlabOptions};
@@ -20,6 +19,7 @@ use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
     Reassign, ResizeError, Spec, Tuning,
 };
+use guira_items::Item;
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};

@@ -1,27 +1,17 @@
 //! Values that lie in several chunks, and values that arrive in pieces.
 //!
-//! An item that does not fit the largest chunk begins in one of these and goes on in others:
-//!
-//! ```text
-//! head:          | header | … | total length, next chunk | … | key | value … |
-//! continuation:  | header with key length 0 | next chunk | head | value … |
-//! ```
-//!
-//! A continuation knows its head, so that a hand that comes by it can evict the item.
+//! An item that does not fit the largest chunk begins in one of these and goes on in others: see [`guira_items::Pieces`].
 
 use crate::core::Core;
 use crate::index::Scheme;
-use crate::item::{Blueprint, Chain, Fields, Header, Item, Shape};
 use crate::session::SlabSession;
 use guira_contract::{Room, ValueDraft};
-use guira_memory::{Offset, Region};
+use guira_items::{Blueprint, CONTINUATION, Chain, Fields, Shape, write_continuation};
+use guira_memory::Offset;
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
 use guira_sync::words::{self, WORD};
 use std::sync::Arc;
-
-/// Bytes before the value in a chunk that continues a chain.
-const CONTINUATION: usize = 3 * WORD;
 
 /// Room for one item whose value is not there yet.
 #[derive(Debug)]
@@ -72,11 +62,8 @@ impl<X: Scheme> SlabDraft<X> {
             next: chunks.get(1).map_or(Offset::from_bytes(0), |(at, _)| *at),
         });
         for (index, (at, length)) in chunks.iter().enumerate().skip(1) {
-            let next = chunks.get(index + 1).map_or(0, |(at, _)| at.bytes() as u64);
-            let shape = Shape { key_len: 0, value_len: *length as u32, fields: Fields::default() };
-            words::store(self.core.region.word(*at), Header::continuation(shape).0);
-            words::store(self.core.region.word(at.plus(WORD)), next);
-            words::store(self.core.region.word(at.plus(2 * WORD)), head.bytes() as u64);
+            let next = chunks.get(index + 1).map(|(at, _)| *at);
+            write_continuation(&self.core.region, *at, *length, next, head);
         }
         blueprint.write(&self.core.region, head, self.shape, chain, now);
         head
@@ -219,83 +206,4 @@ impl<X: Scheme> SlabSession<X> {
 /// version under which its last item was unlinked.
 fn fence_after_taking() {
     fence(Ordering::Release);
-}
-
-impl Header {
-    /// The header of a chunk that continues a chain.
-    fn continuation(shape: Shape) -> Self {
-        Header::new(shape, guira_contract::ItemState::NONE, 0, Seconds(0))
-    }
-}
-
-/// The parts of an item's value: where each lies, and how long it is. The item must not change meanwhile.
-#[derive(Debug)]
-pub(crate) struct Pieces<'a> {
-    region: &'a Region,
-    first: Option<(Offset, usize)>,
-    next: Offset,
-}
-
-impl<'a> Pieces<'a> {
-    pub(crate) fn of(region: &'a Region, item: &Item<'_>) -> Self {
-        let start = item.shape().value_at();
-        // Only a value that begins at a multiple of 8 is ever chained or pinned.
-        let first = Some((item.at.plus(start), item.shape().value_len as usize));
-        Pieces { region, first, next: item.chain().map_or(Offset::from_bytes(0), |chain| chain.next) }
-    }
-
-    /// The chunks of an item after its first.
-    pub(crate) fn chunks(region: &'a Region, item: &Item<'_>) -> Vec<Offset> {
-        let mut chunks = Vec::new();
-        let mut next = item.chain().map_or(Offset::from_bytes(0), |chain| chain.next);
-        while next.bytes() != 0 {
-            chunks.push(next);
-            next = Offset::from_bytes(words::load(region.word(next.plus(WORD))));
-        }
-        chunks
-    }
-
-    /// Whether the chunk at `at` is one of the item's. It may change meanwhile: then the answer is worth nothing.
-    pub(crate) fn has(region: &Region, item: &Item<'_>, at: Offset) -> bool {
-        let Some(chain) = item.chain() else {
-            return false;
-        };
-        let mut next = chain.next;
-        // A chain that changes can lead in circles.
-        for _ in 0..chain.total / WORD {
-            if next == at || next.bytes() == 0 {
-                break;
-            }
-            let Some(words) = region.words(next, 2) else {
-                return false;
-            };
-            next = Offset::from_bytes(words::load(&words[1]));
-        }
-        next == at
-    }
-
-    /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.
-    pub(crate) fn head_of(region: &Region, at: Offset) -> Option<Offset> {
-        let words = region.words(at, 3)?;
-        let header = Header(words::load(&words[0]));
-        (header.shape().key_len == 0 && header != Header::NONE)
-            .then(|| Offset::from_bytes(words::load(&words[2])))
-    }
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = (Offset, usize);
-
-    fn next(&mut self) -> Option<(Offset, usize)> {
-        if let Some(first) = self.first.take() {
-            return Some(first);
-        }
-        if self.next.bytes() == 0 {
-            return None;
-        }
-        let at = self.next;
-        let header = Header(words::load(self.region.word(at)));
-        self.next = Offset::from_bytes(words::load(self.region.word(at.plus(WORD))));
-        Some((at.plus(CONTINUATION), header.shape().value_len as usize))
-    }
 }

@@ -35,7 +35,6 @@ mod draft;
 mod hold;
 pub mod hooks;
 pub mod index;
-mod item;
 mod keep;
 mod maintain;
 mod notes;

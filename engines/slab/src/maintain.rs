@@ -8,13 +8,13 @@
 
 use crate::core::Core;
 use crate::index::{GrowthStep, Index, Items, Scheme};
-use crate::item::GENERATIONS;
 use crate::options::Eviction;
 use crate::reclaim::DRAIN_CHOICE;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::stats::{Count, SessionCounters};
 use crate::update::Unlinked;
 use guira_contract::{ItemView, KeyHash, Pace, Reassign, Switch};
+use guira_items::GENERATIONS;
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};

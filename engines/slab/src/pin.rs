@@ -1,10 +1,9 @@
 //! A pinned value.
 
 use crate::core::Core;
-use crate::draft::Pieces;
 use crate::index::Scheme;
-use crate::item::Item;
 use guira_contract::{ItemView, ValuePin};
+use guira_items::{Item, Pieces};
 use guira_memory::Offset;
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 //! Everything is sized for the most memory there can ever be. That is address space only: what is never touched is never committed.
 
 use crate::index::{Scheme, Table};
-use crate::item::BEHIND_CHUNKS;
+use guira_items::BEHIND_CHUNKS;
 use guira_memory::MIB;
 use guira_memory::lasting::HEAD_BYTES;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};

@@ -1,9 +1,7 @@
 //! Where chunks come from, and where they go: free ones, fresh pages, victims of the hand, pages of other classes.
 
 use crate::core::Core;
-use crate::draft::Pieces;
 use crate::index::{Held, Neighbour, Scheme};
-use crate::item::Item;
 use crate::keep::dead_victim;
 use crate::notes::{ClassChunks, Notes};
 use crate::options::Eviction;
@@ -15,6 +13,7 @@ use crate::stats::Count;
 use crate::turn::Wants;
 use crate::update::Unlinked;
 use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, Refusal};
+use guira_items::{Item, Pieces};
 use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Backoff, Ordering};

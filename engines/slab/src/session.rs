@@ -5,7 +5,6 @@ use crate::draft::SlabDraft;
 use crate::hooks::{self, Window};
 use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
-use crate::item::Item;
 use crate::pin::SlabPin;
 use crate::queue::{Event, note_read};
 use crate::stats::{Count, SessionCounters};
@@ -14,6 +13,7 @@ use guira_contract::{
     Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
     Walked, WalkedItem, Want,
 };
+use guira_items::Item;
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;

@@ -2,9 +2,9 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
-use crate::item::Item;
 use crate::notes::NOTE;
 use guira_contract::{ClassStats, EngineStats};
+use guira_items::Item;
 use guira_memory::slab::{ClassGuard, ClassId};
 use guira_sync::counters::Counters;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,11 +1,10 @@
 //! The read-modify-write of a key.
 
 use crate::core::Core;
-use crate::draft::{Pieces, SlabDraft};
+use crate::draft::SlabDraft;
 use crate::hold::Hold;
 use crate::hooks::{self, Window};
 use crate::index::{Found, Held, Scheme};
-use crate::item::{Blueprint, Fields, Item, Shape};
 use crate::queue::{self, Event, What};
 use crate::session::SlabSession;
 use crate::stats::SessionCounters;
@@ -14,6 +13,7 @@ use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
     Refusal, Room, Value,
 };
+use guira_items::{Blueprint, Fields, Item, Pieces, Shape};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};

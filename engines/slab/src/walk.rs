@@ -12,9 +12,9 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::index::Visitor;
-use crate::item::Item;
 use crate::session::SlabSession;
 use guira_contract::{ItemView, KeyHash, Meta, Walked, WalkedItem};
+use guira_items::Item;
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};

@@ -31,25 +31,31 @@ use guira_sync::words::{self, WORD};
 
 /// The first word of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header(pub(crate) u64);
+pub struct Header(pub u64);
 
 /// Which optional fields an item has, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields(pub(crate) u8);
+pub struct Fields(pub u8);
 
 impl Fields {
-    pub(crate) const FLAGS: Fields = Fields(1);
-    pub(crate) const EXPIRY: Fields = Fields(2);
-    pub(crate) const CAS: Fields = Fields(4);
-    pub(crate) const CHAIN: Fields = Fields(8);
+    /// The client's flags.
+    pub const FLAGS: Fields = Fields(1);
+    /// When it expires.
+    pub const EXPIRY: Fields = Fields(2);
+    /// A cas unique.
+    pub const CAS: Fields = Fields(4);
+    /// It goes on in other chunks.
+    pub const CHAIN: Fields = Fields(8);
 
+    /// Whether `field` is one of them.
     #[inline(always)]
-    pub(crate) const fn has(self, field: Fields) -> bool {
+    pub const fn has(self, field: Fields) -> bool {
         self.0 & field.0 != 0
     }
 
+    /// These and `field`.
     #[must_use]
-    pub(crate) fn with(self, field: Fields) -> Fields {
+    pub fn with(self, field: Fields) -> Fields {
         Fields(self.0 | field.0)
     }
 }
@@ -68,7 +74,7 @@ const GENERATION_SHIFT: u32 = 60;
 const NOTED_FOR: u64 = 8;
 
 /// Flush generations that items can tell apart.
-pub(crate) const GENERATIONS: u32 = 8;
+pub const GENERATIONS: u32 = 8;
 
 // The fields of the header lie next to each other and leave bit 63 free.
 const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT);
@@ -79,9 +85,10 @@ const _: () = assert!(KEY_MAX <= u8::MAX as usize);
 
 impl Header {
     /// What the first word of a chunk holds that was never used.
-    pub(crate) const NONE: Header = Header(0);
+    pub const NONE: Header = Header(0);
 
-    pub(crate) fn new(shape: Shape, state: ItemState, generation: u32, now: Seconds) -> Self {
+    /// The header of an item that is stored, or last accessed, at `now`.
+    pub fn new(shape: Shape, state: ItemState, generation: u32, now: Seconds) -> Self {
         Header(
             u64::from(shape.key_len)
                 | u64::from(shape.value_len) << VALUE_SHIFT
@@ -92,8 +99,9 @@ impl Header {
         .accessed(now)
     }
 
+    /// Lengths and fields.
     #[inline(always)]
-    pub(crate) fn shape(self) -> Shape {
+    pub fn shape(self) -> Shape {
         Shape {
             key_len: self.0 as u8,
             value_len: (self.0 >> VALUE_SHIFT) as u32 & ((1 << VALUE_BITS) - 1),
@@ -101,37 +109,41 @@ impl Header {
         }
     }
 
+    /// Facts about the item.
     #[inline(always)]
-    pub(crate) fn state(self) -> ItemState {
+    pub fn state(self) -> ItemState {
         ItemState((self.0 >> STATE_SHIFT) as u8 & 15)
     }
 
+    /// The flush generation that it was stored in.
     #[inline(always)]
-    pub(crate) fn generation(self) -> u32 {
+    pub fn generation(self) -> u32 {
         (self.0 >> GENERATION_SHIFT) as u32 & (GENERATIONS - 1)
     }
 
+    /// The same with other facts.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn with_state(self, state: ItemState) -> Self {
+    pub fn with_state(self, state: ItemState) -> Self {
         Header(self.0 & !(15 << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
     }
 
+    /// The same, last accessed at `now`.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn accessed(self, now: Seconds) -> Self {
+    pub fn accessed(self, now: Seconds) -> Self {
         Header(self.0 & !(ACCESS_MASK << ACCESS_SHIFT) | (u64::from(now.0) & ACCESS_MASK) << ACCESS_SHIFT)
     }
 
     /// The header after a read at `now`.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn read_at(self, now: Seconds) -> Self {
+    pub fn read_at(self, now: Seconds) -> Self {
         self.accessed(now).with_state(self.state().with(ItemState::FETCHED))
     }
 
     /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
-    pub(crate) fn last_access(self, now: Seconds) -> Seconds {
+    pub fn last_access(self, now: Seconds) -> Seconds {
         let stamp = (self.0 >> ACCESS_SHIFT & ACCESS_MASK) as u32;
         let age = now.0.wrapping_sub(stamp) & ACCESS_MASK as u32;
         Seconds(now.0.saturating_sub(age))
@@ -140,11 +152,13 @@ impl Header {
 
 /// What decides where the parts of an item lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) key_len: u8,
+pub struct Shape {
+    /// Length of the key; 0 in a chunk that continues a chain.
+    pub key_len: u8,
     /// Bytes of the value in this chunk.
-    pub(crate) value_len: u32,
-    pub(crate) fields: Fields,
+    pub value_len: u32,
+    /// Which optional fields there are.
+    pub fields: Fields,
 }
 
 /// Values from here on begin at a multiple of 8.
@@ -183,42 +197,48 @@ impl Shape {
         self.expiry_at() + if self.fields.has(Fields::EXPIRY) { 4 } else { 0 }
     }
 
+    /// Where the key begins, in bytes from the start of the item.
     #[inline(always)]
-    pub(crate) fn key_at(self) -> usize {
+    pub fn key_at(self) -> usize {
         usize::from(KEY_AT[usize::from(self.fields.0 & 15)])
     }
 
+    /// Where the value begins, in bytes from the start of the item.
     #[inline(always)]
-    pub(crate) fn value_at(self) -> usize {
+    pub fn value_at(self) -> usize {
         let end = self.key_at() + usize::from(self.key_len);
         if self.value_len >= ALIGNED_FROM { end.next_multiple_of(WORD) } else { end }
     }
 
     /// Bytes from the start of the chunk to the end of the value.
     #[inline(always)]
-    pub(crate) fn size(self) -> usize {
+    pub fn size(self) -> usize {
         self.value_at() + self.value_len as usize
     }
 }
 
 /// The chain of a long value: its length altogether, and the chunk after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chain {
-    pub(crate) total: usize,
-    pub(crate) next: Offset,
+pub struct Chain {
+    /// Length of the value, in bytes.
+    pub total: usize,
+    /// The next chunk; place 0 if there is none.
+    pub next: Offset,
 }
 
 /// Words of the largest item that a header can tell of.
 const WINDOW: usize = (2 * WORD + 16 + 8 + (1 << 8) + (1 << VALUE_BITS)) / WORD;
 
 /// Bytes that a Region must have behind its last chunk, so that whatever a racy header tells of lies in the Region.
-pub(crate) const BEHIND_CHUNKS: usize = WINDOW * WORD;
+pub const BEHIND_CHUNKS: usize = WINDOW * WORD;
 
 /// An item in a chunk, found by a reader or held by a writer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item<'a> {
-    pub(crate) at: Offset,
-    pub(crate) header: Header,
+pub struct Item<'a> {
+    /// Where it begins.
+    pub at: Offset,
+    /// Its header, as it was when the item was looked up.
+    pub header: Header,
     /// The item, and what lies behind it.
     words: &'a [AtomicU64; WINDOW],
     /// Length of the whole value: loaded once, so that all who look at a torn item see the same nonsense.
@@ -231,7 +251,7 @@ impl<'a> Item<'a> {
     /// The item at `at`, as its header now describes it. `None` if that cannot be an item: a chunk that continues a
     /// chain, or nonsense from a racy read.
     #[inline(always)]
-    pub(crate) fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
+    pub fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
         let words = region.window::<WINDOW>(at)?;
         let header = Header(words::load(&words[0]));
         let shape = header.shape();
@@ -248,31 +268,31 @@ impl<'a> Item<'a> {
 
     /// Lengths and fields, as the header tells of them.
     #[inline(always)]
-    pub(crate) fn shape(&self) -> Shape {
+    pub fn shape(&self) -> Shape {
         self.header.shape()
     }
 
     /// The same, told its class.
-    pub(crate) fn of_class(self, class: u8) -> Self {
+    pub fn of_class(self, class: u8) -> Self {
         Item { class, ..self }
     }
 
     /// Whether the item's key is `key`.
     #[inline(always)]
-    pub(crate) fn key_is(&self, key: &[u8]) -> bool {
+    pub fn key_is(&self, key: &[u8]) -> bool {
         let shape = self.shape();
         usize::from(shape.key_len) == key.len() && words::equal(self.words, shape.key_at(), key)
     }
 
     /// Copies the key and returns it.
-    pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
+    pub fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
         let key = &mut buffer[..usize::from(self.shape().key_len)];
         words::copy_out(self.words, self.shape().key_at(), key);
         key
     }
 
     /// Bytes before the value.
-    pub(crate) fn size_before_value(&self) -> usize {
+    pub fn size_before_value(&self) -> usize {
         self.shape().value_at()
     }
 
@@ -280,8 +300,9 @@ impl<'a> Item<'a> {
         (words::load(&self.words[at / WORD]) >> (at % WORD * 8)) as u32
     }
 
+    /// When it expires.
     #[inline(always)]
-    pub(crate) fn expiry(&self) -> Expiry {
+    pub fn expiry(&self) -> Expiry {
         if !self.shape().fields.has(Fields::EXPIRY) {
             return Expiry::Never;
         }
@@ -291,7 +312,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    pub(crate) fn chain(&self) -> Option<Chain> {
+    /// Where the value goes on, if it does.
+    pub fn chain(&self) -> Option<Chain> {
         if !self.shape().fields.has(Fields::CHAIN) {
             return None;
         }
@@ -301,7 +323,7 @@ impl<'a> Item<'a> {
 
     /// Notes a read at `now`, unless it is the first and the header says that one was noted a moment ago.
     #[inline(always)]
-    pub(crate) fn note_read(&self, now: Seconds) {
+    pub fn note_read(&self, now: Seconds) {
         let noted = self.header.read_at(now);
         let age = (noted.0 >> ACCESS_SHIFT).wrapping_sub(self.header.0 >> ACCESS_SHIFT) & ACCESS_MASK;
         if age >= NOTED_FOR || noted.state() != self.header.state() {
@@ -313,22 +335,23 @@ impl<'a> Item<'a> {
     }
 
     /// The words of the value in this chunk and where in them it begins, for writers.
-    pub(crate) fn value_words(&self) -> (&'a [AtomicU64], usize) {
+    pub fn value_words(&self) -> (&'a [AtomicU64], usize) {
         let shape = self.shape();
         (&self.words[..shape.size().div_ceil(WORD)], shape.value_at())
     }
 
-    pub(crate) fn store_header(&self, header: Header) {
+    /// Overwrites the header. The item is held by a writer.
+    pub fn store_header(&self, header: Header) {
         words::store(&self.words[0], header.0);
     }
 
     /// Overwrites the expiry. The item has the field, and its counters are held.
-    pub(crate) fn store_expiry(&self, expiry: Expiry) {
+    pub fn store_expiry(&self, expiry: Expiry) {
         words::copy_in(self.words, self.shape().expiry_at(), &expiry_field(expiry).to_le_bytes());
     }
 
     /// Overwrites the cas unique. The item has the field, and its counters are held.
-    pub(crate) fn store_cas(&self, cas: u64) {
+    pub fn store_cas(&self, cas: u64) {
         words::store(&self.words[self.shape().cas_at() / WORD], cas);
     }
 }
@@ -384,20 +407,26 @@ impl ItemView for Item<'_> {
 
 /// Everything about a new item but its value's bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Blueprint<'k> {
-    pub(crate) key: &'k [u8],
-    pub(crate) flags: u32,
-    pub(crate) expiry: Expiry,
-    pub(crate) cas: Option<u64>,
-    pub(crate) state: ItemState,
-    pub(crate) generation: u32,
+pub struct Blueprint<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// The client's flags.
+    pub flags: u32,
+    /// When it expires.
+    pub expiry: Expiry,
+    /// The cas unique, if it is to have one.
+    pub cas: Option<u64>,
+    /// Facts that hold from the start.
+    pub state: ItemState,
+    /// The flush generation.
+    pub generation: u32,
     /// When it was last accessed: now, unless it takes the place of itself.
-    pub(crate) accessed: Seconds,
+    pub accessed: Seconds,
 }
 
 impl Blueprint<'_> {
     /// The fields that an item with these properties needs.
-    pub(crate) fn fields(flags: u32, expiry: Expiry, cas: Option<u64>) -> Fields {
+    pub fn fields(flags: u32, expiry: Expiry, cas: Option<u64>) -> Fields {
         let mut fields = Fields::default();
         if flags != 0 {
             fields = fields.with(Fields::FLAGS);
@@ -416,7 +445,7 @@ impl Blueprint<'_> {
     ///
     /// # Panics
     /// If the item does not lie in the Region.
-    pub(crate) fn write<'a>(
+    pub fn write<'a>(
         &self,
         region: &'a Region,
         at: Offset,

@@ -1,0 +1,103 @@
+//! Values that lie in several chunks.
+//!
+//! ```text
+//! head:          | header | … | total length, next chunk | … | key | value … |
+//! continuation:  | header with key length 0 | next chunk | head | value … |
+//! ```
+//!
+//! A continuation knows its head, so that a hand that comes by it can evict the item.
+
+use crate::item::{Fields, Header, Item, Shape};
+use guira_contract::ItemState;
+use guira_memory::{Offset, Region};
+use guira_sync::clock::Seconds;
+use guira_sync::words::{self, WORD};
+
+/// Bytes before the value in a chunk that continues a chain.
+pub const CONTINUATION: usize = 3 * WORD;
+
+/// Writes what comes before the value in the chunk at `at`, which continues the item at `head` with `length` bytes and is followed
+/// by `next`. The chunk belongs to the caller.
+///
+/// # Panics
+/// If it does not lie in the Region.
+pub fn write_continuation(region: &Region, at: Offset, length: usize, next: Option<Offset>, head: Offset) {
+    let shape = Shape { key_len: 0, value_len: length as u32, fields: Fields::default() };
+    let header = Header::new(shape, ItemState::NONE, 0, Seconds(0));
+    words::store(region.word(at), header.0);
+    words::store(region.word(at.plus(WORD)), next.map_or(0, |next| next.bytes() as u64));
+    words::store(region.word(at.plus(2 * WORD)), head.bytes() as u64);
+}
+
+/// The parts of an item's value: where each lies, and how long it is. The item must not change meanwhile.
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    region: &'a Region,
+    first: Option<(Offset, usize)>,
+    next: Offset,
+}
+
+impl<'a> Pieces<'a> {
+    /// The parts of the value of `item`.
+    pub fn of(region: &'a Region, item: &Item<'_>) -> Self {
+        let start = item.shape().value_at();
+        // Only a value that begins at a multiple of 8 is ever chained or pinned.
+        let first = Some((item.at.plus(start), item.shape().value_len as usize));
+        Pieces { region, first, next: item.chain().map_or(Offset::from_bytes(0), |chain| chain.next) }
+    }
+
+    /// The chunks of an item after its first.
+    pub fn chunks(region: &'a Region, item: &Item<'_>) -> Vec<Offset> {
+        let mut chunks = Vec::new();
+        let mut next = item.chain().map_or(Offset::from_bytes(0), |chain| chain.next);
+        while next.bytes() != 0 {
+            chunks.push(next);
+            next = Offset::from_bytes(words::load(region.word(next.plus(WORD))));
+        }
+        chunks
+    }
+
+    /// Whether the chunk at `at` is one of the item's. It may change meanwhile: then the answer is worth nothing.
+    pub fn has(region: &Region, item: &Item<'_>, at: Offset) -> bool {
+        let Some(chain) = item.chain() else {
+            return false;
+        };
+        let mut next = chain.next;
+        // A chain that changes can lead in circles.
+        for _ in 0..chain.total / WORD {
+            if next == at || next.bytes() == 0 {
+                break;
+            }
+            let Some(words) = region.words(next, 2) else {
+                return false;
+            };
+            next = Offset::from_bytes(words::load(&words[1]));
+        }
+        next == at
+    }
+
+    /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.
+    pub fn head_of(region: &Region, at: Offset) -> Option<Offset> {
+        let words = region.words(at, 3)?;
+        let header = Header(words::load(&words[0]));
+        (header.shape().key_len == 0 && header != Header::NONE)
+            .then(|| Offset::from_bytes(words::load(&words[2])))
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = (Offset, usize);
+
+    fn next(&mut self) -> Option<(Offset, usize)> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        if self.next.bytes() == 0 {
+            return None;
+        }
+        let at = self.next;
+        let header = Header(words::load(self.region.word(at)));
+        self.next = Offset::from_bytes(words::load(self.region.word(at.plus(WORD))));
+        Some((at.plus(CONTINUATION), header.shape().value_len as usize))
+    }
+}

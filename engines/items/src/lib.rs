@@ -1,0 +1,10 @@
+//! How items lie in their chunks, for the engines whose memory is chunks: a header that says what follows it, the fields that
+//! the item uses, its key and its value.
+
+#![forbid(unsafe_code)]
+
+mod chain;
+mod item;
+
+pub use chain::{CONTINUATION, Pieces, write_continuation};
+pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, Shape};
