@@ -4,7 +4,9 @@
 mod door {
     pub use std::hint::spin_loop;
     pub(crate) use std::sync::Mutex;
-    pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
     pub use std::thread::yield_now;
 }
 
@@ -12,13 +14,15 @@ mod door {
 mod door {
     pub use loom::hint::spin_loop;
     pub(crate) use loom::sync::Mutex;
-    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
     pub use loom::thread::yield_now;
 }
 
 pub(crate) use door::Mutex;
 pub use door::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yield_now,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yield_now,
 };
 
 /// How racy data is loaded. Relaxed, because the version counters order it with fences; ThreadSanitizer does

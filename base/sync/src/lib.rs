@@ -7,12 +7,14 @@
 //! | [`words`] | racy copies and comparisons, by aligned words | items, which readers read while writers write |
 //! | [`version`] | striped version counters: lock for writers, validation for readers | the cuckoo index |
 //! | [`quiescence`] | when has every thread let go of what it may still hold? | pages that change their class, old tables |
+//! | [`hazard`] | does anybody still mean to store there, or send from there? | the lock-free engine |
 //! | [`counters`] | counters with one writer each, read by anybody | statistics |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | everybody |
 
 pub mod atomic;
 pub mod clock;
 pub mod counters;
+pub mod hazard;
 pub mod quiescence;
 pub mod version;
 pub mod words;
