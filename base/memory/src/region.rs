@@ -1,7 +1,7 @@
 //! One range of address space in which an engine keeps everything that lasts.
 
 use crate::prefetch::prefetch;
-use guira_sync::atomic::{AtomicU32, AtomicU64};
+use guira_sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use guira_sync::words::{self, Line, WORD};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -186,6 +186,19 @@ impl Region {
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
         // SAFETY: inside the mapping, aligned, and valid as long as `self`. Who uses halves of a word uses no whole ones there.
+        unsafe { first.cast().as_ref() }
+    }
+
+    /// The byte at `at`.
+    ///
+    /// # Panics
+    /// If `at` lies outside the Region.
+    #[inline(always)]
+    pub fn byte(&self, at: usize) -> &AtomicU8 {
+        assert!(at < self.reserved);
+        // SAFETY: `at` lies in the mapping, as checked.
+        let first = unsafe { self.base.add(at) };
+        // SAFETY: inside the mapping, and valid as long as `self`. Who uses bytes of a word uses no whole ones there.
         unsafe { first.cast().as_ref() }
     }
 

@@ -13,6 +13,7 @@
 //! back the owner waits for a quiescent point of all readers before [`SlabMemory::release`].
 
 mod classes;
+pub mod lockfree;
 mod memory;
 mod page;
 

@@ -1,0 +1,158 @@
+//! Pages that belong to no class.
+
+use super::stack::{Links, Stack};
+use crate::budget::Budget;
+use crate::region::{Offset, Region};
+use crate::slab::{PAGE_BYTES, PageId};
+use guira_sync::atomic::{AtomicU64, Ordering, Padded};
+
+/// Pages that belong to no class.
+#[derive(Debug)]
+pub(super) struct Pool {
+    page_count: u32,
+    /// The system commits so many at once.
+    commit_pages: u32,
+    /// The first page that was never used, and how many from there on are committed and paid for.
+    fresh: Padded<AtomicU64>,
+    /// Committed.
+    free: Stack,
+    free_count: AtomicU64,
+    /// Their memory was given back to the system.
+    surrendered: Stack,
+}
+
+/// What [`Pool::fresh`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fresh {
+    next: u32,
+    paid: u32,
+}
+
+impl Fresh {
+    fn of(word: u64) -> Self {
+        Fresh { next: word as u32, paid: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.paid) << 32 | u64::from(self.next)
+    }
+}
+
+impl Pool {
+    pub(super) fn new(page_count: u32, commit_pages: u32) -> Self {
+        Pool {
+            page_count,
+            commit_pages,
+            fresh: Padded(AtomicU64::new(0)),
+            free: Stack::default(),
+            free_count: AtomicU64::new(0),
+            surrendered: Stack::default(),
+        }
+    }
+
+    /// Pages that were ever put to use: those before this one.
+    pub(super) fn touched(&self) -> u32 {
+        Fresh::of(self.fresh.load(Ordering::Relaxed)).next
+    }
+
+    /// Pages that are committed and in no class.
+    pub(super) fn size(&self) -> u64 {
+        self.free_count.load(Ordering::Relaxed)
+            + u64::from(Fresh::of(self.fresh.load(Ordering::Relaxed)).paid)
+    }
+
+    /// A page, committed or paid for. `pages` is where pages begin.
+    pub(super) fn acquire(
+        &self,
+        links: Links<'_>,
+        region: &Region,
+        budget: &Budget,
+        pages: Offset,
+    ) -> Option<PageId> {
+        if let Some(page) = self.free.pop(links) {
+            self.free_count.fetch_sub(1, Ordering::Relaxed);
+            return Some(page);
+        }
+        if let Some(page) = self.take_paid() {
+            return Some(page);
+        }
+        if !self.surrendered.is_empty() && budget.take_unkept(PAGE_BYTES) {
+            match self.surrendered.pop(links) {
+                Some(page) => return Some(page),
+                None => budget.give(PAGE_BYTES),
+            }
+        }
+        self.take_fresh(region, budget, pages)
+    }
+
+    /// The next page that was committed along with another.
+    fn take_paid(&self) -> Option<PageId> {
+        let take = |word| {
+            let Fresh { next, paid } = Fresh::of(word);
+            (paid > 0).then(|| Fresh { next: next + 1, paid: paid - 1 }.word())
+        };
+        // Relaxed: the page is nobody's, and nothing is known of it.
+        let before = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.ok().map(|word| PageId(Fresh::of(word).next))
+    }
+
+    /// A page that was never used. Where the system commits several at once all of them are paid for; if there is not so much left, it is
+    /// asked to commit them one by one.
+    fn take_fresh(&self, region: &Region, budget: &Budget, pages: Offset) -> Option<PageId> {
+        loop {
+            let word = self.fresh.load(Ordering::Relaxed);
+            let Fresh { next, paid } = Fresh::of(word);
+            if paid > 0 {
+                match self.take_paid() {
+                    Some(page) => return Some(page),
+                    None => continue,
+                }
+            }
+            let step = self.commit_pages.min(self.page_count - next).max(1);
+            if next >= self.page_count {
+                return None;
+            }
+            let begins = next.is_multiple_of(self.commit_pages) && step == self.commit_pages;
+            let many = begins && budget.take_unkept(step as usize * PAGE_BYTES);
+            let count = if many { step } else { 1 };
+            if !many && !budget.take_unkept(PAGE_BYTES) {
+                return None;
+            }
+            let after = Fresh { next: next + 1, paid: count - 1 }.word();
+            if self.fresh.compare_exchange(word, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                if !many && next.is_multiple_of(self.commit_pages) && self.commit_pages > 1 {
+                    let at = pages.plus(next as usize * PAGE_BYTES).bytes();
+                    region.commit_finely(at, step as usize * PAGE_BYTES);
+                }
+                return Some(PageId(next));
+            }
+            budget.give(count as usize * PAGE_BYTES);
+        }
+    }
+
+    /// Gives the memory of a page back. False if the system refuses, and the page is kept.
+    pub(super) fn surrender(
+        &self,
+        links: Links<'_>,
+        region: &Region,
+        budget: &Budget,
+        pages: Offset,
+        page: PageId,
+    ) -> bool {
+        let at = pages.plus(page.0 as usize * PAGE_BYTES).bytes();
+        if region.discard(at, PAGE_BYTES).is_err() {
+            self.free.push(links, page);
+            self.free_count.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        if self.commit_pages > 1 {
+            // Or the system would commit it again with its neighbours.
+            let first = page.0 / self.commit_pages * self.commit_pages;
+            let length = self.commit_pages.min(self.page_count - first) as usize * PAGE_BYTES;
+            region.commit_finely(pages.plus(first as usize * PAGE_BYTES).bytes(), length);
+        }
+        budget.give(PAGE_BYTES);
+        self.surrendered.push(links, page);
+        true
+    }
+}

@@ -1,0 +1,159 @@
+use super::*;
+use crate::HugePages;
+use guira_sync::words::store;
+
+fn slab(pages: u32, budget: usize, commit_pages: u32) -> LockFreeSlab {
+    let metadata = LockFreeSlab::metadata_bytes(pages as usize).next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
+    let bytes = metadata + pages as usize * PAGE_BYTES;
+    let region = Arc::new(Region::anonymous(bytes, HugePages::No).unwrap());
+    LockFreeSlab::new(
+        region,
+        Arc::new(Budget::new(budget * PAGE_BYTES)),
+        ClassTable::with_links(1.08, 24, 8),
+        Offset::from_bytes(PAGE_BYTES as u64),
+        Offset::from_bytes(metadata as u64),
+        pages,
+        commit_pages,
+    )
+}
+
+fn take_all(slab: &LockFreeSlab, class: ClassId) -> Vec<Offset> {
+    let mut all = Vec::new();
+    while slab.take(class, 50, &mut all) > 0 || slab.grow(class) {}
+    all
+}
+
+#[test]
+fn every_chunk_is_handed_out_once_and_comes_back() {
+    let slab = slab(4, 3, 1);
+    for size in [24, 100, 5_000, ClassTable::largest_chunk() - 8] {
+        let class = slab.classes().class_for(size).unwrap();
+        let geometry = *slab.classes().geometry(class);
+        let mut all = take_all(&slab, class);
+        assert_eq!(all.len() as u32, 3 * geometry.chunks);
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[1].bytes() - pair[0].bytes() >= geometry.chunk as usize));
+        assert!(all.iter().all(|at| slab.class_at(*at) == Some(class)));
+        assert_eq!(slab.free_chunks().iter().sum::<u64>(), 0);
+        all.iter().for_each(|at| slab.give(*at));
+        assert_eq!(slab.free_chunks()[usize::from(class.0)], u64::from(3 * geometry.chunks));
+        assert_eq!(take_all(&slab, class).len(), all.len(), "they are handed out again");
+        all.iter().for_each(|at| slab.give(*at));
+        while let Some(held) = slab.hold_emptiest(class, 4) {
+            let emptied = slab.empty(held, |_| false).expect("all its chunks are free");
+            assert!(slab.surrender(emptied));
+        }
+    }
+}
+
+#[test]
+fn a_page_changes_its_class_when_all_its_chunks_are_free_and_nobody_has_announced_any() {
+    let slab = slab(2, 1, 1);
+    let (small, large) = (slab.classes().class_for(24).unwrap(), slab.classes().class_for(9_000).unwrap());
+    let chunks = take_all(&slab, small);
+    assert!(!slab.grow(large));
+    assert_eq!(slab.hold_emptiest(small, 8), None, "no page has free chunks");
+    chunks[1..].iter().for_each(|at| slab.give(*at));
+    let held = slab.hold_emptiest(small, 8).unwrap();
+    assert_eq!(held.free() as usize, chunks.len() - 1);
+    assert_eq!(slab.occupied(&held), [chunks[0]]);
+    assert_eq!(slab.empty(held, |_| false), None, "one chunk is not free");
+    slab.give(chunks[0]);
+    let held = slab.hold_emptiest(small, 8).unwrap();
+    assert_eq!(slab.empty(held, |_| true), None, "somebody may store there");
+    assert_eq!(slab.free_chunks()[usize::from(small.0)], chunks.len() as u64);
+    let held = slab.hold_emptiest(small, 8).unwrap();
+    let emptied = slab.empty(held, |_| false).unwrap();
+    slab.hand_over(emptied, large);
+    assert_eq!((slab.pages_of(small), slab.pages_of(large)), (0, 1));
+    assert!(take_all(&slab, small).is_empty());
+    assert_eq!(take_all(&slab, large).len() as u32, slab.classes().geometry(large).chunks);
+}
+
+#[test]
+fn of_several_pages_the_emptiest_is_held_and_the_others_still_serve() {
+    let slab = slab(3, 3, 1);
+    let class = slab.classes().class_for(1_000).unwrap();
+    let all = take_all(&slab, class);
+    let per_page = slab.classes().geometry(class).chunks as usize;
+    for (page, count) in [1, 7, 3].into_iter().enumerate() {
+        all[page * per_page..][..count].iter().for_each(|at| slab.give(*at));
+    }
+    let held = slab.hold_emptiest(class, 8).unwrap();
+    assert_eq!((held.free(), slab.page_at(all[per_page])), (7, Some(held.page())));
+    let mut out = Vec::new();
+    assert_eq!(slab.take(class, 100, &mut out), 4, "those of the other two");
+    slab.put_back(held);
+    assert_eq!(slab.take(class, 100, &mut out), 7);
+}
+
+#[test]
+fn pages_committed_together_are_paid_for_together() {
+    let slab = slab(16, 11, 8);
+    let class = slab.classes().class_for(1_000).unwrap();
+    assert!(slab.grow(class));
+    assert_eq!((slab.budget.used() / PAGE_BYTES, slab.pool_size()), (8, 7));
+    for _ in 1..11 {
+        assert!(slab.grow(class));
+    }
+    assert!(!slab.grow(class));
+    assert_eq!((slab.budget.used() / PAGE_BYTES, slab.pool_size()), (11, 0));
+}
+
+/// Threads take chunks, mark them as theirs, find the mark unchanged, and give them back, while one moves pages between the classes.
+#[test]
+fn threads_never_share_a_chunk() {
+    const ROUNDS: u32 = 3_000;
+    let slab = slab(6, 6, 2);
+    let classes: Vec<ClassId> =
+        [24, 600, 9_000].iter().map(|size| slab.classes().class_for(*size).unwrap()).collect();
+    let mover_stops = guira_sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..=3u64)
+            .map(|thread| {
+                let (slab, classes) = (&slab, &classes);
+                scope.spawn(move || {
+                    let mut held: Vec<Offset> = Vec::new();
+                    for round in 0..ROUNDS {
+                        let class = classes[(round as usize * 7 + thread as usize) % classes.len()];
+                        let before = held.len();
+                        if slab.take(class, 5, &mut held) == 0 {
+                            slab.grow(class);
+                        }
+                        held[before..].iter().for_each(|at| store(slab.region.word(*at), thread << 32));
+                        if held.len() > 40 || round % 50 == 49 {
+                            for at in held.drain(..) {
+                                assert_eq!(guira_sync::words::load(slab.region.word(at)), thread << 32);
+                                slab.give(at);
+                            }
+                        }
+                    }
+                    held.into_iter().for_each(|at| slab.give(at));
+                })
+            })
+            .collect();
+        let (slab, classes, stops) = (&slab, &classes, &mover_stops);
+        let mover = scope.spawn(move || {
+            let mut moved = 0;
+            while !stops.load(Ordering::Relaxed) {
+                for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+                    if let Some(held) = slab.hold_emptiest(classes[from], 2)
+                        && let Some(emptied) = slab.empty(held, |_| false)
+                    {
+                        slab.hand_over(emptied, classes[to]);
+                        moved += 1;
+                    }
+                }
+            }
+            moved
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        mover_stops.store(true, Ordering::Relaxed);
+        assert!(mover.join().unwrap() > 0);
+    });
+    let chunks: u64 = classes
+        .iter()
+        .map(|class| slab.pages_of(*class) * u64::from(slab.classes().geometry(*class).chunks))
+        .sum();
+    assert_eq!(slab.free_chunks().iter().sum::<u64>(), chunks, "all have come back");
+}
