@@ -1,10 +1,12 @@
 //! How items lie in their chunks, for the engines whose memory is chunks: a header that says what follows it, the fields that
-//! the item uses, its key and its value.
+//! the item uses, its key and its value. And what sessions count of them.
 
 #![forbid(unsafe_code)]
 
 mod chain;
+mod counts;
 mod item;
 
 pub use chain::{CONTINUATION, Pieces, write_continuation};
+pub use counts::{COUNTS, Count, Held, Registry, SavedCounts, SessionCounters};
 pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, Shape};

@@ -12,14 +12,13 @@ use crate::reclaim::SCARCE_BELOW;
 use crate::resize::Sizing;
 use crate::restart;
 use crate::session::SlabSession;
-use crate::stats::{Registry, SessionCounters};
 use crate::turn::{Refused, Turn};
 use crate::walk::Walks;
 use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
     Reassign, ResizeError, Spec, Tuning,
 };
-use guira_items::Item;
+use guira_items::{Item, Registry, SessionCounters};
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};

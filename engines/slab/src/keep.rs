@@ -3,9 +3,9 @@
 use crate::core::Core;
 use crate::index::{Held, Neighbour, Scheme};
 use crate::session::SlabSession;
-use crate::stats::Count;
 use crate::update::Unlinked;
 use guira_contract::Refusal;
+use guira_items::Count;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, Source};
 use guira_sync::atomic::Backoff;

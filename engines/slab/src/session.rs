@@ -7,13 +7,12 @@ use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
 use crate::pin::SlabPin;
 use crate::queue::{Event, note_read};
-use crate::stats::{Count, SessionCounters};
 use crate::walk::SlabWalk;
 use guira_contract::{
     Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
     Walked, WalkedItem, Want,
 };
-use guira_items::Item;
+use guira_items::{Count, Item, SessionCounters};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;

@@ -7,13 +7,12 @@ use crate::hooks::{self, Window};
 use crate::index::{Found, Held, Scheme};
 use crate::queue::{self, Event, What};
 use crate::session::SlabSession;
-use crate::stats::SessionCounters;
 use crate::turn::Wants;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
     Refusal, Room, Value,
 };
-use guira_items::{Blueprint, Fields, Item, Pieces, Shape};
+use guira_items::{Blueprint, Fields, Item, Pieces, SessionCounters, Shape};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
