@@ -63,7 +63,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "K12",
             ours,
             &format!(
-                "Not so here: without a network sixteen draws that miss the processor's cache (K10) cost more than the lists of segmented LRU do, and reads that stamp more than reads that set a bit. Tail reclaim, which looks at the tail once for a batch of victims, leaves lazy LRU {} of its rate.",
+                "Nearly so, without a network: sixteen draws that miss the processor's cache (K10) cost a little more than the lists of segmented LRU do, and reads that stamp more than reads that set a bit. Tail reclaim, which looks at the tail once for a batch of victims, leaves lazy LRU {} of its rate.",
                 reclaim.collect::<Vec<_>>().join(", ")
             ),
         )],
