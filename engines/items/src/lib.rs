@@ -6,7 +6,12 @@
 mod chain;
 mod counts;
 mod item;
+mod setup;
 
 pub use chain::{CONTINUATION, Pieces, write_continuation};
 pub use counts::{COUNTS, Count, Held, Registry, SavedCounts, SessionCounters};
 pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, Shape};
+pub use setup::{
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, MINIMUM, OpenError, Residence,
+    Sizes, counted_size,
+};

@@ -4,7 +4,7 @@ use crate::balance::Balance;
 use crate::index::{Index, Scheme};
 use crate::maintain::Upkeep;
 use crate::notes::Notes;
-use crate::options::{Hashing, OpenError, Residence, SlabOptions};
+use crate::options::SlabOptions;
 use crate::order::{ClassOrder, Policy};
 use crate::pins::Pins;
 use crate::plan::Plan;
@@ -18,7 +18,7 @@ use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
     Reassign, ResizeError, Spec, Tuning,
 };
-use guira_items::{Item, Registry, SessionCounters};
+use guira_items::{Hashing, Item, OpenError, Registry, Residence, SessionCounters};
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
@@ -185,13 +185,6 @@ impl<X: Scheme> Core<X> {
         let item = self.item(at, Seconds(0))?;
         let mut buffer = [0; 256];
         Some(self.hash(item.key(&mut buffer)))
-    }
-
-    /// Bytes of an item as memcached counts them against `-I`.
-    pub(crate) fn counted_size(key_len: usize, flags: u32, value_len: usize) -> usize {
-        const HEADER: usize = 48;
-        const CAS: usize = 8;
-        HEADER + CAS + key_len + 1 + if flags == 0 { 0 } else { 4 } + value_len + 2
     }
 
     /// The class of the item at `item`, as shown to users: from 1.

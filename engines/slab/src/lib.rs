@@ -57,12 +57,12 @@ mod walk;
 
 pub use crate::core::SlabEngine;
 pub use draft::SlabDraft;
+pub use guira_items::{
+    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence,
+};
 pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
-pub use options::{
-    DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError,
-    Residence, SlabOptions,
-};
+pub use options::{DEFAULT_SIZE_WEIGHT, SlabOptions};
 pub use order::{Policy, Worth};
 pub use pin::SlabPin;
 pub use session::SlabSession;

@@ -8,12 +8,11 @@
 
 use crate::core::Core;
 use crate::index::{GrowthStep, Index, Items, Scheme};
-use crate::options::Eviction;
 use crate::reclaim::DRAIN_CHOICE;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::update::Unlinked;
 use guira_contract::{ItemView, KeyHash, Pace, Reassign, Switch};
-use guira_items::{Count, GENERATIONS, SessionCounters};
+use guira_items::{Count, Eviction, GENERATIONS, SessionCounters};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -6,8 +6,8 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
-use crate::options::{OpenError, Residence};
 use crate::policy::{Chunk, Chunks};
+use guira_items::{OpenError, Residence};
 use guira_memory::slab::{ClassId, Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
 use guira_memory::{HugePages, Offset, Region};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};

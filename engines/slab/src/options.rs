@@ -1,12 +1,10 @@
-//! How a slab engine is set up, and why it may not be.
+//! How a slab engine is set up.
 
 use crate::index::SearchLimits;
 use crate::order::Policy;
-use guira_memory::lasting::FileError;
-use guira_memory::slab::{ClassTable, PAGE_BYTES};
-use guira_memory::{HugePages, MIB, RegionPlace};
-use guira_sync::words::WORD;
-use std::io;
+use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, OpenError, Residence, Sizes};
+use guira_memory::slab::ClassTable;
+use guira_memory::{HugePages, MIB};
 
 /// How a slab engine is set up.
 #[derive(Clone, Copy, Debug)]
@@ -43,41 +41,6 @@ pub struct SlabOptions {
     pub hashing: Hashing,
 }
 
-/// What happens when memory is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eviction {
-    /// Items that were not read lately make room.
-    #[default]
-    On,
-    /// What is stored stays until it expires or is removed; storing more fails with [`guira_contract::Refusal::NoMemory`].
-    Off,
-}
-
-/// Whether memory may be swapped out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Residence {
-    /// As the system likes.
-    #[default]
-    Swappable,
-    /// What was committed stays in memory.
-    Locked,
-}
-
-/// How keys are hashed.
-#[derive(Clone, Copy, Debug)]
-pub enum Hashing {
-    /// By rapidhash with this seed.
-    Seeded(u64),
-    /// By a function of the test's choice.
-    Fixed(fn(&[u8]) -> u64),
-}
-
-/// Growth from one slab class to the next, unless told otherwise: see docs/decisions/0005-balance-of-classes.md.
-pub const DEFAULT_FACTOR: f64 = 1.06;
-
-/// Room for key, value and flags in the smallest chunk, in bytes, unless told otherwise.
-pub const DEFAULT_SMALLEST_ITEM: usize = 16;
-
 /// The size weight, unless told otherwise: see docs/decisions/0017-size-weight.md.
 pub const DEFAULT_SIZE_WEIGHT: f64 = 0.0;
 
@@ -101,118 +64,33 @@ impl Default for SlabOptions {
     }
 }
 
-/// Why an engine cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is too little memory to do anything with.
-    #[error("{0} bytes are too little: a slab engine needs at least {MINIMUM}")]
-    TooSmall(usize),
-    /// Places in it would not fit into the slots of the index.
-    #[error("{0} bytes are too much: a slab engine reaches {MAX_MEMORY}")]
-    TooBig(usize),
-    /// The largest item does not leave room for others.
-    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
-    ItemTooLarge {
-        /// The largest item.
-        item: usize,
-        /// All memory.
-        memory: usize,
-    },
-    /// Classes would not grow.
-    #[error("the growth factor {0} is not a number above 1")]
-    Factor(f64),
-    /// That is no size weight.
-    #[error("the size weight {0} is not a number from 0 to 1")]
-    SizeWeight(f64),
-    /// No chunk would be as small.
-    #[error("a smallest item of {item} bytes does not fit into the largest chunk: at most {most}")]
-    SmallestItem {
-        /// The smallest item.
-        item: usize,
-        /// The most it may be.
-        most: usize,
-    },
-    /// The system refused the address space.
-    #[error("cannot reserve {bytes} bytes of address space")]
-    Reserve {
-        /// How much was asked for.
-        bytes: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The Region's file cannot be used.
-    #[error("cannot use {place} as a region")]
-    Region {
-        /// Where it was to be.
-        place: RegionPlace,
-        /// Why not.
-        source: FileError,
-    },
-    /// The file system of the Region is too full.
-    #[error("{place} has room for {room} bytes, and up to {memory} are to be stored there")]
-    NoRoom {
-        /// Where it was to be.
-        place: RegionPlace,
-        /// How much room there is.
-        room: u64,
-        /// How much may be needed.
-        memory: usize,
-    },
-    /// The system refused to keep the memory from being swapped out.
-    #[error("cannot lock {bytes} bytes in memory: is the limit of locked memory (ulimit -l) large enough?")]
-    Lock {
-        /// How much was asked for.
-        bytes: usize,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-/// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
-pub const MAX_MEMORY: usize = 5 << 40;
-/// The least memory, in bytes: a few pages.
-pub(crate) const MINIMUM: usize = 8 * PAGE_BYTES;
-
-/// Caches up to here do without huge pages: a half-used one would be too much of the whole.
-const SMALL_CACHE: usize = 64 * MIB;
-
-/// Bytes of an item that are neither key nor value nor flags.
-const ITEM_HEADER: usize = WORD;
-
 impl SlabOptions {
     /// Whether they make sense.
     pub(crate) fn check(&self, link: usize) -> Result<(), OpenError> {
-        if self.memory < MINIMUM {
-            return Err(OpenError::TooSmall(self.memory));
-        }
-        let most = self.memory.max(self.reserve);
-        if most > MAX_MEMORY {
-            return Err(OpenError::TooBig(most));
-        }
-        if self.max_item_size > self.memory / 2 {
-            return Err(OpenError::ItemTooLarge { item: self.max_item_size, memory: self.memory });
-        }
-        if !self.factor.is_finite() || self.factor <= 1.0 {
-            return Err(OpenError::Factor(self.factor));
-        }
+        self.sizes().check(link)?;
         if !(0.0..=1.0).contains(&self.size_weight) {
             return Err(OpenError::SizeWeight(self.size_weight));
-        }
-        let most = ClassTable::largest_chunk() - ITEM_HEADER - link;
-        if self.smallest_item > most {
-            return Err(OpenError::SmallestItem { item: self.smallest_item, most });
         }
         Ok(())
     }
 
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            memory: self.memory,
+            reserve: self.reserve,
+            max_item_size: self.max_item_size,
+            factor: self.factor,
+            smallest_item: self.smallest_item,
+        }
+    }
+
     /// Whether memory is committed in huge pages.
     pub(crate) fn pages_of_the_system(&self) -> HugePages {
-        let by_size = if self.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
-        self.huge_pages.unwrap_or(by_size)
+        self.huge_pages.unwrap_or(self.sizes().pages_of_the_system())
     }
 
     /// The classes they make, if `link` bytes before each item belong to the index.
     pub(crate) fn classes(&self, link: usize) -> ClassTable {
-        ClassTable::with_links(self.factor, self.smallest_item + ITEM_HEADER, link)
+        self.sizes().classes(link)
     }
 }

@@ -10,10 +10,11 @@
 
 use crate::core::Core;
 use crate::index::{Index, Scheme};
-use crate::options::{Eviction, MINIMUM};
 use crate::reclaim::SCARCE_BELOW;
 use crate::session::SlabSession;
 use guira_contract::ResizeError;
+use guira_items::Eviction;
+use guira_items::MINIMUM;
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::atomic::Ordering;
 use std::sync::PoisonError;

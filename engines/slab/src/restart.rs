@@ -10,14 +10,14 @@
 use crate::core::{Core, SlabEngine};
 use crate::index::{SavedIndex, Scheme};
 use crate::maintain::Flush;
-use crate::options::{Hashing, MAX_MEMORY, MINIMUM, OpenError, SlabOptions};
+use crate::options::SlabOptions;
 use crate::order::Policy;
 use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::resize::Sizing;
 use crate::turn::Turn;
 use guira_contract::{CloseError, Emptied, Opened, Opening};
-use guira_items::{COUNTS, Held, SavedCounts};
+use guira_items::{COUNTS, Hashing, Held, MAX_MEMORY, MINIMUM, OpenError, SavedCounts};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
 use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};

@@ -12,7 +12,7 @@ use guira_contract::{
     Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
     Walked, WalkedItem, Want,
 };
-use guira_items::{Count, Item, SessionCounters};
+use guira_items::{Count, Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;
@@ -221,7 +221,7 @@ impl<X: Scheme> Session for SlabSession<X> {
     }
 
     fn fits(&self, key_len: usize, room: &Room) -> bool {
-        Core::<X>::counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
+        counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
     }
 
     fn next_cas(&mut self) -> u64 {

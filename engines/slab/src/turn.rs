@@ -14,9 +14,9 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::notes::{ClassChunks, Notes};
-use crate::options::Eviction;
 use crate::order::{ClassOrder, Heir, Placed, Policy, Touching};
 use crate::policy::{Arrival, Chunks, Moment, Reads};
+use guira_items::Eviction;
 use guira_memory::slab::{ClassId, Geometry, PageId, PageState};
 use guira_sync::atomic::{AtomicU8, Ordering};
 use guira_sync::quiescence::Ticket;

@@ -12,7 +12,7 @@ use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
     Refusal, Room, Value,
 };
-use guira_items::{Blueprint, Fields, Item, Pieces, SessionCounters, Shape};
+use guira_items::{Blueprint, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
@@ -241,9 +241,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
                 let old = present.filter(|present| present.dead.is_none()).map(|present| present.item);
                 let old_len = old.map_or(0, |item| item.value_len());
                 let length = before.len() + old_len + after.len();
-                if Core::<X>::counted_size(key.bytes.len(), new.flags, length)
-                    > self.core.options.max_item_size
-                {
+                if counted_size(key.bytes.len(), new.flags, length) > self.core.options.max_item_size {
                     return Err(Refusal::TooLarge);
                 }
                 self.join(&blueprint, old, before, after, supplies, now)

@@ -1,0 +1,179 @@
+//! How an engine over chunks is set up, and why it may not be.
+
+use guira_memory::lasting::FileError;
+use guira_memory::slab::{ClassTable, PAGE_BYTES};
+use guira_memory::{HugePages, MIB, RegionPlace};
+use guira_sync::words::WORD;
+use std::io;
+
+/// What happens when memory is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eviction {
+    /// Items that were not read lately make room.
+    #[default]
+    On,
+    /// What is stored stays until it expires or is removed; storing more fails with [`guira_contract::Refusal::NoMemory`].
+    Off,
+}
+
+/// Whether memory may be swapped out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Residence {
+    /// As the system likes.
+    #[default]
+    Swappable,
+    /// What was committed stays in memory.
+    Locked,
+}
+
+/// How keys are hashed.
+#[derive(Clone, Copy, Debug)]
+pub enum Hashing {
+    /// By rapidhash with this seed.
+    Seeded(u64),
+    /// By a function of the test's choice.
+    Fixed(fn(&[u8]) -> u64),
+}
+
+/// Growth from one slab class to the next, unless told otherwise: see docs/decisions/0005-balance-of-classes.md.
+pub const DEFAULT_FACTOR: f64 = 1.06;
+
+/// Room for key, value and flags in the smallest chunk, in bytes, unless told otherwise.
+pub const DEFAULT_SMALLEST_ITEM: usize = 16;
+
+/// Why an engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is too little memory to do anything with.
+    #[error("{0} bytes are too little: an engine needs at least {MINIMUM}")]
+    TooSmall(usize),
+    /// Places in it would not fit into the slots of the index.
+    #[error("{0} bytes are too much: an engine reaches {MAX_MEMORY}")]
+    TooBig(usize),
+    /// The largest item does not leave room for others.
+    #[error("items of up to {item} bytes do not fit into half of the {memory} bytes that are left for items")]
+    ItemTooLarge {
+        /// The largest item.
+        item: usize,
+        /// All memory.
+        memory: usize,
+    },
+    /// Classes would not grow.
+    #[error("the growth factor {0} is not a number above 1")]
+    Factor(f64),
+    /// That is no size weight.
+    #[error("the size weight {0} is not a number from 0 to 1")]
+    SizeWeight(f64),
+    /// No chunk would be as small.
+    #[error("a smallest item of {item} bytes does not fit into the largest chunk: at most {most}")]
+    SmallestItem {
+        /// The smallest item.
+        item: usize,
+        /// The most it may be.
+        most: usize,
+    },
+    /// The system refused the address space.
+    #[error("cannot reserve {bytes} bytes of address space")]
+    Reserve {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The Region's file cannot be used.
+    #[error("cannot use {place} as a region")]
+    Region {
+        /// Where it was to be.
+        place: RegionPlace,
+        /// Why not.
+        source: FileError,
+    },
+    /// The file system of the Region is too full.
+    #[error("{place} has room for {room} bytes, and up to {memory} are to be stored there")]
+    NoRoom {
+        /// Where it was to be.
+        place: RegionPlace,
+        /// How much room there is.
+        room: u64,
+        /// How much may be needed.
+        memory: usize,
+    },
+    /// The system refused to keep the memory from being swapped out.
+    #[error("cannot lock {bytes} bytes in memory: is the limit of locked memory (ulimit -l) large enough?")]
+    Lock {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The most memory, in bytes: with all that is beside the pages it stays below the 2^43 that an offset reaches.
+pub const MAX_MEMORY: usize = 5 << 40;
+/// The least memory, in bytes: a few pages.
+pub const MINIMUM: usize = 8 * PAGE_BYTES;
+
+/// Caches up to here do without huge pages: a half-used one would be too much of the whole.
+const SMALL_CACHE: usize = 64 * MIB;
+
+/// Bytes of an item that are neither key nor value nor flags.
+const ITEM_HEADER: usize = WORD;
+
+/// How large everything is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Bytes that may be committed.
+    pub memory: usize,
+    /// The most bytes that may ever be.
+    pub reserve: usize,
+    /// The largest item, in bytes as memcached counts them.
+    pub max_item_size: usize,
+    /// Growth from one slab class to the next.
+    pub factor: f64,
+    /// Bytes of key, value and flags that fit into the smallest chunk.
+    pub smallest_item: usize,
+}
+
+impl Sizes {
+    /// Whether they make sense, if `link` bytes before each item belong to the index.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn check(&self, link: usize) -> Result<(), OpenError> {
+        if self.memory < MINIMUM {
+            return Err(OpenError::TooSmall(self.memory));
+        }
+        let most = self.memory.max(self.reserve);
+        if most > MAX_MEMORY {
+            return Err(OpenError::TooBig(most));
+        }
+        if self.max_item_size > self.memory / 2 {
+            return Err(OpenError::ItemTooLarge { item: self.max_item_size, memory: self.memory });
+        }
+        if !self.factor.is_finite() || self.factor <= 1.0 {
+            return Err(OpenError::Factor(self.factor));
+        }
+        let most = ClassTable::largest_chunk() - ITEM_HEADER - link;
+        if self.smallest_item > most {
+            return Err(OpenError::SmallestItem { item: self.smallest_item, most });
+        }
+        Ok(())
+    }
+
+    /// Whether memory is committed in huge pages unless told otherwise.
+    pub fn pages_of_the_system(&self) -> HugePages {
+        if self.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No }
+    }
+
+    /// The classes they make, if `link` bytes before each item belong to the index.
+    pub fn classes(&self, link: usize) -> ClassTable {
+        ClassTable::with_links(self.factor, self.smallest_item + ITEM_HEADER, link)
+    }
+}
+
+/// Bytes of an item as memcached counts them against `-I`.
+pub fn counted_size(key_len: usize, flags: u32, value_len: usize) -> usize {
+    const HEADER: usize = 48;
+    const CAS: usize = 8;
+    HEADER + CAS + key_len + 1 + if flags == 0 { 0 } else { 4 } + value_len + 2
+}
