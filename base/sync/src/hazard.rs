@@ -97,15 +97,23 @@ impl Hazards {
         }
     }
 
-    /// Whether a holder has announced a place of which `is` says yes. All that leads there was taken away before.
-    pub fn any(&self, is: impl Fn(u64) -> bool) -> bool {
+    /// Shows `see` all places that are announced. All that leads to those that the caller wants to know of was taken away before: whoever is
+    /// not shown with such a place will not touch it.
+    pub fn announced(&self, mut see: impl FnMut(u64)) {
         // SeqCst fence: pairs with the one in `Hazard::announce`. Either we see the announcement, or its holder sees that
         // nothing leads to the place any more.
         fence(Ordering::SeqCst);
         let slots = self.blocks().flat_map(|block| &block.slots).flat_map(|slot| slot.0.iter());
         // Acquire: pairs with the Release of `Hazard::clear`: what the holder did with the place lies behind us.
-        let mut places = slots.map(|place| place.load(Ordering::Acquire));
-        places.any(|place| place != UNCLAIMED && place != NOTHING && is(place))
+        let places = slots.map(|place| place.load(Ordering::Acquire));
+        places.filter(|place| *place != UNCLAIMED && *place != NOTHING).for_each(&mut see);
+    }
+
+    /// Whether a holder has announced `wanted`, to which nothing leads any more.
+    pub fn is_announced(&self, wanted: u64) -> bool {
+        let mut found = false;
+        self.announced(|place| found |= place == wanted);
+        found
     }
 }
 
@@ -147,14 +155,14 @@ impl Hazard {
         for (stored, place) in slot.0.iter().zip(places) {
             stored.store(place, Ordering::Relaxed);
         }
-        // SeqCst fence: pairs with the one in `Hazards::any`.
+        // SeqCst fence: pairs with the one in `Hazards::announced`.
         fence(Ordering::SeqCst);
     }
 
     /// Announces nothing any more.
     #[inline]
     pub fn clear(&self) {
-        // Release: pairs with the Acquire in `Hazards::any`.
+        // Release: pairs with the Acquire in `Hazards::announced`.
         self.slot().0.iter().for_each(|place| place.store(NOTHING, Ordering::Release));
     }
 
@@ -182,12 +190,12 @@ mod tests {
         let (one, other) = (hazards.claim(), hazards.claim());
         one.announce([8, 16]);
         other.announce([24, 0]);
-        let has = |place| hazards.any(|announced| announced == place);
+        let has = |place| hazards.is_announced(place);
         assert!(has(8) && has(16) && has(24) && !has(32) && !has(0));
         one.clear();
         assert!(!has(8) && !has(16) && has(24));
         drop(other);
-        assert!(!hazards.any(|_| true));
+        hazards.announced(|place| panic!("{place}"));
     }
 
     #[test]
@@ -195,7 +203,7 @@ mod tests {
         let hazards = Arc::new(Hazards::default());
         let held: Vec<Hazard> = (0..5 * SLOTS).map(|_| hazards.claim()).collect();
         held.iter().enumerate().for_each(|(index, hazard)| hazard.announce([index as u64 + 1, 0]));
-        assert!((1..=5 * SLOTS as u64).all(|place| hazards.any(|announced| announced == place)));
+        assert!((1..=5 * SLOTS as u64).all(|place| hazards.is_announced(place)));
         drop(held);
         let _again: Vec<Hazard> = (0..5 * SLOTS).map(|_| hazards.claim()).collect();
         assert_eq!(hazards.blocks().count(), 5);
@@ -228,7 +236,7 @@ mod loom_tests {
             });
             let (link, memory) = &*shared;
             link.store(0, Ordering::Relaxed);
-            if hazards.any(|place| place == 8) {
+            if hazards.is_announced(8) {
                 thread.join().unwrap();
             } else {
                 memory.store(9, Ordering::Relaxed);

@@ -329,9 +329,8 @@ impl LockFreeSlab {
         all
     }
 
-    /// Takes a page out of its class of which all chunks are free and which `is_announced` says nobody has announced; otherwise it is put
-    /// back.
-    pub fn empty(&self, held: Held, is_announced: impl FnOnce(PageId) -> bool) -> Option<Emptied> {
+    /// Takes a page out of its class of which all chunks are free; otherwise it is put back.
+    pub fn empty(&self, held: Held) -> Option<Emptied> {
         let geometry = self.classes.geometry(held.class);
         // Whoever has all the bits has all the chunks: nobody else can get one any more.
         let whole = |word: u32| {
@@ -341,7 +340,7 @@ impl LockFreeSlab {
                 .is_ok()
         };
         let claimed = (0..geometry.bitmap_words).take_while(|word| whole(*word)).count() as u32;
-        if claimed < geometry.bitmap_words || is_announced(held.page) {
+        if claimed < geometry.bitmap_words {
             for word in 0..claimed {
                 self.bitmap(held.page, word).fetch_or(whole_word(geometry, word), Ordering::Release);
             }

@@ -40,14 +40,14 @@ fn every_chunk_is_handed_out_once_and_comes_back() {
         assert_eq!(take_all(&slab, class).len(), all.len(), "they are handed out again");
         all.iter().for_each(|at| slab.give(*at));
         while let Some(held) = slab.hold_emptiest(class, 4) {
-            let emptied = slab.empty(held, |_| false).expect("all its chunks are free");
+            let emptied = slab.empty(held).expect("all its chunks are free");
             assert!(slab.surrender(emptied));
         }
     }
 }
 
 #[test]
-fn a_page_changes_its_class_when_all_its_chunks_are_free_and_nobody_has_announced_any() {
+fn a_page_changes_its_class_when_all_its_chunks_are_free() {
     let slab = slab(2, 1, 1);
     let (small, large) = (slab.classes().class_for(24).unwrap(), slab.classes().class_for(9_000).unwrap());
     let chunks = take_all(&slab, small);
@@ -57,13 +57,10 @@ fn a_page_changes_its_class_when_all_its_chunks_are_free_and_nobody_has_announce
     let held = slab.hold_emptiest(small, 8).unwrap();
     assert_eq!(held.free() as usize, chunks.len() - 1);
     assert_eq!(slab.occupied(&held), [chunks[0]]);
-    assert_eq!(slab.empty(held, |_| false), None, "one chunk is not free");
+    assert_eq!(slab.empty(held), None, "one chunk is not free");
     slab.give(chunks[0]);
     let held = slab.hold_emptiest(small, 8).unwrap();
-    assert_eq!(slab.empty(held, |_| true), None, "somebody may store there");
-    assert_eq!(slab.free_chunks()[usize::from(small.0)], chunks.len() as u64);
-    let held = slab.hold_emptiest(small, 8).unwrap();
-    let emptied = slab.empty(held, |_| false).unwrap();
+    let emptied = slab.empty(held).unwrap();
     slab.hand_over(emptied, large);
     assert_eq!((slab.pages_of(small), slab.pages_of(large)), (0, 1));
     assert!(take_all(&slab, small).is_empty());
@@ -138,7 +135,7 @@ fn threads_never_share_a_chunk() {
             while !stops.load(Ordering::Relaxed) {
                 for (from, to) in [(0, 1), (1, 2), (2, 0)] {
                     if let Some(held) = slab.hold_emptiest(classes[from], 2)
-                        && let Some(emptied) = slab.empty(held, |_| false)
+                        && let Some(emptied) = slab.empty(held)
                     {
                         slab.hand_over(emptied, classes[to]);
                         moved += 1;
