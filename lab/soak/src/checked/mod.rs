@@ -7,7 +7,7 @@ use guira_workload::Rng;
 
 use crate::client::{Client, is_stall};
 use crate::field::{Field, Losses};
-use crate::link::PATIENCE;
+use crate::link::{Carrier, PATIENCE};
 use crate::speech::Speech;
 
 /// Connections of each thread.
@@ -49,11 +49,26 @@ impl<'f> Clients<'f> {
             field.fail(format!("{which}: no answer for {PATIENCE:?}"));
             return None;
         } else {
-            field.fail(format!("{which}: a connection was closed: {error}"));
+            let room = crowded_out(field).unwrap_or_else(|error| error.to_string());
+            field.fail(format!("{which}: a connection was closed: {error} ({room})"));
             return None;
         }
         self.clients[index] = Client::open(field, client.carrier, client.speech)?;
         Some(())
+    }
+}
+
+/// How many connections the server says that it has closed for want of room.
+fn crowded_out(field: &Field) -> std::io::Result<String> {
+    let mut client = Client::try_open(field, Carrier::Unix, Speech::Text)?;
+    client.wire().send(b"stats\r\n")?;
+    let mut told = Vec::new();
+    loop {
+        match client.wire().line()? {
+            line if line.contains("_oom ") => told.push(line),
+            line if line == "END" => return Ok(told.join(", ")),
+            _ => {}
+        }
     }
 }
 
