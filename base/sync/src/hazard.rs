@@ -146,15 +146,15 @@ impl Hazard {
         unsafe { &*self.slot }
     }
 
-    /// Announces places, in place of those announced before; 0 stands for none. They are safe once the holder has seen, after this, that
-    /// something still leads to them.
+    /// Announces `place` as the one numbered `index`, in place of the one announced before. It is safe once the holder has seen, after this, that
+    /// something still leads to it.
+    ///
+    /// # Panics
+    /// If there is no such index.
     #[inline]
-    pub fn announce(&self, places: [u64; PLACES]) {
-        debug_assert!(!places.contains(&UNCLAIMED));
-        let slot = self.slot();
-        for (stored, place) in slot.0.iter().zip(places) {
-            stored.store(place, Ordering::Relaxed);
-        }
+    pub fn announce(&self, index: usize, place: u64) {
+        debug_assert!(place != UNCLAIMED && place != NOTHING);
+        self.slot().0[index].store(place, Ordering::Relaxed);
         // SeqCst fence: pairs with the one in `Hazards::announced`.
         fence(Ordering::SeqCst);
     }
@@ -188,8 +188,9 @@ mod tests {
     fn what_is_announced_is_found_until_it_is_cleared() {
         let hazards = Arc::new(Hazards::default());
         let (one, other) = (hazards.claim(), hazards.claim());
-        one.announce([8, 16]);
-        other.announce([24, 0]);
+        one.announce(0, 8);
+        one.announce(1, 16);
+        other.announce(1, 24);
         let has = |place| hazards.is_announced(place);
         assert!(has(8) && has(16) && has(24) && !has(32) && !has(0));
         one.clear();
@@ -202,7 +203,7 @@ mod tests {
     fn there_are_as_many_slots_as_are_held_and_they_are_used_again() {
         let hazards = Arc::new(Hazards::default());
         let held: Vec<Hazard> = (0..5 * SLOTS).map(|_| hazards.claim()).collect();
-        held.iter().enumerate().for_each(|(index, hazard)| hazard.announce([index as u64 + 1, 0]));
+        held.iter().enumerate().for_each(|(index, hazard)| hazard.announce(0, index as u64 + 1));
         assert!((1..=5 * SLOTS as u64).all(|place| hazards.is_announced(place)));
         drop(held);
         let _again: Vec<Hazard> = (0..5 * SLOTS).map(|_| hazards.claim()).collect();
@@ -227,7 +228,7 @@ mod loom_tests {
             let thread = loom::thread::spawn(move || {
                 let (link, memory) = &*theirs;
                 if link.load(Ordering::Relaxed) == 1 {
-                    hazard.announce([8, 0]);
+                    hazard.announce(0, 8);
                     if link.load(Ordering::Relaxed) == 1 {
                         memory.store(7, Ordering::Relaxed);
                     }

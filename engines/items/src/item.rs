@@ -321,16 +321,26 @@ impl<'a> Item<'a> {
         Some(Chain { total: self.total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
     }
 
-    /// Notes a read at `now`, unless it is the first and the header says that one was noted a moment ago.
+    /// Whether the header says that a read was noted a moment before `now`.
     #[inline(always)]
-    pub fn note_read(&self, now: Seconds) {
+    pub fn is_noted(&self, now: Seconds) -> bool {
         let noted = self.header.read_at(now);
         let age = (noted.0 >> ACCESS_SHIFT).wrapping_sub(self.header.0 >> ACCESS_SHIFT) & ACCESS_MASK;
-        if age >= NOTED_FOR || noted.state() != self.header.state() {
+        age < NOTED_FOR && noted.state() == self.header.state()
+    }
+
+    /// Notes a read at `now`, unless it is not the first and the header says that one was noted a moment ago.
+    #[inline(always)]
+    pub fn note_read(&self, now: Seconds) {
+        if !self.is_noted(now) {
             // Relaxed: guards nothing. If the header has changed, the item has, or another reader noted its
             // own access; either way there is nothing left to note.
-            let _ =
-                self.words[0].compare_exchange(self.header.0, noted.0, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.words[0].compare_exchange(
+                self.header.0,
+                self.header.read_at(now).0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
         }
     }
 

@@ -7,14 +7,13 @@
 
 mod setup;
 
-pub use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, HugePages, NoPlace, OpenError,
-    RegionPlace, Residence,
-};
+pub use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, OpenError, Residence};
+pub use guira_slab::{DEFAULT_SIZE_WEIGHT, HugePages, NoPlace, RegionPlace};
 pub use setup::{Lasting, Setup};
 
 use guira_contract::Engine;
 pub use guira_contract::{Opened, OptionError, Spec};
+use guira_fleec::{BucketClock, FleecEngine, FleecOptions};
 use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
@@ -25,13 +24,17 @@ pub const DEFAULT_ENGINE: &str = "memc3";
 pub struct Choice {
     name: &'static str,
     index: Spec,
-    policy: Policy,
-    kind: Kind,
-    search: SearchLimits,
-    versions: usize,
+    parts: Parts,
 }
 
-/// The indexes there are.
+/// The parts of an engine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Parts {
+    Slab { kind: Kind, policy: Policy, search: SearchLimits, versions: usize },
+    Fleec(BucketClock),
+}
+
+/// The indexes that any policy goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Cuckoo,
@@ -59,24 +62,30 @@ struct Preset {
 const PRESETS: &[Preset] = &[
     Preset { name: DEFAULT_ENGINE, index: Cuckoo::NAME, policy: "clock" },
     Preset { name: "classic", index: Chained::NAME, policy: "seg-lru" },
+    Preset { name: "fleec", index: LOCK_FREE, policy: BucketClock::NAME },
 ];
+
+/// FLeeC's index, of which its policy is a part.
+const LOCK_FREE: &str = "lock-free";
 
 impl Default for Choice {
     fn default() -> Self {
-        let spec = |name: &str| Spec { name: name.to_owned(), options: Vec::new() };
         let preset = PRESETS[0];
         Choice {
             name: preset.name,
-            index: spec(preset.index),
-            policy: Policy::default(),
-            kind: Kind::Cuckoo,
-            search: SearchLimits::default(),
-            versions: SlabOptions::default().stripes,
+            index: Spec { name: preset.index.to_owned(), options: Vec::new() },
+            parts: Parts::Slab {
+                kind: Kind::Cuckoo,
+                policy: Policy::default(),
+                search: SearchLimits::default(),
+                versions: SlabOptions::default().stripes,
+            },
         }
     }
 }
 
-const INDEXES: &[(&str, Kind)] = &[(Cuckoo::NAME, Kind::Cuckoo), (Chained::NAME, Kind::Chained)];
+const INDEXES: &[(&str, Option<Kind>)] =
+    &[(Cuckoo::NAME, Some(Kind::Cuckoo)), (Chained::NAME, Some(Kind::Chained)), (LOCK_FREE, None)];
 
 /// What is called `name` in `table`.
 fn known<T: Copy>(what: &'static str, name: &str, table: &[(&'static str, T)]) -> Result<T, OptionError> {
@@ -99,8 +108,19 @@ impl Choice {
             PRESETS.iter().map(|preset| (preset.name, *preset)).collect();
         let preset = known("engine", engine, &presets)?;
         let index = Spec::parse(index.unwrap_or(preset.index))?;
-        let policy = Policy::read(&Spec::parse(policy.unwrap_or(preset.policy))?)?;
         let kind = known("index", &index.name, INDEXES)?;
+        // A policy of the preset's own goes with its own index only.
+        let usual = match (kind, preset.index == LOCK_FREE) {
+            (None, _) => BucketClock::NAME,
+            (Some(_), true) => PRESETS[0].policy,
+            (Some(_), false) => preset.policy,
+        };
+        let policy = Spec::parse(policy.unwrap_or(usual))?;
+        let Some(kind) = kind else {
+            index.allow(&[])?;
+            let parts = Parts::Fleec(BucketClock::read(&policy)?);
+            return Ok(Choice { name: preset.name, index, parts });
+        };
         index.allow(match kind {
             Kind::Cuckoo => &["depth", "paths", "versions"],
             Kind::Chained => &["versions"],
@@ -112,7 +132,8 @@ impl Choice {
         };
         let stripes = SlabOptions::default().stripes as u64;
         let versions = index.number("versions", 1..=1 << 24)?.unwrap_or(stripes) as usize;
-        Ok(Choice { name: preset.name, index, policy, kind, search, versions })
+        let parts = Parts::Slab { kind, policy: Policy::read(&policy)?, search, versions };
+        Ok(Choice { name: preset.name, index, parts })
     }
 
     /// Opens the engine, if its Region lasts with what was there, and gives it to `host`.
@@ -121,32 +142,37 @@ impl Choice {
     /// If an option makes no sense, there is too little memory, the system refuses address space or to lock memory, or the
     /// Region's file cannot be used.
     pub fn open<H: Host>(&self, setup: &Setup, host: H) -> Result<H::Output, OpenError> {
-        match self.kind {
-            Kind::Cuckoo => Ok(host.run(self.open_slab::<Cuckoo>(setup)?)),
-            Kind::Chained => Ok(host.run(self.open_slab::<Chained>(setup)?)),
+        match self.parts {
+            Parts::Slab { kind, policy, search, versions } => {
+                let options = SlabOptions { policy, stripes: versions, search, ..setup.slab() };
+                match kind {
+                    Kind::Cuckoo => Ok(host.run(open_slab::<Cuckoo>(options, setup)?)),
+                    Kind::Chained => Ok(host.run(open_slab::<Chained>(options, setup)?)),
+                }
+            }
+            Parts::Fleec(clock) => {
+                if setup.lasting.is_some() {
+                    return Err(OpenError::DoesNotLast(self.name));
+                }
+                let options = FleecOptions { clock, ..setup.fleec() };
+                let opened = with_less_reserve(setup, options.memory, |reserve| {
+                    FleecEngine::open(FleecOptions { reserve, ..options })
+                });
+                Ok(host.run(Opened::anew(opened?)))
+            }
         }
-    }
-
-    fn open_slab<S: Scheme>(&self, setup: &Setup) -> Result<Opened<SlabEngine<S>>, OpenError> {
-        let options = self.options(setup);
-        match &setup.lasting {
-            Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
-            None => open_in_memory(options, setup).map(Opened::anew),
-        }
-    }
-
-    fn options(&self, setup: &Setup) -> SlabOptions {
-        SlabOptions { policy: self.policy, stripes: self.versions, search: self.search, ..setup.slab() }
     }
 
     /// What it is made of, by name, for `stats settings`.
     pub fn settings(&self) -> Vec<(String, String)> {
         let mut pairs = vec![("engine", self.name.to_owned()), ("index", self.index.name.clone())];
-        if self.kind == Kind::Cuckoo {
-            pairs.push(("index_depth", self.search.depth.to_string()));
-            pairs.push(("index_paths", self.search.paths.to_string()));
+        if let Parts::Slab { kind, search, versions, .. } = self.parts {
+            if kind == Kind::Cuckoo {
+                pairs.push(("index_depth", search.depth.to_string()));
+                pairs.push(("index_paths", search.paths.to_string()));
+            }
+            pairs.push(("index_versions", versions.to_string()));
         }
-        pairs.push(("index_versions", self.versions.to_string()));
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
@@ -157,16 +183,31 @@ impl Choice {
 
     /// The policy, as it is given on the command line.
     pub fn policy(&self) -> String {
-        self.policy.spec().to_string()
+        match self.parts {
+            Parts::Slab { policy, .. } => policy.spec().to_string(),
+            Parts::Fleec(clock) => clock.spec().to_string(),
+        }
     }
 }
 
-/// A reserve that nobody has asked for is done without if the system refuses it.
-fn open_in_memory<S: Scheme>(options: SlabOptions, setup: &Setup) -> Result<SlabEngine<S>, OpenError> {
-    match SlabEngine::open(options) {
-        Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => {
-            SlabEngine::open(SlabOptions { reserve: options.memory, ..options })
-        }
+fn open_slab<S: Scheme>(options: SlabOptions, setup: &Setup) -> Result<Opened<SlabEngine<S>>, OpenError> {
+    match &setup.lasting {
+        Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
+        None => with_less_reserve(setup, options.memory, |reserve| {
+            SlabEngine::open(SlabOptions { reserve, ..options })
+        })
+        .map(Opened::anew),
+    }
+}
+
+/// Opens with the reserve that is wanted. One that nobody has asked for is done without if the system refuses it.
+fn with_less_reserve<E>(
+    setup: &Setup,
+    memory: usize,
+    open: impl Fn(usize) -> Result<E, OpenError>,
+) -> Result<E, OpenError> {
+    match open(setup.reserve()) {
+        Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => open(memory),
         opened => opened,
     }
 }
@@ -185,6 +226,13 @@ mod tests {
         }
     }
 
+    fn kind(choice: &Choice) -> Option<Kind> {
+        match choice.parts {
+            Parts::Slab { kind, .. } => Some(kind),
+            Parts::Fleec(_) => None,
+        }
+    }
+
     #[test]
     fn a_preset_names_index_and_policy() {
         let choice = Choice::new("memc3", None, None).unwrap();
@@ -192,9 +240,15 @@ mod tests {
         let same = Choice::new("memc3", Some("cuckoo"), Some("clock")).unwrap();
         assert_eq!(choice, same);
         let classic = Choice::new("classic", None, None).unwrap();
-        assert_eq!((classic.index(), classic.kind), ("chained".to_owned(), Kind::Chained));
+        assert_eq!((classic.index(), kind(&classic)), ("chained".to_owned(), Some(Kind::Chained)));
         assert!(classic.policy().starts_with("seg-lru:hot_pct=20,warm_pct=40"), "{}", classic.policy());
-        assert_eq!(Choice::new("memc3", Some("chained"), None).unwrap().kind, Kind::Chained);
+        assert_eq!(kind(&Choice::new("memc3", Some("chained"), None).unwrap()), Some(Kind::Chained));
+        let fleec = Choice::new("fleec", None, None).unwrap();
+        assert_eq!(
+            (fleec.index(), fleec.policy()),
+            ("lock-free".to_owned(), "bucket-clock:bits=2".to_owned())
+        );
+        assert_eq!(kind(&Choice::new("fleec", Some("cuckoo"), None).unwrap()), Some(Kind::Cuckoo));
     }
 
     #[test]
@@ -208,7 +262,9 @@ mod tests {
     #[test]
     fn options_of_the_index_are_read() {
         let choice = Choice::new("memc3", Some("cuckoo:depth=7,paths=99,versions=64"), None).unwrap();
-        assert_eq!((choice.search.depth, choice.search.paths, choice.versions), (7, 99, 64));
+        let search = SearchLimits { depth: 7, paths: 99 };
+        let wanted = Parts::Slab { kind: Kind::Cuckoo, policy: Policy::default(), search, versions: 64 };
+        assert_eq!(choice.parts, wanted);
         assert!(choice.open(&Setup::new(16 << 20, 1 << 20, 1), Count).is_ok());
     }
 
@@ -223,12 +279,15 @@ mod tests {
             residence: Residence::Locked,
             ..Setup::new(16 << 20, 1 << 19, 1)
         };
-        assert_eq!((setup.reserve(), choice.options(&setup).reserve), (64 << 20, 64 << 20));
+        assert_eq!(
+            (setup.reserve(), setup.slab().reserve, setup.fleec().reserve),
+            (64 << 20, 64 << 20, 64 << 20)
+        );
         assert_eq!(Setup { machine: Some(40 << 20), ..setup.clone() }.reserve(), 40 << 20);
         assert_eq!(Setup { machine: Some(1 << 20), ..setup.clone() }.reserve(), 16 << 20);
         assert_eq!(Setup { reserve: Some(1 << 40), ..setup.clone() }.reserve(), 1 << 40);
-        let options = choice.options(&setup);
-        assert_eq!((options.memory, options.max_item_size, options.stripes), (16 << 20, 1 << 19, 64));
+        let options = setup.slab();
+        assert_eq!((options.memory, options.max_item_size), (16 << 20, 1 << 19));
         assert_eq!((options.factor, options.smallest_item), (1.5, 48));
         assert_eq!((options.eviction, options.residence), (Eviction::Off, Residence::Locked));
         assert_eq!(options.huge_pages, Some(HugePages::No));
@@ -242,8 +301,11 @@ mod tests {
     #[test]
     fn errors_list_what_there_is() {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
-        assert_eq!(error("redis", None, None), "unknown engine 'redis'; there are: memc3, classic");
-        assert_eq!(error("memc3", Some("btree"), None), "unknown index 'btree'; there are: cuckoo, chained");
+        assert_eq!(error("redis", None, None), "unknown engine 'redis'; there are: memc3, classic, fleec");
+        assert_eq!(
+            error("memc3", Some("btree"), None),
+            "unknown index 'btree'; there are: cuckoo, chained, lock-free"
+        );
         assert!(
             error("memc3", None, Some("mru"))
                 .starts_with("unknown policy 'mru'; there are: clock, fifo, lru, ")
@@ -251,6 +313,8 @@ mod tests {
         assert!(error("memc3", Some("cuckoo:deep=1"), None).contains("depth, paths, versions"));
         assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
         assert!(error("memc3", None, Some("clock:bit=2")).contains("unknown option"));
+        assert_eq!(error("fleec", None, Some("lru")), "unknown policy 'lru'; there are: bucket-clock");
+        assert!(error("fleec", None, Some("bucket-clock:bits=9")).contains("1 to 8"));
         assert!(error("memc3", Some("cuckoo:depth=0"), None).contains("1 to 32"));
         assert!(error("memc3", Some("cuckoo:depth"), None).contains("key=value"));
     }

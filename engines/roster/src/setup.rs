@@ -1,9 +1,8 @@
 //! What an engine is given when it is opened, whichever it is.
 
-use guira_slab::{
-    DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, HugePages, MAX_MEMORY,
-    RegionPlace, Residence, SlabOptions,
-};
+use guira_fleec::FleecOptions;
+use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, Residence};
+use guira_slab::{DEFAULT_SIZE_WEIGHT, HugePages, RegionPlace, SlabOptions};
 
 /// Unless told otherwise, memory can be made so many times larger.
 const RESERVE_FACTOR: usize = 4;
@@ -86,6 +85,22 @@ impl Setup {
             residence: self.residence,
             hashing: Hashing::Seeded(self.seed),
             ..SlabOptions::default()
+        }
+    }
+
+    /// The part of it that is FLeeC's.
+    pub(crate) fn fleec(&self) -> FleecOptions {
+        FleecOptions {
+            memory: self.memory,
+            reserve: self.reserve(),
+            max_item_size: self.max_item_size,
+            factor: self.factor,
+            smallest_item: self.smallest_item,
+            eviction: self.eviction,
+            huge_pages: self.huge_pages,
+            residence: self.residence,
+            hashing: Hashing::Seeded(self.seed),
+            ..FleecOptions::default()
         }
     }
 }

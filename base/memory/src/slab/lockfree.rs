@@ -46,6 +46,8 @@ struct Share {
     /// Pages with free chunks. No other page of the class has any, but those that somebody holds.
     partial: Stack,
     pages: Padded<AtomicU64>,
+    /// Free chunks. Relaxed, as the number of pages: what others do meanwhile may not be counted yet. Wraps below zero for a moment.
+    free: Padded<AtomicU64>,
 }
 
 const CLASS_BITS: u64 = 0xff;
@@ -186,6 +188,7 @@ impl LockFreeSlab {
                 self.share(class).partial.push(self.links(), page);
             }
         }
+        self.share(class).free.fetch_sub(taken as u64, Ordering::Relaxed);
         taken
     }
 
@@ -255,6 +258,7 @@ impl LockFreeSlab {
         };
         let geometry = self.classes.geometry(class);
         let chunk = geometry.chunk_at(at.bytes() - self.start_of(page).bytes());
+        self.share(class).free.fetch_add(1, Ordering::Relaxed);
         // Release: pairs with the Acquire in `take_bits`. SeqCst: see `unlist`.
         self.bitmap(page, chunk / 64).fetch_or(1 << (chunk % 64), Ordering::SeqCst);
         if self.descriptor(page).load(Ordering::SeqCst) & LISTED == 0 {
@@ -280,6 +284,7 @@ impl LockFreeSlab {
         // Release: with the push below, for whoever takes the page.
         self.descriptor(page).store((u64::from(class.0) + 1) | LISTED, Ordering::Release);
         self.share(class).pages.fetch_add(1, Ordering::Relaxed);
+        self.share(class).free.fetch_add(u64::from(geometry.chunks), Ordering::Relaxed);
         self.share(class).partial.push(self.links(), page);
     }
 
@@ -349,6 +354,7 @@ impl LockFreeSlab {
         }
         self.descriptor(held.page).store(0, Ordering::Relaxed);
         self.share(held.class).pages.fetch_sub(1, Ordering::Relaxed);
+        self.share(held.class).free.fetch_sub(u64::from(geometry.chunks), Ordering::Relaxed);
         Some(Emptied { page: held.page })
     }
 
@@ -357,26 +363,36 @@ impl LockFreeSlab {
         self.serve(emptied.page, class);
     }
 
+    /// Keeps an empty page for whichever class needs one next.
+    pub fn release(&self, emptied: Emptied) {
+        self.pool.keep(self.links(), emptied.page);
+    }
+
     /// Gives the memory of an empty page back to the system and to the budget. False if the system refuses: then it is kept for the
     /// next class that needs one.
     pub fn surrender(&self, emptied: Emptied) -> bool {
         self.pool.surrender(self.links(), &self.region, &self.budget, self.pages, emptied.page)
     }
 
-    /// Chunks of each class that are free: goes through all pages.
-    pub fn free_chunks(&self) -> Vec<u64> {
-        let mut free = vec![0; self.classes.len()];
-        for page in (0..self.pool.touched()).map(PageId) {
-            if let Some(class) = self.class_of(page) {
-                free[usize::from(class.0)] += u64::from(self.free_in(page, class));
-            }
+    /// Gives the memory of a page back that is in no class. False if there is none, or the system refuses.
+    pub fn surrender_pooled(&self) -> bool {
+        match self.pool.take_kept(self.links()) {
+            Some(page) => self.surrender(Emptied { page }),
+            None => false,
         }
-        free
     }
 
-    /// Whether a class has a page with free chunks at the moment, that nobody holds.
-    pub fn has_partial(&self, class: ClassId) -> bool {
-        !self.share(class).partial.is_empty()
+    /// Chunks of a class that are free.
+    pub fn free_chunks(&self, class: ClassId) -> u64 {
+        (self.share(class).free.load(Ordering::Relaxed) as i64).max(0) as u64
+    }
+
+    /// The class with the most free memory but `except`, and how many bytes that is.
+    pub fn richest(&self, except: Option<ClassId>) -> Option<(ClassId, u64)> {
+        let others = self.classes.ids().filter(|class| Some(*class) != except && self.pages_of(*class) > 0);
+        let free = others
+            .map(|class| (class, self.free_chunks(class) * u64::from(self.classes.geometry(class).chunk)));
+        free.max_by_key(|(_, bytes)| *bytes)
     }
 
     /// Pages of a class.

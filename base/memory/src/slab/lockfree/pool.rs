@@ -50,11 +50,6 @@ impl Pool {
         }
     }
 
-    /// Pages that were ever put to use: those before this one.
-    pub(super) fn touched(&self) -> u32 {
-        Fresh::of(self.fresh.load(Ordering::Relaxed)).next
-    }
-
     /// Pages that are committed and in no class.
     pub(super) fn size(&self) -> u64 {
         self.free_count.load(Ordering::Relaxed)
@@ -69,8 +64,7 @@ impl Pool {
         budget: &Budget,
         pages: Offset,
     ) -> Option<PageId> {
-        if let Some(page) = self.free.pop(links) {
-            self.free_count.fetch_sub(1, Ordering::Relaxed);
+        if let Some(page) = self.take_kept(links) {
             return Some(page);
         }
         if let Some(page) = self.take_paid() {
@@ -83,6 +77,13 @@ impl Pool {
             }
         }
         self.take_fresh(region, budget, pages)
+    }
+
+    /// A page that was in use before.
+    pub(super) fn take_kept(&self, links: Links<'_>) -> Option<PageId> {
+        let page = self.free.pop(links)?;
+        self.free_count.fetch_sub(1, Ordering::Relaxed);
+        Some(page)
     }
 
     /// The next page that was committed along with another.
@@ -130,6 +131,12 @@ impl Pool {
         }
     }
 
+    /// Keeps a page, committed as it is.
+    pub(super) fn keep(&self, links: Links<'_>, page: PageId) {
+        self.free.push(links, page);
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Gives the memory of a page back. False if the system refuses, and the page is kept.
     pub(super) fn surrender(
         &self,
@@ -141,8 +148,7 @@ impl Pool {
     ) -> bool {
         let at = pages.plus(page.0 as usize * PAGE_BYTES).bytes();
         if region.discard(at, PAGE_BYTES).is_err() {
-            self.free.push(links, page);
-            self.free_count.fetch_add(1, Ordering::Relaxed);
+            self.keep(links, page);
             return false;
         }
         if self.commit_pages > 1 {

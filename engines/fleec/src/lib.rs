@@ -1,0 +1,31 @@
+//! FLeeC: an engine in which no operation waits for another (Costa, Preguiça and Lourenço, "FLeeC: a fast lock-free application cache").
+//!
+//! Table and eviction are one structure: each bucket has a CLOCK value, and the hand goes around the buckets.
+
+mod core;
+mod draft;
+mod flush;
+mod link;
+mod list;
+mod maintain;
+mod nodes;
+mod options;
+mod order;
+mod pin;
+mod plan;
+mod reclaim;
+mod session;
+mod stats;
+mod table;
+mod update;
+mod walk;
+
+pub use crate::core::FleecEngine;
+pub use draft::FleecDraft;
+pub use options::{BucketClock, FleecOptions};
+pub use pin::FleecPin;
+pub use session::FleecSession;
+pub use walk::FleecWalk;
+
+#[cfg(test)]
+mod tests;

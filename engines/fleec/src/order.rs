@@ -1,0 +1,99 @@
+//! The order of the one list that all items and buckets are on (Shalev and Shavit, "Split-ordered lists: lock-free extensible
+//! hash tables", JACM 53(3), 2006).
+//!
+//! Hashes are compared from the lowest bit up. The bucket of a hash is what its lowest bits say, so that the items of a bucket lie next to each other,
+//! whatever the number of buckets, and a bucket is divided in two by putting another into the middle of its part of the list: nothing moves.
+
+use std::cmp::Ordering;
+
+/// A place in the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order(u64);
+
+impl Order {
+    /// That of an item with this hash.
+    #[inline(always)]
+    pub(crate) fn of_item(hash: u64) -> Self {
+        Order(hash)
+    }
+
+    /// That of a bucket: before all its items.
+    #[inline(always)]
+    pub(crate) fn of_bucket(bucket: u64) -> Self {
+        Order(bucket)
+    }
+
+    /// How the two lie to each other.
+    #[inline(always)]
+    pub(crate) fn compare(self, other: Self) -> Ordering {
+        self.0.reverse_bits().cmp(&other.0.reverse_bits())
+    }
+}
+
+/// The bucket of a hash when there are `buckets`, at least 1: by as many of its lowest bits as it takes, or one less for buckets that
+/// are not there yet (linear hashing; Litwin, VLDB 1980).
+#[inline(always)]
+pub(crate) fn bucket_of(hash: u64, buckets: u64) -> u64 {
+    let mask = u64::MAX >> (buckets - 1).leading_zeros().min(63);
+    let mask = if buckets == 1 { 0 } else { mask };
+    let bucket = hash & mask;
+    if bucket < buckets { bucket } else { hash & (mask >> 1) }
+}
+
+/// The bucket that `bucket`, which is not 0, was a part of.
+pub(crate) fn parent_of(bucket: u64) -> u64 {
+    bucket & !(1 << bucket.ilog2())
+}
+
+/// The bucket after `bucket` in the order when there are `buckets`; none after the last.
+pub(crate) fn bucket_after(bucket: u64, buckets: u64) -> Option<u64> {
+    // As counting up, from the highest bit down.
+    let top = if buckets <= 1 { return None } else { (buckets - 1).ilog2() };
+    let mut next = bucket;
+    loop {
+        let mut bit = 1 << top;
+        while next & bit != 0 {
+            next &= !bit;
+            if bit == 1 {
+                return None;
+            }
+            bit >>= 1;
+        }
+        next |= bit;
+        if next < buckets {
+            return Some(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hash_has_a_bucket_that_keeps_its_items_when_others_are_divided() {
+        for buckets in 1..200 {
+            for hash in (0..4_000u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
+                let (now, then) = (bucket_of(hash, buckets), bucket_of(hash, buckets + 1));
+                assert!(now < buckets);
+                assert!(then == now || (then == buckets && parent_of(then) == now), "{buckets}, {hash:x}");
+            }
+        }
+    }
+
+    #[test]
+    fn buckets_come_in_the_order_of_their_items() {
+        for buckets in 1..300 {
+            let all: Vec<u64> =
+                std::iter::successors(Some(0), |bucket| bucket_after(*bucket, buckets)).collect();
+            assert_eq!(all.len() as u64, buckets);
+            assert!(all.is_sorted_by(|a, b| Order::of_bucket(*a).compare(Order::of_bucket(*b)).is_lt()));
+            for hash in (0..500u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
+                let at = all
+                    .iter()
+                    .rposition(|bucket| Order::of_bucket(*bucket).compare(Order::of_item(hash)).is_le());
+                assert_eq!(at.map(|at| all[at]), Some(bucket_of(hash, buckets)));
+            }
+        }
+    }
+}

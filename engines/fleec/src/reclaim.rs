@@ -1,0 +1,417 @@
+//! Where chunks come from, and where they go.
+//!
+//! A session that needs chunks takes free ones of the class, or a new page; else it turns the hand ([`FleecSession::sweep`]), which frees items of any
+//! class. If none of the class comes up for a while, a page is emptied that has the most free chunks of the class that has the most free memory
+//! ([`FleecSession::take_over`]). All of that is bounded, and none of it waits.
+//!
+//! What was taken off the list is *retired*: somebody may have announced it before. From time to time a session looks at all that is announced, and
+//! frees what is not.
+
+use crate::core::Core;
+use crate::list::Target;
+use crate::session::FleecSession;
+use crate::update::{Unlinked, account_unlinked, is_long};
+use guira_contract::Refusal;
+use guira_items::{Count, Eviction, Pieces};
+use guira_memory::slab::lockfree::{Emptied, Held};
+use guira_memory::slab::{ClassId, PAGE_BYTES};
+use guira_memory::{MIB, Offset};
+use guira_sync::atomic::{Ordering, yield_now};
+use guira_sync::clock::Seconds;
+use std::sync::PoisonError;
+
+/// A session takes chunks by the batch, of up to this many …
+const BATCH_CHUNKS: usize = 32;
+/// … and up to this many bytes.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// So many items are retired before a session looks at what is announced, unless it needs memory.
+const RETIRED_MAX: usize = 32;
+
+/// The hand looks at so many buckets at once.
+const SWEEP: u64 = 32;
+/// If it finds nothing to evict in so many buckets, it takes what it comes to.
+const SWEEP_PATIENCE: u64 = 1 << 12;
+
+/// So many times the hand is turned for one chunk at the most, and once in so many a page may be taken from another class.
+const SWEEPS_MAX: u32 = 256;
+const SWEEPS_A_PAGE: u32 = 4;
+/// So much free memory in another class is used before more is evicted.
+const IDLE_BYTES: usize = PAGE_BYTES;
+/// A session that has found no memory looks so often again.
+const RECALL_ROUNDS: u32 = 64;
+/// The emptiest of so many pages is taken.
+const PAGE_CHOICE: usize = 8;
+
+/// In caches below this many bytes sessions keep no chunks to themselves: a page in which every session keeps one cannot be emptied, and there are
+/// only a few for each class. 32 MiB.
+const SCARCE_BELOW: usize = 32 * MIB;
+
+/// Whether the hand passes by what was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mercy {
+    Shown,
+    None,
+}
+
+impl Core {
+    /// How many chunks of a class a session takes at once.
+    fn batch_of(&self, class: ClassId) -> usize {
+        let chunk = self.memory.classes().geometry(class).chunk as usize;
+        if self.budget.limit() < SCARCE_BELOW { 1 } else { (BATCH_BYTES / chunk).clamp(1, BATCH_CHUNKS) }
+    }
+}
+
+impl FleecSession {
+    /// Fills the session's cache of `class`, which is empty.
+    pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), Refusal> {
+        self.core.see_time(now);
+        let batch = self.core.batch_of(class);
+        if self.refill_free(class, batch) {
+            return Ok(());
+        }
+        self.reclaim();
+        if self.has_chunk(class) || self.refill_free(class, batch) {
+            return Ok(());
+        }
+        let found = match self.core.options.eviction {
+            Eviction::On => self.evict(class, batch, now),
+            Eviction::Off => self.refill_keeping(class, batch, now),
+        };
+        if found { Ok(()) } else { Err(Refusal::NoMemory) }
+    }
+
+    fn has_chunk(&self, class: ClassId) -> bool {
+        !self.caches[usize::from(class.0)].is_empty()
+    }
+
+    /// Takes free chunks, from the class's pages or from a new one.
+    pub(crate) fn refill_free(&mut self, class: ClassId, batch: usize) -> bool {
+        let cache = &mut self.caches[usize::from(class.0)];
+        let memory = &self.core.memory;
+        memory.take(class, batch, cache) > 0 || (memory.grow(class) && memory.take(class, batch, cache) > 0)
+    }
+
+    /// Evicts until there is a chunk of `class`.
+    fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+        for _ in 0..SWEEPS_MAX {
+            self.sweeps = self.sweeps.wrapping_add(1);
+            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);
+            if is_due && self.take_over(class, now) && self.refill_free(class, batch) {
+                return true;
+            }
+            self.sweep(now);
+            self.reclaim();
+            if self.has_chunk(class) || self.refill_free(class, batch) {
+                return true;
+            }
+        }
+        self.recall(class, batch, now)
+    }
+
+    /// Asks the others to give back what they keep, and looks again for a while.
+    #[cold]
+    fn recall(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+        self.recalls_seen = self.core.recalls.fetch_add(1, Ordering::Relaxed) + 1;
+        self.give_all_back();
+        for _ in 0..RECALL_ROUNDS {
+            if self.refill_free(class, batch) || (self.take_any(class, now) && self.refill_free(class, batch))
+            {
+                return true;
+            }
+            yield_now();
+        }
+        false
+    }
+
+    /// Gives back what it keeps to itself, since somebody has found no memory.
+    #[cold]
+    pub(crate) fn heed_recall(&mut self) {
+        self.recalls_seen = self.core.recalls.load(Ordering::Relaxed);
+        self.give_all_back();
+    }
+
+    /// Gives back what it keeps to itself.
+    pub(crate) fn give_all_back(&mut self) {
+        self.reclaim();
+        self.core.memory.classes().ids().for_each(|class| self.give_cached(class));
+    }
+
+    /// Turns the hand until something was evicted.
+    fn sweep(&mut self, now: Seconds) {
+        let core = self.core.clone();
+        let mut looked = 0;
+        loop {
+            let mercy = if looked < SWEEP_PATIENCE { Mercy::Shown } else { Mercy::None };
+            let mut victims = [0; SWEEP as usize];
+            let mut count = 0;
+            for bucket in core.table.turn_hand(SWEEP) {
+                let goes = core.table.fade(bucket) || mercy == Mercy::None;
+                if let Some(at) = core.table.first_of(bucket).filter(|_| goes) {
+                    core.region.prefetch(at.bytes());
+                    victims[count] = bucket;
+                    count += 1;
+                }
+            }
+            looked += SWEEP;
+            self.counters.add(Count::HandSteps, SWEEP);
+            let evicted = victims[..count].iter().map(|bucket| self.evict_bucket(*bucket, now)).sum::<u64>();
+            if evicted > 0 || looked > 2 * SWEEP_PATIENCE + core.table.buckets() {
+                return;
+            }
+        }
+    }
+
+    /// Evicts the items of a bucket. Returns how many.
+    fn evict_bucket(&mut self, bucket: u64, now: Seconds) -> u64 {
+        let core = self.core.clone();
+        let mut evicted = 0;
+        loop {
+            let counters = self.counters.clone();
+            let more = self.at_spot(
+                bucket,
+                Target::First,
+                |_| true,
+                |nodes, spot| {
+                    let node = spot.node?;
+                    let item = core.item(node.at, now)?;
+                    let is_dead = core.dead(&item, now).is_some();
+                    // To take what is being sent, or changed, would cost an item and give no memory.
+                    if core.is_held(node.at) {
+                        return None;
+                    }
+                    let removed = spot.remove(nodes, node);
+                    if removed {
+                        let why = if is_dead { Unlinked::Dead } else { Unlinked::Evicted };
+                        account_unlinked(&core, &counters, &item, why);
+                    }
+                    Some(i64::from(removed))
+                },
+            );
+            match more {
+                None => return evicted,
+                Some(removed) => {
+                    self.count_items(-removed);
+                    evicted += removed as u64;
+                }
+            }
+        }
+    }
+
+    /// Frees what was retired, if that is worth a look at what is announced.
+    #[inline]
+    pub(crate) fn reclaim_some(&mut self) {
+        let has_long = || {
+            self.retired
+                .last()
+                .and_then(|at| self.core.item(*at, Seconds(0)))
+                .is_some_and(|item| is_long(&item))
+        };
+        if self.retired.len() >= RETIRED_MAX || has_long() || self.core.budget.limit() < SCARCE_BELOW {
+            self.reclaim();
+        }
+    }
+
+    /// Frees what was retired and nobody has announced.
+    pub(crate) fn reclaim(&mut self) {
+        if self.retired.is_empty() {
+            return;
+        }
+        let mut announced = std::mem::take(&mut self.announced);
+        self.core.hazards.announced(|place| announced.push(place));
+        let retired = std::mem::take(&mut self.retired);
+        for at in &retired {
+            if announced.contains(&(at.bytes() as u64)) {
+                self.retired.push(*at);
+            } else {
+                self.free_item(*at);
+            }
+        }
+        announced.clear();
+        self.announced = announced;
+    }
+
+    /// Frees the chunks of an item that nobody can find any more.
+    fn free_item(&mut self, at: Offset) {
+        let core = self.core.clone();
+        if let Some(item) = core.item(at, Seconds(0)) {
+            Pieces::chunks(&core.region, &item).into_iter().for_each(|chunk| self.free_chunk(chunk));
+        }
+        self.free_chunk(at);
+    }
+
+    /// Keeps a chunk for what this session stores next; of too many, half are for all.
+    fn free_chunk(&mut self, at: Offset) {
+        let Some(class) = self.core.memory.class_at(at) else {
+            return;
+        };
+        let batch = self.core.batch_of(class);
+        let cache = &mut self.caches[usize::from(class.0)];
+        cache.push(at);
+        let most = if batch == 1 { 0 } else { 2 * batch };
+        if cache.len() > most {
+            cache.drain(..batch).for_each(|at| self.core.memory.give(at));
+        }
+    }
+
+    /// Takes a page for `class` from the class with the most free memory, if that is so much that it had better be used before more is evicted.
+    fn take_over(&mut self, class: ClassId, now: Seconds) -> bool {
+        let richest = self.core.memory.richest(Some(class));
+        let donor = richest.filter(|(_, bytes)| *bytes >= IDLE_BYTES as u64 || !self.has_pages(class));
+        let Some(emptied) = donor.and_then(|(donor, _)| self.empty_page_of(donor, now)) else {
+            return false;
+        };
+        self.hand_over(emptied, class);
+        true
+    }
+
+    fn has_pages(&self, class: ClassId) -> bool {
+        self.core.memory.pages_of(class) > 0
+    }
+
+    fn hand_over(&mut self, emptied: Emptied, class: ClassId) {
+        self.core.memory.hand_over(emptied, class);
+        self.counters.add(Count::PagesMoved, 1);
+    }
+
+    /// Takes a page for `class` from whichever other class has one that can be emptied.
+    fn take_any(&mut self, class: ClassId, now: Seconds) -> bool {
+        match self.empty_page(Some(class), now) {
+            Some(emptied) => {
+                self.hand_over(emptied, class);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Empties a page of another class than `except`.
+    pub(crate) fn empty_page(&mut self, except: Option<ClassId>, now: Seconds) -> Option<Emptied> {
+        let memory = &self.core.memory;
+        let bytes =
+            |class: &ClassId| memory.free_chunks(*class) * u64::from(memory.classes().geometry(*class).chunk);
+        let mut donors: Vec<ClassId> = memory.classes().ids().collect();
+        donors.retain(|class| Some(*class) != except && self.has_pages(*class));
+        donors.sort_by_key(|class| std::cmp::Reverse(bytes(class)));
+        donors.into_iter().find_map(|donor| self.empty_page_of(donor, now))
+    }
+
+    /// Empties a page of `donor`.
+    pub(crate) fn empty_page_of(&mut self, donor: ClassId, now: Seconds) -> Option<Emptied> {
+        self.give_cached(donor);
+        let held = self.core.memory.hold_emptiest(donor, PAGE_CHOICE)?;
+        self.evict_page(&held, now);
+        self.reclaim();
+        self.give_cached(donor);
+        self.core.memory.empty(held)
+    }
+
+    /// Gives the free chunks of a class that this session has to all.
+    fn give_cached(&mut self, class: ClassId) {
+        for at in std::mem::take(&mut self.caches[usize::from(class.0)]) {
+            self.core.memory.give(at);
+        }
+    }
+
+    /// Evicts what is in a page.
+    fn evict_page(&mut self, held: &Held, now: Seconds) {
+        let core = self.core.clone();
+        for at in core.memory.occupied(held) {
+            // What is not free may be anything: an item, a part of one, what has been left of one.
+            let head = Pieces::head_of(&core.region, at).unwrap_or(at);
+            let Some(hash) = core.item(head, now).map(|item| core.hash(item.key(&mut [0; 256])).0) else {
+                continue;
+            };
+            self.remove_at(head, hash, Unlinked::Evicted, now);
+        }
+    }
+
+    /// Takes the item at `at` out of the table, if it is there, under this hash. Of several reasons, that it is dead comes first.
+    pub(crate) fn remove_at(&mut self, at: Offset, hash: u64, why: Unlinked, now: Seconds) -> bool {
+        let core = self.core.clone();
+        let counters = self.counters.clone();
+        loop {
+            let bucket = core.table.bucket_of(hash);
+            let removed = self.at_spot(
+                bucket,
+                Target::Item(hash),
+                |other| other == at,
+                |nodes, spot| {
+                    let node = spot.node?;
+                    let item = core.item(at, now)?;
+                    let is_dead = core.dead(&item, now).is_some();
+                    if (why == Unlinked::Dead && !is_dead) || (why == Unlinked::Evicted && core.is_held(at)) {
+                        return None;
+                    }
+                    let removed = spot.remove(nodes, node);
+                    if removed {
+                        account_unlinked(&core, &counters, &item, if is_dead { Unlinked::Dead } else { why });
+                    }
+                    Some(removed)
+                },
+            );
+            match removed {
+                None => return false,
+                Some(false) => {}
+                Some(true) => {
+                    self.count_items(-1);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Finds chunks of `class` without removing anything that is alive: what is dead goes, and pages that hold nothing.
+    fn refill_keeping(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+        self.remove_some_dead(now);
+        self.reclaim();
+        if self.has_chunk(class) || self.refill_free(class, batch) {
+            return true;
+        }
+        self.take_empty(class) && self.refill_free(class, batch)
+    }
+
+    /// Takes a page over that holds nothing at all.
+    fn take_empty(&mut self, class: ClassId) -> bool {
+        let core = self.core.clone();
+        for donor in core.memory.classes().ids().filter(|donor| *donor != class) {
+            self.give_cached(donor);
+            let Some(held) = core.memory.hold_emptiest(donor, PAGE_CHOICE) else {
+                continue;
+            };
+            if let Some(emptied) = core.memory.empty(held) {
+                self.hand_over(emptied, class);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Frees what sessions have left that are over.
+    pub(crate) fn adopt_orphans(&mut self) {
+        let Ok(mut orphans) = self.core.orphans.try_lock() else {
+            return;
+        };
+        self.retired.append(&mut orphans);
+        drop(orphans);
+        self.reclaim();
+    }
+}
+
+impl Core {
+    /// Whether anybody but the caller has announced the item at `at`, as those do who send its value, or are about to change it.
+    fn is_held(&self, at: Offset) -> bool {
+        let mut count = 0;
+        self.hazards.announced(|place| count += u32::from(place == at.bytes() as u64));
+        // The caller has announced it as well.
+        count > 1
+    }
+
+    /// Whether there are orphans.
+    pub(crate) fn has_orphans(&self) -> bool {
+        !self.orphans.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+// A page is emptied by a session whose caches are far smaller.
+const _: () = assert!(2 * BATCH_BYTES < PAGE_BYTES);

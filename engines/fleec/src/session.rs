@@ -1,0 +1,332 @@
+//! A thread's access to the engine, and reading.
+
+use crate::core::Core;
+use crate::draft::FleecDraft;
+use crate::list::{Found, Search, Spot, Target, find};
+use crate::nodes::{CoreNodes, ReadNodes};
+use crate::pin::FleecPin;
+use crate::update::is_long;
+use crate::walk::FleecWalk;
+use guira_contract::{
+    Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
+    Walked, WalkedItem, Want,
+};
+use guira_items::{Count, Item, SessionCounters, counted_size};
+use guira_memory::Offset;
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::Seconds;
+use guira_sync::hazard::Hazard;
+use std::sync::Arc;
+
+/// The longest value that is copied as it is found; longer ones are pinned.
+pub(crate) const INLINE_MAX: usize = 16 << 10;
+
+/// A session adds what it has stored and removed to the table's count when it comes to so many items.
+const COUNTED_TOGETHER: i64 = 32;
+
+/// A session of the engine.
+#[derive(Debug)]
+pub struct FleecSession {
+    pub(crate) core: Arc<Core>,
+    pub(crate) hazard: Hazard,
+    pub(crate) counters: Arc<SessionCounters>,
+    /// Free chunks of each class, handed out to this session.
+    pub(crate) caches: Vec<Vec<Offset>>,
+    /// Items taken off the list, whose chunks are not free yet.
+    pub(crate) retired: Vec<Offset>,
+    /// Room for what is announced, when that is looked at.
+    pub(crate) announced: Vec<u64>,
+    /// How many items it has stored more than removed, and not told the table yet.
+    uncounted: i64,
+    /// The flush generation of what it has stored last.
+    pub(crate) stored_generation: u32,
+    /// The recalls that it has heeded.
+    pub(crate) recalls_seen: u64,
+    /// Times it has turned the hand.
+    pub(crate) sweeps: u32,
+    /// Rounds of upkeep done.
+    pub(crate) rounds: u32,
+}
+
+/// What has been learnt of a key ahead of reading it: nothing that would have to be kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guess(());
+
+/// What a reader took from an item.
+enum Taken {
+    Copied(Copied),
+    /// It is there no more.
+    Dead(MissKind),
+    /// It is too long to be copied.
+    Long,
+}
+
+/// An item that the sink has a copy of.
+struct Copied {
+    /// Whether the header says already that it was read a moment ago.
+    noted: bool,
+}
+
+impl FleecSession {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        let hazard = core.hazards.claim();
+        let counters = core.registry.register();
+        let caches = core.memory.classes().ids().map(|_| Vec::new()).collect();
+        FleecSession {
+            core,
+            hazard,
+            counters,
+            caches,
+            retired: Vec::new(),
+            announced: Vec::new(),
+            uncounted: 0,
+            stored_generation: 0,
+            recalls_seen: 0,
+            sweeps: 0,
+            rounds: 0,
+        }
+    }
+
+    /// So many items more are stored.
+    #[inline]
+    pub(crate) fn count_items(&mut self, more: i64) {
+        self.uncounted += more;
+        if self.uncounted.abs() >= COUNTED_TOGETHER {
+            self.core.table.count(std::mem::take(&mut self.uncounted));
+        }
+    }
+
+    /// Finds the place of `target` as somebody who may change the list, and shows it to `act`. What is found stays as it is until
+    /// `act` is over.
+    pub(crate) fn at_spot<R>(
+        &mut self,
+        bucket: u64,
+        target: Target,
+        matches: impl FnMut(Offset) -> bool,
+        act: impl for<'n> FnOnce(&mut CoreNodes<'n, '_>, &Spot<'n>) -> R,
+    ) -> R {
+        let FleecSession { core, hazard, retired, counters, .. } = self;
+        let mut nodes = CoreNodes { core, retired };
+        let mut search = Search { hazard, retries: 0 };
+        let spot = search.spot(&mut nodes, core.table.head(bucket), target, matches);
+        counters.add(Count::ReadRetries, search.retries);
+        let result = act(&mut nodes, &spot);
+        hazard.clear();
+        result
+    }
+
+    /// Notes in an item that it was read. Once in a while for each item: see [`Item::note_read`].
+    #[cold]
+    #[inline(never)]
+    fn note_read(&mut self, key: Key<'_>, now: Seconds) {
+        let core = self.core.clone();
+        let bucket = core.table.bucket_of(key.hash.0);
+        let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
+        self.at_spot(bucket, Target::Item(key.hash.0), matches, |_, spot| {
+            if let Some(item) = spot.node.and_then(|node| core.item(node.at, now)) {
+                item.note_read(now);
+            }
+        });
+    }
+
+    /// Reads a long value: pins it. `None` if there is none under the key any more, or not a long one.
+    #[cold]
+    #[inline(never)]
+    fn read_long<S: Sink<Pin = FleecPin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Option<()> {
+        let core = self.core.clone();
+        let bucket = core.table.bucket_of(key.hash.0);
+        loop {
+            let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
+            let pinned = self.at_spot(bucket, Target::Item(key.hash.0), matches, |_, spot| {
+                let node = spot.node?;
+                let item = core.item(node.at, now).filter(is_long)?;
+                if core.dead(&item, now).is_some() {
+                    return None;
+                }
+                let meta = item.of_class(core.class_number(node.at)).meta();
+                let pin = FleecPin::of(&core, &item);
+                // It was there when the pin was announced: so it stays until the pin is dropped.
+                Some(node.stands().then_some((item, meta, pin)))
+            })?;
+            if let Some((item, meta, pin)) = pinned {
+                sink.pinned(&meta, pin);
+                if sink.recency() == Recency::Bump {
+                    item.note_read(now);
+                    core.table.touch(bucket);
+                }
+                return Some(());
+            }
+        }
+    }
+}
+
+/// Shows an item to the sink, if it is the one under `key`.
+#[inline(always)]
+fn look<S: Sink>(core: &Core, at: Offset, key: Key<'_>, now: Seconds, sink: &mut S) -> Option<Taken> {
+    let item = core.item(at, now)?;
+    if !item.key_is(key.bytes) {
+        return None;
+    }
+    if let Some(kind) = core.dead(&item, now) {
+        return Some(Taken::Dead(kind));
+    }
+    match sink.wants() {
+        Want::Value if item.value_len() > INLINE_MAX => return Some(Taken::Long),
+        Want::Value => sink.found(&item),
+        Want::Meta => sink.found(&item.of_class(core.class_number(at))),
+    }
+    Some(Taken::Copied(Copied { noted: item.is_noted(now) }))
+}
+
+impl Session for FleecSession {
+    type Pin = FleecPin;
+    type Draft = FleecDraft;
+    type Guess = Guess;
+    type Walk = FleecWalk;
+
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> KeyHash {
+        self.core.hash(key)
+    }
+
+    #[inline(always)]
+    fn prefetch_buckets(&self, hash: KeyHash) {
+        self.core.table.prefetch(self.core.table.bucket_of(hash.0));
+    }
+
+    #[inline(always)]
+    fn prefetch_item(&self, hash: KeyHash) -> Guess {
+        if let Some(at) = self.core.table.first_of(self.core.table.bucket_of(hash.0)) {
+            self.core.region.prefetch(at.bytes());
+            self.core.region.prefetch(at.bytes() + 48);
+        }
+        Guess(())
+    }
+
+    #[inline(always)]
+    fn read_with<S>(&mut self, key: Key<'_>, _guess: Guess, now: Seconds, sink: &mut S) -> Read
+    where
+        S: Sink<Pin = FleecPin>,
+    {
+        self.core.settle_flush(now);
+        loop {
+            let core = &*self.core;
+            let buckets = core.table.buckets();
+            let bucket = crate::order::bucket_of(key.hash.0, buckets);
+            let nodes = ReadNodes(core);
+            let found = find(&nodes, core.table.head(bucket), buckets, |at| look(core, at, key, now, sink));
+            match found {
+                Found::Absent => return Read::Miss(MissKind::Absent),
+                Found::There(Taken::Copied(copied)) => {
+                    if sink.recency() == Recency::Bump {
+                        core.table.touch(bucket);
+                        if !copied.noted {
+                            self.note_read(key, now);
+                        }
+                    }
+                    return Read::Hit;
+                }
+                Found::There(Taken::Dead(kind)) => {
+                    self.remove_dead(key, now);
+                    return Read::Miss(kind);
+                }
+                Found::There(Taken::Long) => {
+                    if self.read_long(key, now, sink).is_some() {
+                        return Read::Hit;
+                    }
+                }
+                Found::Torn(taken) => {
+                    if let Some(Taken::Copied(_)) = taken {
+                        sink.undo();
+                    }
+                    self.counters.add(Count::ReadRetries, 1);
+                }
+            }
+        }
+    }
+
+    fn update<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<FleecDraft>,
+        decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        self.read_modify_write(key, now, room, draft, decide)
+    }
+
+    fn draft(&mut self, key: &[u8], room: Room) -> Result<FleecDraft, Refusal> {
+        if !self.fits(key.len(), &room) {
+            return Err(Refusal::TooLarge);
+        }
+        self.new_draft(key.len(), &room).ok_or(Refusal::NoMemory)
+    }
+
+    fn extend(&mut self, draft: &mut FleecDraft, bytes: &[u8]) -> Result<(), Refusal> {
+        if self.extend_draft(draft, bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
+    }
+
+    fn inline_max(&self) -> usize {
+        INLINE_MAX
+    }
+
+    fn fits(&self, key_len: usize, room: &Room) -> bool {
+        counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
+    }
+
+    fn next_cas(&mut self) -> u64 {
+        self.core.next_cas()
+    }
+
+    /// Nobody waits for quiescent points here; but somebody may have found no memory.
+    #[inline]
+    fn quiesce(&mut self) {
+        if self.recalls_seen != self.core.recalls.load(Ordering::Relaxed) {
+            self.heed_recall();
+        }
+    }
+
+    fn offline(&mut self) {
+        self.quiesce();
+    }
+
+    fn rest(&mut self) {
+        self.give_all_back();
+        self.core.table.count(std::mem::take(&mut self.uncounted));
+    }
+
+    fn online(&mut self) {}
+
+    fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
+        self.do_maintain(now, pace, budget)
+    }
+
+    fn begin_walk(&mut self) -> Option<FleecWalk> {
+        FleecWalk::begin(&self.core)
+    }
+
+    fn walk(&mut self, walk: &mut FleecWalk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
+        self.step(walk, now, see)
+    }
+}
+
+impl Drop for FleecSession {
+    fn drop(&mut self) {
+        self.rest();
+        let left = std::mem::take(&mut self.retired);
+        if !left.is_empty() {
+            let mut orphans = self.core.orphans.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            orphans.extend(left);
+        }
+        self.core.registry.retire(&self.counters);
+    }
+}
+
+/// An item as a decision sees it, with its class.
+pub(crate) fn meta_of(core: &Core, item: &Item<'_>) -> Meta {
+    item.of_class(core.class_number(item.at)).meta()
+}

@@ -1,0 +1,299 @@
+//! The table: buckets on the one list, and a CLOCK value for each.
+//!
+//! A bucket is a link in an array, and a node of the list before its items. There is no second table: with each item that is one too many the
+//! table gets one more bucket, which is put into the middle of another's part of the list ([`Table::grow`]). Whoever comes too
+//! late to know of it begins at the older bucket and passes by the new one.
+//!
+//! The CLOCK values of all buckets lie next to each other (FLeeC, "Design"), a byte each. A read of an item raises that of its bucket, unless it is as
+//! high as it can be; the hand lowers it, and where it finds 0 the items go.
+
+use crate::link::Link;
+use crate::list::{Nodes, Search, Target};
+use crate::order::{bucket_after, bucket_of, parent_of};
+use guira_memory::{Budget, Offset, Region};
+use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering, Padded};
+use guira_sync::words::WORD;
+use std::sync::Arc;
+
+/// Of a hundred buckets, so many items make a table that needs more: the paper's 1.5 items a bucket.
+const ITEMS_PER_HUNDRED: u64 = 150;
+
+/// Buckets of an empty table, at the least.
+pub(crate) const BUCKETS_FIRST: u64 = 512;
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    region: Arc<Region>,
+    links_at: usize,
+    clock_at: usize,
+    /// The most buckets there can be.
+    most: u64,
+    /// The system commits so many bytes at once.
+    commit_step: usize,
+    /// How many buckets there are.
+    buckets: Padded<AtomicU64>,
+    /// About how many items there are: sessions add what they have stored and removed now and then. Wraps.
+    items: Padded<AtomicU64>,
+    /// The next bucket that the hand looks at, modulo their number.
+    hand: Padded<AtomicU64>,
+    /// So many buckets have memory.
+    paid: AtomicU64,
+    /// Times a bucket could not be added for want of memory, since some was found last. Relaxed.
+    wanting: AtomicU64,
+    /// The highest CLOCK value.
+    clock_max: AtomicU8,
+}
+
+/// What a table has been asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// There are enough buckets, or as many as there can be.
+    Enough,
+    /// There is one more, or somebody else is adding it.
+    Grown,
+    /// There is no memory for more.
+    NoMemory,
+}
+
+impl Table {
+    /// Bytes of `buckets` links, and of as many CLOCK values.
+    pub(crate) const fn bytes(buckets: u64) -> [usize; 2] {
+        [buckets as usize * WORD, buckets as usize]
+    }
+
+    /// A table whose links begin at `links_at` and whose CLOCK values at `clock_at`, and which can have up to `most` buckets. `None` if `budget` has
+    /// no memory for the first.
+    pub(crate) fn new(
+        region: Arc<Region>,
+        [links_at, clock_at]: [usize; 2],
+        most: u64,
+        commit_step: usize,
+        clock_max: u8,
+        budget: &Budget,
+    ) -> Option<Self> {
+        let first = BUCKETS_FIRST.min(most);
+        let table = Table {
+            region,
+            links_at,
+            clock_at,
+            most,
+            commit_step,
+            buckets: Padded(AtomicU64::new(first)),
+            items: Padded::default(),
+            hand: Padded::default(),
+            paid: AtomicU64::new(0),
+            wanting: AtomicU64::new(0),
+            clock_max: AtomicU8::new(clock_max),
+        };
+        while table.paid.load(Ordering::Relaxed) < first {
+            if !table.pay(budget) {
+                return None;
+            }
+        }
+        let mut bucket = 0;
+        while let Some(next) = bucket_after(bucket, first) {
+            let link = Link(0).leading_to(table.place_of(next));
+            table.head(bucket).store(link.0, Ordering::Relaxed);
+            bucket = next;
+        }
+        table.head(bucket).store(Link(0).leading_to(Offset::from_bytes(0)).0, Ordering::Relaxed);
+        Some(table)
+    }
+
+    /// How many buckets there are.
+    #[inline(always)]
+    pub(crate) fn buckets(&self) -> u64 {
+        // Acquire: pairs with the Release in `grow`: whoever knows of a bucket finds it on the list.
+        self.buckets.load(Ordering::Acquire)
+    }
+
+    /// The bucket of a hash.
+    #[inline(always)]
+    pub(crate) fn bucket_of(&self, hash: u64) -> u64 {
+        bucket_of(hash, self.buckets())
+    }
+
+    /// The link of a bucket.
+    #[inline(always)]
+    pub(crate) fn head(&self, bucket: u64) -> &AtomicU64 {
+        self.region.word(self.place_of(bucket))
+    }
+
+    /// Where the link of a bucket is.
+    #[inline(always)]
+    fn place_of(&self, bucket: u64) -> Offset {
+        Offset::from_bytes((self.links_at + bucket as usize * WORD) as u64)
+    }
+
+    /// Which bucket's link is at `at`.
+    #[inline(always)]
+    pub(crate) fn bucket_at(&self, at: Offset) -> Option<u64> {
+        let bucket = (at.bytes().wrapping_sub(self.links_at) / WORD) as u64;
+        (bucket < self.most).then_some(bucket)
+    }
+
+    /// Asks for a bucket's link and CLOCK value.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, bucket: u64) {
+        self.region.prefetch(self.place_of(bucket).bytes());
+        self.region.prefetch(self.clock_at + bucket as usize);
+    }
+
+    /// The first node after a bucket, if it may be an item.
+    #[inline(always)]
+    pub(crate) fn first_of(&self, bucket: u64) -> Option<Offset> {
+        let at = Link(self.head(bucket).load(Ordering::Relaxed)).next();
+        (at.bytes() != 0 && self.bucket_at(at).is_none()).then_some(at)
+    }
+
+    fn clock(&self, bucket: u64) -> &AtomicU8 {
+        self.region.byte(self.clock_at + bucket as usize)
+    }
+
+    /// An item of the bucket was read. Relaxed, as all CLOCK values, and no read-modify-write: of two that come together, one may be forgotten.
+    #[inline(always)]
+    pub(crate) fn touch(&self, bucket: u64) {
+        let clock = self.clock(bucket);
+        let value = clock.load(Ordering::Relaxed);
+        if value < self.clock_max.load(Ordering::Relaxed) {
+            clock.store(value + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// An item has come into the bucket: the hand passes by once before it goes. Its bucket may be anywhere before the hand, and without this
+    /// some would go at once.
+    #[inline(always)]
+    pub(crate) fn greet(&self, bucket: u64) {
+        let clock = self.clock(bucket);
+        if clock.load(Ordering::Relaxed) == 0 {
+            clock.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The hand comes by: whether the items of the bucket are to go.
+    pub(crate) fn fade(&self, bucket: u64) -> bool {
+        let clock = self.clock(bucket);
+        let value = clock.load(Ordering::Relaxed);
+        if value > 0 {
+            clock.store(value - 1, Ordering::Relaxed);
+        }
+        value == 0
+    }
+
+    /// The next `count` buckets that the hand looks at: the caller's alone, until it comes by again.
+    pub(crate) fn turn_hand(&self, count: u64) -> impl Iterator<Item = u64> + use<> {
+        let from = self.hand.fetch_add(count, Ordering::Relaxed);
+        let buckets = self.buckets();
+        (0..count.min(buckets)).map(move |step| (from.wrapping_add(step)) % buckets)
+    }
+
+    /// The highest CLOCK value.
+    pub(crate) fn clock_max(&self) -> u8 {
+        self.clock_max.load(Ordering::Relaxed)
+    }
+
+    /// From now on CLOCK values go up to `max`. Higher ones count down as they are.
+    pub(crate) fn set_clock_max(&self, max: u8) {
+        self.clock_max.store(max, Ordering::Relaxed);
+    }
+
+    /// A session has stored so many items more than it has removed.
+    pub(crate) fn count(&self, items: i64) {
+        self.items.fetch_add(items as u64, Ordering::Relaxed);
+    }
+
+    /// Whether there are so many items that there should be more buckets.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self) -> bool {
+        let items = self.items.load(Ordering::Relaxed) as i64;
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        items > 0 && items as u64 * 100 > buckets * ITEMS_PER_HUNDRED && buckets < self.most
+    }
+
+    /// Bytes that are committed.
+    pub(crate) fn committed(&self) -> usize {
+        self.committed_for(self.paid.load(Ordering::Relaxed))
+    }
+
+    fn committed_for(&self, buckets: u64) -> usize {
+        Self::bytes(buckets).into_iter().map(|bytes| bytes.next_multiple_of(self.commit_step)).sum()
+    }
+
+    /// Takes memory for more buckets. False if there is none.
+    fn pay(&self, budget: &Budget) -> bool {
+        let paid = self.paid.load(Ordering::Relaxed);
+        let after = paid + (self.commit_step / WORD) as u64;
+        let bytes = self.committed_for(after) - self.committed_for(paid);
+        if !budget.take(bytes) {
+            self.wanting.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        if self.paid.compare_exchange(paid, after, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            budget.give(bytes);
+        }
+        self.wanting.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// The most bytes that it asks for at once.
+    pub(crate) fn step_bytes(&self) -> usize {
+        2 * self.commit_step
+    }
+
+    /// Whether a bucket could not be added for want of memory.
+    pub(crate) fn is_wanting(&self) -> bool {
+        self.wanting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Adds a bucket if there are too many items for those that there are. Whoever comes while another is at it helps: nobody waits.
+    pub(crate) fn grow<'n, N: Nodes<'n>>(
+        &'n self,
+        nodes: &mut N,
+        search: &mut Search<'_>,
+        budget: &Budget,
+    ) -> Growth {
+        if !self.is_crowded() {
+            return Growth::Enough;
+        }
+        let bucket = self.buckets();
+        if bucket >= self.most {
+            return Growth::Enough;
+        }
+        if bucket >= self.paid.load(Ordering::Relaxed) && !self.pay(budget) {
+            return Growth::NoMemory;
+        }
+        self.add(bucket, nodes, search);
+        Growth::Grown
+    }
+
+    /// Adds the bucket with this number, the next one; or as much of that as others let us.
+    ///
+    /// Its link is made ready first, then it is put on the list, then everybody is told. What its link leads to was found after the link was read, and is stored
+    /// only if the link has not changed: so whoever puts it on the list, at a place that has not changed since he looked, finds that it leads on from there,
+    /// whoever has made it ready.
+    fn add<'n, N: Nodes<'n>>(&'n self, bucket: u64, nodes: &mut N, search: &mut Search<'_>) {
+        let word = self.head(bucket);
+        let link = Link(word.load(Ordering::Acquire));
+        if link.is_blank() || link.is_linking() {
+            let parent = parent_of(bucket);
+            let spot = search.spot(nodes, self.head(parent), Target::Bucket(bucket), |_| false);
+            if !spot.has_bucket {
+                let ready = link.linking_to(spot.next());
+                let made = word.compare_exchange(link.0, ready.0, Ordering::AcqRel, Ordering::Relaxed);
+                if made.is_err() || !spot.insert_bucket(self.place_of(bucket)) {
+                    return;
+                }
+            }
+            self.clock(bucket).store(self.clock(parent).load(Ordering::Relaxed), Ordering::Relaxed);
+            let link = Link(word.load(Ordering::Acquire));
+            if link.is_linking() {
+                // If it fails somebody else has done it, or has put an item there, which does it too.
+                let linked = link.leading_to(link.next());
+                let _ = word.compare_exchange(link.0, linked.0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+        // Release: pairs with the Acquire in `buckets`.
+        let _ = self.buckets.compare_exchange(bucket, bucket + 1, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,493 @@
+//! The read-modify-write of a key.
+//!
+//! An item that is in the table is not changed, but for the note in its header that it was read. Whatever else is to change is a new item, which takes
+//! the place of the old one by one compare-and-swap on the old one's link; if that fails, somebody was quicker, and all is done again.
+
+use crate::core::Core;
+use crate::draft::FleecDraft;
+use crate::list::{Node, Search, Spot, Target};
+use crate::nodes::CoreNodes;
+use crate::session::{FleecSession, INLINE_MAX, meta_of};
+use guira_contract::{
+    Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Room, Value,
+};
+use guira_items::{Blueprint, Count, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
+use guira_memory::Offset;
+use guira_memory::slab::ClassId;
+use guira_sync::atomic::{Ordering, fence};
+use guira_sync::clock::Seconds;
+use guira_sync::hazard::Hazard;
+use guira_sync::words;
+
+/// What an attempt came to.
+#[derive(Debug)]
+enum Attempt {
+    /// It is done, and nothing was stored: so many items more are in the table.
+    Done(i64),
+    /// An item was stored: so many items more are in the table.
+    Stored(i64),
+    /// Somebody was quicker.
+    Again,
+    /// A chunk of this class is needed.
+    NeedChunk(ClassId),
+    /// A draft is needed for an item with these fields and a value of this length.
+    NeedDraft(Fields, usize),
+}
+
+/// Why an item is no longer in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlinked {
+    /// Another was put in its place, or it was deleted.
+    Gone,
+    /// It had expired or was flushed.
+    Dead,
+    /// It was evicted.
+    Evicted,
+}
+
+/// The item that is in the table under the key, dead or alive. It is announced.
+#[derive(Clone, Copy)]
+struct Present<'n> {
+    node: Node<'n>,
+    item: Item<'n>,
+    is_dead: bool,
+}
+
+impl Present<'_> {
+    fn why(&self) -> Unlinked {
+        if self.is_dead { Unlinked::Dead } else { Unlinked::Gone }
+    }
+}
+
+/// What an attempt may use, found beforehand.
+#[derive(Debug)]
+struct Supplies {
+    draft: Option<FleecDraft>,
+    /// A draft that the engine made for itself, for a value put together from the old one.
+    spare: Option<FleecDraft>,
+}
+
+/// A value put together.
+#[derive(Clone, Copy)]
+struct Parts<'v> {
+    before: &'v [u8],
+    old: Option<Item<'v>>,
+    after: &'v [u8],
+}
+
+impl<'v> Parts<'v> {
+    fn of(bytes: &'v [u8]) -> Self {
+        Parts { before: bytes, old: None, after: &[] }
+    }
+
+    fn len(&self) -> usize {
+        self.before.len() + self.old.map_or(0, |item| item.value_len()) + self.after.len()
+    }
+
+    /// Shows the value to `take`, piece by piece.
+    fn each(&self, core: &Core, mut take: impl FnMut(&[u8])) {
+        take(self.before);
+        if let Some(item) = self.old {
+            let mut buffer = [0; 4096];
+            for (place, length) in Pieces::of(&core.region, &item) {
+                // Only a value that goes on in other chunks begins at a multiple of 8.
+                let words = core.region.words(place, length.div_ceil(words::WORD));
+                for from in (0..length).step_by(buffer.len()) {
+                    let part = &mut buffer[..(length - from).min(4096)];
+                    match words.filter(|_| item.chain().is_some()) {
+                        Some(words) => words::copy_out(words, from, part),
+                        None => item.copy_value(from, part),
+                    }
+                    take(part);
+                }
+            }
+        }
+        take(self.after);
+    }
+}
+
+/// An item that is ready, and in nobody's hands but ours.
+enum Made {
+    /// In a chunk of this class, from the session's cache.
+    Chunk(Offset, ClassId),
+    /// In a draft.
+    Draft(Offset, FleecDraft),
+}
+
+impl Made {
+    fn at(&self) -> Offset {
+        match self {
+            Made::Chunk(at, _) | Made::Draft(at, _) => *at,
+        }
+    }
+}
+
+impl FleecSession {
+    pub(crate) fn read_modify_write<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<FleecDraft>,
+        mut decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        self.core.settle_flush(now);
+        if let Some(room) = room.filter(|_| draft.is_none()) {
+            self.prepare(key.bytes.len(), &room, now)?;
+        }
+        let mut supplies = Supplies { draft, spare: None };
+        loop {
+            match self.attempt(key, now, &mut supplies, &mut decide)? {
+                Attempt::Done(more) => {
+                    self.finish(more);
+                    return Ok(());
+                }
+                Attempt::Stored(more) => {
+                    self.finish(more);
+                    // If there was a flush meanwhile, what was stored may carry its number, and the crawler have passed already: see
+                    // `Flushes::end_tidying`.
+                    if self.stored_generation != self.core.flushes.generation() {
+                        self.remove_dead(key, now);
+                    }
+                    return Ok(());
+                }
+                Attempt::Again => self.counters.add(Count::ReadRetries, 1),
+                Attempt::NeedChunk(class) => {
+                    let _held = self.hold(key, now);
+                    self.refill(class, now)?;
+                }
+                Attempt::NeedDraft(fields, length) => {
+                    supplies.spare = None;
+                    let _held = self.hold(key, now);
+                    let spare = self.draft_with(key.bytes.len(), fields, length, now);
+                    supplies.spare = Some(spare.ok_or(Refusal::NoMemory)?);
+                }
+            }
+        }
+    }
+
+    /// What is left to do after something was done.
+    fn finish(&mut self, more: i64) {
+        if more != 0 {
+            self.count_items(more);
+            if more > 0 && self.core.table.is_crowded() {
+                self.help_growth();
+            }
+        }
+        if !self.retired.is_empty() {
+            self.reclaim_some();
+        }
+    }
+
+    /// Holds the item under `key` while memory is found for what comes in its place: or the hand might take the very item that is to be changed, and
+    /// the command would find nothing. What is held is not evicted.
+    fn hold(&mut self, key: Key<'_>, now: Seconds) -> Option<Hazard> {
+        let core = self.core.clone();
+        let bucket = core.table.bucket_of(key.hash.0);
+        let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
+        self.at_spot(bucket, Target::Item(key.hash.0), matches, |_, spot| {
+            let node = spot.node?;
+            let hazard = core.hazards.claim();
+            hazard.announce(0, node.at.bytes() as u64);
+            // If it was taken out before it was announced it is not there any more.
+            node.stands().then_some(hazard)
+        })
+    }
+
+    /// Finds memory for what will probably be stored.
+    fn prepare(&mut self, key_len: usize, room: &Room, now: Seconds) -> Result<(), Refusal> {
+        if !guira_contract::Session::fits(self, key_len, room) {
+            return Err(Refusal::TooLarge);
+        }
+        let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
+        let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
+        match self.core.memory.classes().class_for(shape.size()) {
+            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, now),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the item under `key` if it is dead.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
+        // Nothing is stored, so nothing can be refused.
+        let _ = self.read_modify_write(key, now, None, None, |_| Decision::Keep);
+    }
+
+    fn attempt<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        supplies: &mut Supplies,
+        decide: &mut F,
+    ) -> Result<Attempt, Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        let generation = self.core.flushes.generation();
+        self.stored_generation = generation;
+        let FleecSession { core, hazard, retired, counters, caches, .. } = self;
+        let core: &Core = core;
+        let mut nodes = CoreNodes { core, retired };
+        let bucket = core.table.bucket_of(key.hash.0);
+        let mut search = Search { hazard, retries: 0 };
+        let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
+        let spot = search.spot(&mut nodes, core.table.head(bucket), Target::Item(key.hash.0), matches);
+        counters.add(Count::ReadRetries, search.retries);
+        let present = spot.node.and_then(|node| {
+            let item = core.item(node.at, now)?;
+            Some(Present { node, item, is_dead: core.dead(&item, now).is_some() })
+        });
+        let mut writer = Writer { core, caches, counters, key, now, generation, bucket };
+        let result = writer.change(&mut nodes, &spot, present, supplies, decide);
+        hazard.clear();
+        result
+    }
+}
+
+/// One attempt.
+struct Writer<'n, 's, 'k> {
+    core: &'n Core,
+    caches: &'s mut Vec<Vec<Offset>>,
+    counters: &'s SessionCounters,
+    key: Key<'k>,
+    now: Seconds,
+    generation: u32,
+    bucket: u64,
+}
+
+impl<'n> Writer<'n, '_, '_> {
+    fn change<'d, F>(
+        &mut self,
+        nodes: &mut CoreNodes<'n, '_>,
+        spot: &Spot<'n>,
+        present: Option<Present<'n>>,
+        supplies: &mut Supplies,
+        decide: &mut F,
+    ) -> Result<Attempt, Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        let live = present.filter(|present| !present.is_dead);
+        let view = live.map(|live| live.item.of_class(self.core.class_number(live.item.at)));
+        let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));
+        match (decision, present, live) {
+            (Decision::Remove, Some(present), _) => Ok(self.remove(nodes, spot, present)),
+            (Decision::Amend(change), _, Some(live)) => self.amend(nodes, spot, live, &change, supplies),
+            (Decision::Put(new), ..) => self.put(nodes, spot, present, &new, supplies),
+            (_, Some(present), None) => Ok(self.remove(nodes, spot, present)),
+            // What was decided from has to have been there together, at some moment.
+            (_, Some(present), _) if !present.node.stands() => Ok(Attempt::Again),
+            _ => Ok(Attempt::Done(0)),
+        }
+    }
+
+    fn remove(&mut self, nodes: &mut CoreNodes<'n, '_>, spot: &Spot<'n>, present: Present<'n>) -> Attempt {
+        if !spot.remove(nodes, present.node) {
+            return Attempt::Again;
+        }
+        account_unlinked(self.core, self.counters, &present.item, present.why());
+        Attempt::Done(-1)
+    }
+
+    fn put(
+        &mut self,
+        nodes: &mut CoreNodes<'n, '_>,
+        spot: &Spot<'n>,
+        present: Option<Present<'n>>,
+        new: &NewItem<'_>,
+        supplies: &mut Supplies,
+    ) -> Result<Attempt, Refusal> {
+        let blueprint = Blueprint {
+            key: self.key.bytes,
+            flags: new.flags,
+            expiry: new.expiry,
+            cas: new.cas,
+            state: new.state,
+            generation: self.generation,
+            accessed: self.now,
+        };
+        let made = match new.value {
+            Value::Bytes(bytes) => self.make(&blueprint, Parts::of(bytes), &mut supplies.spare),
+            Value::Digits(digits) => self.make(&blueprint, Parts::of(digits.as_bytes()), &mut supplies.spare),
+            Value::Draft => {
+                let draft = supplies.draft.take().ok_or(Refusal::NoMemory)?;
+                Ok(Made::Draft(draft.write(&blueprint, self.now), draft))
+            }
+            Value::Joined { before, after } => {
+                let old = present.filter(|present| !present.is_dead).map(|present| present.item);
+                let parts = Parts { before, old, after };
+                if counted_size(self.key.bytes.len(), new.flags, parts.len())
+                    > self.core.options.max_item_size
+                {
+                    return Err(Refusal::TooLarge);
+                }
+                self.make(&blueprint, parts, &mut supplies.spare)
+            }
+        };
+        Ok(match made {
+            Ok(made) => self.publish(nodes, spot, present, made, supplies),
+            Err(needed) => needed,
+        })
+    }
+
+    /// Puts an item together that nobody else knows of yet.
+    fn make(
+        &mut self,
+        blueprint: &Blueprint<'_>,
+        parts: Parts<'_>,
+        spare: &mut Option<FleecDraft>,
+    ) -> Result<Made, Attempt> {
+        let length = parts.len();
+        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
+        let shape = Shape { key_len: blueprint.key.len() as u8, value_len: length as u32, fields };
+        if let Some(class) = self.core.memory.classes().class_for(shape.size()) {
+            let Some(at) = self.caches[usize::from(class.0)].pop() else {
+                return Err(Attempt::NeedChunk(class));
+            };
+            // Release fence: pairs with the Acquire fence of `find`. Whoever sees what is written into the chunk from now on also sees the mark
+            // of the item that was there before.
+            fence(Ordering::Release);
+            let item = blueprint.write(&self.core.region, at, shape, None, blueprint.accessed);
+            let (words, mut to) = item.value_words();
+            parts.each(self.core, |bytes| {
+                words::copy_in(words, to, bytes);
+                to += bytes.len();
+            });
+            return Ok(Made::Chunk(at, class));
+        }
+        let Some(mut draft) = spare.take().filter(|spare| spare.is_for(fields, length)) else {
+            return Err(Attempt::NeedDraft(fields, length));
+        };
+        draft.begin_anew();
+        parts.each(self.core, |bytes| draft.append(bytes));
+        Ok(Made::Draft(draft.write(blueprint, self.now), draft))
+    }
+
+    /// Puts an item into the table, in place of the one that is there.
+    fn publish(
+        &mut self,
+        nodes: &mut CoreNodes<'n, '_>,
+        spot: &Spot<'n>,
+        present: Option<Present<'n>>,
+        made: Made,
+        supplies: &mut Supplies,
+    ) -> Attempt {
+        let core = self.core;
+        let at = made.at();
+        let (Some(word), Some(item)) = (core.link_of_item(at), core.item(at, self.now)) else {
+            return Attempt::Again;
+        };
+        let bytes = Core::bytes_of(&item);
+        let class = core.memory.class_at(at);
+        let done = match present {
+            Some(present) => spot.replace(nodes, present.node, at, word),
+            None => spot.insert(at, word),
+        };
+        if !done {
+            self.take_back(made, supplies);
+            return Attempt::Again;
+        }
+        if let Made::Draft(_, draft) = made {
+            draft.published();
+        }
+        self.counters.item_stored(class, bytes);
+        if let Some(present) = present {
+            account_unlinked(core, self.counters, &present.item, present.why());
+        }
+        match present {
+            // What is stored over counts as read.
+            Some(present) if !present.is_dead => core.table.touch(self.bucket),
+            _ => core.table.greet(self.bucket),
+        }
+        Attempt::Stored(i64::from(present.is_none()))
+    }
+
+    /// Keeps what could not be published for the next attempt.
+    fn take_back(&mut self, made: Made, supplies: &mut Supplies) {
+        match made {
+            Made::Chunk(at, class) => self.caches[usize::from(class.0)].push(at),
+            Made::Draft(_, draft) if draft.is_the_clients() => supplies.draft = Some(draft),
+            Made::Draft(_, draft) => supplies.spare = Some(draft),
+        }
+    }
+
+    fn amend(
+        &mut self,
+        nodes: &mut CoreNodes<'n, '_>,
+        spot: &Spot<'n>,
+        live: Present<'n>,
+        change: &Amendment,
+        supplies: &mut Supplies,
+    ) -> Result<Attempt, Refusal> {
+        let item = live.item;
+        let bumped = change.recency == Recency::Bump;
+        if bumped {
+            self.core.table.touch(self.bucket);
+        }
+        let state = item.header.state().with(change.set).without(change.clear);
+        let is_same = state == item.header.state()
+            && change.expiry.is_none_or(|expiry| expiry == item.expiry())
+            && change.cas.is_none()
+            && change.overwrite.is_none();
+        if is_same {
+            if bumped {
+                item.note_read(self.now);
+            }
+            return Ok(if live.node.stands() { Attempt::Done(0) } else { Attempt::Again });
+        }
+        let meta: Meta = meta_of(self.core, &item);
+        let blueprint = Blueprint {
+            key: self.key.bytes,
+            flags: meta.flags,
+            expiry: change.expiry.unwrap_or(meta.expiry),
+            cas: change.cas.or(meta.cas),
+            state: if bumped { state.with(ItemState::FETCHED) } else { state },
+            generation: item.header.generation(),
+            accessed: if bumped { self.now } else { meta.last_access },
+        };
+        let number = change.overwrite.map(|digits| {
+            let mut number = digits.as_bytes().to_vec();
+            number.resize(meta.value_len, b' ');
+            number
+        });
+        let parts = match &number {
+            Some(number) => Parts::of(number),
+            None => Parts { before: &[], old: Some(item), after: &[] },
+        };
+        Ok(match self.make(&blueprint, parts, &mut supplies.spare) {
+            Ok(made) => self.publish(nodes, spot, Some(live), made, supplies),
+            Err(needed) => needed,
+        })
+    }
+}
+
+/// Counts an item that was taken out of the table. It is announced, or ours.
+pub(crate) fn account_unlinked(core: &Core, counters: &SessionCounters, item: &Item<'_>, why: Unlinked) {
+    counters.item_removed(core.memory.class_at(item.at), Core::bytes_of(item));
+    let (all, unfetched) = match why {
+        Unlinked::Gone => return,
+        Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
+        Unlinked::Evicted => (Count::Evictions, Count::EvictedUnfetched),
+    };
+    if why == Unlinked::Evicted
+        && let Some(watcher) = core.eviction_watcher.get()
+        && let Some(now) = watcher.watches()
+    {
+        let item = core.item(item.at, now).unwrap_or(*item);
+        watcher.evicted(item.key(&mut [0; 256]), &meta_of(core, &item), now);
+    }
+    counters.add(all, 1);
+    if !item.header.state().has(ItemState::FETCHED) {
+        counters.add(unfetched, 1);
+    }
+}
+
+/// Whether an item is so long that its memory should not wait.
+pub(crate) fn is_long(item: &Item<'_>) -> bool {
+    item.value_len() > INLINE_MAX
+}
