@@ -27,5 +27,7 @@ pub use pin::FleecPin;
 pub use session::FleecSession;
 pub use walk::FleecWalk;
 
-#[cfg(test)]
+#[cfg(all(test, guira_loom))]
+mod loom_tests;
+#[cfg(all(test, not(guira_loom)))]
 mod tests;

@@ -283,6 +283,49 @@ impl Search<'_> {
     }
 }
 
+/// A bucket that is to be put on the list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewBucket<'n> {
+    pub(crate) bucket: u64,
+    pub(crate) at: Offset,
+    /// Its link.
+    pub(crate) word: &'n AtomicU64,
+}
+
+impl Search<'_> {
+    /// Puts a bucket on the list, in the part that begins with the one at `head`; or as much of that as others let us, who may be at the same. True if
+    /// it is there.
+    ///
+    /// Its link is made ready first, then it is put on the list. What its link leads to was found after the link was read, and is stored only if the link has
+    /// not changed: so whoever puts it on the list, at a place that has not changed since he looked, finds that it leads on from there, whoever has made it ready.
+    pub(crate) fn add_bucket<'n, N: Nodes<'n>>(
+        &mut self,
+        nodes: &mut N,
+        head: &'n AtomicU64,
+        new: &NewBucket<'n>,
+    ) -> bool {
+        let link = Link(new.word.load(Ordering::Acquire));
+        if !link.is_blank() && !link.is_linking() {
+            return true;
+        }
+        let spot = self.spot(nodes, head, Target::Bucket(new.bucket), |_| false);
+        if !spot.has_bucket {
+            let ready = link.linking_to(spot.seen.next());
+            let made = new.word.compare_exchange(link.0, ready.0, Ordering::AcqRel, Ordering::Relaxed);
+            if made.is_err() || !spot.lead_to(new.at) {
+                return false;
+            }
+        }
+        let link = Link(new.word.load(Ordering::Acquire));
+        if link.is_linking() {
+            // If it fails somebody else has done it, or has put an item there, which does it too.
+            let linked = link.leading_to(link.next());
+            let _ = new.word.compare_exchange(link.0, linked.0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        true
+    }
+}
+
 /// Takes the marked node at `at` off the list. Returns the link that now leads past it.
 fn take_off<'n, N: Nodes<'n>>(
     nodes: &mut N,
@@ -312,16 +355,6 @@ impl<'n> Spot<'n> {
     fn lead_to(&self, at: Offset) -> bool {
         let link = self.seen.leading_to(at);
         self.before.compare_exchange(self.seen.0, link.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Where the node before leads.
-    pub(crate) fn next(&self) -> Offset {
-        self.seen.next()
-    }
-
-    /// Puts a bucket there whose link has been made ready.
-    pub(crate) fn insert_bucket(&self, at: Offset) -> bool {
-        self.lead_to(at)
     }
 
     /// Takes the item that was found out of the table. False if somebody was quicker.

@@ -8,7 +8,7 @@
 //! high as it can be; the hand lowers it, and where it finds 0 the items go.
 
 use crate::link::Link;
-use crate::list::{Nodes, Search, Target};
+use crate::list::{NewBucket, Nodes, Search};
 use crate::order::{bucket_after, bucket_of, parent_of};
 use guira_memory::{Budget, Offset, Region};
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering, Padded};
@@ -268,32 +268,13 @@ impl Table {
     }
 
     /// Adds the bucket with this number, the next one; or as much of that as others let us.
-    ///
-    /// Its link is made ready first, then it is put on the list, then everybody is told. What its link leads to was found after the link was read, and is stored
-    /// only if the link has not changed: so whoever puts it on the list, at a place that has not changed since he looked, finds that it leads on from there,
-    /// whoever has made it ready.
     fn add<'n, N: Nodes<'n>>(&'n self, bucket: u64, nodes: &mut N, search: &mut Search<'_>) {
-        let word = self.head(bucket);
-        let link = Link(word.load(Ordering::Acquire));
-        if link.is_blank() || link.is_linking() {
-            let parent = parent_of(bucket);
-            let spot = search.spot(nodes, self.head(parent), Target::Bucket(bucket), |_| false);
-            if !spot.has_bucket {
-                let ready = link.linking_to(spot.next());
-                let made = word.compare_exchange(link.0, ready.0, Ordering::AcqRel, Ordering::Relaxed);
-                if made.is_err() || !spot.insert_bucket(self.place_of(bucket)) {
-                    return;
-                }
-            }
+        let parent = parent_of(bucket);
+        let added = NewBucket { bucket, at: self.place_of(bucket), word: self.head(bucket) };
+        if search.add_bucket(nodes, self.head(parent), &added) {
             self.clock(bucket).store(self.clock(parent).load(Ordering::Relaxed), Ordering::Relaxed);
-            let link = Link(word.load(Ordering::Acquire));
-            if link.is_linking() {
-                // If it fails somebody else has done it, or has put an item there, which does it too.
-                let linked = link.leading_to(link.next());
-                let _ = word.compare_exchange(link.0, linked.0, Ordering::AcqRel, Ordering::Relaxed);
-            }
+            // Release: pairs with the Acquire in `buckets`.
+            let _ = self.buckets.compare_exchange(bucket, bucket + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
-        // Release: pairs with the Acquire in `buckets`.
-        let _ = self.buckets.compare_exchange(bucket, bucket + 1, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,8 @@ use super::tools::{cargo, command, packages_with, target_folder, works};
 use super::{Step, Work, clients, fuzz, soak};
 
 /// Crates that may have loom tests, with their folders.
-const LOOM: &[(&str, &str)] = &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/")];
+const LOOM: &[(&str, &str)] =
+    &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/"), ("guira-fleec", "engines/fleec/")];
 
 /// What every loom test calls.
 const LOOM_CALL: &str = "loom::model";
@@ -27,6 +28,7 @@ pub(crate) fn ci() -> Vec<Step> {
             name: "classic",
             work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "classic")]),
         },
+        Step { name: "fleec", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "fleec")]) },
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },
