@@ -42,6 +42,8 @@ pub struct Setup {
     max_item_mib: Option<u32>,
     unix_socket: Option<PathBuf>,
     arguments: Vec<OsString>,
+    /// Engines that lack what is tested.
+    unsuitable: Vec<&'static str>,
     options: Vec<OsString>,
 }
 
@@ -66,6 +68,12 @@ impl Setup {
     /// Adds an argument that only guira knows; ignored for memcached.
     pub fn guira_argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.into());
+        self
+    }
+
+    /// Does without `engine`, which lacks what is tested: the default takes its place.
+    pub fn not_with(mut self, engine: &'static str) -> Self {
+        self.unsuitable.push(engine);
         self
     }
 
@@ -110,7 +118,8 @@ impl Setup {
         if let Some(mib) = self.max_item_mib {
             command.args(["--max-item-size", &format!("{mib}MiB")]);
         }
-        if let Some(engine) = std::env::var_os("GUIRA_TEST_ENGINE") {
+        let engine = std::env::var("GUIRA_TEST_ENGINE").ok();
+        if let Some(engine) = engine.filter(|engine| !self.unsuitable.contains(&engine.as_str())) {
             command.arg("--engine").arg(engine);
         }
         command.args(&self.arguments);

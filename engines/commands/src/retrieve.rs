@@ -111,6 +111,15 @@ impl<S: Session> Executor<S> {
         self.session.prefetch_item(hash)
     }
 
+    /// How many further stages there are.
+    pub const PREFETCH_STEPS: usize = S::PREFETCH_STEPS;
+
+    /// A further stage, some time after the one before.
+    #[inline(always)]
+    pub fn prefetch_next(&self, guess: &mut S::Guess) {
+        *guess = self.session.prefetch_next(*guess);
+    }
+
     /// Answers one key of a get or gets. The caller writes END.
     ///
     /// Not part of its callers: here, and not there, the processor's registers are what is short.

@@ -199,6 +199,15 @@ pub trait Session {
     /// Second stage, some time after the first: asks for the item itself.
     fn prefetch_item(&self, hash: KeyHash) -> Self::Guess;
 
+    /// How often [`Session::prefetch_next`] is worth calling.
+    const PREFETCH_STEPS: usize = 0;
+
+    /// Further stages of prefetching, some time after the one before, where an item may lie behind others: asks for what follows.
+    #[inline(always)]
+    fn prefetch_next(&self, guess: Self::Guess) -> Self::Guess {
+        guess
+    }
+
     /// Reads a key.
     #[inline(always)]
     fn read<S: Sink<Pin = Self::Pin>>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read {

@@ -32,13 +32,37 @@ pub(crate) trait Nodes<'n> {
 
 /// What was found.
 #[derive(Debug)]
-pub(crate) enum Found<R> {
+pub(crate) enum Found<'n, R> {
     /// This, in an item that was in the table when it was read.
-    There(R),
+    There(R, Sight<'n>),
     /// Nothing.
     Absent,
     /// The list changed under us: this is worth nothing.
     Torn(Option<R>),
+}
+
+/// An item as a reader has seen it: in the table a moment ago.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight<'n> {
+    /// Where it is.
+    pub(crate) at: Offset,
+    word: &'n AtomicU64,
+    link: Link,
+    before: &'n AtomicU64,
+    seen: Link,
+    is_first: bool,
+}
+
+impl Sight<'_> {
+    /// Announces the item, and looks again. True if it is still there: then it stays what it is until it is no longer announced. Tried only for the first item
+    /// of a bucket, whose links need nobody's protection.
+    pub(crate) fn hold(&self, hazard: &Hazard) -> bool {
+        if !self.is_first {
+            return false;
+        }
+        hazard.announce(0, self.at.bytes() as u64);
+        self.before.load(Ordering::Acquire) == self.seen.0 && self.word.load(Ordering::Acquire) == self.link.0
+    }
 }
 
 /// Shows `look` the items of the bucket at `head` until it takes one. There were `buckets` a moment ago.
@@ -48,7 +72,7 @@ pub(crate) fn find<'n, N: Nodes<'n>, R>(
     head: &'n AtomicU64,
     buckets: u64,
     mut look: impl FnMut(Offset) -> Option<R>,
-) -> Found<R> {
+) -> Found<'n, R> {
     // The last node before `at` that was in the list. Acquire, as all loads of links: pairs with the Release of whoever put in what it leads to.
     let mut before = head;
     let mut seen = Link(head.load(Ordering::Acquire));
@@ -70,8 +94,9 @@ pub(crate) fn find<'n, N: Nodes<'n>, R>(
             return Found::Torn(result);
         }
         if let Some(result) = result {
+            let sight = Sight { at, word, link, before, seen, is_first: std::ptr::eq(before, head) };
             let stands = word.load(Ordering::Relaxed) == link.0;
-            return if stands { Found::There(result) } else { Found::Torn(Some(result)) };
+            return if stands { Found::There(result, sight) } else { Found::Torn(Some(result)) };
         }
         // A marked node's link stays as it is, and so leads into the list as long as the last unmarked one leads to it.
         if !link.is_marked() {

@@ -132,7 +132,7 @@ impl World {
             is_it.then(|| self.values[number].load(Ordering::Relaxed))
         });
         match found {
-            Found::There(value) => Some(Some(value)),
+            Found::There(value, _) => Some(Some(value)),
             Found::Absent => Some(None),
             Found::Torn(_) => None,
         }

@@ -1,10 +1,11 @@
 //! Where the nodes of the list are, and what becomes of those that are taken off it.
 
 use crate::core::Core;
+use crate::link::Link;
 use crate::list::Nodes;
 use crate::options::LINK_BYTES;
 use guira_memory::Offset;
-use guira_sync::atomic::AtomicU64;
+use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 
 /// The nodes of an engine, as a session sees them.
@@ -21,6 +22,23 @@ impl Core {
     pub(crate) fn link_of_item(&self, at: Offset) -> Option<&AtomicU64> {
         let link = Offset::from_bytes((at.bytes() as u64).wrapping_sub(LINK_BYTES as u64));
         Some(&self.region.window::<1>(link)?[0])
+    }
+
+    /// Asks for the item at `at`.
+    #[inline(always)]
+    pub(crate) fn prefetch_item(&self, at: Offset) {
+        self.region.prefetch(at.bytes() - LINK_BYTES);
+        self.region.prefetch(at.bytes() + 48);
+    }
+
+    /// The item after the one at `at`, if there is one: a guess, good for asking for it.
+    #[inline(always)]
+    pub(crate) fn after_item(&self, at: Offset) -> Option<Offset> {
+        if at.bytes() == 0 {
+            return None;
+        }
+        let next = Link(self.link_of_item(at)?.load(Ordering::Relaxed)).next();
+        (next.bytes() != 0 && self.table.bucket_at(next).is_none()).then_some(next)
     }
 
     /// The link of the node at `at`.

@@ -48,9 +48,18 @@ pub struct FleecSession {
     pub(crate) rounds: u32,
 }
 
-/// What has been learnt of a key ahead of reading it: nothing that would have to be kept.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Guess(());
+/// What has been learnt of a key ahead of reading it: the item that was asked for last.
+#[derive(Clone, Copy, Debug)]
+pub struct Guess(Offset);
+
+/// No item.
+const NOWHERE: Offset = Offset::from_bytes(0);
+
+impl Default for Guess {
+    fn default() -> Self {
+        Guess(NOWHERE)
+    }
+}
 
 /// What a reader took from an item.
 enum Taken {
@@ -196,11 +205,23 @@ impl Session for FleecSession {
 
     #[inline(always)]
     fn prefetch_item(&self, hash: KeyHash) -> Guess {
-        if let Some(at) = self.core.table.first_of(self.core.table.bucket_of(hash.0)) {
-            self.core.region.prefetch(at.bytes());
-            self.core.region.prefetch(at.bytes() + 48);
+        let core = &*self.core;
+        let first = core.table.first_of(core.table.bucket_of(hash.0));
+        if let Some(at) = first {
+            core.prefetch_item(at);
         }
-        Guess(())
+        Guess(first.unwrap_or(NOWHERE))
+    }
+
+    const PREFETCH_STEPS: usize = 2;
+
+    #[inline(always)]
+    fn prefetch_next(&self, guess: Guess) -> Guess {
+        let next = self.core.after_item(guess.0);
+        if let Some(at) = next {
+            self.core.prefetch_item(at);
+        }
+        Guess(next.unwrap_or(NOWHERE))
     }
 
     #[inline(always)]
@@ -217,20 +238,27 @@ impl Session for FleecSession {
             let found = find(&nodes, core.table.head(bucket), buckets, |at| look(core, at, key, now, sink));
             match found {
                 Found::Absent => return Read::Miss(MissKind::Absent),
-                Found::There(Taken::Copied(copied)) => {
+                Found::There(Taken::Copied(copied), sight) => {
                     if sink.recency() == Recency::Bump {
                         core.table.touch(bucket);
                         if !copied.noted {
-                            self.note_read(key, now);
+                            let held = sight.hold(&self.hazard);
+                            if let Some(item) = core.item(sight.at, now).filter(|_| held) {
+                                item.note_read(now);
+                            }
+                            self.hazard.clear();
+                            if !held {
+                                self.note_read(key, now);
+                            }
                         }
                     }
                     return Read::Hit;
                 }
-                Found::There(Taken::Dead(kind)) => {
+                Found::There(Taken::Dead(kind), _) => {
                     self.remove_dead(key, now);
                     return Read::Miss(kind);
                 }
-                Found::There(Taken::Long) => {
+                Found::There(Taken::Long, _) => {
                     if self.read_long(key, now, sink).is_some() {
                         return Read::Hit;
                     }

@@ -16,7 +16,7 @@ use guira_sync::words::WORD;
 use std::sync::Arc;
 
 /// Of a hundred buckets, so many items make a table that needs more: the paper's 1.5 items a bucket.
-const ITEMS_PER_HUNDRED: u64 = 150;
+const ITEMS_PER_HUNDRED: u64 = 100;
 
 /// Buckets of an empty table, at the least.
 pub(crate) const BUCKETS_FIRST: u64 = 512;

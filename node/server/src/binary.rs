@@ -5,6 +5,7 @@ use crate::login::is_sasl;
 use crate::outbox::Outbox;
 use crate::watch::CloseReason;
 use arrayvec::ArrayVec;
+use guira_commands::Executor;
 use guira_commands::binary::{reply_stat, reply_status, reply_text};
 use guira_commands::{Data, Incoming};
 use guira_contract::{Key, KeyHash, Session, ValueDraft};
@@ -90,6 +91,9 @@ impl<S: Session> Interpreter<S> {
             if key_of(&entry.command).is_some() {
                 entry.guess = self.executor.prefetch_item(entry.hash);
             }
+        }
+        for _ in 0..Executor::<S>::PREFETCH_STEPS {
+            batch.iter_mut().for_each(|entry| self.executor.prefetch_next(&mut entry.guess));
         }
         for entry in &batch {
             self.execute_packet(dialogue, entry, outbox);

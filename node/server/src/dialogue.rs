@@ -248,6 +248,9 @@ impl<S: Session> Interpreter<S> {
                 entry.guess = self.executor.prefetch_item(entry.hash);
             }
         }
+        for _ in 0..Executor::<S>::PREFETCH_STEPS {
+            batch.iter_mut().for_each(|entry| self.executor.prefetch_next(&mut entry.guess));
+        }
         for entry in &batch {
             self.execute(dialogue, entry, outbox);
             if matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) || outbox.weight() >= self.full {
@@ -465,6 +468,9 @@ impl<S: Session> Interpreter<S> {
             }
             for (key, _, guess) in &mut batch {
                 *guess = self.executor.prefetch_item(key.hash);
+            }
+            for _ in 0..Executor::<S>::PREFETCH_STEPS {
+                batch.iter_mut().for_each(|(_, _, guess)| self.executor.prefetch_next(guess));
             }
             for (key, rest, guess) in &batch {
                 match touch {

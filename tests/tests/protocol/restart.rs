@@ -118,7 +118,7 @@ fn two_servers_cannot_have_the_same_region() {
 fn the_native_server_keeps_items_when_it_is_terminated() {
     let scratch = Scratch::new();
     let region = format!("--region={}", scratch.path().join("region").display());
-    let start = || Setup::new().guira_argument(&region).start_guira();
+    let start = || Setup::new().not_with("fleec").guira_argument(&region).start_guira();
     let server = start();
     let mut client = server.connect();
     fill(&mut client);
