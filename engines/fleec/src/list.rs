@@ -10,6 +10,7 @@
 
 use crate::link::Link;
 use crate::order::Order;
+use guira_items::hooks::{self, Window};
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::hazard::Hazard;
@@ -289,6 +290,7 @@ impl Search<'_> {
             return Step::Again;
         };
         let link = Link(word.load(Ordering::Acquire));
+        hooks::pause(Window::Announced);
         if link.is_marked() {
             return match take_off(nodes, before, seen, at, link) {
                 Some(seen) => Step::On(Walk { before, seen, announced }),
@@ -337,10 +339,15 @@ impl Search<'_> {
         if !spot.has_bucket {
             let ready = link.linking_to(spot.seen.next());
             let made = new.word.compare_exchange(link.0, ready.0, Ordering::AcqRel, Ordering::Relaxed);
-            if made.is_err() || !spot.lead_to(new.at) {
+            if made.is_err() {
+                return false;
+            }
+            hooks::pause(Window::Dividing);
+            if !spot.lead_to(new.at) {
                 return false;
             }
         }
+        hooks::pause(Window::Divided);
         let link = Link(new.word.load(Ordering::Acquire));
         if link.is_linking() {
             // If it fails somebody else has done it, or has put an item there, which does it too.
@@ -409,6 +416,7 @@ impl<'n> Spot<'n> {
         // Release: pairs with the Acquire of whoever follows the link to `next`.
         let done = node.word.compare_exchange(node.link.0, marked.0, Ordering::AcqRel, Ordering::Relaxed);
         if done.is_ok() {
+            hooks::pause(Window::Marked);
             take_off(nodes, self.before, self.seen, node.at, marked);
         }
         done.is_ok()

@@ -12,6 +12,7 @@ use crate::list::Target;
 use crate::session::FleecSession;
 use crate::update::{Unlinked, account_unlinked, is_long};
 use guira_contract::Refusal;
+use guira_items::hooks::{self, Window};
 use guira_items::{Count, Eviction, Pieces};
 use guira_memory::slab::lockfree::{Emptied, Held};
 use guira_memory::slab::{ClassId, PAGE_BYTES};
@@ -300,6 +301,7 @@ impl FleecSession {
     pub(crate) fn empty_page_of(&mut self, donor: ClassId, now: Seconds) -> Option<Emptied> {
         self.give_cached(donor);
         let held = self.core.memory.hold_emptiest(donor, PAGE_CHOICE)?;
+        hooks::pause(Window::Emptying);
         self.evict_page(&held, now);
         self.reclaim();
         self.give_cached(donor);

@@ -11,6 +11,7 @@ use guira_contract::{
     Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
     Walked, WalkedItem, Want,
 };
+use guira_items::hooks::{self, Window};
 use guira_items::{Count, Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
@@ -172,10 +173,12 @@ impl FleecSession {
 /// Shows an item to the sink, if it is the one under `key`.
 #[inline(always)]
 fn look<S: Sink>(core: &Core, at: Offset, key: Key<'_>, now: Seconds, sink: &mut S) -> Option<Taken> {
+    hooks::pause(Window::Visiting);
     let item = core.item(at, now)?;
     if !item.key_is(key.bytes) {
         return None;
     }
+    hooks::pause(Window::Reading);
     if let Some(kind) = core.dead(&item, now) {
         return Some(Taken::Dead(kind));
     }

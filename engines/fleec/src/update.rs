@@ -11,6 +11,7 @@ use crate::session::{FleecSession, INLINE_MAX, meta_of};
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Room, Value,
 };
+use guira_items::hooks::{self, Window};
 use guira_items::{Blueprint, Count, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -384,6 +385,7 @@ impl<'n> Writer<'n, '_, '_> {
         };
         let bytes = Core::bytes_of(&item);
         let class = core.memory.class_at(at);
+        hooks::pause(Window::Publishing);
         let done = match present {
             Some(present) => spot.replace(nodes, present.node, at, word),
             None => spot.insert(at, word),

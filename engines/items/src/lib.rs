@@ -5,6 +5,7 @@
 
 mod chain;
 mod counts;
+pub mod hooks;
 mod item;
 mod setup;
 

@@ -33,7 +33,6 @@ mod balance;
 mod core;
 mod draft;
 mod hold;
-pub mod hooks;
 pub mod index;
 mod keep;
 mod maintain;

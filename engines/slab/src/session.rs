@@ -2,7 +2,6 @@
 
 use crate::core::Core;
 use crate::draft::SlabDraft;
-use crate::hooks::{self, Window};
 use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
 use crate::pin::SlabPin;
@@ -12,6 +11,7 @@ use guira_contract::{
     Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
     Walked, WalkedItem, Want,
 };
+use guira_items::hooks::{self, Window};
 use guira_items::{Count, Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;

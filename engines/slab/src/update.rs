@@ -3,7 +3,6 @@
 use crate::core::Core;
 use crate::draft::SlabDraft;
 use crate::hold::Hold;
-use crate::hooks::{self, Window};
 use crate::index::{Found, Held, Scheme};
 use crate::queue::{self, Event, What};
 use crate::session::SlabSession;
@@ -12,6 +11,7 @@ use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
     Refusal, Room, Value,
 };
+use guira_items::hooks::{self, Window};
 use guira_items::{Blueprint, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};

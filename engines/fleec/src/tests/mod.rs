@@ -1,5 +1,7 @@
 //! Tests of the engine as a whole.
 
+mod parked;
+
 use crate::{FleecEngine, FleecOptions};
 use guira_contract::suite;
 

@@ -2,10 +2,10 @@
 
 use super::all::settings::{assert_present, end_batch, put, remove};
 use super::all::{SlabEngine, SlabSession, open};
-use crate::hooks::{self, Window};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Engine, Expiry};
+use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;

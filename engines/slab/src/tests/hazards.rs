@@ -2,9 +2,9 @@
 //! displacements, which not every index has.
 
 use super::{open, open_hashed};
-use crate::hooks::{self, Window};
 use guira_contract::suite::{CopySink, store};
 use guira_contract::{Decision, Engine, Expiry, Key, Read, Session};
+use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;

@@ -3,8 +3,8 @@
 
 use super::bucket::{Entry, SLOTS};
 use super::{Cuckoo, CuckooPlace, SlotAt};
-use crate::hooks::{self, Window};
 use crate::index::{Index, Table};
+use guira_items::hooks::{self, Window};
 use guira_memory::Region;
 
 /// How far an insert searches for an empty slot.

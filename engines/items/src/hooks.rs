@@ -1,11 +1,10 @@
-//! Windows that tests hold open. In a build without tests every call compiles to nothing.
+//! Windows that tests hold open. In a build without the feature `hooks` every call compiles to nothing.
 //!
 //! Some interleavings last nanoseconds. A test that wants to see what a reader does in one sets a hook; the writer
 //! that comes through the window calls it and waits until it returns.
 
-/// A place where a writer can be held up.
+/// A place where a thread can be held up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(any(test, feature = "hooks")), allow(dead_code))]
 pub enum Window {
     /// An entry has left its bucket and has not yet arrived in the other.
     Displacing,
@@ -15,6 +14,18 @@ pub enum Window {
     Visiting,
     /// A reader has found an item with the right key and is about to copy it.
     Reading,
+    /// A writer has announced an item and seen that it is there.
+    Announced,
+    /// An item is ready and about to be put into the table.
+    Publishing,
+    /// An item is marked and still on the list.
+    Marked,
+    /// The link of a bucket is ready, and the bucket not yet on the list.
+    Dividing,
+    /// A bucket is on the list, and nobody was told.
+    Divided,
+    /// A page is in the hands of a session that is about to empty it.
+    Emptying,
 }
 
 #[cfg(any(test, feature = "hooks"))]
@@ -45,7 +56,8 @@ mod live {
         }
     }
 
-    pub(crate) fn pause(window: Window) {
+    /// Calls this thread's hook.
+    pub fn pause(window: Window) {
         // The hook is taken out while it runs: what it calls comes through windows too.
         let taken = HOOK.with(|cell| cell.borrow_mut().take());
         if let Some(mut hook) = taken {
@@ -56,10 +68,9 @@ mod live {
 }
 
 #[cfg(any(test, feature = "hooks"))]
-pub(crate) use live::pause;
-#[cfg(any(test, feature = "hooks"))]
-pub use live::{Guard, set};
+pub use live::{Guard, pause, set};
 
+/// Does nothing: there are no hooks in this build.
 #[cfg(not(any(test, feature = "hooks")))]
 #[inline(always)]
-pub(crate) fn pause(_window: Window) {}
+pub fn pause(_window: Window) {}
