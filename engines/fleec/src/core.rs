@@ -5,6 +5,7 @@ use crate::maintain::Upkeep;
 use crate::options::{BucketClock, FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
 use crate::session::FleecSession;
+use crate::stats::Tally;
 use crate::table::Table;
 use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, MissKind, PolicyError, Reassign, ResizeError,
@@ -37,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) options: FleecOptions,
     pub(crate) plan: Plan,
     pub(crate) registry: Registry,
+    /// By class.
+    pub(crate) tallies: Vec<Tally>,
     pub(crate) flushes: Flushes,
     pub(crate) upkeep: Upkeep,
     /// The time when upkeep was last done, for statistics. Relaxed.
@@ -76,6 +79,7 @@ impl Core {
         let table = Table::new(region.clone(), places, plan.buckets_max, commit_step, clock_max, &budget);
         let classes = options.classes();
         let registry = Registry::new(classes.len());
+        let tallies = classes.ids().map(|_| Tally::default()).collect();
         let memory = LockFreeSlab::new(
             region.clone(),
             budget.clone(),
@@ -97,6 +101,7 @@ impl Core {
             options,
             plan,
             registry,
+            tallies,
             flushes: Flushes::default(),
             upkeep: Upkeep::default(),
             seen: AtomicU32::new(0),
@@ -226,6 +231,6 @@ impl Engine for FleecEngine {
     }
 
     fn reset_stats(&self) {
-        self.core.registry.reset();
+        self.core.reset_stats();
     }
 }

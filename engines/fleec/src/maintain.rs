@@ -5,6 +5,7 @@ use crate::flush::Tidying;
 use crate::list::Search;
 use crate::nodes::CoreNodes;
 use crate::session::FleecSession;
+use crate::stats::Told;
 use crate::table::Growth;
 use crate::update::Unlinked;
 use guira_contract::{Pace, Reassign, ResizeError, Switch, Tuning};
@@ -86,9 +87,8 @@ impl FleecSession {
                 self.adopt_orphans();
             }
         }
-        while done < budget && self.give_back(now) {
-            done += 1;
-        }
+        // One page at a time: a thousand items may go with it.
+        done += usize::from(self.give_back(now));
         let slices = match pace {
             Pace::Idle => budget.saturating_sub(done),
             Pace::Busy => usize::from(self.rounds.is_multiple_of(BUSY_ROUNDS_A_SLICE)),
@@ -130,11 +130,18 @@ impl FleecSession {
         if core.memory.surrender_pooled() {
             return true;
         }
-        let emptied = match core.options.eviction {
-            Eviction::On => self.empty_page(None, now),
-            Eviction::Off => None,
-        };
-        emptied.is_some_and(|emptied| core.memory.surrender(emptied))
+        if core.options.eviction == Eviction::Off {
+            return false;
+        }
+        match self.empty_page(None, now) {
+            Some(emptied) => core.memory.surrender(emptied),
+            None => {
+                // Only pages with free chunks can be emptied: there are none before something goes.
+                self.sweep(now);
+                self.give_all_back();
+                true
+            }
+        }
     }
 
     /// Looks at some buckets for what has expired. False if there is nothing to do for now.
@@ -164,16 +171,19 @@ impl FleecSession {
     /// Removes what is dead between a bucket and the next one on the list. Returns that one.
     fn remove_dead_of(&mut self, bucket: u64, now: Seconds) -> Option<u64> {
         let core = self.core.clone();
-        let mut seen: Vec<Option<(Offset, u64)>> = Vec::new();
+        let mut seen: Vec<(Offset, Option<u64>)> = Vec::new();
         let next = core.scan_bucket(bucket, &mut seen, |at| {
             let item = core.item(at, now)?;
             let is_dead = core.dead(&item, now).is_some();
-            Some(is_dead.then(|| (at, core.hash(item.key(&mut [0; 256])).0)))
+            Some((at, is_dead.then(|| core.hash(item.key(&mut [0; 256])).0)))
         });
         self.counters.add(Count::CrawlerChecked, seen.len() as u64);
-        for (at, hash) in seen.into_iter().flatten() {
-            if self.remove_at(at, hash, Unlinked::Dead, now) {
+        for (at, is_dead) in seen {
+            let class = core.memory.class_at(at);
+            class.inspect(|class| core.tally(*class).add(Told::CrawlerChecked, 1));
+            if is_dead.is_some_and(|hash| self.remove_at(at, hash, Unlinked::Dead, now)) {
                 self.counters.add(Count::CrawlerReclaimed, 1);
+                class.inspect(|class| core.tally(*class).add(Told::CrawlerReclaimed, 1));
             }
         }
         self.reclaim_some();

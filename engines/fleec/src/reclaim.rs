@@ -10,6 +10,7 @@
 use crate::core::Core;
 use crate::list::Target;
 use crate::session::FleecSession;
+use crate::stats::Told;
 use crate::update::{Unlinked, account_unlinked, is_long};
 use guira_contract::Refusal;
 use guira_items::hooks::{self, Window};
@@ -79,7 +80,11 @@ impl FleecSession {
             Eviction::On => self.evict(class, batch, now),
             Eviction::Off => self.refill_keeping(class, batch, now),
         };
-        if found { Ok(()) } else { Err(Refusal::NoMemory) }
+        if !found {
+            self.core.tally(class).add(Told::OutOfMemory, 1);
+            return Err(Refusal::NoMemory);
+        }
+        Ok(())
     }
 
     fn has_chunk(&self, class: ClassId) -> bool {
@@ -139,7 +144,7 @@ impl FleecSession {
     }
 
     /// Turns the hand until something was evicted.
-    fn sweep(&mut self, now: Seconds) {
+    pub(crate) fn sweep(&mut self, now: Seconds) {
         let core = self.core.clone();
         let mut looked = 0;
         loop {
@@ -184,7 +189,7 @@ impl FleecSession {
                     let removed = spot.remove(nodes, node);
                     if removed {
                         let why = if is_dead { Unlinked::Dead } else { Unlinked::Evicted };
-                        account_unlinked(&core, &counters, &item, why);
+                        account_unlinked(&core, &counters, &item, why, now);
                     }
                     Some(i64::from(removed))
                 },
@@ -347,7 +352,13 @@ impl FleecSession {
                     }
                     let removed = spot.remove(nodes, node);
                     if removed {
-                        account_unlinked(&core, &counters, &item, if is_dead { Unlinked::Dead } else { why });
+                        account_unlinked(
+                            &core,
+                            &counters,
+                            &item,
+                            if is_dead { Unlinked::Dead } else { why },
+                            now,
+                        );
                     }
                     Some(removed)
                 },

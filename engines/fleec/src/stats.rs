@@ -1,10 +1,94 @@
 //! What the engine counts, and how it is summed up.
 
 use crate::core::Core;
-use guira_contract::{ClassCounts, ClassStats, EngineStats};
-use guira_items::{Count, Held};
+use crate::update::Unlinked;
+use guira_contract::{ClassCounts, ClassStats, EngineStats, Expiry, ItemState};
+use guira_items::{Count, Held, Item};
+use guira_memory::slab::ClassId;
+use guira_sync::atomic::{AtomicU64, Ordering, Padded};
+use guira_sync::clock::Seconds;
+
+/// What became of the items of a class. Relaxed: statistics.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Padded<[AtomicU64; 9]>);
+
+/// The places of what is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told {
+    Evicted,
+    EvictedNonzero,
+    EvictedUnfetched,
+    /// Not a count: how long the last one evicted had not been read or stored.
+    EvictedTime,
+    Reclaimed,
+    ExpiredUnfetched,
+    CrawlerReclaimed,
+    CrawlerChecked,
+    OutOfMemory,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, what: Told, amount: u64) {
+        self.0[what as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    fn get(&self, what: Told) -> u64 {
+        self.0[what as usize].load(Ordering::Relaxed)
+    }
+
+    fn counts(&self) -> ClassCounts {
+        ClassCounts {
+            evicted: self.get(Told::Evicted),
+            evicted_nonzero: self.get(Told::EvictedNonzero),
+            evicted_unfetched: self.get(Told::EvictedUnfetched),
+            evicted_time: self.get(Told::EvictedTime),
+            reclaimed: self.get(Told::Reclaimed),
+            expired_unfetched: self.get(Told::ExpiredUnfetched),
+            crawler_reclaimed: self.get(Told::CrawlerReclaimed),
+            crawler_checked: self.get(Told::CrawlerChecked),
+            out_of_memory: self.get(Told::OutOfMemory),
+        }
+    }
+
+    fn reset(&self) {
+        self.0.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+}
 
 impl Core {
+    /// What became of the items of a class.
+    pub(crate) fn tally(&self, class: ClassId) -> &Tally {
+        &self.tallies[usize::from(class.0)]
+    }
+
+    /// Counts an item that went, for its class.
+    pub(crate) fn tally_unlinked(&self, item: &Item<'_>, why: Unlinked, now: Seconds) {
+        let Some(class) = self.memory.class_at(item.at) else {
+            return;
+        };
+        let tally = self.tally(class);
+        let fetched = item.header.state().has(ItemState::FETCHED);
+        let (all, unfetched) = match why {
+            Unlinked::Gone => return,
+            Unlinked::Dead => (Told::Reclaimed, Told::ExpiredUnfetched),
+            Unlinked::Evicted => (Told::Evicted, Told::EvictedUnfetched),
+        };
+        tally.add(all, 1);
+        if !fetched {
+            tally.add(unfetched, 1);
+        }
+        if why == Unlinked::Evicted {
+            tally.add(Told::EvictedNonzero, u64::from(item.expiry() != Expiry::Never));
+            let idle = now.0.saturating_sub(item.header.last_access(now).0);
+            tally.0[Told::EvictedTime as usize].store(u64::from(idle), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn reset_stats(&self) {
+        self.registry.reset();
+        self.tallies.iter().for_each(Tally::reset);
+    }
+
     pub(crate) fn stats(&self) -> EngineStats {
         let since = self.registry.since_reset();
         let held = self.registry.held();
@@ -43,7 +127,8 @@ impl Core {
         let mut all = Vec::new();
         for class in self.memory.classes().ids() {
             let pages = self.memory.pages_of(class);
-            if pages == 0 {
+            let counts = self.tally(class).counts();
+            if pages == 0 && counts == ClassCounts::default() {
                 continue;
             }
             let geometry = self.memory.classes().geometry(class);
@@ -57,7 +142,7 @@ impl Core {
                 bytes: held.bytes,
                 used_chunks: (pages * u64::from(geometry.chunks)).saturating_sub(free),
                 free_chunks: free,
-                counts: ClassCounts::default(),
+                counts,
                 age: 0,
             });
         }

@@ -291,7 +291,7 @@ impl<'n> Writer<'n, '_, '_> {
         if !spot.remove(nodes, present.node) {
             return Attempt::Again;
         }
-        account_unlinked(self.core, self.counters, &present.item, present.why());
+        account_unlinked(self.core, self.counters, &present.item, present.why(), self.now);
         Attempt::Done(-1)
     }
 
@@ -399,7 +399,7 @@ impl<'n> Writer<'n, '_, '_> {
         }
         self.counters.item_stored(class, bytes);
         if let Some(present) = present {
-            account_unlinked(core, self.counters, &present.item, present.why());
+            account_unlinked(core, self.counters, &present.item, present.why(), self.now);
         }
         match present {
             // What is stored over counts as read.
@@ -469,7 +469,14 @@ impl<'n> Writer<'n, '_, '_> {
 }
 
 /// Counts an item that was taken out of the table. It is announced, or ours.
-pub(crate) fn account_unlinked(core: &Core, counters: &SessionCounters, item: &Item<'_>, why: Unlinked) {
+pub(crate) fn account_unlinked(
+    core: &Core,
+    counters: &SessionCounters,
+    item: &Item<'_>,
+    why: Unlinked,
+    now: Seconds,
+) {
+    core.tally_unlinked(item, why, now);
     counters.item_removed(core.memory.class_at(item.at), Core::bytes_of(item));
     let (all, unfetched) = match why {
         Unlinked::Gone => return,

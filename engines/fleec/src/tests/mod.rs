@@ -1,5 +1,6 @@
 //! Tests of the engine as a whole.
 
+mod memory;
 mod parked;
 
 use crate::{FleecEngine, FleecOptions};

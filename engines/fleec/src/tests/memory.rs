@@ -1,0 +1,109 @@
+//! Where memory goes: when there is less of it, when nothing may be evicted, when sizes change.
+
+use super::open;
+use crate::{FleecEngine, FleecOptions};
+use guira_contract::suite::{store, value_of};
+use guira_contract::{Engine, Expiry, Pace, Refusal, ResizeError, Session};
+use guira_items::Eviction;
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+
+fn settle(engine: &FleecEngine) {
+    let mut session = engine.session();
+    for _ in 0..10_000 {
+        if session.maintain(NOW, Pace::Idle, 64) == 0 {
+            return;
+        }
+    }
+}
+
+#[test]
+fn less_memory_is_reached_step_by_step_and_what_goes_is_counted() {
+    let options = FleecOptions { memory: 48 << 20, reserve: 64 << 20, ..FleecOptions::default() };
+    let engine = FleecEngine::open(options).unwrap();
+    let mut session = engine.session();
+    for number in 0..300_000_u32 {
+        store(&mut session, format!("key-{number}").as_bytes(), &[1; 60], 0, Expiry::Never, NOW).unwrap();
+    }
+    drop(session);
+    let before = engine.stats();
+    engine.resize(24 << 20).unwrap();
+    settle(&engine);
+    let after = engine.stats();
+    assert!(after.memory_used <= 24 << 20, "{after:?}");
+    assert!(after.items > before.items / 4 && after.items < before.items, "{after:?}");
+    assert_eq!(after.items + after.evictions, 300_000);
+    engine.resize(64 << 20).unwrap();
+    let mut session = engine.session();
+    for number in 0..300_000_u32 {
+        store(&mut session, format!("more-{number}").as_bytes(), &[2; 60], 0, Expiry::Never, NOW).unwrap();
+    }
+    assert!(engine.stats().items > before.items, "there is more room than at first");
+    assert!(matches!(engine.resize(65 << 20), Err(ResizeError::TooBig { .. })));
+    assert!(matches!(engine.resize(1 << 20), Err(ResizeError::TooSmall { .. })));
+}
+
+#[test]
+fn without_eviction_nothing_is_lost_and_what_expires_makes_room() {
+    let options = FleecOptions { memory: 4 << 20, eviction: Eviction::Off, ..FleecOptions::default() };
+    let engine = FleecEngine::open(options).unwrap();
+    let mut session = engine.session();
+    let expiry =
+        |number: u32| if number.is_multiple_of(2) { Expiry::Never } else { Expiry::At(Seconds(2000)) };
+    let mut stored = 0;
+    let refusal = loop {
+        let key = format!("key-{stored}");
+        match store(&mut session, key.as_bytes(), &[1; 100], 0, expiry(stored), NOW) {
+            Ok(()) => stored += 1,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refusal, Refusal::NoMemory);
+    assert!(stored > 15_000, "{stored}");
+    for number in 0..stored {
+        assert!(value_of(&mut session, format!("key-{number}").as_bytes(), NOW).is_some(), "{number}");
+    }
+    let later = Seconds(3000);
+    for number in 0..stored / 3 {
+        let key = format!("later-{number}");
+        store(&mut session, key.as_bytes(), &[2; 100], 0, Expiry::Never, later).unwrap();
+    }
+    for number in (0..stored).step_by(2) {
+        assert!(value_of(&mut session, format!("key-{number}").as_bytes(), later).is_some(), "{number}");
+    }
+    let stats = engine.stats();
+    assert_eq!((stats.evictions, stats.reclaimed > 0), (0, true));
+}
+
+#[test]
+fn what_became_of_items_is_told_of_each_class() {
+    let engine = open(4 << 20);
+    let mut session = engine.session();
+    for number in 0..60_000_u32 {
+        let expiry = if number.is_multiple_of(3) { Expiry::At(Seconds(5000)) } else { Expiry::Never };
+        store(&mut session, format!("key-{number:05}").as_bytes(), &[1; 60], 0, expiry, NOW).unwrap();
+    }
+    let stats = engine.stats();
+    let sum = |of: fn(&guira_contract::ClassStats) -> u64| stats.classes.iter().map(of).sum::<u64>();
+    assert!(stats.evictions > 10_000);
+    assert_eq!(sum(|class| class.counts.evicted), stats.evictions);
+    assert_eq!(sum(|class| class.counts.evicted_unfetched), stats.evicted_unfetched);
+    assert_eq!(sum(|class| class.items), stats.items);
+    let nonzero = sum(|class| class.counts.evicted_nonzero);
+    assert!(nonzero > stats.evictions / 4 && nonzero < stats.evictions / 2, "{nonzero}");
+}
+
+#[test]
+fn the_table_grows_with_the_items() {
+    let engine = open(64 << 20);
+    let mut session = engine.session();
+    for number in 0..200_000_u32 {
+        store(&mut session, format!("key-{number}").as_bytes(), b"value", 0, Expiry::Never, NOW).unwrap();
+    }
+    let stats = engine.stats();
+    assert!(stats.index_slots >= 199_000 && stats.index_slots <= 201_000, "{}", stats.index_slots);
+    for number in 0..200_000_u32 {
+        assert!(value_of(&mut session, format!("key-{number}").as_bytes(), NOW).is_some(), "{number}");
+    }
+}
