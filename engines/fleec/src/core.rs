@@ -28,8 +28,10 @@ pub(crate) struct Core {
     pub(crate) budget: Arc<Budget>,
     pub(crate) memory: LockFreeSlab,
     pub(crate) table: Table,
-    /// The items that sessions work on, and the long values that are being sent.
+    /// The items that sessions work on.
     pub(crate) hazards: Arc<Hazards>,
+    /// The items whose long values are being sent: there may be many more of them, and nobody looks here for short ones.
+    pub(crate) pins: Arc<Hazards>,
     /// LOCK: orphans. What was taken off the list by sessions that are over, and could not be freed then. Leaf; taken by sessions that end, and
     /// tried in idle time.
     pub(crate) orphans: Mutex<Vec<Offset>>,
@@ -96,6 +98,7 @@ impl Core {
             memory,
             table: table.ok_or_else(too_small)?,
             hazards: Arc::default(),
+            pins: Arc::default(),
             orphans: Mutex::default(),
             arriving: AtomicU64::new(0),
             options,

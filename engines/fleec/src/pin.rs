@@ -21,7 +21,7 @@ pub struct FleecPin {
 impl FleecPin {
     /// The pin of `item`, which the caller has announced too, and which he looks for once more afterwards.
     pub(crate) fn of(core: &Arc<Core>, item: &Item<'_>) -> Self {
-        let hazard = core.hazards.claim();
+        let hazard = core.pins.claim();
         hazard.announce(0, item.at.bytes() as u64);
         let mut parts = Vec::new();
         let mut position = 0;

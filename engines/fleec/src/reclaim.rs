@@ -14,7 +14,7 @@ use crate::stats::Told;
 use crate::update::{Unlinked, account_unlinked, is_long};
 use guira_contract::Refusal;
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Eviction, Pieces};
+use guira_items::{Count, Eviction, Item, Pieces};
 use guira_memory::slab::lockfree::{Emptied, Held};
 use guira_memory::slab::{ClassId, PAGE_BYTES};
 use guira_memory::{MIB, Offset};
@@ -183,7 +183,7 @@ impl FleecSession {
                     let item = core.item(node.at, now)?;
                     let is_dead = core.dead(&item, now).is_some();
                     // To take what is being sent, or changed, would cost an item and give no memory.
-                    if core.is_held(node.at) {
+                    if core.is_held(&item) {
                         return None;
                     }
                     let removed = spot.remove(nodes, node);
@@ -207,12 +207,7 @@ impl FleecSession {
     /// Frees what was retired, if that is worth a look at what is announced.
     #[inline]
     pub(crate) fn reclaim_some(&mut self) {
-        let has_long = || {
-            self.retired
-                .last()
-                .and_then(|at| self.core.item(*at, Seconds(0)))
-                .is_some_and(|item| is_long(&item))
-        };
+        let has_long = || self.retired.last().is_some_and(|at| self.core.is_long_at(*at));
         if self.retired.len() >= RETIRED_MAX || has_long() || self.core.budget.limit() < SCARCE_BELOW {
             self.reclaim();
         }
@@ -226,6 +221,9 @@ impl FleecSession {
         let mut announced = std::mem::take(&mut self.announced);
         self.core.hazards.announced(|place| announced.push(place));
         let retired = std::mem::take(&mut self.retired);
+        if retired.iter().any(|at| self.core.is_long_at(*at)) {
+            self.core.pins.announced(|place| announced.push(place));
+        }
         for at in &retired {
             if announced.contains(&(at.bytes() as u64)) {
                 self.retired.push(*at);
@@ -347,7 +345,9 @@ impl FleecSession {
                     let node = spot.node?;
                     let item = core.item(at, now)?;
                     let is_dead = core.dead(&item, now).is_some();
-                    if (why == Unlinked::Dead && !is_dead) || (why == Unlinked::Evicted && core.is_held(at)) {
+                    if (why == Unlinked::Dead && !is_dead)
+                        || (why == Unlinked::Evicted && core.is_held(&item))
+                    {
                         return None;
                     }
                     let removed = spot.remove(nodes, node);
@@ -412,12 +412,18 @@ impl FleecSession {
 }
 
 impl Core {
-    /// Whether anybody but the caller has announced the item at `at`, as those do who send its value, or are about to change it.
-    fn is_held(&self, at: Offset) -> bool {
+    /// Whether anybody but the caller has announced `item`, as those do who send its value, or are about to change it.
+    fn is_held(&self, item: &Item<'_>) -> bool {
+        let place = item.at.bytes() as u64;
         let mut count = 0;
-        self.hazards.announced(|place| count += u32::from(place == at.bytes() as u64));
+        self.hazards.announced(|other| count += u32::from(other == place));
         // The caller has announced it as well.
-        count > 1
+        count > 1 || (is_long(item) && self.pins.is_announced(place))
+    }
+
+    /// Whether the item at `at`, which is ours, has a value so long that it may be pinned.
+    fn is_long_at(&self, at: Offset) -> bool {
+        self.item(at, Seconds(0)).is_some_and(|item| is_long(&item))
     }
 
     /// Whether there are orphans.
