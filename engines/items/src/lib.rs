@@ -5,12 +5,14 @@
 
 mod chain;
 mod counts;
+mod filling;
 pub mod hooks;
 mod item;
 mod setup;
 
 pub use chain::{CONTINUATION, Pieces, write_continuation};
 pub use counts::{COUNTS, Count, Held, Registry, SavedCounts, SessionCounters};
+pub use filling::{Filling, KEPT_PART};
 pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, Shape};
 pub use setup::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, MINIMUM, OpenError, Residence,
