@@ -90,7 +90,7 @@ impl Hazards {
                     slot.0[0].compare_exchange(UNCLAIMED, NOTHING, Ordering::Relaxed, Ordering::Relaxed);
                 if claimed.is_ok() {
                     let slot = ptr::from_ref(slot);
-                    return Hazard { all: self.clone(), slot };
+                    return Hazard { _all: self.clone(), slot };
                 }
             }
             block = block.next().unwrap_or_else(|| block.append());
@@ -131,18 +131,19 @@ impl Drop for Hazards {
 /// A holder's announcements.
 #[derive(Debug)]
 pub struct Hazard {
-    all: Arc<Hazards>,
+    /// Keeps the slot alive.
+    _all: Arc<Hazards>,
     slot: *const Slot,
 }
 
-// SAFETY: the slot is reached through atomics only, and lives as long as `all`.
+// SAFETY: the slot is reached through atomics only, and lives as long as `_all`.
 unsafe impl Send for Hazard {}
 // SAFETY: as above.
 unsafe impl Sync for Hazard {}
 
 impl Hazard {
     fn slot(&self) -> &Slot {
-        // SAFETY: it lies in a block of `all`, which lives as long as this does.
+        // SAFETY: it lies in a block of `_all`, which lives as long as this does.
         unsafe { &*self.slot }
     }
 
@@ -168,11 +169,6 @@ impl Hazard {
     pub fn clear(&self) {
         // Release: pairs with the Acquire in `Hazards::announced`.
         self.slot().0.iter().for_each(|place| place.store(NOTHING, Ordering::Release));
-    }
-
-    /// All hazards that this is one of.
-    pub fn all(&self) -> &Arc<Hazards> {
-        &self.all
     }
 }
 

@@ -64,17 +64,12 @@ impl Default for Guess {
 
 /// What a reader took from an item.
 enum Taken {
-    Copied(Copied),
+    /// The sink has a copy. `noted`: the header says already that it was read a moment ago.
+    Copied { noted: bool },
     /// It is there no more.
     Dead(MissKind),
     /// It is too long to be copied.
     Long,
-}
-
-/// An item that the sink has a copy of.
-struct Copied {
-    /// Whether the header says already that it was read a moment ago.
-    noted: bool,
 }
 
 impl FleecSession {
@@ -156,13 +151,14 @@ impl FleecSession {
                 let meta = item.of_class(core.class_number(node.at)).meta();
                 let pin = FleecPin::of(&core, &item);
                 // It was there when the pin was announced: so it stays until the pin is dropped.
-                Some(node.stands().then_some((item, meta, pin)))
+                Some(node.stands().then_some((meta, pin)))
             })?;
-            if let Some((item, meta, pin)) = pinned {
+            if let Some((meta, pin)) = pinned {
                 sink.pinned(&meta, pin);
                 if sink.recency() == Recency::Bump {
-                    item.note_read(now);
                     core.table.touch(bucket);
+                    // The sink may have dropped the pin already: the item has to be looked up again.
+                    self.note_read(key, now);
                 }
                 return Some(());
             }
@@ -187,7 +183,7 @@ fn look<S: Sink>(core: &Core, at: Offset, key: Key<'_>, now: Seconds, sink: &mut
         Want::Value => sink.found(&item),
         Want::Meta => sink.found(&item.of_class(core.class_number(at))),
     }
-    Some(Taken::Copied(Copied { noted: item.is_noted(now) }))
+    Some(Taken::Copied { noted: item.is_noted(now) })
 }
 
 impl Session for FleecSession {
@@ -241,10 +237,10 @@ impl Session for FleecSession {
             let found = find(&nodes, core.table.head(bucket), buckets, |at| look(core, at, key, now, sink));
             match found {
                 Found::Absent => return Read::Miss(MissKind::Absent),
-                Found::There(Taken::Copied(copied), sight) => {
+                Found::There(Taken::Copied { noted }, sight) => {
                     if sink.recency() == Recency::Bump {
                         core.table.touch(bucket);
-                        if !copied.noted {
+                        if !noted {
                             let held = sight.hold(&self.hazard);
                             if let Some(item) = core.item(sight.at, now).filter(|_| held) {
                                 item.note_read(now);
@@ -267,7 +263,7 @@ impl Session for FleecSession {
                     }
                 }
                 Found::Torn(taken) => {
-                    if let Some(Taken::Copied(_)) = taken {
+                    if let Some(Taken::Copied { .. }) = taken {
                         sink.undo();
                     }
                     self.counters.add(Count::ReadRetries, 1);

@@ -59,24 +59,8 @@ const LISTED: u64 = 1 << 8;
 pub struct Held {
     page: PageId,
     class: ClassId,
-    free: u32,
-}
-
-impl Held {
-    /// Which page it is.
-    pub fn page(&self) -> PageId {
-        self.page
-    }
-
-    /// Its class.
-    pub fn class(&self) -> ClassId {
-        self.class
-    }
-
     /// How many of its chunks were free when it was taken.
-    pub fn free(&self) -> u32 {
-        self.free
-    }
+    free: u32,
 }
 
 /// The parts of a bitmap word that stand for chunks of the page.

@@ -59,7 +59,7 @@ fn a_page_changes_its_class_when_all_its_chunks_are_free() {
     assert_eq!(slab.hold_emptiest(small, 8), None, "no page has free chunks");
     chunks[1..].iter().for_each(|at| slab.give(*at));
     let held = slab.hold_emptiest(small, 8).unwrap();
-    assert_eq!(held.free() as usize, chunks.len() - 1);
+    assert_eq!(held.free as usize, chunks.len() - 1);
     assert_eq!(slab.occupied(&held), [chunks[0]]);
     assert_eq!(slab.empty(held), None, "one chunk is not free");
     slab.give(chunks[0]);
@@ -81,7 +81,7 @@ fn of_several_pages_the_emptiest_is_held_and_the_others_still_serve() {
         all[page * per_page..][..count].iter().for_each(|at| slab.give(*at));
     }
     let held = slab.hold_emptiest(class, 8).unwrap();
-    assert_eq!((held.free(), slab.page_at(all[per_page])), (7, Some(held.page())));
+    assert_eq!((held.free, slab.page_at(all[per_page])), (7, Some(held.page)));
     let mut out = Vec::new();
     assert_eq!(slab.take(class, 100, &mut out), 4, "those of the other two");
     slab.put_back(held);
