@@ -136,7 +136,8 @@ fn threads_never_share_a_chunk() {
         let (slab, classes, stops) = (&slab, &classes, &mover_stops);
         let mover = scope.spawn(move || {
             let mut moved = 0;
-            while !stops.load(Ordering::Relaxed) {
+            // It may get its turn only when the others are done: then it can move a page for sure.
+            while !stops.load(Ordering::Relaxed) || moved == 0 {
                 for (from, to) in [(0, 1), (1, 2), (2, 0)] {
                     if let Some(held) = slab.hold_emptiest(classes[from], 2)
                         && let Some(emptied) = slab.empty(held)
