@@ -17,4 +17,5 @@ pub mod counters;
 pub mod hazard;
 pub mod quiescence;
 pub mod version;
+pub mod waits;
 pub mod words;

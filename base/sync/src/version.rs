@@ -13,6 +13,7 @@
 //! - `try_begin_both` (Acquire) pairs with `release` (Release): a reader sees at least what was done under the version it starts from.
 
 use crate::atomic::{AtomicU32, Backoff, Ordering, fence};
+use crate::waits::Waits;
 
 /// The number of counters unless told otherwise, as in the paper: they fit in a first-level cache.
 pub const DEFAULT_STRIPES: usize = 8192;
@@ -22,6 +23,7 @@ pub const DEFAULT_STRIPES: usize = 8192;
 pub struct Versions {
     counters: Box<[AtomicU32]>,
     mask: u32,
+    waits: Waits,
 }
 
 /// A version that a reader started from; always even.
@@ -36,7 +38,16 @@ impl Versions {
     /// `stripes` counters, rounded up to a power of two.
     pub fn new(stripes: usize) -> Self {
         let count = stripes.max(1).next_power_of_two();
-        Versions { counters: (0..count).map(|_| AtomicU32::new(0)).collect(), mask: (count - 1) as u32 }
+        Versions {
+            counters: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            mask: (count - 1) as u32,
+            waits: Waits::default(),
+        }
+    }
+
+    /// How often a writer waited for another.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// How many counters there are.
@@ -99,7 +110,9 @@ impl Versions {
             {
                 break version;
             }
-            backoff.wait();
+            if backoff.wait() == 1 {
+                self.waits.note();
+            }
         };
         // Release fence: pairs with the Acquire fence of `validate`. Without it the stores that follow could
         // become visible before the odd version, and a reader could validate data that was being changed.

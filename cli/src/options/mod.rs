@@ -84,11 +84,11 @@ pub(crate) struct Told {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
 
-    /// Engine: memc3, classic, fleec [default: memc3]
+    /// Engine: memc3, classic, fleec, memclock [default: memc3]
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<String>,
 
-    /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free
+    /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets
     #[arg(long, value_name = "NAME[:key=value,…]")]
     pub(crate) index: Option<String>,
 

@@ -46,6 +46,12 @@ pub struct EngineStats {
     pub displacements: u64,
     /// Reads that had to be repeated because a writer was at work.
     pub read_retries: u64,
+    /// Writes that looked again because another was quicker.
+    pub write_retries: u64,
+    /// Compare-and-swaps that another thread was quicker with.
+    pub swaps_lost: u64,
+    /// Times a thread waited for a lock of the index, of a policy, or of the allocator.
+    pub lock_waits: u64,
     /// Times the policy's hand looked at a chunk.
     pub hand_steps: u64,
     /// Bytes the engine may commit.

@@ -1,6 +1,7 @@
 //! What all sessions of an engine share.
 
 use crate::flush::Flushes;
+use crate::gate::Gate;
 use crate::maintain::Upkeep;
 use crate::options::{BucketClock, FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
@@ -28,6 +29,7 @@ pub(crate) struct Core {
     pub(crate) budget: Arc<Budget>,
     pub(crate) memory: LockFreeSlab,
     pub(crate) table: Table,
+    pub(crate) gate: Gate,
     /// The items that sessions work on.
     pub(crate) hazards: Arc<Hazards>,
     /// The items whose long values are being sent: there may be many more of them, and nobody looks here for short ones.
@@ -97,6 +99,7 @@ impl Core {
             budget,
             memory,
             table: table.ok_or_else(too_small)?,
+            gate: Gate::new(options.buckets),
             hazards: Arc::default(),
             pins: Arc::default(),
             orphans: Mutex::default(),

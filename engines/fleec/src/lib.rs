@@ -5,6 +5,7 @@
 mod core;
 mod draft;
 mod flush;
+mod gate;
 mod link;
 mod list;
 mod maintain;
@@ -22,7 +23,7 @@ mod walk;
 
 pub use crate::core::FleecEngine;
 pub use draft::FleecDraft;
-pub use options::{BucketClock, FleecOptions};
+pub use options::{BucketClock, Buckets, FleecOptions};
 pub use pin::FleecPin;
 pub use session::FleecSession;
 pub use walk::FleecWalk;

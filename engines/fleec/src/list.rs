@@ -11,6 +11,7 @@
 use crate::link::Link;
 use crate::order::Order;
 use guira_items::hooks::{self, Window};
+use guira_items::{Count, SessionCounters};
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::hazard::Hazard;
@@ -209,9 +210,11 @@ impl Target {
 /// A search by somebody who may change the list.
 #[derive(Debug)]
 pub(crate) struct Search<'h> {
-    pub(crate) hazard: &'h Hazard,
-    /// Compare-and-swaps that somebody else was quicker with, and walks that had to begin anew.
-    pub(crate) retries: u64,
+    hazard: &'h Hazard,
+    /// Walks that had to begin anew.
+    retries: u64,
+    /// Compare-and-swaps on the way that somebody else was quicker with.
+    lost: u64,
 }
 
 /// Where a walk stands.
@@ -232,7 +235,20 @@ enum Step<'n> {
     Again,
 }
 
-impl Search<'_> {
+impl<'h> Search<'h> {
+    /// A search that announces what it comes by with `hazard`.
+    pub(crate) fn new(hazard: &'h Hazard) -> Self {
+        Search { hazard, retries: 0, lost: 0 }
+    }
+
+    /// Tells what it took.
+    pub(crate) fn told(&self, counters: &SessionCounters) {
+        if self.retries | self.lost != 0 {
+            counters.add(Count::WriteRetries, self.retries);
+            counters.add(Count::SwapsLost, self.lost);
+        }
+    }
+
     /// Finds the place of `target` in the part of the list that begins with the bucket at `head`, and takes off the list what is marked on the
     /// way. `matches` says whether the item at a place with the hash is the one.
     pub(crate) fn spot<'n, N: Nodes<'n>>(
@@ -292,10 +308,11 @@ impl Search<'_> {
         let link = Link(word.load(Ordering::Acquire));
         hooks::pause(Window::Announced);
         if link.is_marked() {
-            return match take_off(nodes, before, seen, at, link) {
-                Some(seen) => Step::On(Walk { before, seen, announced }),
-                None => Step::Again,
+            let Some(seen) = take_off(nodes, before, seen, at, link) else {
+                self.lost += 1;
+                return Step::Again;
             };
+            return Step::On(Walk { before, seen, announced });
         }
         let node = Node { at, word, link };
         match target {
@@ -340,10 +357,12 @@ impl Search<'_> {
             let ready = link.linking_to(spot.seen.next());
             let made = new.word.compare_exchange(link.0, ready.0, Ordering::AcqRel, Ordering::Relaxed);
             if made.is_err() {
+                self.lost += 1;
                 return false;
             }
             hooks::pause(Window::Dividing);
             if !spot.lead_to(new.at) {
+                self.lost += 1;
                 return false;
             }
         }

@@ -80,7 +80,7 @@ impl World {
     }
 
     fn search<'h>(&self, hazard: &'h Hazard) -> Search<'h> {
-        Search { hazard, retries: 0 }
+        Search::new(hazard)
     }
 
     /// Fills a chunk, and puts it on the list unless there is an item with that key. True if it was put there.

@@ -100,10 +100,12 @@ impl FleecSession {
     fn grow_by_one(&mut self) -> Growth {
         let FleecSession { core, hazard, retired, counters, .. } = self;
         let mut nodes = CoreNodes { core, retired };
-        let mut search = Search { hazard, retries: 0 };
+        let mut search = Search::new(hazard);
+        // Of the bucket that is about to be divided.
+        let _pass = core.gate.enter(core.table.buckets());
         let growth = core.table.grow(&mut nodes, &mut search, &core.budget);
         hazard.clear();
-        counters.add(Count::ReadRetries, search.retries);
+        search.told(counters);
         growth
     }
 

@@ -29,8 +29,20 @@ pub struct FleecOptions {
     pub residence: Residence,
     /// Which items go when memory is needed.
     pub clock: BucketClock,
+    /// Who may use a bucket while somebody else does.
+    pub buckets: Buckets,
     /// How keys are hashed.
     pub hashing: Hashing,
+}
+
+/// Who may use a bucket while somebody else does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Buckets {
+    /// Everybody: FLeeC.
+    #[default]
+    Open,
+    /// Nobody: MemCLOCK, the paper's intermediate system.
+    Locked,
 }
 
 impl Default for FleecOptions {
@@ -45,6 +57,7 @@ impl Default for FleecOptions {
             huge_pages: None,
             residence: Residence::Swappable,
             clock: BucketClock::default(),
+            buckets: Buckets::Open,
             hashing: Hashing::Seeded(0),
         }
     }

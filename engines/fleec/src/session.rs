@@ -112,9 +112,10 @@ impl FleecSession {
     ) -> R {
         let FleecSession { core, hazard, retired, counters, .. } = self;
         let mut nodes = CoreNodes { core, retired };
-        let mut search = Search { hazard, retries: 0 };
+        let mut search = Search::new(hazard);
+        let _pass = core.gate.enter(bucket);
         let spot = search.spot(&mut nodes, core.table.head(bucket), target, matches);
-        counters.add(Count::ReadRetries, search.retries);
+        search.told(counters);
         let result = act(&mut nodes, &spot);
         hazard.clear();
         result
@@ -234,7 +235,9 @@ impl Session for FleecSession {
             let buckets = core.table.buckets();
             let bucket = crate::order::bucket_of(key.hash.0, buckets);
             let nodes = ReadNodes(core);
+            let pass = core.gate.enter(bucket);
             let found = find(&nodes, core.table.head(bucket), buckets, |at| look(core, at, key, now, sink));
+            drop(pass);
             match found {
                 Found::Absent => return Read::Miss(MissKind::Absent),
                 Found::There(Taken::Copied { noted }, sight) => {

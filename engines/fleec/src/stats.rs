@@ -86,6 +86,7 @@ impl Core {
 
     pub(crate) fn reset_stats(&self) {
         self.registry.reset();
+        self.gate.waits.reset();
         self.tallies.iter().for_each(Tally::reset);
     }
 
@@ -114,6 +115,9 @@ impl Core {
             index_growths: 0,
             displacements: 0,
             read_retries: since(Count::ReadRetries),
+            write_retries: since(Count::WriteRetries),
+            swaps_lost: since(Count::SwapsLost),
+            lock_waits: self.gate.waits.count(),
             hand_steps: since(Count::HandSteps),
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,

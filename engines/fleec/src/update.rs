@@ -155,7 +155,7 @@ impl FleecSession {
                     }
                     return Ok(());
                 }
-                Attempt::Again => self.counters.add(Count::ReadRetries, 1),
+                Attempt::Again => self.counters.add(Count::WriteRetries, 1),
                 Attempt::NeedChunk(class) => {
                     let _held = self.hold(key, now);
                     self.refill(class, now)?;
@@ -235,10 +235,11 @@ impl FleecSession {
         let core: &Core = core;
         let mut nodes = CoreNodes { core, retired };
         let bucket = core.table.bucket_of(key.hash.0);
-        let mut search = Search { hazard, retries: 0 };
+        let mut search = Search::new(hazard);
+        let _pass = core.gate.enter(bucket);
         let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
         let spot = search.spot(&mut nodes, core.table.head(bucket), Target::Item(key.hash.0), matches);
-        counters.add(Count::ReadRetries, search.retries);
+        search.told(counters);
         let present = spot.node.and_then(|node| {
             let item = core.item(node.at, now)?;
             Some(Present { node, item, is_dead: core.dead(&item, now).is_some() })
@@ -289,6 +290,7 @@ impl<'n> Writer<'n, '_, '_> {
 
     fn remove(&mut self, nodes: &mut CoreNodes<'n, '_>, spot: &Spot<'n>, present: Present<'n>) -> Attempt {
         if !spot.remove(nodes, present.node) {
+            self.counters.add(Count::SwapsLost, 1);
             return Attempt::Again;
         }
         account_unlinked(self.core, self.counters, &present.item, present.why(), self.now);
@@ -391,6 +393,7 @@ impl<'n> Writer<'n, '_, '_> {
             None => spot.insert(at, word),
         };
         if !done {
+            self.counters.add(Count::SwapsLost, 1);
             self.take_back(made, supplies);
             return Attempt::Again;
         }

@@ -29,6 +29,10 @@ pub enum Count {
     Displacements,
     /// Reads that had to begin anew.
     ReadRetries,
+    /// Writes that had to look again, since what they had found changed.
+    WriteRetries,
+    /// Compare-and-swaps that another thread was quicker with.
+    SwapsLost,
     /// Steps of the hand.
     HandSteps,
 }

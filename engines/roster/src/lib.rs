@@ -13,7 +13,7 @@ pub use setup::{Lasting, Setup};
 
 use guira_contract::Engine;
 pub use guira_contract::{Opened, OptionError, Spec};
-use guira_fleec::{BucketClock, FleecEngine, FleecOptions};
+use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
 use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
@@ -31,7 +31,7 @@ pub struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Parts {
     Slab { kind: Kind, policy: Policy, search: SearchLimits, versions: usize },
-    Fleec(BucketClock),
+    Fleec { clock: BucketClock, buckets: Buckets },
 }
 
 /// The indexes that any policy goes with.
@@ -39,6 +39,13 @@ enum Parts {
 enum Kind {
     Cuckoo,
     Chained,
+}
+
+/// What an index is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Slab(Kind),
+    Fleec(Buckets),
 }
 
 /// What can be done with an engine, whichever it is.
@@ -63,10 +70,13 @@ const PRESETS: &[Preset] = &[
     Preset { name: DEFAULT_ENGINE, index: Cuckoo::NAME, policy: "clock" },
     Preset { name: "classic", index: Chained::NAME, policy: "seg-lru" },
     Preset { name: "fleec", index: LOCK_FREE, policy: BucketClock::NAME },
+    Preset { name: "memclock", index: LOCKED, policy: BucketClock::NAME },
 ];
 
 /// FLeeC's index, of which its policy is a part.
 const LOCK_FREE: &str = "lock-free";
+/// The same with a lock for each bucket.
+const LOCKED: &str = "locked-buckets";
 
 impl Default for Choice {
     fn default() -> Self {
@@ -84,8 +94,12 @@ impl Default for Choice {
     }
 }
 
-const INDEXES: &[(&str, Option<Kind>)] =
-    &[(Cuckoo::NAME, Some(Kind::Cuckoo)), (Chained::NAME, Some(Kind::Chained)), (LOCK_FREE, None)];
+const INDEXES: &[(&str, Family)] = &[
+    (Cuckoo::NAME, Family::Slab(Kind::Cuckoo)),
+    (Chained::NAME, Family::Slab(Kind::Chained)),
+    (LOCK_FREE, Family::Fleec(Buckets::Open)),
+    (LOCKED, Family::Fleec(Buckets::Locked)),
+];
 
 /// What is called `name` in `table`.
 fn known<T: Copy>(what: &'static str, name: &str, table: &[(&'static str, T)]) -> Result<T, OptionError> {
@@ -108,18 +122,21 @@ impl Choice {
             PRESETS.iter().map(|preset| (preset.name, *preset)).collect();
         let preset = known("engine", engine, &presets)?;
         let index = Spec::parse(index.unwrap_or(preset.index))?;
-        let kind = known("index", &index.name, INDEXES)?;
-        // A policy of the preset's own goes with its own index only.
-        let usual = match (kind, preset.index == LOCK_FREE) {
-            (None, _) => BucketClock::NAME,
-            (Some(_), true) => PRESETS[0].policy,
-            (Some(_), false) => preset.policy,
+        let family = known("index", &index.name, INDEXES)?;
+        // A policy of the preset's own goes with its own family of indexes only.
+        let usual = match (family, preset.policy == BucketClock::NAME) {
+            (Family::Fleec(_), _) => BucketClock::NAME,
+            (Family::Slab(_), true) => PRESETS[0].policy,
+            (Family::Slab(_), false) => preset.policy,
         };
         let policy = Spec::parse(policy.unwrap_or(usual))?;
-        let Some(kind) = kind else {
-            index.allow(&[])?;
-            let parts = Parts::Fleec(BucketClock::read(&policy)?);
-            return Ok(Choice { name: preset.name, index, parts });
+        let kind = match family {
+            Family::Slab(kind) => kind,
+            Family::Fleec(buckets) => {
+                index.allow(&[])?;
+                let parts = Parts::Fleec { clock: BucketClock::read(&policy)?, buckets };
+                return Ok(Choice { name: preset.name, index, parts });
+            }
         };
         index.allow(match kind {
             Kind::Cuckoo => &["depth", "paths", "versions"],
@@ -150,11 +167,11 @@ impl Choice {
                     Kind::Chained => Ok(host.run(open_slab::<Chained>(options, setup)?)),
                 }
             }
-            Parts::Fleec(clock) => {
+            Parts::Fleec { clock, buckets } => {
                 if setup.lasting.is_some() {
                     return Err(OpenError::DoesNotLast(self.name));
                 }
-                let options = FleecOptions { clock, ..setup.fleec() };
+                let options = FleecOptions { clock, buckets, ..setup.fleec() };
                 let opened = with_less_reserve(setup, options.memory, |reserve| {
                     FleecEngine::open(FleecOptions { reserve, ..options })
                 });
@@ -185,7 +202,7 @@ impl Choice {
     pub fn policy(&self) -> String {
         match self.parts {
             Parts::Slab { policy, .. } => policy.spec().to_string(),
-            Parts::Fleec(clock) => clock.spec().to_string(),
+            Parts::Fleec { clock, .. } => clock.spec().to_string(),
         }
     }
 }
@@ -229,7 +246,7 @@ mod tests {
     fn kind(choice: &Choice) -> Option<Kind> {
         match choice.parts {
             Parts::Slab { kind, .. } => Some(kind),
-            Parts::Fleec(_) => None,
+            Parts::Fleec { .. } => None,
         }
     }
 
@@ -249,6 +266,9 @@ mod tests {
             ("lock-free".to_owned(), "bucket-clock:bits=2".to_owned())
         );
         assert_eq!(kind(&Choice::new("fleec", Some("cuckoo"), None).unwrap()), Some(Kind::Cuckoo));
+        let memclock = Choice::new("memclock", None, None).unwrap();
+        assert_eq!(memclock.index(), "locked-buckets");
+        assert!(matches!(memclock.parts, Parts::Fleec { buckets: Buckets::Locked, .. }));
     }
 
     #[test]
@@ -301,10 +321,13 @@ mod tests {
     #[test]
     fn errors_list_what_there_is() {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
-        assert_eq!(error("redis", None, None), "unknown engine 'redis'; there are: memc3, classic, fleec");
+        assert_eq!(
+            error("redis", None, None),
+            "unknown engine 'redis'; there are: memc3, classic, fleec, memclock"
+        );
         assert_eq!(
             error("memc3", Some("btree"), None),
-            "unknown index 'btree'; there are: cuckoo, chained, lock-free"
+            "unknown index 'btree'; there are: cuckoo, chained, lock-free, locked-buckets"
         );
         assert!(
             error("memc3", None, Some("mru"))

@@ -25,6 +25,7 @@ use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::quiescence::Quiescence;
+use guira_sync::waits::Waits;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -56,6 +57,7 @@ pub(crate) struct Core<X: Scheme> {
     pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
     /// LOCK: orders. Taken before the class's own lock.
     pub(crate) orders: Vec<Mutex<ClassOrder>>,
+    pub(crate) order_waits: Waits,
     pub(crate) turn: Turn,
     /// What policies note of chunks.
     pub(crate) notes: [Notes; 2],
@@ -137,6 +139,7 @@ impl<X: Scheme> Core<X> {
             seen: AtomicU32::new(0),
             eviction_watcher: OnceLock::new(),
             flush_counters,
+            order_waits: Waits::default(),
             orders: (0..class_count)
                 .map(|class| Mutex::new(ClassOrder::new(options.policy, class as u64)))
                 .collect(),

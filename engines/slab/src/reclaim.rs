@@ -16,7 +16,7 @@ use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageSta
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Backoff, Ordering};
 use guira_sync::clock::{Seconds, Stopwatch};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 /// What an order may come to take for itself when a page is added to its class, at the most.
@@ -102,7 +102,7 @@ impl<X: Scheme> Ring for PageRing<'_, '_, X> {
 
 impl<X: Scheme> Core<X> {
     pub(crate) fn lock_order(&self, class: ClassId) -> MutexGuard<'_, ClassOrder> {
-        self.orders[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner)
+        self.order_waits.lock(&self.orders[usize::from(class.0)])
     }
 
     /// The class that an item of `size` bytes goes to: the smallest that holds it. In a small cache there may be more classes

@@ -6,6 +6,7 @@ use crate::notes::NOTE;
 use guira_contract::{ClassStats, EngineStats};
 use guira_items::{Count, Held, Item};
 use guira_memory::slab::ClassGuard;
+use guira_sync::waits::Waits;
 
 impl<X: Scheme> Core<X> {
     /// Items stored at the moment. Sums over sessions are no snapshot, so a little more or less.
@@ -15,6 +16,12 @@ impl<X: Scheme> Core<X> {
 
     pub(crate) fn reset_stats(&self) {
         self.registry.reset();
+        self.waits().into_iter().for_each(Waits::reset);
+    }
+
+    /// Of the locks that sessions take.
+    fn waits(&self) -> [&Waits; 3] {
+        [self.index.waits(), &self.order_waits, self.memory.waits()]
     }
 
     pub(crate) fn stats(&self) -> EngineStats {
@@ -42,6 +49,9 @@ impl<X: Scheme> Core<X> {
             index_growths: self.index.growths(),
             displacements: since(Count::Displacements),
             read_retries: since(Count::ReadRetries),
+            write_retries: since(Count::WriteRetries),
+            swaps_lost: since(Count::SwapsLost),
+            lock_waits: self.waits().map(Waits::count).into_iter().sum(),
             hand_steps: since(Count::HandSteps),
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,

@@ -15,6 +15,7 @@ use super::page::{Descriptor, PAGE_BYTES, PageId, PageState};
 use crate::budget::Budget;
 use crate::region::{Offset, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use guira_sync::waits::Waits;
 use guira_sync::words::{self, WORD};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +34,7 @@ pub struct SlabMemory {
     commit_pages: u32,
     /// LOCK: slab class. May be held while the pool's lock is taken; never while a version stripe is held.
     states: Vec<Mutex<ClassState>>,
+    waits: Waits,
     /// LOCK: page pool. Leaf.
     pool: Mutex<Pool>,
     /// Serving pages of which no chunk is handed out. Changed under the locks of their classes. Relaxed: a hint.
@@ -136,6 +138,7 @@ impl SlabMemory {
             page_count,
             commit_pages,
             states,
+            waits: Waits::default(),
             pool,
             empty: AtomicU32::new(0),
         }
@@ -230,8 +233,13 @@ impl SlabMemory {
 
     /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
     pub fn lock(&self, class: ClassId) -> ClassGuard<'_> {
-        let state = self.states[usize::from(class.0)].lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.waits.lock(&self.states[usize::from(class.0)]);
         ClassGuard { memory: self, class, geometry: *self.classes.geometry(class), state }
+    }
+
+    /// How often a thread waited for another that had locked the same class.
+    pub fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     fn lock_pool(&self) -> MutexGuard<'_, Pool> {

@@ -1,5 +1,6 @@
 //! Tests of the engine as a whole.
 
+mod locked;
 mod memory;
 mod parked;
 

@@ -21,6 +21,7 @@ use guira_contract::KeyHash;
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
 use guira_sync::quiescence::{Quiescence, Ticket};
+use guira_sync::waits::Waits;
 use std::sync::PoisonError;
 
 /// Where growth is. Kept behind a lock that is never waited for.
@@ -100,6 +101,11 @@ const AHEAD: [u32; 3] = [48, 32, 16];
 const DISCARD_STEP: usize = 2 << 20;
 
 impl<S: Scheme> Index<S> {
+    /// How often a writer waited for another.
+    pub(crate) fn waits(&self) -> &Waits {
+        self.versions.waits()
+    }
+
     /// Times the table has grown.
     pub(crate) fn growths(&self) -> u64 {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown

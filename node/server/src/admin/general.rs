@@ -195,6 +195,9 @@ fn engine(out: &mut Lines<'_>, stats: &EngineStats) {
     out.stat("index_evictions", stats.index_evictions);
     out.stat("index_displacements", stats.displacements);
     out.stat("read_retries", stats.read_retries);
+    out.stat("write_retries", stats.write_retries);
+    out.stat("swaps_lost", stats.swaps_lost);
+    out.stat("lock_waits", stats.lock_waits);
     out.stat("hand_steps", stats.hand_steps);
     out.stat("memory_limit", stats.memory_limit);
     out.stat("memory_used", stats.memory_used);
