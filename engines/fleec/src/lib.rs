@@ -2,6 +2,7 @@
 //!
 //! Table and eviction are one structure: each bucket has a CLOCK value, and the hand goes around the buckets.
 
+pub mod bucket_clock;
 mod core;
 mod draft;
 mod flush;

@@ -98,7 +98,8 @@ pub struct BucketClock {
 
 impl Default for BucketClock {
     fn default() -> Self {
-        BucketClock { bits: 2 }
+        // More bits hold on to what was read often and is not any more (decision 18).
+        BucketClock { bits: 1 }
     }
 }
 
@@ -121,7 +122,8 @@ impl BucketClock {
             return Err(OptionError::Unknown { what: "policy", name: spec.name.clone(), known });
         }
         spec.allow(&["bits"])?;
-        Ok(BucketClock { bits: spec.number("bits", 1..=8)?.unwrap_or(2) as u32 })
+        let usual = u64::from(Self::default().bits);
+        Ok(BucketClock { bits: spec.number("bits", 1..=8)?.unwrap_or(usual) as u32 })
     }
 
     /// As it is written.

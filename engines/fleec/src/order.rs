@@ -33,7 +33,7 @@ impl Order {
 /// The bucket of a hash when there are `buckets`, at least 1: by as many of its lowest bits as it takes, or one less for buckets that
 /// are not there yet (linear hashing; Litwin, VLDB 1980).
 #[inline(always)]
-pub(crate) fn bucket_of(hash: u64, buckets: u64) -> u64 {
+pub fn bucket_of(hash: u64, buckets: u64) -> u64 {
     let mask = u64::MAX >> (buckets - 1).leading_zeros().min(63);
     let mask = if buckets == 1 { 0 } else { mask };
     let bucket = hash & mask;
@@ -41,7 +41,7 @@ pub(crate) fn bucket_of(hash: u64, buckets: u64) -> u64 {
 }
 
 /// The bucket that `bucket`, which is not 0, was a part of.
-pub(crate) fn parent_of(bucket: u64) -> u64 {
+pub fn parent_of(bucket: u64) -> u64 {
     bucket & !(1 << bucket.ilog2())
 }
 

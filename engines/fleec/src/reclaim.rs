@@ -7,6 +7,7 @@
 //! What was taken off the list is *retired*: somebody may have announced it before. From time to time a session looks at all that is announced, and
 //! frees what is not.
 
+use crate::bucket_clock::PATIENCE;
 use crate::core::Core;
 use crate::list::Target;
 use crate::session::FleecSession;
@@ -32,8 +33,6 @@ const RETIRED_MAX: usize = 32;
 
 /// The hand looks at so many buckets at once.
 const SWEEP: u64 = 32;
-/// If it finds nothing to evict in so many buckets, it takes what it comes to.
-const SWEEP_PATIENCE: u64 = 1 << 12;
 
 /// So many times the hand is turned for one chunk at the most, and once in so many a page may be taken from another class.
 const SWEEPS_MAX: u32 = 256;
@@ -148,7 +147,7 @@ impl FleecSession {
         let core = self.core.clone();
         let mut looked = 0;
         loop {
-            let mercy = if looked < SWEEP_PATIENCE { Mercy::Shown } else { Mercy::None };
+            let mercy = if looked < PATIENCE { Mercy::Shown } else { Mercy::None };
             let mut victims = [0; SWEEP as usize];
             let mut count = 0;
             for bucket in core.table.turn_hand(SWEEP) {
@@ -162,7 +161,7 @@ impl FleecSession {
             looked += SWEEP;
             self.counters.add(Count::HandSteps, SWEEP);
             let evicted = victims[..count].iter().map(|bucket| self.evict_bucket(*bucket, now)).sum::<u64>();
-            if evicted > 0 || looked > 2 * SWEEP_PATIENCE + core.table.buckets() {
+            if evicted > 0 || looked > 2 * PATIENCE + core.table.buckets() {
                 return;
             }
         }

@@ -7,6 +7,7 @@
 //! The CLOCK values of all buckets lie next to each other (FLeeC, "Design"), a byte each. A read of an item raises that of its bucket, unless it is as
 //! high as it can be; the hand lowers it, and where it finds 0 the items go.
 
+use crate::bucket_clock;
 use crate::link::Link;
 use crate::list::{NewBucket, Nodes, Search};
 use crate::order::{bucket_after, bucket_of, parent_of};
@@ -156,29 +157,28 @@ impl Table {
     pub(crate) fn touch(&self, bucket: u64) {
         let clock = self.clock(bucket);
         let value = clock.load(Ordering::Relaxed);
-        if value < self.clock_max.load(Ordering::Relaxed) {
-            clock.store(value + 1, Ordering::Relaxed);
+        if let Some(value) = bucket_clock::touched(value, self.clock_max.load(Ordering::Relaxed)) {
+            clock.store(value, Ordering::Relaxed);
         }
     }
 
-    /// An item has come into the bucket: the hand passes by once before it goes. Its bucket may be anywhere before the hand, and without this
-    /// some would go at once.
+    /// An item has come into the bucket.
     #[inline(always)]
     pub(crate) fn greet(&self, bucket: u64) {
         let clock = self.clock(bucket);
-        if clock.load(Ordering::Relaxed) == 0 {
-            clock.store(1, Ordering::Relaxed);
+        if let Some(value) = bucket_clock::greeted(clock.load(Ordering::Relaxed)) {
+            clock.store(value, Ordering::Relaxed);
         }
     }
 
     /// The hand comes by: whether the items of the bucket are to go.
     pub(crate) fn fade(&self, bucket: u64) -> bool {
         let clock = self.clock(bucket);
-        let value = clock.load(Ordering::Relaxed);
-        if value > 0 {
-            clock.store(value - 1, Ordering::Relaxed);
+        let value = bucket_clock::faded(clock.load(Ordering::Relaxed));
+        if let Some(value) = value {
+            clock.store(value, Ordering::Relaxed);
         }
-        value == 0
+        value.is_none()
     }
 
     /// The next `count` buckets that the hand looks at: the caller's alone, until it comes by again.

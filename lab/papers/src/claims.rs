@@ -25,6 +25,9 @@ pub(crate) const PAPERS: &[Paper] = &[
         letter: 'K',
         title: "KLRU: An Empirical Analysis on Memcached's Replacement Policies (Yang, Wang and Wang)",
     },
+    Paper {
+        letter: 'F', title: "FLeeC: a Fast Lock-Free Application Cache (Costa, Preguiça and Lourenço)"
+    },
 ];
 
 /// All claims, in the order of the document.
@@ -198,5 +201,31 @@ pub(crate) const CLAIMS: &[Claim] = &[
         id: "K16",
         about: "overall (§7)",
         theirs: "KLRU slightly ahead on writes, simplest state; policy must be tunable at run time",
+    },
+    Claim {
+        id: "F1",
+        about: "throughput over Zipf's exponent (Fig 1a); 99 % reads, small items; exponents and cores only in the picture",
+        theirs: "above memcached at every exponent",
+    },
+    Claim {
+        id: "F2",
+        about: "speed-up by contention (Fig 1b); as F1",
+        theirs: "up to 6 × memcached when it is very high, about 1.2 × when medium, equal when low",
+    },
+    Claim { id: "F3", about: "latency; very high contention", theirs: "down to a sixth of memcached's" },
+    Claim {
+        id: "F4",
+        about: "MemCLOCK: blocking buckets, same eviction",
+        theirs: "throughput and latency like memcached's",
+    },
+    Claim {
+        id: "F5",
+        about: "hit ratio of a CLOCK value for each bucket; at most 1.5 items share one; several bits",
+        theirs: "no significant loss against strict LRU",
+    },
+    Claim {
+        id: "F6",
+        about: "what drives contention; three sweeps",
+        theirs: "item size, access frequency, network bandwidth",
     },
 ];

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::fleec;
 use crate::klru;
 use crate::memc3;
 use crate::outcome::Outcome;
@@ -40,6 +41,10 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &klru::expiry::EXPERIMENT,
     &klru::locks::EXPERIMENT,
     &klru::summary::EXPERIMENT,
+    &fleec::contention::EXPERIMENT,
+    &fleec::parked::EXPERIMENT,
+    &fleec::growth::EXPERIMENT,
+    &fleec::hits::EXPERIMENT,
 ];
 
 /// How large an experiment is.
@@ -94,4 +99,9 @@ pub(crate) enum Failure {
     Load(#[from] guira_load::LoadError),
     #[error("{0}")]
     Other(String),
+}
+
+/// Whatever was in the way, in words.
+pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Other(error.to_string())
 }

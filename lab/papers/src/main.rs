@@ -10,14 +10,21 @@
 
 #![forbid(unsafe_code)]
 
+mod caches;
 mod chart;
 mod claims;
 mod document;
 mod experiment;
 mod figure;
+mod fleec;
 mod klru;
 mod memc3;
 mod outcome;
+mod servers;
+mod simulate;
+mod spent;
+mod together;
+mod traces;
 
 use std::fs;
 use std::path::{Path, PathBuf};

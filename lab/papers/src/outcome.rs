@@ -75,3 +75,26 @@ pub(crate) struct Dot {
     /// Half the length of the bar through it: the spread of its runs.
     pub(crate) spread: f64,
 }
+
+/// A table of such a title and head.
+pub(crate) fn table(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let head = head.iter().map(|&cell| cell.to_owned()).collect();
+    Table { title: title.to_owned(), head, rows }
+}
+
+pub(crate) fn answer(claim: &str, ours: String, remark: &str) -> Answer {
+    Answer { claim: claim.to_owned(), ours, remark: remark.to_owned() }
+}
+
+pub(crate) fn axis(about: &str, steps: Steps) -> Axis {
+    Axis { about: about.to_owned(), steps }
+}
+
+pub(crate) fn line(name: &str, points: Vec<Dot>) -> Line {
+    Line { name: name.to_owned(), points }
+}
+
+/// A share in percent, with one decimal.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
+}

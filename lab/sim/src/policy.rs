@@ -2,6 +2,7 @@
 
 mod arc;
 mod belady;
+mod bucket_clock;
 mod engine;
 mod lirs;
 mod list;
@@ -10,6 +11,7 @@ mod tinylfu;
 
 pub(crate) use arc::Arc;
 pub(crate) use belady::{Belady, next_reads};
+pub use bucket_clock::BucketClock;
 pub use engine::Engine;
 pub(crate) use engine::PACE;
 pub(crate) use lirs::Lirs;

@@ -9,7 +9,7 @@ use guira_roster::Spec;
 use guira_slab::Policy;
 use guira_slab::policy::miniature::{Keeper, KeeperUser};
 
-use crate::policy::{Arc, Belady, Engine, Lirs, Lru, PACE, TinyLfu, Window};
+use crate::policy::{Arc, Belady, BucketClock, Engine, Lirs, Lru, PACE, TinyLfu, Window};
 use crate::run::{self, Measure, Rules, Tally};
 use crate::stream::Stream;
 
@@ -130,6 +130,16 @@ pub const POLICIES: &[Entry] = &[
         name: "s3-fifo",
         about: "the engine's S3-FIFO: small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)",
         made: Made::InEngine,
+    },
+    Entry {
+        name: "bucket-clock",
+        about: "fleec's CLOCK, a value of bits=NUMBER, 1, for each bucket, by the engine's own rule (FLeeC); a new item raises \
+                it to new=NUMBER, 1",
+        made: Made::Here(&["bits", "new"], |spec, setup| {
+            let bits = spec.number("bits", 1..=8)?.unwrap_or(1) as u32;
+            let new = spec.number("new", 0..=255)?.unwrap_or(1) as u8;
+            Ok(setup.run(BucketClock::new(setup.limit, setup.keys(), bits, new)))
+        }),
     },
     Entry {
         name: "exact-lru",

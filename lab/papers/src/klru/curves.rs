@@ -2,13 +2,12 @@
 
 use guira_sim::Stream;
 
-use super::simulate::{Misses, Replacement, in_parallel};
-use super::spent::median;
-use super::traces::{ALL, Source};
-use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table};
+use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::simulate::{Misses, Replacement, in_parallel};
+use crate::spent::median;
+use crate::traces::{ALL, Source};
 
 /// Miss-ratio curves.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

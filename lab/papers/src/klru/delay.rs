@@ -3,12 +3,11 @@
 use guira_sim::policy::{Id, Policy};
 use guira_workload::{Rng, Zipf};
 
-use super::simulate::{Drive, Replacement, in_parallel, look_aside};
-use super::traces::{DISK, LOOP, Source, ZIGZAG, numbered};
-use super::{answer, axis, failed, line, table};
-use crate::experiment::{Context, Experiment, Failure};
+use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Chart, Dot, Outcome, Steps, Table};
+use crate::outcome::{Answer, Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::simulate::{Drive, Replacement, in_parallel, look_aside};
+use crate::traces::{DISK, LOOP, Source, ZIGZAG, numbered};
 
 /// Delays over time.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -349,8 +348,8 @@ mod tests {
     use guira_workload::Rng;
 
     use super::{HIT_US, MISS_US, Span, Timed, blow};
-    use crate::klru::simulate::Replacement;
-    use crate::klru::traces::numbered;
+    use crate::simulate::Replacement;
+    use crate::traces::numbered;
 
     /// Two keys that fit, and between them a scan of a hundred that do not.
     fn ids() -> Vec<u32> {

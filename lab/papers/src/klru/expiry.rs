@@ -14,12 +14,11 @@ use guira_workload::{Rng, Zipf};
 use super::blind::Blind;
 use super::inside::{Driven, Inside, START, draw};
 use super::mixes::READS;
-use super::simulate::in_parallel;
-use super::traces::{ASKING, infallible, numbered};
-use super::{answer, axis, failed, line, percent, table};
-use crate::experiment::{Context, Experiment, Failure};
+use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Chart, Dot, Line, Outcome, Steps, Table, answer, axis, line, percent, table};
+use crate::simulate::in_parallel;
+use crate::traces::{ASKING, infallible, numbered};
 
 /// Expired items.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -10,10 +10,10 @@ use guira_slab::{ChainedEngine, Policy, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_workload::{Generator, KeyShape, Model, Operation, Rng, ValuePool};
 
-use super::failed;
-use super::spent::processor_s;
-use super::together::together;
 use crate::experiment::Failure;
+use crate::experiment::failed;
+use crate::spent::processor_s;
+use crate::together::together;
 
 /// Bytes of a key; with the value an item has the paper's 96.
 pub(super) const KEY: usize = 16;

@@ -7,12 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use guira_workload::Rng;
 
-use super::spent::processor_s;
-use super::together::together;
-use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table};
+use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::spent::processor_s;
+use crate::together::together;
 
 /// The allocator's lock.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -7,9 +7,8 @@ use guira_slab::policy::lru::Lru;
 use guira_slab::policy::seg_lru::SegLru;
 
 use super::inside::{Inside, KEY, VALUE};
-use super::{answer, percent, table};
 use crate::experiment::{Context, Experiment, Failure};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, answer, percent, table};
 
 /// Metadata.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -3,8 +3,8 @@
 use guira_workload::{Expiry, KeyShape, Model, SizeModel};
 
 use super::inside::VALUE;
-use super::traces::recipe;
 use crate::experiment::Failure;
+use crate::traces::recipe;
 
 /// The policies that are compared, as tables name them and as the engine is told.
 pub(super) const POLICIES: [(&str, &str); 5] = [

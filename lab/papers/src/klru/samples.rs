@@ -2,12 +2,11 @@
 
 use guira_sim::Stream;
 
-use super::simulate::{Misses, Replacement, in_parallel};
-use super::traces::{OLTP, PAGES, SHOP, Source, ZIPF, infallible};
-use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps};
+use crate::outcome::{Chart, Dot, Outcome, Steps, answer, axis, line, table};
+use crate::simulate::{Misses, Replacement, in_parallel};
+use crate::traces::{OLTP, PAGES, SHOP, Source, ZIPF, infallible};
 
 /// K from 1 to 32.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -9,11 +9,10 @@ use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 
 use super::inside::{AVOIDED, Inside, Request, START};
-use super::spent::median;
-use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps};
+use crate::outcome::{Chart, Dot, Outcome, Steps, answer, axis, line, table};
+use crate::spent::median;
 
 /// Costs of sampling.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

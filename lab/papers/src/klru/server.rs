@@ -14,10 +14,9 @@ use guira_load::server::{Kind, Server, Spec, Wire};
 
 use super::inside::{Inside, KEY, VALUE, draw};
 use super::mixes::{LAZY, LRU, MIXED, Mix, POLICIES, READS, RECLAIMING, SAMPLED, SEGMENTED, WRITES};
-use super::{answer, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Outcome, Table};
+use crate::outcome::{Answer, Outcome, Table, answer, table};
 
 /// The server over loopback.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -2,10 +2,9 @@
 
 use super::inside::{AVOIDED, Driven, Inside, START, draw};
 use super::mixes::{LAZY, POLICIES, READS, RECLAIMING, SAMPLED, SEGMENTED};
-use super::{answer, percent, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, answer, percent, table};
 
 /// Throughput of small caches.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -1,9 +1,8 @@
 //! K16: what all of it comes to.
 
-use super::{answer, table};
 use crate::document;
 use crate::experiment::{Context, Experiment, Failure};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, answer, table};
 
 /// The summary.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -2,10 +2,9 @@
 
 use super::inside::{Driven, Inside, draw};
 use super::mixes::{LAZY, MIXED, MORE_READS, Mix, POLICIES, READS, SAMPLED, SEGMENTED, WRITES};
-use super::{answer, axis, line, table};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table};
+use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
 
 /// Throughput by threads.
 pub(crate) const EXPERIMENT: Experiment = Experiment {

@@ -2,7 +2,7 @@
 
 use guira_workload::{Rng, Zipf};
 
-use super::engines::{BATCH, CONFIGS, Cache, DEFAULT, MEMC3, Requests};
+use crate::caches::{BATCH, CONFIGS, Cache, Config, DEFAULT, MEMC3, Requests};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
@@ -161,7 +161,7 @@ fn outcome(big: Size, small: Size, stored: &[u64], of_big: &[Rates], of_small: &
 }
 
 fn chart(name: &str, title: &str, all: &[Rates]) -> Chart {
-    let line = |(config, rates): (&super::engines::Config, &Rates)| {
+    let line = |(config, rates): (&Config, &Rates)| {
         let dot = |point: usize| {
             let figure = rates.figure(point);
             Dot { x: POINTS[point].0 as f64, y: figure.mean, spread: figure.spread }

@@ -110,7 +110,7 @@ pub(super) fn measure<T: Table>(plan: &Plan) -> Result<Vec<Rates>, Failure> {
 
 /// Runs `work` on so many threads at the same time, each on a processor, in turn. It says how many operations it did; returns how many
 /// millions all did in a second.
-pub(super) fn together<W>(threads: usize, work: W) -> Result<f64, Failure>
+pub(crate) fn together<W>(threads: usize, work: W) -> Result<f64, Failure>
 where
     W: Fn(usize) -> Result<u64, Failure> + Sync,
 {

@@ -6,8 +6,8 @@ use guira_sim::{Choice, Means, Measure, OnMiss, Reading, Rules, Sample, Size, St
 use guira_workload::trace::{Action, Request};
 use guira_workload::{Rng, Zipf};
 
-use super::engines::{CONFIGS, MEMC3};
 use super::items::SIZES;
+use crate::caches::{CONFIGS, MEMC3};
 use crate::experiment::{Context, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};

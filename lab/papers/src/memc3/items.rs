@@ -12,11 +12,12 @@ use guira_load::target::Target;
 use guira_load::{LoadError, equal};
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel};
 
-use super::engines::{CONFIGS, DEFAULT, MEMC3};
-use super::{hits, servers};
+use super::hits;
+use crate::caches::{CONFIGS, DEFAULT, MEMC3};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::servers;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memc3-items",

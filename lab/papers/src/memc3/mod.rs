@@ -2,14 +2,12 @@
 
 pub(crate) mod cache;
 pub(crate) mod counters;
-mod drive;
-mod engines;
+pub(crate) mod drive;
 pub(crate) mod factors;
 pub(crate) mod fill;
 mod hits;
 pub(crate) mod items;
 pub(crate) mod network;
 pub(crate) mod references;
-mod servers;
 mod table;
 pub(crate) mod threads;

@@ -11,10 +11,10 @@ use guira_load::server::{Kind, Server};
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, SizeModel};
 
-use super::servers::{self, CLIENT_CORE};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table};
+use crate::servers::{self, CLIENT_CORE};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memc3-network",

@@ -6,7 +6,7 @@ use guira_sync::clock::Stopwatch;
 
 /// What `work` makes of each number below `count`, each on a thread of its own, and the seconds from when the first began
 /// until the last ended. Threads look at the clock themselves: who waits for them may be woken too late to see either.
-pub(super) fn together<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> (Vec<T>, f64) {
+pub(crate) fn together<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> (Vec<T>, f64) {
     let barrier = Barrier::new(count);
     let watch = Stopwatch::start();
     let timed = |index| {

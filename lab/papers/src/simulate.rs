@@ -3,13 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use guira_sim::Stream;
-use guira_sim::policy::{Engine, Id, Policy};
+use guira_sim::policy::{BucketClock, Engine, Id, Policy};
 use guira_slab::policy::Order;
+use guira_slab::policy::clock::ReadBits;
 use guira_slab::policy::fifo::Fifo;
 use guira_slab::policy::klru::{Klru, Recency};
 use guira_slab::policy::lazy_lru::LazyLru;
 use guira_slab::policy::lru::Lru;
-use guira_slab::policy::miniature::InOrder;
+use guira_slab::policy::miniature::{InOrder, InRing};
 use guira_slab::policy::seg_lru::SegLru;
 use guira_workload::Rng;
 
@@ -18,36 +19,42 @@ const PACE: u64 = 1000;
 
 /// Replacement as it is simulated here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Replacement {
+pub(crate) enum Replacement {
     /// So many samples.
     Klru(u32),
     SegLru,
     LazyLru,
     Lru,
     Fifo,
+    /// memc3's, with its two bits.
+    Clock,
+    /// fleec's, with so many bits.
+    BucketClock(u32),
     /// Any object, all alike: what KLRU with one sample is said to be.
     Random,
 }
 
 impl Replacement {
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Klru(samples) => format!("klru {samples}"),
             Self::SegLru => "seg-lru".to_owned(),
             Self::LazyLru => "lazy-lru".to_owned(),
             Self::Lru => "lru".to_owned(),
             Self::Fifo => "fifo".to_owned(),
+            Self::Clock => "clock".to_owned(),
+            Self::BucketClock(bits) => format!("bucket-clock {bits}"),
             Self::Random => "random".to_owned(),
         }
     }
 
     /// Whether two runs on the same requests differ.
-    pub(super) const fn draws(self) -> bool {
+    pub(crate) const fn draws(self) -> bool {
         matches!(self, Self::Klru(_) | Self::Random)
     }
 
     /// Has `drive` work with a cache for the requests of `stream` with room for so many objects.
-    pub(super) fn with<D: Drive>(self, stream: &Stream, room: u64, seed: u64, drive: D) -> D::Output {
+    pub(crate) fn with<D: Drive>(self, stream: &Stream, room: u64, seed: u64, drive: D) -> D::Output {
         fn engine<O: Order, D: Drive>(order: O, stream: &Stream, room: u64, drive: D) -> D::Output {
             drive.run(&mut Engine::new(InOrder::new(order), room, stream, PACE))
         }
@@ -57,20 +64,22 @@ impl Replacement {
             Self::LazyLru => engine(LazyLru::default(), stream, room, drive),
             Self::Lru => engine(Lru::default(), stream, room, drive),
             Self::Fifo => engine(Fifo::default(), stream, room, drive),
+            Self::Clock => drive.run(&mut Engine::new(InRing::new(ReadBits::default()), room, stream, PACE)),
+            Self::BucketClock(bits) => drive.run(&mut BucketClock::new(room, stream.keys(), bits, 1)),
             Self::Random => drive.run(&mut Random::new(room, stream.keys(), seed)),
         }
     }
 }
 
 /// What is done with a cache, whichever policy it has.
-pub(super) trait Drive {
+pub(crate) trait Drive {
     type Output;
     fn run<P: Policy>(self, cache: &mut P) -> Self::Output;
 }
 
 /// Every request reads, and every miss is followed by an insert; what comes of it is the share of misses.
 #[derive(Debug)]
-pub(super) struct Misses<'a>(pub(super) &'a [Id]);
+pub(crate) struct Misses<'a>(pub(crate) &'a [Id]);
 
 impl Drive for Misses<'_> {
     type Output = f64;
@@ -84,7 +93,7 @@ impl Drive for Misses<'_> {
 
 /// Reads, and inserts after a miss. Whether it was a hit.
 #[inline]
-pub(super) fn look_aside<P: Policy>(cache: &mut P, number: usize, id: Id) -> bool {
+pub(crate) fn look_aside<P: Policy>(cache: &mut P, number: usize, id: Id) -> bool {
     cache.begin(number);
     let is_hit = cache.read(id);
     if !is_hit {
@@ -148,7 +157,7 @@ impl Policy for Random {
 const THREADS: usize = 2;
 
 /// What `work` makes of each of `jobs`, in their order.
-pub(super) fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
+pub(crate) fn in_parallel<J: Sync, T: Send>(jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
     let next = Mutex::new(jobs.iter().enumerate());
     let done = Mutex::new(Vec::with_capacity(jobs.len()));
     std::thread::scope(|scope| {
@@ -173,7 +182,7 @@ mod tests {
     use guira_sim::policy::Policy;
 
     use super::{Misses, Random, Replacement, in_parallel};
-    use crate::klru::traces::numbered;
+    use crate::traces::numbered;
 
     #[test]
     fn random_replacement_holds_as_much_as_there_is_room_and_forgets_what_is_removed() {

@@ -8,19 +8,19 @@ use guira_sim::{Reading, Sample, Stream, Writes};
 use guira_workload::Recipe;
 use guira_workload::trace::{Format, Request, Trace};
 
-use super::failed;
+use crate::experiment::failed;
 use crate::experiment::{Context, Failure};
 
 /// Every request is one that reads, as studies of miss ratios have it.
-pub(super) const ASKING: Reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: u64::MAX };
+pub(crate) const ASKING: Reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: u64::MAX };
 
 /// Where requests come from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// As it is called in tables.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it is, and what it stands in for.
-    pub(super) about: &'static str,
+    pub(crate) about: &'static str,
     from: From,
 }
 
@@ -44,12 +44,12 @@ impl Source {
     }
 
     /// Whether each run has requests of its own.
-    pub(super) const fn is_made(&self) -> bool {
+    pub(crate) const fn is_made(&self) -> bool {
         matches!(self.from, From::Made(_))
     }
 
     /// Its requests, at most `limit`; those of a workload follow from `seed`. None for a file that is not there.
-    pub(super) fn read(&self, context: &Context, limit: u64, seed: u64) -> Result<Option<Stream>, Failure> {
+    pub(crate) fn read(&self, context: &Context, limit: u64, seed: u64) -> Result<Option<Stream>, Failure> {
         let path = match self.from {
             From::Made(recipe) => return made(recipe, limit, seed).map(Some),
             From::Kept(path) => PathBuf::from(path),
@@ -74,47 +74,47 @@ fn made(text: &str, limit: u64, seed: u64) -> Result<Stream, Failure> {
 }
 
 /// The workload with such a recipe.
-pub(super) fn recipe(text: &str) -> Result<Recipe, Failure> {
+pub(crate) fn recipe(text: &str) -> Result<Recipe, Failure> {
     Recipe::parse(text, &|path| std::fs::read_to_string(path)).map_err(failed)
 }
 
 /// Reads of keys with these numbers.
-pub(super) fn numbered(ids: &[u32]) -> Stream {
+pub(crate) fn numbered(ids: &[u32]) -> Stream {
     infallible(Stream::read(ids.iter().map(|&id| Ok(Request::number(u64::from(id)))), ASKING))
 }
 
 /// What cannot have failed.
-pub(super) fn infallible<T>(result: Result<T, Infallible>) -> T {
+pub(crate) fn infallible<T>(result: Result<T, Infallible>) -> T {
     let Ok(made) = result;
     made
 }
 
 /// A shop's database objects: the trace that is in the repository.
-pub(super) const SHOP: Source = Source {
+pub(crate) const SHOP: Source = Source {
     name: "cache2k-orm-busy",
     about: "a shop's database objects",
     from: From::Kept("lab/workload/traces/cache2k-orm-busy.trace.zst"),
 };
-pub(super) const OLTP: Source = Source::file("OLTP", "arc/OLTP.lis.zst", "a database (ARC paper)");
-pub(super) const PAGES: Source =
+pub(crate) const OLTP: Source = Source::file("OLTP", "arc/OLTP.lis.zst", "a database (ARC paper)");
+pub(crate) const PAGES: Source =
     Source::file("cache2k-web12", "caffeine/cache2k-web12.trace.zst", "a shop's product pages");
-pub(super) const DISK: Source = Source::file(
+pub(crate) const DISK: Source = Source::file(
     "CloudPhysics",
     "libcachesim/cloudPhysicsIO.csv.zst",
     "a virtual machine's disk, in place of MSR's servers",
 );
-pub(super) const ZIGZAG: Source = Source::file(
+pub(crate) const ZIGZAG: Source = Source::file(
     "lirs-zigzag",
     "caffeine/lirs-zigzag.trace.zst",
     "to and fro over the same keys (LIRS paper), in place of IBM 029",
 );
-pub(super) const LOOP: Source =
+pub(crate) const LOOP: Source =
     Source::file("lirs-loop", "caffeine/lirs-loop.trace.zst", "one long loop (LIRS paper)");
-pub(super) const ZIPF: Source =
+pub(crate) const ZIPF: Source =
     Source::made("Zipf 0.99", "zipf:keys=100k,alpha=0.99,requests=2m", "Zipf's law");
 
 /// What curves are drawn of.
-pub(super) const ALL: [Source; 15] = [
+pub(crate) const ALL: [Source; 15] = [
     SHOP,
     PAGES,
     OLTP,
@@ -135,7 +135,7 @@ pub(super) const ALL: [Source; 15] = [
 #[cfg(test)]
 mod tests {
     use super::{ALL, recipe};
-    use crate::klru::traces::From;
+    use crate::traces::From;
 
     #[test]
     fn every_recipe_is_one() {

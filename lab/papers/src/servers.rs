@@ -9,10 +9,10 @@ use crate::experiment::Context;
 
 /// Where servers run, and where a client that is measured does.
 const SERVER_CORE: usize = 0;
-pub(super) const CLIENT_CORE: usize = 1;
+pub(crate) const CLIENT_CORE: usize = 1;
 
 /// A server with one worker.
-pub(super) fn spec(kind: Kind, memory: u64) -> Spec {
+pub(crate) fn spec(kind: Kind, memory: u64) -> Spec {
     Spec {
         kind,
         workers: 1,
@@ -25,12 +25,12 @@ pub(super) fn spec(kind: Kind, memory: u64) -> Spec {
 }
 
 /// Guira with these arguments.
-pub(super) fn guira(context: &Context, args: Vec<String>) -> Kind {
+pub(crate) fn guira(context: &Context, args: Vec<String>) -> Kind {
     Kind::Guira { binary: context.guira.clone(), args }
 }
 
 /// memcached with these arguments, called `label`.
-pub(super) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
+pub(crate) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
     Kind::Memcached {
         label: label.to_owned(),
         binary: context.memcached.clone(),
@@ -39,7 +39,7 @@ pub(super) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
 }
 
 /// What memcached calls itself, with its version.
-pub(super) fn version(context: &Context) -> String {
+pub(crate) fn version(context: &Context) -> String {
     let told = Command::new(&context.memcached).arg("-V").output();
     told.map_or_else(
         |_| "memcached".to_owned(),

@@ -1,53 +1,60 @@
-//! The engines of the paper's three caches, in this process.
+//! Engines inside this process: what they cost without a network.
 
 use guira_contract::{
-    Decision, Engine, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace, Read, Recency,
-    Room, Session, Sink, Value, ValuePin, Want,
+    Decision, Engine, EngineStats, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace,
+    Read, Recency, Room, Session, Sink, Value, ValuePin, Want,
 };
-use guira_roster::{Choice, Host, Setup};
+use guira_roster::{Choice, Host, HugePages, Setup};
 use guira_sync::clock::Seconds;
 use guira_workload::rng::mix64;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use super::drive::together;
 use crate::experiment::Failure;
+use crate::memc3::drive::together;
+use crate::spent::processor_s;
 
-/// One of the paper's caches: a name, and what makes it of the roster.
+/// A cache: a name, and what makes it of the roster.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Config {
-    pub(super) name: &'static str,
-    engine: &'static str,
-    policy: &'static str,
+pub(crate) struct Config {
+    pub(crate) name: &'static str,
+    pub(crate) engine: &'static str,
+    pub(crate) policy: &'static str,
 }
 
-/// The paper's three.
-pub(super) const CONFIGS: [Config; 3] = [
+/// The three of MemC3's paper.
+pub(crate) const CONFIGS: [Config; 3] = [
     Config { name: "LRU + chaining", engine: "classic", policy: "lru" },
     Config { name: "LRU + cuckoo", engine: "memc3", policy: "lru" },
     Config { name: "CLOCK + cuckoo", engine: "memc3", policy: "clock" },
 ];
 
 /// Where MemC3 itself is among [`CONFIGS`], and memcached's design.
-pub(super) const MEMC3: usize = 2;
-pub(super) const DEFAULT: usize = 0;
+pub(crate) const MEMC3: usize = 2;
+pub(crate) const DEFAULT: usize = 0;
 
 impl Config {
     /// What `guira serve` is told.
-    pub(super) fn arguments(&self) -> Vec<String> {
+    pub(crate) fn arguments(&self) -> Vec<String> {
         ["--engine", self.engine, "--policy", self.policy].map(str::to_owned).to_vec()
     }
 
     /// What the simulator calls its policy.
-    pub(super) const fn policy(&self) -> &'static str {
+    pub(crate) const fn policy(&self) -> &'static str {
         self.policy
     }
 
     /// Opens it with `memory` bytes.
-    pub(super) fn open(&self, memory: usize) -> Result<Box<dyn Cache>, Failure> {
+    pub(crate) fn open(&self, memory: usize) -> Result<Box<dyn Cache>, Failure> {
+        self.open_in(memory, None)
+    }
+
+    /// The same with such pages of the system; none: as suits the size.
+    pub(crate) fn open_in(&self, memory: usize, pages: Option<HugePages>) -> Result<Box<dyn Cache>, Failure> {
         let fail = |error: &dyn std::error::Error| Failure::Other(format!("{}: {error}", self.name));
         let choice = Choice::new(self.engine, None, Some(self.policy)).map_err(|error| fail(&error))?;
-        choice.open(&Setup::new(memory, 1 << 20, 1), Make).map_err(|error| fail(&error))
+        let setup = Setup { huge_pages: pages, ..Setup::new(memory, 1 << 20, 1) };
+        choice.open(&setup, Make).map_err(|error| fail(&error))
     }
 }
 
@@ -56,7 +63,7 @@ const KEY: usize = 16;
 const VALUE: usize = 32;
 
 /// Operations between two quiescent points, as of a server that is given batches.
-pub(super) const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// Quiescent points between two rounds of upkeep, and its budget.
 const UPKEEP: usize = 8;
@@ -67,22 +74,24 @@ const NOW: Seconds = Seconds(1000);
 
 /// Requests for one thread: what is asked for, one in `set_each` a set (0 for none), and how many are looked up at once.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Requests<'a> {
-    pub(super) keys: &'a [u32],
-    pub(super) set_each: usize,
-    pub(super) at_once: usize,
+pub(crate) struct Requests<'a> {
+    pub(crate) keys: &'a [u32],
+    pub(crate) set_each: usize,
+    pub(crate) at_once: usize,
 }
 
 /// What became of requests.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Served {
-    pub(super) gets: u64,
-    pub(super) hits: u64,
-    pub(super) sets: u64,
+pub(crate) struct Served {
+    pub(crate) gets: u64,
+    pub(crate) hits: u64,
+    pub(crate) sets: u64,
+    /// Seconds of processor time, of all threads together.
+    pub(crate) processor_s: f64,
 }
 
 /// An engine, whichever it is.
-pub(super) trait Cache: Sync {
+pub(crate) trait Cache: Sync {
     /// Stores the keys `0..count`.
     fn fill(&self, count: u32) -> Result<(), Failure>;
 
@@ -90,8 +99,35 @@ pub(super) trait Cache: Sync {
     /// became of them.
     fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure>;
 
+    /// Stores the keys `from..to` one by one, with upkeep in between as a worker does it. Returns how long each took.
+    fn stores(&self, from: u32, to: u32) -> Result<Stores, Failure>;
+
+    /// Does one thing with the key `id` as somebody who may be made to stand still there: `pause` is called in the middle of it.
+    fn touch(&self, id: u32, what: Touch, pause: &mut dyn FnMut()) -> Result<(), Failure>;
+
+    /// What it has counted.
+    fn stats(&self) -> EngineStats;
+
     /// Items stored.
-    fn items(&self) -> u64;
+    fn items(&self) -> u64 {
+        self.stats().items
+    }
+}
+
+/// What is done with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// Read, with a pause while its value is copied.
+    Get,
+    /// Stored, with a pause while that is decided.
+    Set,
+}
+
+/// Seconds of processor time that each store took, and each round of upkeep.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stores {
+    pub(crate) stores: Vec<f32>,
+    pub(crate) upkeep: Vec<f32>,
 }
 
 /// Makes a [`Cache`] of an engine.
@@ -128,13 +164,43 @@ impl<E: Engine> Cache for InProcess<E> {
             all.gets += done.gets;
             all.hits += done.hits;
             all.sets += done.sets;
+            all.processor_s += done.processor_s;
             Ok(done.gets + done.sets)
         })?;
         Ok((rate, served.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    fn items(&self) -> u64 {
-        self.engine.stats().items
+    fn stores(&self, from: u32, to: u32) -> Result<Stores, Failure> {
+        let mut worker = Worker::new(self.engine.session());
+        let mut all = Stores::default();
+        for id in from..to {
+            let begin = processor_s();
+            worker.set(id)?;
+            let stored = processor_s();
+            all.stores.push((stored - begin) as f32);
+            worker.step();
+            if worker.steps.is_multiple_of(BATCH) {
+                all.upkeep.push((processor_s() - stored) as f32);
+            }
+        }
+        Ok(all)
+    }
+
+    fn touch(&self, id: u32, what: Touch, pause: &mut dyn FnMut()) -> Result<(), Failure> {
+        let mut worker = Worker::new(self.engine.session());
+        match what {
+            Touch::Set => worker.set_with(id, pause),
+            Touch::Get => {
+                let bytes = key(id);
+                let key = Key { bytes: &bytes, hash: worker.session.hash(&bytes) };
+                worker.session.read(key, NOW, &mut Pausing { pause, pin: PhantomData });
+                Ok(())
+            }
+        }
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.engine.stats()
     }
 }
 
@@ -168,6 +234,11 @@ impl<S: Session> Worker<S> {
     }
 
     fn set(&mut self, id: u32) -> Result<(), Failure> {
+        self.set_with(id, &mut || {})
+    }
+
+    #[inline(always)]
+    fn set_with(&mut self, id: u32, pause: &mut (impl FnMut() + ?Sized)) -> Result<(), Failure> {
         let bytes = key(id);
         let hash = self.session.hash(&bytes);
         let value = self.value;
@@ -180,7 +251,10 @@ impl<S: Session> Worker<S> {
             value: Value::Bytes(&value),
         };
         self.session
-            .update(Key { bytes: &bytes, hash }, NOW, Some(room), None, |_| Decision::Put(item()))
+            .update(Key { bytes: &bytes, hash }, NOW, Some(room), None, |_| {
+                pause();
+                Decision::Put(item())
+            })
             .map_err(|error| Failure::Other(error.to_string()))
     }
 
@@ -206,6 +280,11 @@ impl<S: Session> Worker<S> {
         if ids.len() > 1 {
             asked.iter().for_each(|(_, hash, _)| self.session.prefetch_buckets(*hash));
             asked.iter_mut().for_each(|(_, hash, guess)| *guess = Some(self.session.prefetch_item(*hash)));
+            for _ in 0..S::PREFETCH_STEPS {
+                asked.iter_mut().for_each(|(.., guess)| {
+                    *guess = guess.map(|guess| self.session.prefetch_next(guess));
+                });
+            }
         }
         for ((bytes, hash, guess), &id) in asked.iter().zip(ids) {
             served.gets += 1;
@@ -221,7 +300,7 @@ impl<S: Session> Worker<S> {
 
     fn serve(&mut self, requests: Requests<'_>) -> Result<Served, Failure> {
         let mut served = Served::default();
-        let mut sets = 0;
+        let (begin, mut sets) = (processor_s(), 0);
         for ids in requests.keys.chunks(requests.at_once.clamp(1, BATCH)) {
             // Sets come at even distances, between batches.
             sets += ids.len();
@@ -237,6 +316,7 @@ impl<S: Session> Worker<S> {
             }
         }
         self.session.quiesce();
+        served.processor_s = processor_s() - begin;
         Ok(served)
     }
 }
@@ -271,9 +351,49 @@ impl<P: ValuePin> Sink for Take<P> {
     fn pinned(&mut self, _meta: &Meta, _pin: P) {}
 }
 
+/// Stands still while a value is copied.
+struct Pausing<'p, P> {
+    pause: &'p mut dyn FnMut(),
+    pin: PhantomData<P>,
+}
+
+impl<P: ValuePin> Sink for Pausing<'_, P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    fn found<I: ItemView>(&mut self, _item: &I) {
+        (self.pause)();
+    }
+
+    fn undo(&mut self) {}
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CONFIGS, Requests};
+    use super::{CONFIGS, Requests, Touch};
+
+    #[test]
+    fn who_touches_a_key_comes_by_the_pause() {
+        for config in CONFIGS {
+            let cache = config.open(16 << 20).unwrap();
+            for what in [Touch::Set, Touch::Get] {
+                let mut paused = 0;
+                cache.touch(1, what, &mut || paused += 1).unwrap();
+                assert_eq!(paused, 1, "{} {what:?}", config.name);
+            }
+            let timed = cache.stores(2, 1_002).unwrap();
+            assert_eq!((timed.stores.len(), timed.upkeep.len(), cache.items()), (1_000, 31, 1_001));
+        }
+    }
 
     #[test]
     fn each_cache_serves_what_it_was_given_and_stores_what_it_misses() {

@@ -3,13 +3,13 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// Seconds that the calling thread has run so far.
-pub(super) fn processor_s() -> f64 {
+pub(crate) fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// The value in the middle of some, by their size.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
