@@ -295,7 +295,8 @@ impl FleecSession {
             |class: &ClassId| memory.free_chunks(*class) * u64::from(memory.classes().geometry(*class).chunk);
         let mut donors: Vec<ClassId> = memory.classes().ids().collect();
         donors.retain(|class| Some(*class) != except && self.has_pages(*class));
-        donors.sort_by_key(|class| std::cmp::Reverse(bytes(class)));
+        // Looked at once for each: what changes meanwhile would be no order.
+        donors.sort_by_cached_key(|class| std::cmp::Reverse(bytes(class)));
         donors.into_iter().find_map(|donor| self.empty_page_of(donor, now))
     }
 
