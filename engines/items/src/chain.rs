@@ -29,6 +29,31 @@ pub fn write_continuation(region: &Region, at: Offset, length: usize, next: Opti
     words::store(region.word(at.plus(2 * WORD)), head.bytes() as u64);
 }
 
+/// What the chunk says that continues a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The item that it belongs to.
+    pub head: Offset,
+    /// Bytes of the value in it.
+    pub length: usize,
+    /// The next chunk; place 0 if there is none.
+    pub next: Offset,
+}
+
+impl Continuation {
+    /// What the chunk at `at` says; `None` if it continues no chain, nor did so before it was freed.
+    pub fn at(region: &Region, at: Offset) -> Option<Self> {
+        let words = region.words(at, 3)?;
+        let header = Header(words::load(&words[0]));
+        let shape = header.shape();
+        (shape.key_len == 0 && header != Header::NONE).then(|| Continuation {
+            head: Offset::from_bytes(words::load(&words[2])),
+            length: shape.value_len as usize,
+            next: Offset::from_bytes(words::load(&words[1])),
+        })
+    }
+}
+
 /// The parts of an item's value: where each lies, and how long it is. The item must not change meanwhile.
 #[derive(Debug)]
 pub struct Pieces<'a> {
@@ -78,10 +103,7 @@ impl<'a> Pieces<'a> {
 
     /// If the chunk at `at` continues a chain, or did so before it was freed, the item that it belongs to.
     pub fn head_of(region: &Region, at: Offset) -> Option<Offset> {
-        let words = region.words(at, 3)?;
-        let header = Header(words::load(&words[0]));
-        (header.shape().key_len == 0 && header != Header::NONE)
-            .then(|| Offset::from_bytes(words::load(&words[2])))
+        Continuation::at(region, at).map(|part| part.head)
     }
 }
 

@@ -74,7 +74,8 @@ impl SlabOptions {
         Ok(())
     }
 
-    fn sizes(&self) -> Sizes {
+    /// How large everything is.
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             memory: self.memory,
             reserve: self.reserve,

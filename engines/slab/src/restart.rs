@@ -16,32 +16,22 @@ use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::resize::Sizing;
 use crate::turn::Turn;
-use guira_contract::{CloseError, Emptied, Opened, Opening};
-use guira_items::{COUNTS, Hashing, Held, MAX_MEMORY, MINIMUM, OpenError, SavedCounts};
+use guira_contract::{CloseError, Emptied, Opened};
+use guira_items::{
+    EmptyRegion, Failure, HASHED, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of, open_lasting,
+};
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Found, HEAD_BYTES, Kept, Loss, NOTES_MAX, RegionFile};
-use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES, PageId, PageState};
+use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile};
+use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is hashed to see whether the function is the same.
-const HASHED: &[u8] = b"guira";
-
 /// What has to be known beside the Region's contents.
 #[derive(Clone, Debug, PartialEq)]
 struct Saved {
-    reserve: usize,
-    max_item_size: u64,
-    factor: f64,
-    smallest_item: u64,
-    page_bytes: u64,
-    /// What the sizes of all classes come to.
-    classes: u64,
-    seed: u64,
-    /// The hash of [`HASHED`].
-    hash: u64,
+    setup: SavedSetup,
     base: TimeBase,
     cas: u64,
     flush: u64,
@@ -73,15 +63,9 @@ impl Saved {
             SavedHand { word, bit, entered: hand.entered, evicted: hand.counts.evicted }
         };
         let options = &core.options;
+        let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
         Saved {
-            reserve: core.plan.reserve,
-            max_item_size: options.max_item_size as u64,
-            factor: options.factor,
-            smallest_item: options.smallest_item as u64,
-            page_bytes: PAGE_BYTES as u64,
-            classes: sum_of(core.memory.classes()),
-            seed: if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 },
-            hash: core.hash(HASHED).0,
+            setup: SavedSetup::of(&sizes, core.memory.classes(), options.hashing, core.hash(HASHED)),
             base: TimeBase { reached: now.max(core.base.reached), ..core.base },
             cas: core.cas.load(Ordering::Relaxed),
             flush: core.flush.load(Ordering::Relaxed),
@@ -95,16 +79,9 @@ impl Saved {
     }
 
     fn encode<X: Scheme>(&self) -> Vec<u8> {
-        let mut numbers = vec![
-            u64::from_le_bytes(X::FORMAT),
-            self.reserve as u64,
-            self.max_item_size,
-            self.factor.to_bits(),
-            self.smallest_item,
-            self.page_bytes,
-            self.classes,
-            self.seed,
-            self.hash,
+        let mut numbers = vec![u64::from_le_bytes(X::FORMAT)];
+        numbers.extend(self.setup.numbers());
+        numbers.extend([
             self.base.unix,
             u64::from(self.base.reached.0),
             self.cas,
@@ -116,134 +93,50 @@ impl Saved {
             self.index.grown,
             u64::from(self.touched),
             self.stored_bytes,
-            COUNTS as u64,
-        ];
-        numbers.extend(self.counts.sums.iter().chain(&self.counts.base));
+        ]);
+        numbers.extend(self.counts.numbers());
         numbers.push(self.hands.len() as u64);
         for hand in &self.hands {
             numbers.extend([hand.word, hand.bit, hand.entered].map(u64::from));
             numbers.push(hand.evicted);
         }
         numbers.extend(self.counts.held.iter().flat_map(|held| [held.items, held.bytes]));
-        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+        bytes_of(&numbers)
     }
 
     /// What [`Saved::encode`] has made.
     fn decode<X: Scheme>(state: &[u8]) -> Result<Self, Emptied> {
-        let (words, rest) = state.as_chunks::<8>();
-        let mut numbers = Numbers(words.iter());
-        if numbers.next()?.to_le_bytes() != X::FORMAT {
-            return Err(Emptied::Engine);
-        }
+        let mut numbers = Numbers::of(state, X::FORMAT)?;
         let mut saved = Saved {
-            reserve: numbers.small()?,
-            max_item_size: numbers.next()?,
-            factor: f64::from_bits(numbers.next()?),
-            smallest_item: numbers.next()?,
-            page_bytes: numbers.next()?,
-            classes: numbers.next()?,
-            seed: numbers.next()?,
-            hash: numbers.next()?,
-            base: TimeBase { unix: numbers.next()?, reached: Seconds(numbers.small()?) },
-            cas: numbers.next()?,
-            flush: numbers.next()?,
+            setup: numbers.setup()?,
+            base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
+            cas: numbers.number()?,
+            flush: numbers.number()?,
             dirty_generations: numbers.small()?,
             index: SavedIndex {
-                layout: numbers.next()?,
+                layout: numbers.number()?,
                 next_buckets: numbers.small()?,
                 moving: numbers.small()?,
-                grown: numbers.next()?,
+                grown: numbers.number()?,
             },
             touched: numbers.small()?,
-            stored_bytes: numbers.next()?,
+            stored_bytes: numbers.number()?,
             counts: numbers.counts()?,
-            hands: numbers.hands()?,
+            hands: hands_of(&mut numbers)?,
         };
         saved.counts.held = numbers.held(saved.hands.len())?;
-        if !rest.is_empty() || numbers.0.next().is_some() {
-            return Err(Loss::Damaged.into());
-        }
+        numbers.end()?;
         Ok(saved)
     }
-
-    /// Whether it was set up as it is to be now.
-    fn check<X: Scheme>(&self, options: &SlabOptions) -> Result<(), Emptied> {
-        let pairs = [
-            ("page size", self.page_bytes, PAGE_BYTES as u64),
-            ("largest item (-I)", self.max_item_size, options.max_item_size as u64),
-            ("smallest item (-n)", self.smallest_item, options.smallest_item as u64),
-        ];
-        let differs = |name, was: String, is: String| Err(Emptied::Setting { name, was, is });
-        if let Some((name, was, is)) = pairs.into_iter().find(|(_, was, is)| was != is) {
-            return differs(name, was.to_string(), is.to_string());
-        }
-        if self.factor.to_bits() != options.factor.to_bits() {
-            return differs("growth factor (-f)", self.factor.to_string(), options.factor.to_string());
-        }
-        if self.classes != sum_of(&options.classes(X::LINK_BYTES)) {
-            // The same options lead to other classes: the code has changed.
-            return Err(Loss::Version.into());
-        }
-        Ok(())
-    }
 }
 
-/// A number that differs if the chunks of any class do.
-fn sum_of(classes: &ClassTable) -> u64 {
-    let chunks = classes.ids().map(|class| u64::from(classes.geometry(class).chunk));
-    chunks.fold(0xcbf2_9ce4_8422_2325, |sum, chunk| (sum ^ chunk).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The numbers of a state, one after the other.
-struct Numbers<'a>(std::slice::Iter<'a, [u8; 8]>);
-
-impl Numbers<'_> {
-    fn next(&mut self) -> Result<u64, Emptied> {
-        self.0.next().map(|bytes| u64::from_le_bytes(*bytes)).ok_or(Loss::Damaged.into())
-    }
-
-    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Emptied> {
-        T::try_from(self.next()?).map_err(|_| Loss::Damaged.into())
-    }
-
-    /// The counters, but for what is held, which comes later.
-    fn counts(&mut self) -> Result<SavedCounts, Emptied> {
-        if self.next()? != COUNTS as u64 {
-            return Err(Loss::Damaged.into());
-        }
-        let [mut sums, mut base] = [[0; COUNTS]; 2];
-        for count in sums.iter_mut().chain(&mut base) {
-            *count = self.next()?;
-        }
-        Ok(SavedCounts { sums, base, held: Vec::new() })
-    }
-
-    fn held(&mut self, classes: usize) -> Result<Vec<Held>, Emptied> {
-        (0..classes).map(|_| Ok(Held { items: self.next()?, bytes: self.next()? })).collect()
-    }
-
-    fn hands(&mut self) -> Result<Vec<SavedHand>, Emptied> {
-        let count: usize = self.small()?;
-        let hand = |_| {
-            let (word, bit, entered) = (self.small()?, self.small()?, self.small()?);
-            Ok(SavedHand { word, bit, entered, evicted: self.next()? })
-        };
-        (0..count.min(MAX_CLASSES + 1)).map(hand).collect()
-    }
-}
-
-/// Why there is no engine yet.
-enum Failure {
-    /// The Region has to be emptied.
-    Emptied(Emptied),
-    /// There can be none.
-    Open(OpenError),
-}
-
-impl<E: Into<Emptied>> From<E> for Failure {
-    fn from(why: E) -> Self {
-        Failure::Emptied(why.into())
-    }
+fn hands_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedHand>, Emptied> {
+    let count: usize = numbers.small()?;
+    let hand = |_| {
+        let (word, bit, entered) = (numbers.small()?, numbers.small()?, numbers.small()?);
+        Ok(SavedHand { word, bit, entered, evicted: numbers.number()? })
+    };
+    (0..count.min(MAX_CLASSES + 1)).map(hand).collect()
 }
 
 /// Opens an engine whose Region lasts at `place`.
@@ -253,52 +146,24 @@ pub(crate) fn open<X: Scheme>(
     now_unix: u64,
 ) -> Result<Opened<SlabEngine<X>>, OpenError> {
     options.check(X::LINK_BYTES)?;
-    let refused = |source| OpenError::Region { place: place.clone(), source };
-    let (file, found) = RegionFile::open(place).map_err(refused)?;
-    let room = file.room().map_err(|error| refused(error.into()))?;
-    let memory = options.memory + HEAD_BYTES;
-    let no_room = || OpenError::NoRoom { place: place.clone(), room, memory };
-    if room < memory as u64 {
-        return Err(leave(file, &found, no_room()));
-    }
-    let opening = match found {
-        Found::Nothing => Opening::New,
-        Found::Lost(loss) => Opening::Emptied(loss.into()),
-        Found::Kept(ref kept) => match restore(options, &file, kept, now_unix) {
-            Ok(core) => {
-                let opening = Opening::Restored { items: core.items_now() };
-                return Ok(opened(core, file, opening, kept.notes.clone()));
-            }
-            Err(Failure::Emptied(why)) => Opening::Emptied(why),
-            Err(Failure::Open(error)) => return Err(leave(file, &found, error)),
-        },
-    };
     let plan = Plan::new::<X>(options.reserve.max(options.memory));
-    let region =
-        file.empty(plan.total, options.pages_of_the_system()).map_err(|error| refused(error.into()))?;
-    let mut core = Core::<X>::on(region, plan, options)?;
-    core.base = TimeBase::new(now_unix);
-    Ok(opened(core, file, opening, Vec::new()))
-}
-
-/// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.
-fn leave(file: RegionFile, found: &Found, error: OpenError) -> OpenError {
-    if let Found::Kept(kept) = found {
-        // If that fails, the next to open it finds no mark.
-        let _ = file.leave(kept);
-    }
-    error
-}
-
-fn opened<X: Scheme>(
-    mut core: Core<X>,
-    file: RegionFile,
-    opening: Opening,
-    notes: Vec<u8>,
-) -> Opened<SlabEngine<X>> {
-    core.file = Some(file);
-    let base = core.base;
-    Opened { engine: SlabEngine { core: Arc::new(core) }, opening, notes, base }
+    let huge = options.pages_of_the_system();
+    let empty = EmptyRegion { memory: options.memory, bytes: plan.total, huge };
+    let go_on = |file: &RegionFile, kept: &Kept| {
+        let core = restore::<X>(options, file, kept, now_unix)?;
+        let items = core.items_now();
+        Ok((core, items))
+    };
+    let begin = |region| {
+        let mut core = Core::<X>::on(region, plan, options)?;
+        core.base = TimeBase::new(now_unix);
+        Ok(core)
+    };
+    let mut begun = open_lasting(place, empty, go_on, begin)?;
+    begun.core.file = Some(begun.file);
+    let base = begun.core.base;
+    let engine = SlabEngine { core: Arc::new(begun.core) };
+    Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
 }
 
 /// An engine that goes on with what the file holds.
@@ -309,32 +174,19 @@ fn restore<X: Scheme>(
     now_unix: u64,
 ) -> Result<Core<X>, Failure> {
     let saved = Saved::decode::<X>(&kept.state)?;
-    saved.check::<X>(&options)?;
+    saved.setup.check(&options.sizes(), &options.classes(X::LINK_BYTES))?;
     let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
-    if !(MINIMUM..=MAX_MEMORY).contains(&saved.reserve) {
-        return Err(Loss::Damaged.into());
-    }
-    let plan = Plan::new::<X>(saved.reserve);
+    let plan = Plan::new::<X>(saved.setup.reserve);
     if !plan.fills(kept.bytes) {
         return Err(Loss::Damaged.into());
     }
-    if options.memory > plan.reserve {
-        return Err(Emptied::Reserve { memory: options.memory, reserve: plan.reserve }.into());
-    }
-    let hashing = match options.hashing {
-        Hashing::Seeded(_) => Hashing::Seeded(saved.seed),
-        Hashing::Fixed(function) => Hashing::Fixed(function),
-    };
+    let hashing = saved.setup.hashing(options.hashing);
     let options = SlabOptions { reserve: plan.reserve, hashing, ..options };
     let region = file
         .map(kept.bytes, options.pages_of_the_system())
         .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
     let mut core = Core::<X>::on(region, plan, options).map_err(Failure::Open)?;
-    let hash = core.hash(HASHED).0;
-    if hash != saved.hash {
-        let (was, is) = (format!("{:x}", saved.hash), format!("{hash:x}"));
-        return Err(Emptied::Setting { name: "hash function", was, is }.into());
-    }
+    saved.setup.check_hash(core.hash(HASHED))?;
     core.base = base;
     core.restore(&saved)?;
     Ok(core)

@@ -1,0 +1,89 @@
+//! Opening an engine whose Region lasts in a file: going on with what is there, or beginning anew.
+
+use crate::setup::OpenError;
+use guira_contract::{Emptied, Opening};
+use guira_memory::lasting::{Found, HEAD_BYTES, Kept, RegionFile};
+use guira_memory::{HugePages, Region, RegionPlace};
+
+/// Why an engine does not go on with what the file holds.
+#[derive(Debug)]
+pub enum Failure {
+    /// The Region has to be emptied.
+    Emptied(Emptied),
+    /// There can be no engine.
+    Open(OpenError),
+}
+
+impl<E: Into<Emptied>> From<E> for Failure {
+    fn from(why: E) -> Self {
+        Failure::Emptied(why.into())
+    }
+}
+
+/// The Region that an engine begins with if it cannot go on.
+#[derive(Clone, Copy, Debug)]
+pub struct EmptyRegion {
+    /// Bytes of it that may come to be used.
+    pub memory: usize,
+    /// Its length.
+    pub bytes: usize,
+    /// Whether it asks for huge pages.
+    pub huge: HugePages,
+}
+
+/// An engine on a Region that lasts.
+#[derive(Debug)]
+pub struct Begun<C> {
+    /// What `restore` or `begin` has made.
+    pub core: C,
+    /// What the Region lasts in.
+    pub file: RegionFile,
+    /// What was found.
+    pub opening: Opening,
+    /// What the server has left.
+    pub notes: Vec<u8>,
+}
+
+/// Opens the file at `place`. If it was closed in order, `restore` is to go on with it, and says how many items there are. Otherwise, or if it cannot, `begin` begins with
+/// an empty Region.
+///
+/// # Errors
+/// If the file cannot be used or is too small a place, or what `restore` and `begin` say. What the file holds is lost only if it was emptied.
+pub fn open_lasting<C>(
+    place: &RegionPlace,
+    empty: EmptyRegion,
+    restore: impl FnOnce(&RegionFile, &Kept) -> Result<(C, u64), Failure>,
+    begin: impl FnOnce(Region) -> Result<C, OpenError>,
+) -> Result<Begun<C>, OpenError> {
+    let refused = |source| OpenError::Region { place: place.clone(), source };
+    let (file, found) = RegionFile::open(place).map_err(refused)?;
+    let room = file.room().map_err(|error| refused(error.into()))?;
+    let memory = empty.memory + HEAD_BYTES;
+    let no_room = || OpenError::NoRoom { place: place.clone(), room, memory };
+    if room < memory as u64 {
+        return Err(leave(file, &found, no_room()));
+    }
+    let opening = match found {
+        Found::Nothing => Opening::New,
+        Found::Lost(loss) => Opening::Emptied(loss.into()),
+        Found::Kept(ref kept) => match restore(&file, kept) {
+            Ok((core, items)) => {
+                let (opening, notes) = (Opening::Restored { items }, kept.notes.clone());
+                return Ok(Begun { core, file, opening, notes });
+            }
+            Err(Failure::Emptied(why)) => Opening::Emptied(why),
+            Err(Failure::Open(error)) => return Err(leave(file, &found, error)),
+        },
+    };
+    let region = file.empty(empty.bytes, empty.huge).map_err(|error| refused(error.into()))?;
+    Ok(Begun { core: begin(region)?, file, opening, notes: Vec::new() })
+}
+
+/// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.
+fn leave(file: RegionFile, found: &Found, error: OpenError) -> OpenError {
+    if let Found::Kept(kept) = found {
+        // If that fails, the next to open it finds no mark.
+        let _ = file.leave(kept);
+    }
+    error
+}

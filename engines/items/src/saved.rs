@@ -1,0 +1,279 @@
+//! What engines leave in the head of a Region that lasts: numbers of 8 bytes, one after the other.
+//!
+//! What is read from there is believed only after it was checked against the bounds of what there can be.
+
+use crate::counts::{COUNTS, Held, SavedCounts};
+use crate::setup::{Hashing, MAX_MEMORY, MINIMUM, Sizes};
+use guira_contract::{Emptied, KeyHash};
+use guira_memory::lasting::Loss;
+use guira_memory::slab::{ClassTable, PAGE_BYTES};
+
+/// What is hashed to see whether the function is the same.
+pub const HASHED: &[u8] = b"guira";
+
+/// What decides where things lie in a Region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SavedSetup {
+    /// The most memory there can be, in bytes.
+    pub reserve: usize,
+    max_item_size: u64,
+    factor: f64,
+    smallest_item: u64,
+    page_bytes: u64,
+    /// What the sizes of all classes come to.
+    classes: u64,
+    seed: u64,
+    /// The hash of [`HASHED`].
+    hash: u64,
+}
+
+impl SavedSetup {
+    /// That of an engine of these sizes. `hash` is that of [`HASHED`].
+    pub fn of(sizes: &Sizes, classes: &ClassTable, hashing: Hashing, hash: KeyHash) -> Self {
+        SavedSetup {
+            reserve: sizes.reserve,
+            max_item_size: sizes.max_item_size as u64,
+            factor: sizes.factor,
+            smallest_item: sizes.smallest_item as u64,
+            page_bytes: PAGE_BYTES as u64,
+            classes: sum_of(classes),
+            seed: if let Hashing::Seeded(seed) = hashing { seed } else { 0 },
+            hash: hash.0,
+        }
+    }
+
+    /// As it is written.
+    pub fn numbers(&self) -> [u64; 8] {
+        [
+            self.reserve as u64,
+            self.max_item_size,
+            self.factor.to_bits(),
+            self.smallest_item,
+            self.page_bytes,
+            self.classes,
+            self.seed,
+            self.hash,
+        ]
+    }
+
+    /// Whether an engine of these sizes can go on with the Region.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, sizes: &Sizes, classes: &ClassTable) -> Result<(), Emptied> {
+        let pairs = [
+            ("page size", self.page_bytes, PAGE_BYTES as u64),
+            ("largest item (-I)", self.max_item_size, sizes.max_item_size as u64),
+            ("smallest item (-n)", self.smallest_item, sizes.smallest_item as u64),
+        ];
+        let differs = |name, was: String, is: String| Err(Emptied::Setting { name, was, is });
+        if let Some((name, was, is)) = pairs.into_iter().find(|(_, was, is)| was != is) {
+            return differs(name, was.to_string(), is.to_string());
+        }
+        if self.factor.to_bits() != sizes.factor.to_bits() {
+            return differs("growth factor (-f)", self.factor.to_string(), sizes.factor.to_string());
+        }
+        if self.classes != sum_of(classes) {
+            // The same options lead to other classes: the code has changed.
+            return Err(Loss::Version.into());
+        }
+        if !(MINIMUM..=MAX_MEMORY).contains(&self.reserve) {
+            return Err(Loss::Damaged.into());
+        }
+        if sizes.memory > self.reserve {
+            return Err(Emptied::Reserve { memory: sizes.memory, reserve: self.reserve });
+        }
+        Ok(())
+    }
+
+    /// How keys are hashed: the seed is the Region's, whatever `wanted` says.
+    pub fn hashing(&self, wanted: Hashing) -> Hashing {
+        match wanted {
+            Hashing::Seeded(_) => Hashing::Seeded(self.seed),
+            Hashing::Fixed(function) => Hashing::Fixed(function),
+        }
+    }
+
+    /// Whether keys are hashed as before, if the hash of [`HASHED`] is `hash`.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn check_hash(&self, hash: KeyHash) -> Result<(), Emptied> {
+        if hash.0 == self.hash {
+            return Ok(());
+        }
+        let (was, is) = (format!("{:x}", self.hash), format!("{:x}", hash.0));
+        Err(Emptied::Setting { name: "hash function", was, is })
+    }
+}
+
+/// A number that differs if the chunks of any class do.
+fn sum_of(classes: &ClassTable) -> u64 {
+    let chunks = classes.ids().map(|class| u64::from(classes.geometry(class).chunk));
+    chunks.fold(0xcbf2_9ce4_8422_2325, |sum, chunk| (sum ^ chunk).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The state that consists of these numbers.
+pub fn bytes_of(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// The numbers of a state, one after the other.
+#[derive(Debug)]
+pub struct Numbers<'a> {
+    words: std::slice::Iter<'a, [u8; 8]>,
+    /// What is left behind the last number.
+    rest: &'a [u8],
+}
+
+impl<'a> Numbers<'a> {
+    /// Those of `state`, of which the first says that it is of this format.
+    ///
+    /// # Errors
+    /// If it is of another.
+    pub fn of(state: &'a [u8], format: [u8; 8]) -> Result<Self, Emptied> {
+        let (words, rest) = state.as_chunks::<8>();
+        let mut numbers = Numbers { words: words.iter(), rest };
+        if numbers.number()?.to_le_bytes() != format {
+            return Err(Emptied::Engine);
+        }
+        Ok(numbers)
+    }
+
+    /// The next number.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn number(&mut self) -> Result<u64, Emptied> {
+        self.words.next().map(|bytes| u64::from_le_bytes(*bytes)).ok_or(Loss::Damaged.into())
+    }
+
+    /// The next number, of a smaller type.
+    ///
+    /// # Errors
+    /// If there is none, or it is too large.
+    pub fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Emptied> {
+        T::try_from(self.number()?).map_err(|_| Loss::Damaged.into())
+    }
+
+    /// What [`SavedSetup::numbers`] has made.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn setup(&mut self) -> Result<SavedSetup, Emptied> {
+        Ok(SavedSetup {
+            reserve: self.small()?,
+            max_item_size: self.number()?,
+            factor: f64::from_bits(self.number()?),
+            smallest_item: self.number()?,
+            page_bytes: self.number()?,
+            classes: self.number()?,
+            seed: self.number()?,
+            hash: self.number()?,
+        })
+    }
+
+    /// What [`SavedCounts::numbers`] has made: the counters, but for what is held.
+    ///
+    /// # Errors
+    /// If it is not there, or these are other counters.
+    pub fn counts(&mut self) -> Result<SavedCounts, Emptied> {
+        if self.number()? != COUNTS as u64 {
+            return Err(Loss::Damaged.into());
+        }
+        let [mut sums, mut base] = [[0; COUNTS]; 2];
+        for count in sums.iter_mut().chain(&mut base) {
+            *count = self.number()?;
+        }
+        Ok(SavedCounts { sums, base, held: Vec::new() })
+    }
+
+    /// What so many classes hold.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn held(&mut self, classes: usize) -> Result<Vec<Held>, Emptied> {
+        (0..classes).map(|_| Ok(Held { items: self.number()?, bytes: self.number()? })).collect()
+    }
+
+    /// There are no more.
+    ///
+    /// # Errors
+    /// If there are.
+    pub fn end(mut self) -> Result<(), Emptied> {
+        if self.words.next().is_some() || !self.rest.is_empty() {
+            return Err(Loss::Damaged.into());
+        }
+        Ok(())
+    }
+}
+
+impl SavedCounts {
+    /// As they are written, but for what is held.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + use<'_> {
+        [COUNTS as u64].into_iter().chain(self.sums).chain(self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: [u8; 8] = *b"a format";
+
+    fn sizes() -> Sizes {
+        Sizes { memory: 4 << 20, reserve: 16 << 20, max_item_size: 1 << 20, factor: 1.25, smallest_item: 16 }
+    }
+
+    fn setup(sizes: &Sizes) -> SavedSetup {
+        SavedSetup::of(sizes, &sizes.classes(0), Hashing::Seeded(7), KeyHash(9))
+    }
+
+    #[test]
+    fn what_was_written_is_read_again_and_nothing_less_or_more() {
+        let counts = SavedCounts { sums: [3; COUNTS], base: [2; COUNTS], held: Vec::new() };
+        let mut numbers = vec![u64::from_le_bytes(FORMAT)];
+        numbers.extend(setup(&sizes()).numbers());
+        numbers.extend(counts.numbers());
+        numbers.extend([5, 6]);
+        let state = bytes_of(&numbers);
+        let read = |state: &[u8]| {
+            let mut numbers = Numbers::of(state, FORMAT)?;
+            let read = (numbers.setup()?, numbers.counts()?, numbers.held(1)?);
+            numbers.end().map(|()| read)
+        };
+        assert_eq!(read(&state), Ok((setup(&sizes()), counts, vec![Held { items: 5, bytes: 6 }])));
+        for length in 8..state.len() {
+            assert_eq!(read(&state[..length]), Err(Loss::Damaged.into()));
+        }
+        assert_eq!(read(&[state.as_slice(), &[0]].concat()), Err(Loss::Damaged.into()));
+        assert_eq!(Numbers::of(&state, *b"another!").unwrap_err(), Emptied::Engine);
+        let mut numbers = Numbers::of(&state, FORMAT).unwrap();
+        assert_eq!(numbers.small::<u16>(), Err(Loss::Damaged.into()), "the reserve is too large for it");
+    }
+
+    #[test]
+    fn another_setup_is_told_by_what_is_other() {
+        let saved = setup(&sizes());
+        let check = |sizes: Sizes| saved.check(&sizes, &sizes.classes(0));
+        assert_eq!(check(sizes()), Ok(()));
+        assert_eq!(check(Sizes { memory: 8 << 20, reserve: 0, ..sizes() }), Ok(()), "memory may differ");
+        let differs = |sizes: Sizes, what: &str| {
+            let why = check(sizes).unwrap_err().to_string();
+            assert!(why.contains(what), "{why}");
+        };
+        differs(
+            Sizes { max_item_size: 1 << 19, ..sizes() },
+            "largest item (-I) was 1048576 and is now 524288",
+        );
+        differs(Sizes { smallest_item: 48, ..sizes() }, "smallest item (-n)");
+        differs(Sizes { factor: 1.5, ..sizes() }, "growth factor (-f) was 1.25 and is now 1.5");
+        differs(Sizes { memory: 17 << 20, ..sizes() }, "up to 16777216 bytes");
+        assert_eq!(saved.check(&sizes(), &sizes().classes(8)), Err(Loss::Version.into()));
+        let small = Sizes { reserve: MINIMUM - 1, ..sizes() };
+        assert_eq!(setup(&small).check(&small, &small.classes(0)), Err(Loss::Damaged.into()));
+        assert!(matches!(saved.hashing(Hashing::Seeded(1)), Hashing::Seeded(7)));
+        assert_eq!(saved.check_hash(KeyHash(9)), Ok(()));
+        assert!(saved.check_hash(KeyHash(8)).unwrap_err().to_string().contains("hash function"));
+    }
+}
