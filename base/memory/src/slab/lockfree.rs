@@ -12,6 +12,7 @@
 //! ```
 
 mod pool;
+mod restore;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::region::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use guira_sync::words::WORD;
 use pool::Pool;
+pub use restore::{HandedOut, Touched};
 use stack::{Links, Stack};
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Pages that belong to no class.
 
+use super::restore::Touched;
 use super::stack::{Links, Stack};
 use crate::budget::Budget;
 use crate::region::{Offset, Region};
@@ -151,14 +152,40 @@ impl Pool {
             self.keep(links, page);
             return false;
         }
+        self.commit_singly(region, pages, page);
+        budget.give(PAGE_BYTES);
+        self.surrendered.push(links, page);
+        true
+    }
+
+    /// From now on the system commits this page, which is not paid for, and its neighbours one by one.
+    fn commit_singly(&self, region: &Region, pages: Offset, page: PageId) {
         if self.commit_pages > 1 {
-            // Or the system would commit it again with its neighbours.
             let first = page.0 / self.commit_pages * self.commit_pages;
             let length = self.commit_pages.min(self.page_count - first) as usize * PAGE_BYTES;
             region.commit_finely(pages.plus(first as usize * PAGE_BYTES).bytes(), length);
         }
-        budget.give(PAGE_BYTES);
+    }
+
+    /// How many pages were ever put to use.
+    pub(super) fn touched(&self) -> Touched {
+        let Fresh { next, paid } = Fresh::of(self.fresh.load(Ordering::Relaxed));
+        Touched { pages: next, paid }
+    }
+
+    /// Goes on with pages of which so many were put to use.
+    pub(super) fn restore(&self, touched: Touched, region: &Region, pages: Offset) {
+        let Touched { pages: next, paid } = touched;
+        self.fresh.store(Fresh { next, paid }.word(), Ordering::Relaxed);
+        if !(next + paid).is_multiple_of(self.commit_pages) && next + paid < self.page_count {
+            self.commit_singly(region, pages, PageId(next + paid));
+        }
+    }
+
+    /// Goes on with a page whose memory was given back to the system. If holes cannot be made it stays, and reads as anything.
+    pub(super) fn restore_surrendered(&self, links: Links<'_>, region: &Region, pages: Offset, page: PageId) {
+        let _ = region.discard(pages.plus(page.0 as usize * PAGE_BYTES).bytes(), PAGE_BYTES);
+        self.commit_singly(region, pages, page);
         self.surrendered.push(links, page);
-        true
     }
 }

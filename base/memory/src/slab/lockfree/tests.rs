@@ -1,11 +1,19 @@
 use super::*;
 use crate::HugePages;
+use crate::slab::NoPages;
 use guira_sync::words::store;
 
+fn metadata_end(pages: u32) -> usize {
+    LockFreeSlab::metadata_bytes(pages as usize).next_multiple_of(PAGE_BYTES) + PAGE_BYTES
+}
+
 fn slab(pages: u32, budget: usize, commit_pages: u32) -> LockFreeSlab {
-    let metadata = LockFreeSlab::metadata_bytes(pages as usize).next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
-    let bytes = metadata + pages as usize * PAGE_BYTES;
-    let region = Arc::new(Region::anonymous(bytes, HugePages::No).unwrap());
+    let bytes = metadata_end(pages) + pages as usize * PAGE_BYTES;
+    slab_in(Arc::new(Region::anonymous(bytes, HugePages::No).unwrap()), pages, budget, commit_pages)
+}
+
+fn slab_in(region: Arc<Region>, pages: u32, budget: usize, commit_pages: u32) -> LockFreeSlab {
+    let metadata = metadata_end(pages);
     LockFreeSlab::new(
         region,
         Arc::new(Budget::new(budget * PAGE_BYTES)),
@@ -158,4 +166,113 @@ fn threads_never_share_a_chunk() {
         .map(|class| slab.pages_of(*class) * u64::from(slab.classes().geometry(*class).chunks))
         .sum();
     assert_eq!(all_free(&slab), chunks, "all have come back");
+}
+
+/// Another allocator in the same Region, restored.
+fn again(slab: &LockFreeSlab, budget: usize, commit_pages: u32) -> Result<LockFreeSlab, NoPages> {
+    let other = slab_in(slab.region.clone(), slab.page_count, budget, commit_pages);
+    other.restore(slab.touched())?;
+    Ok(other)
+}
+
+#[test]
+fn what_was_handed_out_stays_handed_out_when_memory_is_restored() {
+    for (commit_pages, again_pages) in [(1, 1), (4, 4), (4, 1), (1, 4)] {
+        let slab = slab(12, 12, commit_pages);
+        let classes = [24, 600, 9_000].map(|size| slab.classes().class_for(size).unwrap());
+        let mut kept = Vec::new();
+        for class in classes {
+            assert!(slab.grow(class) && slab.grow(class));
+            let mut all = take_all_there_is(&slab, class);
+            // One page is full, and some of the other.
+            let free = all.split_off(all.len() * 3 / 4);
+            free.into_iter().for_each(|at| slab.give(at));
+            kept.push(all);
+        }
+        let emptied = slab.hold_emptiest(classes[1], 8).unwrap();
+        slab.occupied(&emptied).into_iter().for_each(|at| {
+            slab.give(at);
+            kept[1].retain(|other| *other != at);
+        });
+        slab.release(slab.empty(emptied).unwrap());
+        assert_eq!(slab.pool_size(), 1 + u64::from(slab.touched().paid));
+        slab.settle();
+        assert_eq!(slab.touched().pages, 6);
+
+        let other = again(&slab, 12, again_pages).unwrap();
+        assert_eq!(other.budget.used(), slab.budget.used());
+        assert_eq!(other.pool_size(), u64::from(slab.touched().paid));
+        for (class, kept) in classes.into_iter().zip(&mut kept) {
+            assert_eq!(other.pages_of(class), slab.pages_of(class));
+            assert_eq!(other.free_chunks(class), slab.free_chunks(class));
+            let chunks = other.pages_of(class) as usize * other.classes().geometry(class).chunks as usize;
+            kept.extend(take_all_there_is(&other, class));
+            kept.sort_unstable();
+            kept.dedup();
+            assert_eq!(kept.len(), chunks, "each is handed out once");
+        }
+        while other.grow(classes[0]) {}
+        assert_eq!(other.touched(), Touched { pages: 12, paid: 0 });
+        assert_eq!(other.classes().ids().map(|class| other.pages_of(class)).sum::<u64>(), 12);
+        kept.iter().flatten().for_each(|at| other.give(*at));
+    }
+}
+
+fn take_all_there_is(slab: &LockFreeSlab, class: ClassId) -> Vec<Offset> {
+    let mut all = Vec::new();
+    while slab.take(class, 50, &mut all) > 0 {}
+    all
+}
+
+#[test]
+fn chunks_that_nobody_claims_are_freed() {
+    let slab = slab(2, 2, 1);
+    let class = slab.classes().class_for(1_000).unwrap();
+    let all = take_all(&slab, class);
+    let mut handed = slab.handed_out();
+    let outside = [all[0].plus(8), Offset::from_bytes(8), slab.pages.plus(2 * PAGE_BYTES)];
+    assert!(outside.into_iter().all(|at| handed.claim(at).is_none()));
+    let chunks = slab.classes().geometry(class).chunks;
+    let behind = slab.pages.plus(slab.classes().geometry(class).start_of(chunks));
+    assert_eq!(handed.claim(behind), None, "there are not so many in the page");
+    for at in &all[..7] {
+        assert_eq!((handed.claim(*at), handed.claim(*at)), (Some(class), None), "once only");
+    }
+    handed.disclaim(all[3]);
+    assert_eq!(handed.free_unclaimed(), all.len() as u64 - 6);
+    assert_eq!(slab.free_chunks(class), all.len() as u64 - 6);
+    assert_eq!(slab.handed_out().claim(all[3]), None, "it is free");
+    let mut again = take_all_there_is(&slab, class);
+    again.extend(all[..3].iter().chain(&all[4..7]));
+    again.sort_unstable();
+    assert_eq!(again, all);
+}
+
+#[test]
+fn pages_that_cannot_be_are_refused() {
+    let slab = slab(4, 4, 1);
+    let class = slab.classes().class_for(5_000).unwrap();
+    assert!(slab.grow(class) && slab.grow(class));
+    assert!(again(&slab, 4, 1).is_ok());
+    let words = [
+        (slab.descriptor(PageId(1)), 255),
+        (slab.descriptor(PageId(1)), (u64::from(class.0) + 1) | (1 << 40)),
+        (slab.descriptor(PageId(0)), 1 << 9),
+        (slab.bitmap(PageId(1), 0), u64::MAX),
+    ];
+    for (word, is) in words {
+        let was = guira_sync::words::load(word);
+        store(word, is);
+        assert_eq!(again(&slab, 4, 1).err(), Some(NoPages), "{is:x}");
+        store(word, was);
+    }
+    let other = slab_in(slab.region.clone(), 4, 4, 1);
+    for touched in
+        [Touched { pages: 5, paid: 0 }, Touched { pages: 2, paid: 3 }, Touched { pages: 2, paid: u32::MAX }]
+    {
+        assert_eq!(other.restore(touched), Err(NoPages), "{touched:?}");
+    }
+    // Whoever gives a chunk back says so late, when its page is in no class any more.
+    store(slab.descriptor(PageId(1)), LISTED);
+    assert_eq!(again(&slab, 4, 1).unwrap().pages_of(class), 1);
 }
