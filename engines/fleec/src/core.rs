@@ -5,19 +5,21 @@ use crate::gate::Gate;
 use crate::maintain::Upkeep;
 use crate::options::{BucketClock, FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
+use crate::restart;
 use crate::session::FleecSession;
 use crate::stats::Tally;
 use crate::table::Table;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, MissKind, PolicyError, Reassign, ResizeError,
-    Spec, Tuning,
+    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, MissKind, Opened, PolicyError, Reassign,
+    ResizeError, Spec, Tuning,
 };
 use guira_items::{Hashing, Item, OpenError, Registry, Residence};
+use guira_memory::lasting::RegionFile;
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::slab::lockfree::LockFreeSlab;
-use guira_memory::{Budget, HugePages, MIB, Offset, Region};
+use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use guira_sync::clock::Seconds;
+use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::hazard::Hazards;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -53,7 +55,13 @@ pub(crate) struct Core {
     /// How often a session has not found memory: then the others give back what they keep for themselves.
     pub(crate) recalls: AtomicU64,
     pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
-    cas: AtomicU64,
+    pub(crate) cas: AtomicU64,
+    /// When second 0 was, for a Region that lasts.
+    pub(crate) base: TimeBase,
+    /// What the Region lasts in, if it does.
+    pub(crate) file: Option<RegionFile>,
+    /// The system commits memory in steps of so many bytes.
+    pub(crate) commit_step: usize,
     secrets: RapidSecrets,
 }
 
@@ -64,16 +72,22 @@ impl Core {
     fn open(options: FleecOptions) -> Result<Self, OpenError> {
         options.check()?;
         let plan = Plan::new(options.reserve.max(options.memory));
-        let huge = options.pages_of_the_system();
-        let mut region = Region::anonymous(plan.total, huge)
+        let region = Region::anonymous(plan.total, options.pages_of_the_system())
             .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
+        let core = Core::on(region, plan, options)?;
+        core.table.begin();
+        Ok(core)
+    }
+
+    /// An engine in `region`, which is divided as `plan` says. Nothing is stored into it yet: its table is to be begun or restored.
+    pub(crate) fn on(mut region: Region, plan: Plan, options: FleecOptions) -> Result<Self, OpenError> {
         if options.residence == Residence::Locked {
             region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
         }
         let region = Arc::new(region);
         let budget = Arc::new(Budget::new(options.memory));
         // A page that was touched anywhere is committed as a whole.
-        let commit_step = if huge == HugePages::Ask { 2 * MIB } else { 4096 };
+        let commit_step = if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 };
         let too_small = || OpenError::TooSmall(options.memory);
         if !budget.take(plan.metadata(options.memory, commit_step)) {
             return Err(too_small());
@@ -115,6 +129,9 @@ impl Core {
             recalls: AtomicU64::new(0),
             eviction_watcher: OnceLock::new(),
             cas: AtomicU64::new(CAS_START),
+            base: TimeBase::new(0),
+            file: None,
+            commit_step,
             secrets: RapidSecrets::seed(seed),
         })
     }
@@ -188,6 +205,19 @@ impl FleecEngine {
     pub fn open(options: FleecOptions) -> Result<Self, OpenError> {
         Ok(FleecEngine { core: Arc::new(Core::open(options)?) })
     }
+
+    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can. Then the
+    /// reserve is what the file was made for, whatever the options say. `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`FleecEngine::open`], or if the file cannot be used. What cannot be restored is no error: see [`Opened::opening`].
+    pub fn open_lasting(
+        options: FleecOptions,
+        place: &RegionPlace,
+        now_unix: u64,
+    ) -> Result<Opened<FleecEngine>, OpenError> {
+        restart::open(options, place, now_unix)
+    }
 }
 
 impl Engine for FleecEngine {
@@ -228,8 +258,8 @@ impl Engine for FleecEngine {
         self.core.resize(memory)
     }
 
-    fn close(self, _now: Seconds, _notes: &[u8]) -> Result<(), CloseError> {
-        Arc::into_inner(self.core).ok_or(CloseError::InUse).map(drop)
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
     }
 
     fn stats(&self) -> EngineStats {

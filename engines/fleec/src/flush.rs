@@ -54,6 +54,15 @@ impl Default for Flushes {
     }
 }
 
+/// What is kept across a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SavedFlushes {
+    /// The flush word.
+    pub(crate) word: u64,
+    /// Flush generations of which items may be left, a bit each.
+    pub(crate) dirty: u8,
+}
+
 /// What the crawler knows when it sets out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tidying {
@@ -67,6 +76,22 @@ impl Flushes {
     pub(crate) fn generation(&self) -> u32 {
         // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
         Flush(self.word.load(Ordering::Relaxed)).generation()
+    }
+
+    /// What is kept across a restart.
+    pub(crate) fn saved(&self) -> SavedFlushes {
+        let dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner).generations;
+        SavedFlushes { word: self.word.load(Ordering::Relaxed), dirty }
+    }
+
+    /// Goes on from there. False if there can be no such flushes.
+    pub(crate) fn restore(&self, saved: SavedFlushes) -> bool {
+        let is_sound = Flush(saved.word).generation() < GENERATIONS;
+        if is_sound {
+            self.word.store(saved.word, Ordering::Relaxed);
+            self.dirty.lock().unwrap_or_else(PoisonError::into_inner).generations = saved.dirty;
+        }
+        is_sound
     }
 
     /// Whether items of other generations may be left.

@@ -16,6 +16,8 @@ mod order;
 mod pin;
 mod plan;
 mod reclaim;
+mod recover;
+mod restart;
 mod session;
 mod stats;
 mod table;

@@ -69,7 +69,8 @@ impl FleecOptions {
         self.sizes().check(LINK_BYTES)
     }
 
-    fn sizes(&self) -> Sizes {
+    /// How large everything is.
+    pub(crate) fn sizes(&self) -> Sizes {
         Sizes {
             memory: self.memory,
             reserve: self.reserve,

@@ -49,6 +49,11 @@ impl Plan {
         Plan { reserve, pages, metadata_at, links_at, clock_at, buckets_max, pages_at, total }
     }
 
+    /// Whether a Region for it has so many bytes.
+    pub(crate) fn fills(&self, bytes: usize) -> bool {
+        self.total <= bytes && bytes - self.total < ALIGNED
+    }
+
     /// Bytes that the metadata of `memory` bytes of pages comes to, if the system commits `step` bytes at once.
     pub(crate) fn metadata(&self, memory: usize, step: usize) -> usize {
         let used = LockFreeSlab::metadata_bytes(self.pages.min(memory / PAGE_BYTES));

@@ -10,7 +10,7 @@ use guira_sync::clock::Seconds;
 
 /// What became of the items of a class. Relaxed: statistics.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(Padded<[AtomicU64; 9]>);
+pub(crate) struct Tally(Padded<[AtomicU64; TOLD]>);
 
 /// The places of what is counted.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,9 @@ pub(crate) enum Told {
     CrawlerChecked,
     OutOfMemory,
 }
+
+/// How many numbers a tally has.
+pub(crate) const TOLD: usize = Told::OutOfMemory as usize + 1;
 
 impl Tally {
     pub(crate) fn add(&self, what: Told, amount: u64) {
@@ -48,6 +51,16 @@ impl Tally {
             crawler_checked: self.get(Told::CrawlerChecked),
             out_of_memory: self.get(Told::OutOfMemory),
         }
+    }
+
+    /// All of it, to be kept across a restart.
+    pub(crate) fn saved(&self) -> [u64; TOLD] {
+        self.0.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Goes on from there.
+    pub(crate) fn restore(&self, saved: [u64; TOLD]) {
+        self.0.iter().zip(saved).for_each(|(count, saved)| count.store(saved, Ordering::Relaxed));
     }
 
     fn reset(&self) {

@@ -46,6 +46,14 @@ pub(crate) struct Table {
     clock_max: AtomicU8,
 }
 
+/// What has to be known to go on with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SavedTable {
+    pub(crate) buckets: u64,
+    /// The next bucket that the hand looks at.
+    pub(crate) hand: u64,
+}
+
 /// What a table has been asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
@@ -63,8 +71,8 @@ impl Table {
         [buckets as usize * WORD, buckets as usize]
     }
 
-    /// A table whose links begin at `links_at` and whose CLOCK values at `clock_at`, and which can have up to `most` buckets. `None` if `budget` has
-    /// no memory for the first.
+    /// A table whose links begin at `links_at` and whose CLOCK values at `clock_at`, and which can have up to `most` buckets, to be begun or restored. `None`
+    /// if `budget` has no memory for the first.
     pub(crate) fn new(
         region: Arc<Region>,
         [links_at, clock_at]: [usize; 2],
@@ -92,14 +100,20 @@ impl Table {
                 return None;
             }
         }
-        let mut bucket = 0;
-        while let Some(next) = bucket_after(bucket, first) {
-            let link = Link(0).leading_to(table.place_of(next));
-            table.head(bucket).store(link.0, Ordering::Relaxed);
-            bucket = next;
-        }
-        table.head(bucket).store(Link(0).leading_to(Offset::from_bytes(0)).0, Ordering::Relaxed);
         Some(table)
+    }
+
+    /// Links the first buckets, in a Region that reads as zero.
+    pub(crate) fn begin(&self) {
+        for bucket in 0..self.buckets() {
+            let link = Link(0).leading_to(self.place_after(bucket));
+            self.head(bucket).store(link.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The node after the last item of a bucket: the next bucket, or place 0, the end of the list.
+    pub(crate) fn place_after(&self, bucket: u64) -> Offset {
+        bucket_after(bucket, self.buckets()).map_or(Offset::from_bytes(0), |next| self.place_of(next))
     }
 
     /// How many buckets there are.
@@ -265,6 +279,43 @@ impl Table {
         }
         self.add(bucket, nodes, search);
         Growth::Grown
+    }
+
+    /// What has to be known of a table that is settled, beside what lies in the Region.
+    pub(crate) fn saved(&self) -> SavedTable {
+        let buckets = self.buckets();
+        SavedTable { buckets, hand: self.hand.load(Ordering::Relaxed) % buckets }
+    }
+
+    /// Adds the bucket that somebody has begun to add, if there is one. Nobody else uses the table any more.
+    pub(crate) fn settle<'n, N: Nodes<'n>>(&'n self, nodes: &mut N, search: &mut Search<'_>) {
+        let bucket = self.buckets();
+        let has_begun = |bucket| {
+            bucket < self.paid.load(Ordering::Relaxed).min(self.most)
+                && !Link(self.head(bucket).load(Ordering::Relaxed)).is_blank()
+        };
+        while has_begun(bucket) && self.buckets() == bucket {
+            self.add(bucket, nodes, search);
+        }
+    }
+
+    /// Goes on with a table, whose buckets are charged to `budget`. Nobody uses it yet. False if there can be no such table.
+    pub(crate) fn restore(&self, saved: SavedTable, budget: &Budget) -> bool {
+        if !(self.buckets()..=self.most).contains(&saved.buckets) || saved.hand >= saved.buckets {
+            return false;
+        }
+        let before = self.paid.load(Ordering::Relaxed);
+        let paid = saved.buckets.next_multiple_of((self.commit_step / WORD) as u64);
+        budget.charge(self.committed_for(paid) - self.committed_for(before));
+        self.paid.store(paid, Ordering::Relaxed);
+        self.buckets.store(saved.buckets, Ordering::Relaxed);
+        self.hand.store(saved.hand, Ordering::Relaxed);
+        // A link that is not blank says that its bucket is on the list, or on its way.
+        (saved.buckets..paid).for_each(|bucket| self.head(bucket).store(0, Ordering::Relaxed));
+        let unpaid = self.place_of(paid).bytes();
+        // If holes cannot be made it reads as zero all the same, unless somebody else has written there.
+        let _ = self.region.discard(unpaid, self.clock_at - unpaid);
+        true
     }
 
     /// Adds the bucket with this number, the next one; or as much of that as others let us.

@@ -80,9 +80,6 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
-    /// It cannot go on with what it held when it was closed.
-    #[error("the engine {0} does not last: it keeps nothing across a restart")]
-    DoesNotLast(&'static str),
     /// The Region's file cannot be used.
     #[error("cannot use {place} as a region")]
     Region {

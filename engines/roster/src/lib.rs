@@ -168,14 +168,8 @@ impl Choice {
                 }
             }
             Parts::Fleec { clock, buckets } => {
-                if setup.lasting.is_some() {
-                    return Err(OpenError::DoesNotLast(self.name));
-                }
                 let options = FleecOptions { clock, buckets, ..setup.fleec() };
-                let opened = with_less_reserve(setup, options.memory, |reserve| {
-                    FleecEngine::open(FleecOptions { reserve, ..options })
-                });
-                Ok(host.run(Opened::anew(opened?)))
+                Ok(host.run(open_fleec(options, setup)?))
             }
         }
     }
@@ -212,6 +206,16 @@ fn open_slab<S: Scheme>(options: SlabOptions, setup: &Setup) -> Result<Opened<Sl
         Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
         None => with_less_reserve(setup, options.memory, |reserve| {
             SlabEngine::open(SlabOptions { reserve, ..options })
+        })
+        .map(Opened::anew),
+    }
+}
+
+fn open_fleec(options: FleecOptions, setup: &Setup) -> Result<Opened<FleecEngine>, OpenError> {
+    match &setup.lasting {
+        Some(lasting) => FleecEngine::open_lasting(options, &lasting.place, lasting.now_unix),
+        None => with_less_reserve(setup, options.memory, |reserve| {
+            FleecEngine::open(FleecOptions { reserve, ..options })
         })
         .map(Opened::anew),
     }
@@ -313,7 +317,11 @@ mod tests {
         assert_eq!(options.huge_pages, Some(HugePages::No));
         let lasting = Lasting { place: RegionPlace::at("/proc/no-region"), now_unix: 1_700_000_000 };
         let nowhere = Setup { lasting: Some(lasting), ..Setup::new(16 << 20, 1 << 20, 1) };
-        assert!(matches!(choice.open(&nowhere, Count), Err(OpenError::Region { .. })));
+        for preset in PRESETS {
+            let choice = Choice::new(preset.name, None, None).unwrap();
+            let refused = choice.open(&nowhere, Count);
+            assert!(matches!(refused, Err(OpenError::Region { .. })), "{}", preset.name);
+        }
         let wrong = Setup { factor: 1.0, ..Setup::new(16 << 20, 1 << 20, 1) };
         assert!(choice.open(&wrong, Count).unwrap_err().to_string().contains("factor"));
     }

@@ -1,8 +1,11 @@
 //! Tests of the engine as a whole.
 
+mod damage;
 mod locked;
 mod memory;
 mod parked;
+mod restarts;
+mod scratch;
 
 use crate::{FleecEngine, FleecOptions};
 use guira_contract::suite;

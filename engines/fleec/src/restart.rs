@@ -1,0 +1,227 @@
+//! Going on where another engine has left off, in a Region that lasts in a file.
+//!
+//! Items, links, CLOCK values, page descriptors and bitmaps lie in the Region and last by themselves. The rest is put into the head of the file when the
+//! engine is closed (`Saved`): how it was set up, time, flushes, counters, and how far table and pages have come. Stacks of pages follow from
+//! the descriptors, and what the items come to from the list ([`crate::recover`]). Nothing that is read is believed before it was checked against the
+//! bounds of what there is; what does not fit together empties the Region.
+//!
+//! Announcements, pins, and what sessions keep to themselves are about threads, and none is left.
+
+use crate::core::{Core, FleecEngine};
+use crate::flush::SavedFlushes;
+use crate::list::Search;
+use crate::nodes::CoreNodes;
+use crate::options::FleecOptions;
+use crate::plan::Plan;
+use crate::stats::TOLD;
+use crate::table::{SavedTable, Table};
+use guira_contract::{CloseError, Emptied, Opened};
+use guira_items::{
+    EmptyRegion, Failure, HASHED, MINIMUM, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of,
+    open_lasting,
+};
+use guira_memory::RegionPlace;
+use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
+use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
+use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::{Seconds, TimeBase};
+use guira_sync::words::WORD;
+use std::sync::Arc;
+
+/// Says which engine has left a Region, and how it is divided.
+const FORMAT: [u8; 8] = *b"fleec001";
+
+/// What has to be known beside the Region's contents.
+#[derive(Clone, Debug, PartialEq)]
+struct Saved {
+    setup: SavedSetup,
+    base: TimeBase,
+    cas: u64,
+    flushes: SavedFlushes,
+    table: SavedTable,
+    touched: Touched,
+    /// How many items there are.
+    items: u64,
+    /// What the items hold is not among them: the list tells.
+    counts: SavedCounts,
+    /// By class.
+    tallies: Vec<[u64; TOLD]>,
+}
+
+// The tallies of as many classes as there can be leave room for the rest.
+const _: () = assert!(MAX_CLASSES * TOLD * WORD + 1024 <= STATE_MAX);
+
+impl Saved {
+    fn of(core: &Core, now: Seconds) -> Self {
+        let options = &core.options;
+        let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
+        Saved {
+            setup: SavedSetup::of(&sizes, core.memory.classes(), options.hashing, core.hash(HASHED)),
+            base: TimeBase { reached: now.max(core.base.reached), ..core.base },
+            cas: core.cas.load(Ordering::Relaxed),
+            flushes: core.flushes.saved(),
+            table: core.table.saved(),
+            touched: core.memory.touched(),
+            items: core.registry.items(),
+            counts: core.registry.saved(),
+            tallies: core.tallies.iter().map(|tally| tally.saved()).collect(),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut numbers = vec![u64::from_le_bytes(FORMAT)];
+        numbers.extend(self.setup.numbers());
+        numbers.extend([
+            self.base.unix,
+            u64::from(self.base.reached.0),
+            self.cas,
+            self.flushes.word,
+            u64::from(self.flushes.dirty),
+            self.table.buckets,
+            self.table.hand,
+            u64::from(self.touched.pages),
+            u64::from(self.touched.paid),
+            self.items,
+        ]);
+        numbers.extend(self.counts.numbers());
+        numbers.push(self.tallies.len() as u64);
+        numbers.extend(self.tallies.iter().flatten());
+        bytes_of(&numbers)
+    }
+
+    /// What [`Saved::encode`] has made.
+    fn decode(state: &[u8]) -> Result<Self, Emptied> {
+        let mut numbers = Numbers::of(state, FORMAT)?;
+        let saved = Saved {
+            setup: numbers.setup()?,
+            base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
+            cas: numbers.number()?,
+            flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
+            table: SavedTable { buckets: numbers.number()?, hand: numbers.number()? },
+            touched: Touched { pages: numbers.small()?, paid: numbers.small()? },
+            items: numbers.number()?,
+            counts: numbers.counts()?,
+            tallies: tallies_of(&mut numbers)?,
+        };
+        numbers.end()?;
+        Ok(saved)
+    }
+}
+
+fn tallies_of(numbers: &mut Numbers<'_>) -> Result<Vec<[u64; TOLD]>, Emptied> {
+    let count: usize = numbers.small()?;
+    let tally = |_| {
+        let mut tally = [0; TOLD];
+        for told in &mut tally {
+            *told = numbers.number()?;
+        }
+        Ok(tally)
+    };
+    (0..count.min(MAX_CLASSES + 1)).map(tally).collect()
+}
+
+/// Opens an engine whose Region lasts at `place`.
+pub(crate) fn open(
+    options: FleecOptions,
+    place: &RegionPlace,
+    now_unix: u64,
+) -> Result<Opened<FleecEngine>, OpenError> {
+    options.check()?;
+    let plan = Plan::new(options.reserve.max(options.memory));
+    let huge = options.pages_of_the_system();
+    let empty = EmptyRegion { memory: options.memory, bytes: plan.total, huge };
+    let go_on = |file: &RegionFile, kept: &Kept| {
+        let core = restore(options, file, kept, now_unix)?;
+        let items = core.registry.items();
+        Ok((core, items))
+    };
+    let begin = |region| {
+        let mut core = Core::on(region, plan, options)?;
+        core.table.begin();
+        core.base = TimeBase::new(now_unix);
+        Ok(core)
+    };
+    let mut begun = open_lasting(place, empty, go_on, begin)?;
+    begun.core.file = Some(begun.file);
+    let base = begun.core.base;
+    let engine = FleecEngine { core: Arc::new(begun.core) };
+    Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+}
+
+/// An engine that goes on with what the file holds.
+fn restore(options: FleecOptions, file: &RegionFile, kept: &Kept, now_unix: u64) -> Result<Core, Failure> {
+    let saved = Saved::decode(&kept.state)?;
+    saved.setup.check(&options.sizes(), &options.classes())?;
+    let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    let plan = Plan::new(saved.setup.reserve);
+    if !plan.fills(kept.bytes) {
+        return Err(Loss::Damaged.into());
+    }
+    let hashing = saved.setup.hashing(options.hashing);
+    let options = FleecOptions { reserve: plan.reserve, hashing, ..options };
+    let region = file
+        .map(kept.bytes, options.pages_of_the_system())
+        .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
+    let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
+    saved.setup.check_hash(core.hash(HASHED))?;
+    core.base = base;
+    core.see_time(base.reached);
+    core.restore(&saved)?;
+    Ok(core)
+}
+
+impl Core {
+    /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
+    fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
+        let damaged = || Emptied::from(Loss::Damaged);
+        let is_sound = saved.tallies.len() == self.tallies.len()
+            && self.flushes.restore(saved.flushes)
+            && self.table.restore(saved.table, &self.budget);
+        if !is_sound {
+            return Err(damaged());
+        }
+        self.charge_metadata(saved.touched)?;
+        self.memory.restore(saved.touched).map_err(|_| damaged())?;
+        let held = self.recover().ok_or_else(damaged)?;
+        if held.iter().map(|held| held.items).sum::<u64>() != saved.items {
+            return Err(damaged());
+        }
+        self.table.count(saved.items as i64);
+        self.registry.restore(&SavedCounts { held, ..saved.counts.clone() });
+        self.cas.store(saved.cas, Ordering::Relaxed);
+        self.tallies.iter().zip(&saved.tallies).for_each(|(tally, saved)| tally.restore(*saved));
+        Ok(())
+    }
+
+    /// Charges the metadata of pages that there is no memory for any more, if what cannot be given back leaves room for items.
+    fn charge_metadata(&self, touched: Touched) -> Result<(), Emptied> {
+        let memory = self.budget.limit();
+        let pages = touched.pages as usize;
+        let table: usize = Table::bytes(self.table.buckets()).into_iter().sum();
+        let least = MINIMUM.max(2 * (table + LockFreeSlab::metadata_bytes(pages)));
+        if least > memory {
+            return Err(Emptied::TooSmall { memory, least });
+        }
+        let metadata = |memory| self.plan.metadata(memory, self.commit_step);
+        self.budget.charge(metadata(memory.max(pages * PAGE_BYTES)) - metadata(memory));
+        Ok(())
+    }
+
+    /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
+    pub(crate) fn close(mut self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        if notes.len() > NOTES_MAX {
+            return Err(CloseError::Notes(notes.len()));
+        }
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
+        self.memory.settle();
+        let (hazard, mut retired) = (self.hazards.claim(), Vec::new());
+        // What is taken off the list here is nobody's any more: whoever goes on frees it, as what sessions have left.
+        let mut nodes = CoreNodes { core: &self, retired: &mut retired };
+        self.table.settle(&mut nodes, &mut Search { hazard: &hazard, retries: 0 });
+        let state = Saved::of(&self, now).encode();
+        Ok(file.close(&self.region, &state, notes)?)
+    }
+}
