@@ -261,6 +261,13 @@ impl Core {
         if memory > self.plan.reserve {
             return Err(ResizeError::TooBig { memory, most: self.plan.reserve });
         }
+        if let Some(file) = &self.file
+            && memory > self.budget.limit()
+            && let Ok(room) = file.room()
+            && room < memory as u64
+        {
+            return Err(ResizeError::NoRoom { room });
+        }
         // Descriptors of more pages come to be used as the pages do.
         let more = (memory / PAGE_BYTES).saturating_sub(self.budget.limit() / PAGE_BYTES);
         self.budget.charge(more * guira_memory::slab::lockfree::LockFreeSlab::metadata_bytes(1));

@@ -17,7 +17,7 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 
 /// So many buckets are looked at together, so that the processor waits for many items at the same time.
-const TOGETHER: u64 = 64;
+const TOGETHER: u64 = 256;
 
 /// A bucket's part of the list, and how far we have come.
 struct Part<'n> {

@@ -115,14 +115,22 @@ fn two_servers_cannot_have_the_same_region() {
 }
 
 #[test]
-fn the_native_server_keeps_items_when_it_is_terminated() {
+fn the_native_server_keeps_items_when_it_is_terminated_and_none_when_it_is_killed() {
     let scratch = Scratch::new();
     let region = format!("--region={}", scratch.path().join("region").display());
-    let start = || Setup::new().not_with("fleec").guira_argument(&region).start_guira();
+    let start = || Setup::new().guira_argument(&region).start_guira();
     let server = start();
     let mut client = server.connect();
     fill(&mut client);
     client.abandon();
     server.stop("TERM");
-    start().connect().exchange("get plain\r\n", "VALUE plain 7 5\r\nvalue\r\nEND\r\n");
+    let server = start();
+    let mut client = server.connect();
+    client.exchange("get plain\r\n", "VALUE plain 7 5\r\nvalue\r\nEND\r\n");
+    client.exchange("incr counter 1\r\n", "42\r\n");
+    client.expect_value("long", "long".repeat(100_000));
+    client.exchange("get gone\r\n", "END\r\n");
+    client.abandon();
+    server.stop("KILL");
+    start().connect().exchange("get plain counter long\r\n", "END\r\n");
 }

@@ -5,7 +5,7 @@ use crate::{FleecEngine, FleecOptions, FleecSession};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Amendment, CloseError, Decision, Emptied, Engine, EngineStats, Expiry, ItemState, ItemView, Key, Opening,
-    Pace, Reassign, Room, Session,
+    Pace, Reassign, ResizeError, Room, Session,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Eviction, Hashing, OpenError};
@@ -310,7 +310,9 @@ fn a_region_that_cannot_be_opened_for_want_of_room_is_not_lost() {
     let refused =
         FleecEngine::open_lasting(FleecOptions { memory: 4 << 40, ..large }, &scratch.place(), UNIX);
     assert!(matches!(refused, Err(OpenError::NoRoom { .. })), "{refused:?}");
-    assert_eq!(open(&scratch, large).opening, Opening::Restored { items: 1 });
+    let opened = open(&scratch, large);
+    assert_eq!(opened.opening, Opening::Restored { items: 1 });
+    assert!(matches!(opened.engine.resize(4 << 40), Err(ResizeError::NoRoom { .. })));
 }
 
 /// Everything that statistics tell, but for what begins anew with the process.
