@@ -4,6 +4,15 @@
 
 pub use crate::order::{bucket_of, parent_of};
 
+/// So many items for a hundred buckets make a table that needs more. The paper has 150 (decision 18).
+const ITEMS_PER_HUNDRED: u64 = 88;
+
+/// Whether a table of `buckets` needs more of them for `items`.
+#[inline(always)]
+pub fn is_crowded(items: u64, buckets: u64) -> bool {
+    items * 100 > buckets * ITEMS_PER_HUNDRED
+}
+
 /// The hand takes what it comes to if it has found no bucket to empty among so many.
 pub const PATIENCE: u64 = 1 << 12;
 

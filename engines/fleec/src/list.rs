@@ -67,14 +67,23 @@ impl Sight<'_> {
     }
 }
 
-/// Shows `look` the items of the bucket at `head` until it takes one. There were `buckets` a moment ago.
+/// Who is shown items. A trait and no closure, because it has to be inlined.
+pub(crate) trait Visit {
+    /// What it takes.
+    type Taken;
+
+    /// Looks at the item at `at`, which may be used for something else by now. What it takes may be worth nothing, and then [`find`] says so.
+    fn visit(&mut self, at: Offset) -> Option<Self::Taken>;
+}
+
+/// Shows `visitor` the items of the bucket at `head` until it takes one. There were `buckets` a moment ago.
 #[inline(always)]
-pub(crate) fn find<'n, N: Nodes<'n>, R>(
+pub(crate) fn find<'n, N: Nodes<'n>, V: Visit>(
     nodes: &N,
     head: &'n AtomicU64,
     buckets: u64,
-    mut look: impl FnMut(Offset) -> Option<R>,
-) -> Found<'n, R> {
+    visitor: &mut V,
+) -> Found<'n, V::Taken> {
     // The last node before `at` that was in the list. Acquire, as all loads of links: pairs with the Release of whoever put in what it leads to.
     let mut before = head;
     let mut seen = Link(head.load(Ordering::Acquire));
@@ -88,7 +97,7 @@ pub(crate) fn find<'n, N: Nodes<'n>, R>(
             return Found::Torn(None);
         };
         let link = Link(word.load(Ordering::Acquire));
-        let result = if bucket.is_some() || link.is_marked() { None } else { look(at) };
+        let result = if bucket.is_some() || link.is_marked() { None } else { visitor.visit(at) };
         // Acquire fence: pairs with the Release fence of whoever fills a chunk. If we have read what he wrote, the loads below find the marks that came
         // before.
         fence(Ordering::Acquire);

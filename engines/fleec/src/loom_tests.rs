@@ -1,7 +1,7 @@
 //! The list, in every order in which two threads can come to it.
 
 use crate::link::Link;
-use crate::list::{Found, NewBucket, Nodes, Search, Target, find};
+use crate::list::{Found, NewBucket, Nodes, Search, Target, Visit, find};
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::hazard::{Hazard, Hazards};
@@ -31,6 +31,22 @@ fn item(number: usize) -> Offset {
 
 fn number_of(at: Offset) -> usize {
     at.units() as usize - 1 - BUCKETS
+}
+
+/// Reads the value under a key.
+struct Wanted<'w> {
+    world: &'w World,
+    hash: u64,
+}
+
+impl Visit for Wanted<'_> {
+    type Taken = u64;
+
+    fn visit(&mut self, at: Offset) -> Option<u64> {
+        let number = number_of(at);
+        let is_it = self.world.hashes[number].load(Ordering::Relaxed) == self.hash;
+        is_it.then(|| self.world.values[number].load(Ordering::Relaxed))
+    }
 }
 
 struct Seen<'n> {
@@ -125,13 +141,9 @@ impl World {
     fn value_of(&self, hash: u64) -> Option<Option<u64>> {
         let seen = Seen { world: self, retired: Vec::new() };
         let buckets = self.buckets.load(Ordering::Acquire);
-        let head = &self.links[crate::order::bucket_of(hash, buckets) as usize];
-        let found = find(&seen, head, buckets, |at| {
-            let number = number_of(at);
-            let is_it = self.hashes[number].load(Ordering::Relaxed) == hash;
-            is_it.then(|| self.values[number].load(Ordering::Relaxed))
-        });
-        match found {
+        let bucket = if buckets == 1 { 0 } else { crate::order::bucket_of(hash, buckets) };
+        let head = &self.links[bucket as usize];
+        match find(&seen, head, buckets, &mut Wanted { world: self, hash }) {
             Found::There(value, _) => Some(Some(value)),
             Found::Absent => Some(None),
             Found::Torn(_) => None,
@@ -283,7 +295,7 @@ fn loom_a_reader_believes_nothing_of_a_chunk_that_was_used_again() {
                 assert!(world.remove(seen, hazard, 2));
                 hazard.clear();
                 for at in std::mem::take(&mut seen.retired) {
-                    assert!(!world.hazards.is_announced(at.units()), "readers announce nothing");
+                    assert!(!world.hazards.is_announced(at.bytes() as u64), "readers announce nothing");
                     assert!(world.store(seen, hazard, number_of(at), 6, 106));
                 }
             },

@@ -7,6 +7,7 @@ use crate::options::LINK_BYTES;
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use std::hint::select_unpredictable;
 
 /// The nodes of an engine, as a session sees them.
 #[derive(Debug)]
@@ -31,14 +32,15 @@ impl Core {
         self.region.prefetch(at.bytes() + 48);
     }
 
-    /// The item after the one at `at`, if there is one: a guess, good for asking for it.
+    /// The item after the one at `at`, or that one if it is the last of its bucket: a guess, good for asking for it.
     #[inline(always)]
-    pub(crate) fn after_item(&self, at: Offset) -> Option<Offset> {
-        if at.bytes() == 0 {
-            return None;
-        }
-        let next = Link(self.link_of_item(at)?.load(Ordering::Relaxed)).next();
-        (next.bytes() != 0 && self.table.bucket_at(next).is_none()).then_some(next)
+    pub(crate) fn after_item(&self, at: Offset) -> Offset {
+        let Some(link) = self.link_of_item(at) else {
+            return at;
+        };
+        let next = Link(link.load(Ordering::Relaxed)).next();
+        // As likely as not: a branch would be mispredicted, and that costs more than to ask for the same item again.
+        select_unpredictable(self.table.has(next) || next.bytes() == 0, at, next)
     }
 
     /// The link of the node at `at`.

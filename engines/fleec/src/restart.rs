@@ -220,7 +220,7 @@ impl Core {
         let (hazard, mut retired) = (self.hazards.claim(), Vec::new());
         // What is taken off the list here is nobody's any more: whoever goes on frees it, as what sessions have left.
         let mut nodes = CoreNodes { core: &self, retired: &mut retired };
-        self.table.settle(&mut nodes, &mut Search { hazard: &hazard, retries: 0 });
+        self.table.settle(&mut nodes, &mut Search::new(&hazard));
         let state = Saved::of(&self, now).encode();
         Ok(file.close(&self.region, &state, notes)?)
     }

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::draft::FleecDraft;
-use crate::list::{Found, Search, Spot, Target, find};
+use crate::list::{Found, Search, Spot, Target, Visit, find};
 use crate::nodes::{CoreNodes, ReadNodes};
 use crate::pin::FleecPin;
 use crate::update::is_long;
@@ -167,24 +167,35 @@ impl FleecSession {
     }
 }
 
-/// Shows an item to the sink, if it is the one under `key`.
-#[inline(always)]
-fn look<S: Sink>(core: &Core, at: Offset, key: Key<'_>, now: Seconds, sink: &mut S) -> Option<Taken> {
-    hooks::pause(Window::Visiting);
-    let item = core.item(at, now)?;
-    if !item.key_is(key.bytes) {
-        return None;
+/// Shows the item under `key` to a sink.
+struct Reader<'r, S> {
+    core: &'r Core,
+    key: Key<'r>,
+    now: Seconds,
+    sink: &'r mut S,
+}
+
+impl<S: Sink> Visit for Reader<'_, S> {
+    type Taken = Taken;
+
+    #[inline(always)]
+    fn visit(&mut self, at: Offset) -> Option<Taken> {
+        hooks::pause(Window::Visiting);
+        let item = self.core.item(at, self.now)?;
+        if !item.key_is(self.key.bytes) {
+            return None;
+        }
+        hooks::pause(Window::Reading);
+        if let Some(kind) = self.core.dead(&item, self.now) {
+            return Some(Taken::Dead(kind));
+        }
+        match self.sink.wants() {
+            Want::Value if item.value_len() > INLINE_MAX => return Some(Taken::Long),
+            Want::Value => self.sink.found(&item),
+            Want::Meta => self.sink.found(&item.of_class(self.core.class_number(at))),
+        }
+        Some(Taken::Copied { noted: item.is_noted(self.now) })
     }
-    hooks::pause(Window::Reading);
-    if let Some(kind) = core.dead(&item, now) {
-        return Some(Taken::Dead(kind));
-    }
-    match sink.wants() {
-        Want::Value if item.value_len() > INLINE_MAX => return Some(Taken::Long),
-        Want::Value => sink.found(&item),
-        Want::Meta => sink.found(&item.of_class(core.class_number(at))),
-    }
-    Some(Taken::Copied { noted: item.is_noted(now) })
 }
 
 impl Session for FleecSession {
@@ -217,11 +228,12 @@ impl Session for FleecSession {
 
     #[inline(always)]
     fn prefetch_next(&self, guess: Guess) -> Guess {
-        let next = self.core.after_item(guess.0);
-        if let Some(at) = next {
-            self.core.prefetch_item(at);
+        if guess.0 == NOWHERE {
+            return guess;
         }
-        Guess(next.unwrap_or(NOWHERE))
+        let next = self.core.after_item(guess.0);
+        self.core.prefetch_item(next);
+        Guess(next)
     }
 
     #[inline(always)]
@@ -236,7 +248,8 @@ impl Session for FleecSession {
             let bucket = crate::order::bucket_of(key.hash.0, buckets);
             let nodes = ReadNodes(core);
             let pass = core.gate.enter(bucket);
-            let found = find(&nodes, core.table.head(bucket), buckets, |at| look(core, at, key, now, sink));
+            let mut reader = Reader { core, key, now, sink: &mut *sink };
+            let found = find(&nodes, core.table.head(bucket), buckets, &mut reader);
             drop(pass);
             match found {
                 Found::Absent => return Read::Miss(MissKind::Absent),

@@ -16,9 +16,6 @@ use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering, Padded};
 use guira_sync::words::WORD;
 use std::sync::Arc;
 
-/// Of a hundred buckets, so many items make a table that needs more: the paper's 1.5 items a bucket.
-const ITEMS_PER_HUNDRED: u64 = 100;
-
 /// Buckets of an empty table, at the least.
 pub(crate) const BUCKETS_FIRST: u64 = 512;
 
@@ -144,8 +141,13 @@ impl Table {
     /// Which bucket's link is at `at`.
     #[inline(always)]
     pub(crate) fn bucket_at(&self, at: Offset) -> Option<u64> {
-        let bucket = (at.bytes().wrapping_sub(self.links_at) / WORD) as u64;
-        (bucket < self.most).then_some(bucket)
+        self.has(at).then(|| ((at.bytes() - self.links_at) / WORD) as u64)
+    }
+
+    /// Whether the link of a bucket is at `at`.
+    #[inline(always)]
+    pub(crate) fn has(&self, at: Offset) -> bool {
+        at.bytes().wrapping_sub(self.links_at) < self.most as usize * WORD
     }
 
     /// Asks for a bucket's link and CLOCK value.
@@ -159,7 +161,7 @@ impl Table {
     #[inline(always)]
     pub(crate) fn first_of(&self, bucket: u64) -> Option<Offset> {
         let at = Link(self.head(bucket).load(Ordering::Relaxed)).next();
-        (at.bytes() != 0 && self.bucket_at(at).is_none()).then_some(at)
+        (at.bytes() != 0 && !self.has(at)).then_some(at)
     }
 
     fn clock(&self, bucket: u64) -> &AtomicU8 {
@@ -222,7 +224,7 @@ impl Table {
     pub(crate) fn is_crowded(&self) -> bool {
         let items = self.items.load(Ordering::Relaxed) as i64;
         let buckets = self.buckets.load(Ordering::Relaxed);
-        items > 0 && items as u64 * 100 > buckets * ITEMS_PER_HUNDRED && buckets < self.most
+        items > 0 && bucket_clock::is_crowded(items as u64, buckets) && buckets < self.most
     }
 
     /// Bytes that are committed.

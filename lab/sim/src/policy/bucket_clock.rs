@@ -4,14 +4,14 @@
 //! The rule is the engine's own, and so is the way in which buckets are divided, one at a time, when there are more items than
 //! buckets. Only the items are numbers here.
 
-use guira_fleec::bucket_clock::{PATIENCE, bucket_of, faded, parent_of, touched};
+use guira_fleec::bucket_clock::{PATIENCE, bucket_of, faded, is_crowded, parent_of, touched};
 use guira_workload::rng::mix64;
 
 use super::list::NONE;
 use super::{Id, Policy, Room};
 
 /// Buckets of an empty table.
-const FIRST: usize = 1;
+const FIRST: usize = 2;
 
 /// Buckets with a CLOCK value each.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Policy for BucketClock {
         self.put(id);
         let bucket = self.bucket(id);
         self.values[bucket] = self.values[bucket].max(self.new);
-        if self.items > self.heads.len() {
+        if is_crowded(self.items as u64, self.heads.len() as u64) {
             self.divide();
         }
     }
