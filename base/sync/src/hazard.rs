@@ -85,9 +85,14 @@ impl Hazards {
         let mut block = &self.first;
         loop {
             for slot in &block.slots {
-                // Relaxed: a slot says nothing but what is stored into it later.
+                // Looked at first: a slot that is taken stays in its holder's cache.
+                if slot.0[0].load(Ordering::Relaxed) != UNCLAIMED {
+                    continue;
+                }
+                // Acquire: pairs with the Release of the holder before: what he did lies before whatever is announced in the slot from
+                // now on.
                 let claimed =
-                    slot.0[0].compare_exchange(UNCLAIMED, NOTHING, Ordering::Relaxed, Ordering::Relaxed);
+                    slot.0[0].compare_exchange(UNCLAIMED, NOTHING, Ordering::Acquire, Ordering::Relaxed);
                 if claimed.is_ok() {
                     let slot = ptr::from_ref(slot);
                     return Hazard { _all: self.clone(), slot };
@@ -100,13 +105,22 @@ impl Hazards {
     /// Shows `see` all places that are announced. All that leads to those that the caller wants to know of was taken away before: whoever is
     /// not shown with such a place will not touch it.
     pub fn announced(&self, mut see: impl FnMut(u64)) {
+        self.announced_but(ptr::null(), &mut see);
+    }
+
+    /// The same, without what the holder of `own` has announced.
+    pub fn announced_by_others(&self, own: &Hazard, mut see: impl FnMut(u64)) {
+        self.announced_but(own.slot, &mut see);
+    }
+
+    fn announced_but(&self, own: *const Slot, see: &mut impl FnMut(u64)) {
         // SeqCst fence: pairs with the one in `Hazard::announce`. Either we see the announcement, or its holder sees that
         // nothing leads to the place any more.
         fence(Ordering::SeqCst);
-        let slots = self.blocks().flat_map(|block| &block.slots).flat_map(|slot| slot.0.iter());
-        // Acquire: pairs with the Release of `Hazard::clear`: what the holder did with the place lies behind us.
-        let places = slots.map(|place| place.load(Ordering::Acquire));
-        places.filter(|place| *place != UNCLAIMED && *place != NOTHING).for_each(&mut see);
+        let slots = self.blocks().flat_map(|block| &block.slots).filter(|slot| !ptr::eq(*slot, own));
+        // Acquire: pairs with the Release of `Hazard::clear` and `announce`: what the holder did with the place lies behind us.
+        let places = slots.flat_map(|slot| slot.0.iter()).map(|place| place.load(Ordering::Acquire));
+        places.filter(|place| *place != UNCLAIMED && *place != NOTHING).for_each(see);
     }
 
     /// Whether a holder has announced `wanted`, to which nothing leads any more.
@@ -155,7 +169,9 @@ impl Hazard {
     #[inline]
     pub fn announce(&self, index: usize, place: u64) {
         debug_assert!(place != UNCLAIMED && place != NOTHING);
-        self.slot().0[index].store(place, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `Hazards::announced`: what was done with the place announced before lies behind whoever does not see
+        // it any more.
+        self.slot().0[index].store(place, Ordering::Release);
         #[cfg(all(test, guira_loom))]
         if loom_tests::is_weakened() {
             return;
@@ -193,6 +209,9 @@ mod tests {
         other.announce(1, 24);
         let has = |place| hazards.is_announced(place);
         assert!(has(8) && has(16) && has(24) && !has(32) && !has(0));
+        let mut others = Vec::new();
+        hazards.announced_by_others(&one, |place| others.push(place));
+        assert_eq!(others, [24]);
         one.clear();
         assert!(!has(8) && !has(16) && has(24));
         drop(other);

@@ -18,7 +18,7 @@ use guira_memory::lasting::RegionFile;
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::slab::lockfree::LockFreeSlab;
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
-use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::hazard::Hazards;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
@@ -36,9 +36,11 @@ pub(crate) struct Core {
     pub(crate) hazards: Arc<Hazards>,
     /// The items whose long values are being sent: there may be many more of them, and nobody looks here for short ones.
     pub(crate) pins: Arc<Hazards>,
-    /// LOCK: orphans. What was taken off the list by sessions that are over, and could not be freed then. Leaf; taken by sessions that end, and
-    /// tried in idle time.
+    /// LOCK: orphans. What was taken off the list by sessions that are over or at rest, and could not be freed then. Leaf; taken by sessions that end or
+    /// go to rest, and tried in idle time.
     pub(crate) orphans: Mutex<Vec<Offset>>,
+    /// The most memory of whose pages the metadata is charged.
+    pub(crate) described: AtomicUsize,
     /// Bytes of values that are still arriving.
     pub(crate) arriving: AtomicU64,
     pub(crate) options: FleecOptions,
@@ -117,6 +119,7 @@ impl Core {
             hazards: Arc::default(),
             pins: Arc::default(),
             orphans: Mutex::default(),
+            described: AtomicUsize::new(options.memory),
             arriving: AtomicU64::new(0),
             options,
             plan,
@@ -160,7 +163,13 @@ impl Core {
     /// Whether `item` is no longer there, and why.
     #[inline(always)]
     pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        if item.header.generation() != self.flushes.generation() {
+        self.dead_as_of(self.flushes.generation(), item, now)
+    }
+
+    /// The same, if items of that flush generation are alive.
+    #[inline(always)]
+    pub(crate) fn dead_as_of(&self, generation: u32, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
+        if item.header.generation() != generation {
             return Some(MissKind::Flushed);
         }
         item.expiry().passed(now).then_some(MissKind::Expired)

@@ -5,7 +5,7 @@
 use crate::core::Core;
 use crate::session::FleecSession;
 use guira_items::GENERATIONS;
-use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::clock::Seconds;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -94,6 +94,16 @@ impl Flushes {
         is_sound
     }
 
+    /// Whether items stored as of `generation` are alive, now that one has been put into the table.
+    ///
+    /// Whoever puts an item into the table and asks this afterwards is one of two with whoever begins a generation and sends the crawler: he learns
+    /// of the new generation, or the crawler finds his item.
+    #[inline(always)]
+    pub(crate) fn is_still(&self, generation: u32) -> bool {
+        // SeqCst: after the compare-and-swap that has put the item there; pairs with the fence in `begin_tidying`.
+        Flush(self.word.load(Ordering::SeqCst)).generation() == generation
+    }
+
     /// Whether items of other generations may be left.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty.lock().unwrap_or_else(PoisonError::into_inner).generations != 0
@@ -102,6 +112,8 @@ impl Flushes {
     /// The crawler sets out.
     pub(crate) fn begin_tidying(&self) -> Tidying {
         let dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        // SeqCst fence: pairs with `is_still`.
+        fence(Ordering::SeqCst);
         Tidying { generations: dirty.generations, flushes: dirty.flushes }
     }
 
@@ -151,11 +163,14 @@ impl Core {
         let fresh = (1..GENERATIONS).map(|step| (old + step) % GENERATIONS);
         let next = fresh.clone().find(|generation| dirty.generations & (1 << generation) == 0);
         let next = next.unwrap_or_else(|| {
+            // SeqCst fence: as in `begin_tidying`.
+            fence(Ordering::SeqCst);
             FleecSession::new(self.clone()).remove_all_dead(now);
             dirty.generations = 1 << old;
             (old + 1) % GENERATIONS
         });
         dirty.flushes = dirty.flushes.wrapping_add(1);
-        self.flushes.word.store(Flush::new(next, Seconds(u32::MAX)).0, Ordering::Relaxed);
+        // SeqCst: pairs with `Flushes::is_still`.
+        self.flushes.word.store(Flush::new(next, Seconds(u32::MAX)).0, Ordering::SeqCst);
     }
 }

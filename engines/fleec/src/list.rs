@@ -30,6 +30,9 @@ pub(crate) trait Nodes<'n> {
 
     /// The item at `at` was taken off the list, by us: nobody finds it any more.
     fn unlinked(&mut self, at: Offset);
+
+    /// We have marked a node and could not take it off: it is still on the list, for the next who comes by.
+    fn left_behind(&mut self);
 }
 
 /// What was found.
@@ -265,13 +268,13 @@ impl<'h> Search<'h> {
         nodes: &mut N,
         head: &'n AtomicU64,
         target: Target,
-        mut matches: impl FnMut(Offset) -> bool,
+        matches: impl Fn(Offset) -> bool,
     ) -> Spot<'n> {
         loop {
             let begin = Link(head.load(Ordering::Acquire));
             let mut walk = Walk { before: head, seen: begin, announced: 0 };
             loop {
-                match self.step(nodes, walk, target, &mut matches) {
+                match self.step(nodes, walk, target, &matches) {
                     Step::On(next) => walk = next,
                     Step::Here(spot) => return spot,
                     Step::Again => break,
@@ -286,7 +289,7 @@ impl<'h> Search<'h> {
         nodes: &mut N,
         walk: Walk<'n>,
         target: Target,
-        matches: &mut impl FnMut(Offset) -> bool,
+        matches: &impl Fn(Offset) -> bool,
     ) -> Step<'n> {
         let Walk { before, seen, announced } = walk;
         let here = |node, has_bucket| Step::Here(Spot { before, seen, node, has_bucket });
@@ -414,7 +417,8 @@ impl<'n> Spot<'n> {
     /// Lets the node before lead to `at`. Release: pairs with the Acquire of whoever follows it.
     fn lead_to(&self, at: Offset) -> bool {
         let link = self.seen.leading_to(at);
-        self.before.compare_exchange(self.seen.0, link.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        // SeqCst: pairs with the fence in `Flushes::begin_tidying`, as the one in `mark`: see `Flushes::is_still`.
+        self.before.compare_exchange(self.seen.0, link.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// Takes the item that was found out of the table. False if somebody was quicker.
@@ -442,10 +446,12 @@ impl<'n> Spot<'n> {
     fn mark<N: Nodes<'n>>(&self, nodes: &mut N, node: Node<'n>, next: Offset) -> bool {
         let marked = node.link.marked_leading_to(next);
         // Release: pairs with the Acquire of whoever follows the link to `next`.
-        let done = node.word.compare_exchange(node.link.0, marked.0, Ordering::AcqRel, Ordering::Relaxed);
+        let done = node.word.compare_exchange(node.link.0, marked.0, Ordering::SeqCst, Ordering::Relaxed);
         if done.is_ok() {
             hooks::pause(Window::Marked);
-            take_off(nodes, self.before, self.seen, node.at, marked);
+            if take_off(nodes, self.before, self.seen, node.at, marked).is_none() {
+                nodes.left_behind();
+            }
         }
         done.is_ok()
     }

@@ -2,8 +2,6 @@
 
 use crate::core::Core;
 use crate::flush::Tidying;
-use crate::list::Search;
-use crate::nodes::CoreNodes;
 use crate::session::FleecSession;
 use crate::stats::Told;
 use crate::table::Growth;
@@ -11,7 +9,7 @@ use crate::update::Unlinked;
 use guira_contract::{Pace, Reassign, ResizeError, Switch, Tuning};
 use guira_items::{Count, Eviction, MINIMUM};
 use guira_memory::Offset;
-use guira_memory::slab::{ClassId, PAGE_BYTES};
+use guira_memory::slab::ClassId;
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::sync::{Mutex, PoisonError};
@@ -98,15 +96,7 @@ impl FleecSession {
 
     /// Adds a bucket if there are too many items for those that there are.
     fn grow_by_one(&mut self) -> Growth {
-        let FleecSession { core, hazard, retired, counters, .. } = self;
-        let mut nodes = CoreNodes { core, retired };
-        let mut search = Search::new(hazard);
-        // Of the bucket that is about to be divided.
-        let _pass = core.gate.enter(core.table.buckets());
-        let growth = core.table.grow(&mut nodes, &mut search, &core.budget);
-        hazard.clear();
-        search.told(counters);
-        growth
+        self.hands().0.grow()
     }
 
     /// Adds a bucket or two, for a store.
@@ -139,9 +129,9 @@ impl FleecSession {
             Some(emptied) => core.memory.surrender(emptied),
             None => {
                 // Only pages with free chunks can be emptied: there are none before something goes.
-                self.sweep(now);
+                let evicted = self.sweep(now);
                 self.give_all_back();
-                true
+                evicted > 0
             }
         }
     }
@@ -252,6 +242,14 @@ impl Core {
         Reassign::Begun
     }
 
+    /// Charges the metadata of as many pages as `memory` bytes come to, if that was not done before: it is not given back.
+    pub(crate) fn describe(&self, memory: usize) {
+        // Relaxed: of two at once, each charges its part.
+        let before = self.described.fetch_max(memory, Ordering::Relaxed);
+        let metadata = |memory| self.plan.metadata(memory, self.commit_step);
+        self.budget.charge(metadata(memory.max(before)) - metadata(before));
+    }
+
     /// From now on up to `memory` bytes may be committed.
     pub(crate) fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         let least = MINIMUM.max(2 * self.options.max_item_size).max(2 * self.table.committed());
@@ -268,9 +266,7 @@ impl Core {
         {
             return Err(ResizeError::NoRoom { room });
         }
-        // Descriptors of more pages come to be used as the pages do.
-        let more = (memory / PAGE_BYTES).saturating_sub(self.budget.limit() / PAGE_BYTES);
-        self.budget.charge(more * guira_memory::slab::lockfree::LockFreeSlab::metadata_bytes(1));
+        self.describe(memory);
         self.budget.set_limit(memory);
         Ok(())
     }

@@ -2,19 +2,79 @@
 
 use crate::core::Core;
 use crate::link::Link;
-use crate::list::Nodes;
+use crate::list::{Nodes, Search, Spot, Target};
 use crate::options::LINK_BYTES;
+use crate::table::Growth;
+use guira_items::SessionCounters;
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
+use guira_sync::hazard::Hazard;
 use std::hint::select_unpredictable;
 
-/// The nodes of an engine, as a session sees them.
+/// The nodes of an engine, as somebody sees them who changes the list.
 #[derive(Debug)]
 pub(crate) struct CoreNodes<'n, 'r> {
     pub(crate) core: &'n Core,
-    /// What this session has taken off the list, and nobody else will find.
-    pub(crate) retired: &'r mut Vec<Offset>,
+    /// His announcements.
+    pub(crate) hazard: &'n Hazard,
+    /// What he has taken off the list, and nobody else will find.
+    retired: &'r mut Vec<Offset>,
+    /// He has marked a node and not taken it off.
+    has_left: bool,
+}
+
+impl<'n, 'r> CoreNodes<'n, 'r> {
+    pub(crate) fn new(core: &'n Core, hazard: &'n Hazard, retired: &'r mut Vec<Offset>) -> Self {
+        CoreNodes { core, hazard, retired, has_left: false }
+    }
+}
+
+/// What a session changes the list with.
+#[derive(Debug)]
+pub(crate) struct Hands<'s> {
+    pub(crate) core: &'s Core,
+    pub(crate) hazard: &'s Hazard,
+    pub(crate) retired: &'s mut Vec<Offset>,
+    pub(crate) counters: &'s SessionCounters,
+}
+
+impl<'s> Hands<'s> {
+    /// Finds the place of `target` and shows it to `act`. What is found stays as it is until `act` is over.
+    pub(crate) fn at_spot<R>(
+        &mut self,
+        bucket: u64,
+        target: Target,
+        matches: impl Fn(Offset) -> bool,
+        act: impl FnOnce(&mut CoreNodes<'s, '_>, &Spot<'s>) -> R,
+    ) -> R {
+        let (core, hazard) = (self.core, self.hazard);
+        let mut nodes = CoreNodes::new(core, hazard, self.retired);
+        let mut search = Search::new(hazard);
+        let _pass = core.gate.enter(bucket);
+        let spot = search.spot(&mut nodes, core.table.head(bucket), target, &matches);
+        let result = act(&mut nodes, &spot);
+        if nodes.has_left {
+            // Whoever looks for the place takes off what is marked on the way. Without this it would stay until somebody comes by.
+            search.spot(&mut nodes, core.table.head(bucket), target, &matches);
+        }
+        search.told(self.counters);
+        hazard.clear();
+        result
+    }
+
+    /// Adds a bucket if there are too many items for those that there are.
+    pub(crate) fn grow(&mut self) -> Growth {
+        let (core, hazard) = (self.core, self.hazard);
+        let mut nodes = CoreNodes::new(core, hazard, self.retired);
+        let mut search = Search::new(hazard);
+        // Of the bucket that is about to be divided.
+        let _pass = core.gate.enter(core.table.buckets());
+        let growth = core.table.grow(&mut nodes, &mut search, &core.budget);
+        hazard.clear();
+        search.told(self.counters);
+        growth
+    }
 }
 
 impl Core {
@@ -71,6 +131,10 @@ impl<'n> Nodes<'n> for CoreNodes<'n, '_> {
     fn unlinked(&mut self, at: Offset) {
         self.retired.push(at);
     }
+
+    fn left_behind(&mut self) {
+        self.has_left = true;
+    }
 }
 
 /// The same for a reader, who takes nothing off.
@@ -93,4 +157,6 @@ impl<'n> Nodes<'n> for ReadNodes<'n> {
     }
 
     fn unlinked(&mut self, _at: Offset) {}
+
+    fn left_behind(&mut self) {}
 }

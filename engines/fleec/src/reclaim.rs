@@ -21,6 +21,7 @@ use guira_memory::slab::{ClassId, PAGE_BYTES};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Ordering, yield_now};
 use guira_sync::clock::Seconds;
+use guira_sync::hazard::Hazard;
 use std::sync::PoisonError;
 
 /// A session takes chunks by the batch, of up to this many …
@@ -39,8 +40,9 @@ const SWEEPS_MAX: u32 = 256;
 const SWEEPS_A_PAGE: u32 = 4;
 /// So much free memory in another class is used before more is evicted.
 const IDLE_BYTES: usize = PAGE_BYTES;
-/// A session that has found no memory looks so often again.
+/// A session that has found no memory looks so often again, and if nothing may be evicted so often: then memory is full for long.
 const RECALL_ROUNDS: u32 = 64;
+const KEEPING_ROUNDS: u32 = 8;
 /// The emptiest of so many pages is taken.
 const PAGE_CHOICE: usize = 8;
 
@@ -105,23 +107,30 @@ impl FleecSession {
             if is_due && self.take_over(class, now) && self.refill_free(class, batch) {
                 return true;
             }
-            self.sweep(now);
+            let evicted = self.sweep(now);
             self.reclaim();
             if self.has_chunk(class) || self.refill_free(class, batch) {
                 return true;
             }
+            if evicted == 0 {
+                break;
+            }
         }
-        self.recall(class, batch, now)
+        self.recall(RECALL_ROUNDS, class, batch, now)
     }
 
-    /// Asks the others to give back what they keep, and looks again for a while.
+    /// Asks the others to give back what they keep, and looks again so many times.
     #[cold]
-    fn recall(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+    fn recall(&mut self, rounds: u32, class: ClassId, batch: usize, now: Seconds) -> bool {
         self.recalls_seen = self.core.recalls.fetch_add(1, Ordering::Relaxed) + 1;
         self.give_all_back();
-        for _ in 0..RECALL_ROUNDS {
-            if self.refill_free(class, batch) || (self.take_any(class, now) && self.refill_free(class, batch))
-            {
+        for _ in 0..rounds {
+            let taken = self.refill_free(class, batch)
+                || match self.core.options.eviction {
+                    Eviction::On => self.take_any(class, now),
+                    Eviction::Off => self.take_empty(class),
+                };
+            if taken && (self.has_chunk(class) || self.refill_free(class, batch)) {
                 return true;
             }
             yield_now();
@@ -142,8 +151,8 @@ impl FleecSession {
         self.core.memory.classes().ids().for_each(|class| self.give_cached(class));
     }
 
-    /// Turns the hand until something was evicted.
-    pub(crate) fn sweep(&mut self, now: Seconds) {
+    /// Turns the hand until something was evicted, or it has been everywhere. Returns how much.
+    pub(crate) fn sweep(&mut self, now: Seconds) -> u64 {
         let core = self.core.clone();
         let mut looked = 0;
         loop {
@@ -162,7 +171,7 @@ impl FleecSession {
             self.counters.add(Count::HandSteps, SWEEP);
             let evicted = victims[..count].iter().map(|bucket| self.evict_bucket(*bucket, now)).sum::<u64>();
             if evicted > 0 || looked > 2 * PATIENCE + core.table.buckets() {
-                return;
+                return evicted;
             }
         }
     }
@@ -182,7 +191,7 @@ impl FleecSession {
                     let item = core.item(node.at, now)?;
                     let is_dead = core.dead(&item, now).is_some();
                     // To take what is being sent, or changed, would cost an item and give no memory.
-                    if core.is_held(&item) {
+                    if core.is_held(&item, nodes.hazard) {
                         return None;
                     }
                     let removed = spot.remove(nodes, node);
@@ -206,8 +215,10 @@ impl FleecSession {
     /// Frees what was retired, if that is worth a look at what is announced.
     #[inline]
     pub(crate) fn reclaim_some(&mut self) {
+        // What was announced last time probably still is.
+        let new = self.retired.len().saturating_sub(self.kept);
         let has_long = || self.retired.last().is_some_and(|at| self.core.is_long_at(*at));
-        if self.retired.len() >= RETIRED_MAX || has_long() || self.core.budget.limit() < SCARCE_BELOW {
+        if new >= RETIRED_MAX || (new > 0 && (has_long() || self.core.budget.limit() < SCARCE_BELOW)) {
             self.reclaim();
         }
     }
@@ -223,8 +234,9 @@ impl FleecSession {
         if retired.iter().any(|at| self.core.is_long_at(*at)) {
             self.core.pins.announced(|place| announced.push(place));
         }
+        announced.sort_unstable();
         for at in &retired {
-            if announced.contains(&(at.bytes() as u64)) {
+            if announced.binary_search(&(at.bytes() as u64)).is_ok() {
                 self.retired.push(*at);
             } else {
                 self.free_item(*at);
@@ -232,6 +244,7 @@ impl FleecSession {
         }
         announced.clear();
         self.announced = announced;
+        self.kept = self.retired.len();
     }
 
     /// Frees the chunks of an item that nobody can find any more.
@@ -346,7 +359,7 @@ impl FleecSession {
                     let item = core.item(at, now)?;
                     let is_dead = core.dead(&item, now).is_some();
                     if (why == Unlinked::Dead && !is_dead)
-                        || (why == Unlinked::Evicted && core.is_held(&item))
+                        || (why == Unlinked::Evicted && core.is_held(&item, nodes.hazard))
                     {
                         return None;
                     }
@@ -381,7 +394,8 @@ impl FleecSession {
         if self.has_chunk(class) || self.refill_free(class, batch) {
             return true;
         }
-        self.take_empty(class) && self.refill_free(class, batch)
+        (self.take_empty(class) && self.refill_free(class, batch))
+            || self.recall(KEEPING_ROUNDS, class, batch, now)
     }
 
     /// Takes a page over that holds nothing at all.
@@ -412,13 +426,17 @@ impl FleecSession {
 }
 
 impl Core {
-    /// Whether anybody but the caller has announced `item`, as those do who send its value, or are about to change it.
-    fn is_held(&self, item: &Item<'_>) -> bool {
+    /// Whether anybody but the holder of `own` has announced `item`, as those do who send its value, or are about to change it.
+    fn is_held(&self, item: &Item<'_>, own: &Hazard) -> bool {
         let place = item.at.bytes() as u64;
-        let mut count = 0;
-        self.hazards.announced(|other| count += u32::from(other == place));
-        // The caller has announced it as well.
-        count > 1 || (is_long(item) && self.pins.is_announced(place))
+        let mut held = false;
+        self.hazards.announced_by_others(own, |other| held |= other == place);
+        held || (is_long(item) && self.pins.is_announced(place))
+    }
+
+    /// Leaves what was retired, and is announced by somebody, to whoever comes by.
+    pub(crate) fn orphan(&self, retired: &mut Vec<Offset>) {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner).append(retired);
     }
 
     /// Whether the item at `at`, which is ours, has a value so long that it may be pinned.
@@ -426,9 +444,9 @@ impl Core {
         self.item(at, Seconds(0)).is_some_and(|item| is_long(&item))
     }
 
-    /// Whether there are orphans.
+    /// Whether there are orphans, if nobody else is at them.
     pub(crate) fn has_orphans(&self) -> bool {
-        !self.orphans.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.orphans.try_lock().is_ok_and(|orphans| !orphans.is_empty())
     }
 }
 

@@ -203,8 +203,7 @@ impl Core {
         if least > memory {
             return Err(Emptied::TooSmall { memory, least });
         }
-        let metadata = |memory| self.plan.metadata(memory, self.commit_step);
-        self.budget.charge(metadata(memory.max(pages * PAGE_BYTES)) - metadata(memory));
+        self.describe(pages * PAGE_BYTES);
         Ok(())
     }
 
@@ -219,7 +218,7 @@ impl Core {
         self.memory.settle();
         let (hazard, mut retired) = (self.hazards.claim(), Vec::new());
         // What is taken off the list here is nobody's any more: whoever goes on frees it, as what sessions have left.
-        let mut nodes = CoreNodes { core: &self, retired: &mut retired };
+        let mut nodes = CoreNodes::new(&self, &hazard, &mut retired);
         self.table.settle(&mut nodes, &mut Search::new(&hazard));
         let state = Saved::of(&self, now).encode();
         Ok(file.close(&self.region, &state, notes)?)

@@ -2,8 +2,8 @@
 
 use crate::core::Core;
 use crate::draft::FleecDraft;
-use crate::list::{Found, Search, Spot, Target, Visit, find};
-use crate::nodes::{CoreNodes, ReadNodes};
+use crate::list::{Found, Spot, Target, Visit, find};
+use crate::nodes::{CoreNodes, Hands, ReadNodes};
 use crate::pin::FleecPin;
 use crate::update::is_long;
 use crate::walk::FleecWalk;
@@ -35,12 +35,12 @@ pub struct FleecSession {
     pub(crate) caches: Vec<Vec<Offset>>,
     /// Items taken off the list, whose chunks are not free yet.
     pub(crate) retired: Vec<Offset>,
+    /// How many of them were announced when that was looked at last.
+    pub(crate) kept: usize,
     /// Room for what is announced, when that is looked at.
     pub(crate) announced: Vec<u64>,
     /// How many items it has stored more than removed, and not told the table yet.
     uncounted: i64,
-    /// The flush generation of what it has stored last.
-    pub(crate) stored_generation: u32,
     /// The recalls that it has heeded.
     pub(crate) recalls_seen: u64,
     /// Times it has turned the hand.
@@ -83,9 +83,9 @@ impl FleecSession {
             counters,
             caches,
             retired: Vec::new(),
+            kept: 0,
             announced: Vec::new(),
             uncounted: 0,
-            stored_generation: 0,
             recalls_seen: 0,
             sweeps: 0,
             rounds: 0,
@@ -101,24 +101,22 @@ impl FleecSession {
         }
     }
 
+    /// What it changes the list with, and its free chunks.
+    pub(crate) fn hands(&mut self) -> (Hands<'_>, &mut Vec<Vec<Offset>>) {
+        let FleecSession { core, hazard, retired, counters, caches, .. } = self;
+        (Hands { core, hazard, retired, counters }, caches)
+    }
+
     /// Finds the place of `target` as somebody who may change the list, and shows it to `act`. What is found stays as it is until
     /// `act` is over.
     pub(crate) fn at_spot<R>(
         &mut self,
         bucket: u64,
         target: Target,
-        matches: impl FnMut(Offset) -> bool,
+        matches: impl Fn(Offset) -> bool,
         act: impl for<'n> FnOnce(&mut CoreNodes<'n, '_>, &Spot<'n>) -> R,
     ) -> R {
-        let FleecSession { core, hazard, retired, counters, .. } = self;
-        let mut nodes = CoreNodes { core, retired };
-        let mut search = Search::new(hazard);
-        let _pass = core.gate.enter(bucket);
-        let spot = search.spot(&mut nodes, core.table.head(bucket), target, matches);
-        search.told(counters);
-        let result = act(&mut nodes, &spot);
-        hazard.clear();
-        result
+        self.hands().0.at_spot(bucket, target, matches, act)
     }
 
     /// Notes in an item that it was read. Once in a while for each item: see [`Item::note_read`].
@@ -340,6 +338,11 @@ impl Session for FleecSession {
     fn rest(&mut self) {
         self.give_all_back();
         self.core.table.count(std::mem::take(&mut self.uncounted));
+        // What somebody has announced still is for whoever comes by when he has not any more: we may sleep for long.
+        if !self.retired.is_empty() {
+            self.core.orphan(&mut self.retired);
+            self.kept = 0;
+        }
     }
 
     fn online(&mut self) {}
@@ -360,11 +363,6 @@ impl Session for FleecSession {
 impl Drop for FleecSession {
     fn drop(&mut self) {
         self.rest();
-        let left = std::mem::take(&mut self.retired);
-        if !left.is_empty() {
-            let mut orphans = self.core.orphans.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            orphans.extend(left);
-        }
         self.core.registry.retire(&self.counters);
     }
 }

@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::list::{NewBucket, Nodes, Search};
 use crate::order::{bucket_after, bucket_of, parent_of};
 use guira_memory::{Budget, Offset, Region};
-use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering, Padded};
+use guira_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, Padded};
 use guira_sync::words::WORD;
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(crate) struct Table {
     hand: Padded<AtomicU64>,
     /// So many buckets have memory.
     paid: AtomicU64,
-    /// Times a bucket could not be added for want of memory, since some was found last. Relaxed.
-    wanting: AtomicU64,
+    /// A bucket could not be added for want of memory, and none was since. Relaxed.
+    wanting: AtomicBool,
     /// The highest CLOCK value.
     clock_max: AtomicU8,
 }
@@ -89,7 +89,7 @@ impl Table {
             items: Padded::default(),
             hand: Padded::default(),
             paid: AtomicU64::new(0),
-            wanting: AtomicU64::new(0),
+            wanting: AtomicBool::new(false),
             clock_max: AtomicU8::new(clock_max),
         };
         while table.paid.load(Ordering::Relaxed) < first {
@@ -242,13 +242,16 @@ impl Table {
         let after = paid + (self.commit_step / WORD) as u64;
         let bytes = self.committed_for(after) - self.committed_for(paid);
         if !budget.take(bytes) {
-            self.wanting.fetch_add(1, Ordering::Relaxed);
+            // Looked at first: it stays as it is for long.
+            if !self.wanting.load(Ordering::Relaxed) {
+                self.wanting.store(true, Ordering::Relaxed);
+            }
             return false;
         }
         if self.paid.compare_exchange(paid, after, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             budget.give(bytes);
         }
-        self.wanting.store(0, Ordering::Relaxed);
+        self.wanting.store(false, Ordering::Relaxed);
         true
     }
 
@@ -257,9 +260,9 @@ impl Table {
         2 * self.commit_step
     }
 
-    /// Whether a bucket could not be added for want of memory.
+    /// Whether a bucket is needed and could not be added for want of memory.
     pub(crate) fn is_wanting(&self) -> bool {
-        self.wanting.load(Ordering::Relaxed) > 0
+        self.wanting.load(Ordering::Relaxed) && self.is_crowded()
     }
 
     /// Adds a bucket if there are too many items for those that there are. Whoever comes while another is at it helps: nobody waits.

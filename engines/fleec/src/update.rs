@@ -5,7 +5,7 @@
 
 use crate::core::Core;
 use crate::draft::FleecDraft;
-use crate::list::{Node, Search, Spot, Target};
+use crate::list::{Node, Spot, Target};
 use crate::nodes::CoreNodes;
 use crate::session::{FleecSession, INLINE_MAX, meta_of};
 use guira_contract::{
@@ -25,8 +25,8 @@ use guira_sync::words;
 enum Attempt {
     /// It is done, and nothing was stored: so many items more are in the table.
     Done(i64),
-    /// An item was stored: so many items more are in the table.
-    Stored(i64),
+    /// An item was stored, as of this flush generation: so many items more are in the table.
+    Stored(i64, u32),
     /// Somebody was quicker.
     Again,
     /// A chunk of this class is needed.
@@ -146,11 +146,11 @@ impl FleecSession {
                     self.finish(more);
                     return Ok(());
                 }
-                Attempt::Stored(more) => {
+                Attempt::Stored(more, generation) => {
                     self.finish(more);
                     // If there was a flush meanwhile, what was stored may carry its number, and the crawler have passed already: see
                     // `Flushes::end_tidying`.
-                    if self.stored_generation != self.core.flushes.generation() {
+                    if !self.core.flushes.is_still(generation) {
                         self.remove_dead(key, now);
                     }
                     return Ok(());
@@ -229,25 +229,22 @@ impl FleecSession {
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        let generation = self.core.flushes.generation();
-        self.stored_generation = generation;
-        let FleecSession { core, hazard, retired, counters, caches, .. } = self;
-        let core: &Core = core;
-        let mut nodes = CoreNodes { core, retired };
-        let bucket = core.table.bucket_of(key.hash.0);
-        let mut search = Search::new(hazard);
-        let _pass = core.gate.enter(bucket);
+        let bucket = self.core.table.bucket_of(key.hash.0);
+        let (mut hands, caches) = self.hands();
+        let (core, counters) = (hands.core, hands.counters);
         let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
-        let spot = search.spot(&mut nodes, core.table.head(bucket), Target::Item(key.hash.0), matches);
-        search.told(counters);
-        let present = spot.node.and_then(|node| {
-            let item = core.item(node.at, now)?;
-            Some(Present { node, item, is_dead: core.dead(&item, now).is_some() })
-        });
-        let mut writer = Writer { core, caches, counters, key, now, generation, bucket };
-        let result = writer.change(&mut nodes, &spot, present, supplies, decide);
-        hazard.clear();
-        result
+        hands.at_spot(bucket, Target::Item(key.hash.0), matches, |nodes, spot| {
+            // Learnt after the item was found, so that it is of this generation or of one before it; and once, so that what is decided, and what is
+            // stored, is so before or after a flush as a whole.
+            let generation = core.flushes.generation();
+            let present = spot.node.and_then(|node| {
+                let item = core.item(node.at, now)?;
+                let is_dead = core.dead_as_of(generation, &item, now).is_some();
+                Some(Present { node, item, is_dead })
+            });
+            let mut writer = Writer { core, caches, counters, key, now, generation, bucket };
+            writer.change(nodes, spot, present, supplies, decide)
+        })
     }
 }
 
@@ -382,9 +379,8 @@ impl<'n> Writer<'n, '_, '_> {
     ) -> Attempt {
         let core = self.core;
         let at = made.at();
-        let (Some(word), Some(item)) = (core.link_of_item(at), core.item(at, self.now)) else {
-            return Attempt::Again;
-        };
+        let (word, item) = (core.link_of_item(at), core.item(at, self.now));
+        let (word, item) = word.zip(item).expect("an item that was just written lies in the Region");
         let bytes = Core::bytes_of(&item);
         let class = core.memory.class_at(at);
         hooks::pause(Window::Publishing);
@@ -409,7 +405,7 @@ impl<'n> Writer<'n, '_, '_> {
             Some(present) if !present.is_dead => core.table.touch(self.bucket),
             _ => core.table.greet(self.bucket),
         }
-        Attempt::Stored(i64::from(present.is_none()))
+        Attempt::Stored(i64::from(present.is_none()), self.generation)
     }
 
     /// Keeps what could not be published for the next attempt.

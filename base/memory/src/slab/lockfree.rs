@@ -2,8 +2,8 @@
 //!
 //! A page knows by a bitmap at its end which of its chunks are free; whoever wants chunks takes bits away, whoever gives them back
 //! sets them. The pages of a class that have free chunks are on its *stack*; a page is on it once, or held by somebody who has just taken it
-//! from there and will put it back. So a thread that stands still anywhere in here hides one page and the chunks that it has, and stops
-//! nobody.
+//! from there and will put it back. So a thread that stands still anywhere in here hides that page, or the few among which it looks for the emptiest
+//! ([`LockFreeSlab::hold_emptiest`]), and the chunks that it has, and stops nobody.
 //!
 //! A page changes its class when all its chunks are free and in the hands of whoever changes it: see [`LockFreeSlab::empty`].
 //!

@@ -2,13 +2,44 @@
 
 use super::open;
 use crate::bucket_clock;
-use crate::{FleecEngine, FleecOptions};
+use crate::{FleecEngine, FleecOptions, FleecPin, FleecSession};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Refusal, ResizeError, Session};
+use guira_contract::{
+    Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Refusal, ResizeError, Session, Sink, ValuePin, Want,
+};
 use guira_items::Eviction;
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
+
+/// Keeps the pin of a long value, as somebody does who sends it.
+struct Keep(Option<FleecPin>);
+
+impl Sink for Keep {
+    type Pin = FleecPin;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    fn found<I: ItemView>(&mut self, _item: &I) {}
+
+    fn undo(&mut self) {}
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, _meta: &Meta, pin: FleecPin) {
+        self.0 = Some(pin);
+    }
+}
+
+fn pin_of(session: &mut FleecSession, key: &[u8]) -> FleecPin {
+    let (mut keep, hash) = (Keep(None), session.hash(key));
+    session.read(Key { bytes: key, hash }, NOW, &mut keep);
+    keep.0.expect("a long value is pinned")
+}
 
 fn settle(engine: &FleecEngine) {
     let mut session = engine.session();
@@ -109,4 +140,30 @@ fn the_table_grows_with_the_items() {
     for number in 0..200_000_u32 {
         assert!(value_of(&mut session, format!("key-{number}").as_bytes(), NOW).is_some(), "{number}");
     }
+}
+
+/// Clients who take their time over long values, which others store anew meanwhile: what is retired is looked at again when there is more of it, and
+/// freed by whoever comes by once they are gone, even if the one who retired it is at rest.
+#[test]
+fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
+    let engine = open(64 << 20);
+    let (mut owner, mut other) = (engine.session(), engine.session());
+    let value = vec![1; 40_000];
+    let mut pins = Vec::new();
+    for number in 0..100 {
+        let key = format!("long-{number}");
+        store(&mut owner, key.as_bytes(), &value, 0, Expiry::Never, NOW).unwrap();
+        pins.push(pin_of(&mut other, key.as_bytes()));
+        store(&mut owner, key.as_bytes(), b"short", 0, Expiry::Never, NOW).unwrap();
+    }
+    assert_eq!(owner.retired.len(), 100, "all of them are being sent");
+    assert!(pins.iter().all(|pin| pin.piece(0)[0] == 1));
+    owner.rest();
+    drop(pins);
+    let used =
+        || engine.stats().classes.iter().map(|class| class.used_chunks * class.chunk_size).sum::<u64>();
+    assert!(used() > 4_000_000, "{}", used());
+    other.maintain(NOW, Pace::Idle, 1);
+    other.rest();
+    assert!(used() < 1_000_000, "{}", used());
 }

@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole.
 
 mod damage;
+mod flushes;
 mod locked;
 mod memory;
 mod parked;

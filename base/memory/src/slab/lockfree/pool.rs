@@ -134,8 +134,9 @@ impl Pool {
 
     /// Keeps a page, committed as it is.
     pub(super) fn keep(&self, links: Links<'_>, page: PageId) {
-        self.free.push(links, page);
+        // Counted first, or whoever takes it at once would count below zero.
         self.free_count.fetch_add(1, Ordering::Relaxed);
+        self.free.push(links, page);
     }
 
     /// Gives the memory of a page back. False if the system refuses, and the page is kept.
