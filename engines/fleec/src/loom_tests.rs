@@ -140,6 +140,21 @@ impl World {
         }
     }
 
+    /// Fills a chunk, and puts it in place of the item with that key.
+    fn replace<'n>(&'n self, seen: &mut Seen<'n>, hazard: &Hazard, number: usize, hash: u64, value: u64) {
+        fence(Ordering::Release);
+        self.hashes[number].store(hash, Ordering::Relaxed);
+        self.values[number].store(value, Ordering::Relaxed);
+        loop {
+            let is_it = |at| self.hashes[number_of(at)].load(Ordering::Relaxed) == hash;
+            let spot = self.search(hazard).spot(seen, &self.links[0], Target::Item(hash), is_it);
+            let node = spot.node.expect("nobody removes it");
+            if spot.replace(seen, node, item(number), &self.links[BUCKETS + number]) {
+                return;
+            }
+        }
+    }
+
     /// What a reader finds under a key, if it was not torn.
     fn value_of(&self, hash: u64) -> Option<Option<u64>> {
         let seen = Seen { world: self, retired: Vec::new() };
@@ -284,6 +299,62 @@ fn loom_two_divide_a_bucket_while_an_item_comes_in_between() {
         );
         assert_eq!(world.keys(), [2, 1]);
         assert_eq!((world.value_of(1), world.value_of(2)), (Some(Some(101)), Some(Some(102))));
+    });
+}
+
+#[test]
+fn loom_a_key_that_is_stored_anew_is_never_absent() {
+    loom::model(|| {
+        let world = World::with(&[(0, 2)]);
+        both(
+            &world,
+            |world, seen, hazard| {
+                // The second time the reader may have to pass by two that are out of the table.
+                world.replace(seen, hazard, 1, 2, 202);
+                world.replace(seen, hazard, 2, 2, 302);
+            },
+            |world, _, _| {
+                let found = world.value_of(2);
+                assert!(found.is_none_or(|value| value.is_some_and(|value| value % 100 == 2)), "{found:?}");
+            },
+        );
+        assert_eq!(world.value_of(2), Some(Some(302)));
+    });
+}
+
+#[test]
+fn loom_of_two_replacements_the_one_replaces_the_other() {
+    loom::model(|| {
+        let world = World::with(&[(0, 2)]);
+        let (_, mut retired) = both(
+            &world,
+            |world, seen, hazard| world.replace(seen, hazard, 1, 2, 202),
+            |world, seen, hazard| world.replace(seen, hazard, 2, 2, 302),
+        );
+        assert_eq!(world.keys(), [2]);
+        let last = world.value_of(2).flatten().unwrap();
+        // Whoever comes next takes off what is left.
+        let mut seen = Seen { world: &world, retired: Vec::new() };
+        let hazard = world.hazards.claim();
+        world.search(&hazard).spot(&mut seen, &world.links[0], Target::Item(3), |_| false);
+        retired.append(&mut seen.retired);
+        retired.sort_unstable();
+        assert_eq!(retired, [item(0), item(if last == 202 { 2 } else { 1 })]);
+    });
+}
+
+#[test]
+fn loom_what_is_stored_behind_an_item_that_is_stored_anew_is_not_lost() {
+    loom::model(|| {
+        let world = World::with(&[(0, 2)]);
+        let ((_, inserted), _) = both(
+            &world,
+            |world, seen, hazard| world.replace(seen, hazard, 1, 2, 202),
+            |world, seen, hazard| world.store(seen, hazard, 2, 6, 106),
+        );
+        assert!(inserted);
+        assert_eq!(world.keys(), [2, 6]);
+        assert_eq!((world.value_of(2), world.value_of(6)), (Some(Some(202)), Some(Some(106))));
     });
 }
 
