@@ -12,6 +12,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("guira-memory", "base/memory/"),
     ("guira-transport", "base/transport/"),
     ("guira-slab", "engines/slab/"),
+    ("guira-fleec", "engines/fleec/"),
 ];
 
 const MACHINE: &str = "x86_64-unknown-linux-gnu";

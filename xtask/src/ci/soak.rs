@@ -16,6 +16,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "clients", work: clients::others },
         Step { name: "load", work: load },
         Step { name: "kills", work: kills },
+        Step { name: "fleec", work: fleec },
     ]
 }
 
@@ -37,6 +38,14 @@ fn load(root: &Path) -> Work {
 
 fn kills(root: &Path) -> Work {
     Work::Commands(vec![build_release(), release(root, &["kills", "--kills", "200"])])
+}
+
+/// The engine without locks: sixteen threads on it in one process, the load, and kills.
+fn fleec(root: &Path) -> Work {
+    let threads = cargo(&["test", "--release", "--package", "guira-fleec", "--", "--ignored", "--nocapture"]);
+    let load = release(root, &["load", "--engine", "fleec", "--seconds", "300", "--memory", "256"]);
+    let kills = release(root, &["kills", "--engine", "fleec", "--kills", "100"]);
+    Work::Commands(vec![threads, build_release(), load, kills])
 }
 
 /// A minute with less of everything, against the debug build, whose assertions hold as well; always with the same seed.

@@ -4,12 +4,14 @@
 //! It panics with the seed and the step when something is wrong.
 
 mod behaviour;
+mod counting;
 mod differential;
 mod history;
 mod sink;
 mod walks;
 
 pub use behaviour::behaviour;
+pub use counting::{Counting, counting};
 pub use differential::differential;
 pub use history::{History, history};
 pub use sink::{Copied, CopySink, store, value_of};
@@ -25,4 +27,5 @@ pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
     }
     walks(&open);
     history(&open(8 << 20), History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
+    counting(&open(8 << 20), Counting { seed: 1, threads: 4, keys: 3, increments: 20_000 });
 }

@@ -29,6 +29,12 @@ fn history() {
 }
 
 #[test]
+fn counting() {
+    let plan = suite::Counting { seed: 1, threads: 4, keys: 2, increments: 30_000 };
+    suite::counting(&open_locked(8 << 20), plan);
+}
+
+#[test]
 fn history_under_eviction() {
     let engine = open_locked(2 << 20);
     let plan = suite::History { seed: 3, threads: 4, keys: 40_000, operations: 60_000 };

@@ -39,6 +39,30 @@ fn history() {
     assert!(hits > 10_000, "{hits}");
 }
 
+#[test]
+fn counting() {
+    for keys in [1, 5] {
+        suite::counting(&open(8 << 20), suite::Counting { seed: 1, threads: 4, keys, increments: 30_000 });
+    }
+}
+
+/// Sixteen threads for minutes: on few keys, on more than there is room for, and counting. `make soak` runs it.
+#[test]
+#[ignore = "takes three minutes"]
+fn sixteen_threads_for_minutes() {
+    let watch = guira_sync::clock::Stopwatch::start();
+    let (mut seed, threads) = (100, 16);
+    while watch.elapsed().as_secs() < 180 {
+        seed += 1;
+        println!("seed {seed}");
+        let plan = suite::History { seed, threads, keys: 64, operations: 100_000 };
+        assert!(suite::history(&open(8 << 20), plan) > 10_000, "seed {seed}");
+        suite::history(&open(3 << 20), suite::History { keys: 40_000, ..plan });
+        suite::counting(&open(8 << 20), suite::Counting { seed, threads, keys: 3, increments: 50_000 });
+        suite::differential(&open(64 << 20), seed, 20_000);
+    }
+}
+
 /// A cache so small that items are evicted, and their chunks filled again, while they are read.
 #[test]
 fn history_under_eviction() {

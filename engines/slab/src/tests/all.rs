@@ -58,6 +58,12 @@ fn history() {
 
 /// One version counter for all buckets, so that every writer disturbs every reader.
 #[test]
+fn counting() {
+    let plan = suite::Counting { seed: 1, threads: 4, keys: 3, increments: 30_000 };
+    suite::counting(&open(8 << 20), plan);
+}
+
+#[test]
 fn history_with_a_single_version_counter() {
     let engine =
         SlabEngine::open(SlabOptions { memory: 8 << 20, stripes: 1, ..SlabOptions::default() }).unwrap();
