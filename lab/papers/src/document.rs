@@ -29,11 +29,12 @@ pub(crate) fn render(docs: &Path) -> Result<String, Failure> {
         let of_paper = |claim: &str| claim.starts_with(paper.letter);
         let _ = write!(text, "\n## {}\n\n| claim | the paper | here | |\n|---|---|---|---|\n", paper.title);
         for claim in CLAIMS.iter().filter(|claim| of_paper(claim.id)) {
-            let answer = outcomes
+            let answers: Vec<&Answer> = outcomes
                 .iter()
                 .flat_map(|(_, outcome): &(_, Outcome)| &outcome.answers)
-                .find(|answer| answer.claim == claim.id);
-            text.push_str(&row(claim.id, claim.about, claim.theirs, answer));
+                .filter(|answer| answer.claim == claim.id)
+                .collect();
+            text.push_str(&row(claim.id, claim.about, claim.theirs, &answers));
         }
         for (experiment, outcome) in &outcomes {
             if experiment.claims.iter().any(|claim| of_paper(claim)) {
@@ -56,9 +57,13 @@ pub(crate) fn read(path: &Path) -> Result<Option<Outcome>, Failure> {
     }
 }
 
-fn row(id: &str, about: &str, theirs: &str, answer: Option<&Answer>) -> String {
-    let (ours, remark) = answer.map_or(("not measured", ""), |answer| (&answer.ours, &answer.remark));
-    format!("| {id}: {about} | {theirs} | {ours} | {remark} |\n")
+/// A claim beside what was found, by one experiment or by several.
+fn row(id: &str, about: &str, theirs: &str, answers: &[&Answer]) -> String {
+    let told = |of: fn(&Answer) -> &str, between: &str| {
+        answers.iter().map(|answer| of(answer)).collect::<Vec<_>>().join(between)
+    };
+    let ours = if answers.is_empty() { "not measured".to_owned() } else { told(|answer| &answer.ours, "; ") };
+    format!("| {id}: {about} | {theirs} | {ours} | {} |\n", told(|answer| &answer.remark, " "))
 }
 
 /// The part of the document about one experiment.

@@ -41,10 +41,12 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &klru::expiry::EXPERIMENT,
     &klru::locks::EXPERIMENT,
     &klru::summary::EXPERIMENT,
+    &fleec::skew::EXPERIMENT,
     &fleec::contention::EXPERIMENT,
     &fleec::parked::EXPERIMENT,
     &fleec::growth::EXPERIMENT,
     &fleec::hits::EXPERIMENT,
+    &fleec::drivers::EXPERIMENT,
 ];
 
 /// How large an experiment is.

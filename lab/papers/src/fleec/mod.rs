@@ -5,9 +5,12 @@
 //! still, which is the worst that contention comes to.
 
 pub(crate) mod contention;
+pub(crate) mod drivers;
 pub(crate) mod growth;
 pub(crate) mod hits;
+mod network;
 pub(crate) mod parked;
+pub(crate) mod skew;
 
 use crate::caches::Config;
 
