@@ -105,6 +105,15 @@ pub(crate) trait Cache: Sync {
     /// Does one thing with the key `id` as somebody who may be made to stand still there: `pause` is called in the middle of it.
     fn touch(&self, id: u32, what: Touch, pause: &mut dyn FnMut()) -> Result<(), Failure>;
 
+    /// So many sessions take turns at requests, each a key and whether it is stored. `turn` is told the request's number and the session's before
+    /// each.
+    fn in_turn(
+        &self,
+        sessions: usize,
+        requests: &[(u32, bool)],
+        turn: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Failure>;
+
     /// What it has counted.
     fn stats(&self) -> EngineStats;
 
@@ -197,6 +206,29 @@ impl<E: Engine> Cache for InProcess<E> {
                 Ok(())
             }
         }
+    }
+
+    fn in_turn(
+        &self,
+        sessions: usize,
+        requests: &[(u32, bool)],
+        turn: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Failure> {
+        let mut workers: Vec<_> =
+            (0..sessions).map(|_| Box::new(Worker::new(self.engine.session()))).collect();
+        for (number, &(id, is_stored)) in requests.iter().enumerate() {
+            let worker = &mut workers[number % sessions];
+            turn(number, number % sessions);
+            if is_stored {
+                worker.set(id)?;
+            } else {
+                let bytes = key(id);
+                let hash = worker.session.hash(&bytes);
+                worker.get(&bytes, hash, None);
+            }
+            worker.step();
+        }
+        Ok(())
     }
 
     fn stats(&self) -> EngineStats {

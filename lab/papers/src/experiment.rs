@@ -43,6 +43,7 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &klru::summary::EXPERIMENT,
     &fleec::skew::EXPERIMENT,
     &fleec::contention::EXPERIMENT,
+    &fleec::writes::EXPERIMENT,
     &fleec::parked::EXPERIMENT,
     &fleec::growth::EXPERIMENT,
     &fleec::hits::EXPERIMENT,

@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::experiment::{Context, EXPERIMENTS, Experiment, Failure, Scale};
+use crate::fleec::writes::{Turns, take_turns};
 
 /// Measures again what the papers claim, and writes it beside what they found.
 #[derive(Debug, Parser)]
@@ -65,6 +66,9 @@ struct Args {
     /// The folder of the traces that are not in the repository.
     #[arg(long, value_name = "DIR", env = "GUIRA_TRACES")]
     traces: Option<PathBuf>,
+    /// Be the process that `fleec-writes` watches.
+    #[arg(long, hide = true, value_name = "ENGINE,SET_EACH,SESSIONS")]
+    turns: Option<Turns>,
     /// Where all random numbers come from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -81,6 +85,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(turns) = args.turns {
+        return take_turns(turns);
+    }
     if args.list {
         for experiment in EXPERIMENTS {
             println!("{:<22} {:<18} {}", experiment.name, experiment.claims.join(","), experiment.about);

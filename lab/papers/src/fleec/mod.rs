@@ -11,6 +11,7 @@ pub(crate) mod hits;
 mod network;
 pub(crate) mod parked;
 pub(crate) mod skew;
+pub(crate) mod writes;
 
 use crate::caches::Config;
 
