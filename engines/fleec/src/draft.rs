@@ -2,6 +2,7 @@
 //! in others ([`guira_items::Pieces`]).
 
 use crate::core::Core;
+use crate::reclaim::Taking;
 use crate::session::FleecSession;
 use guira_contract::{Room, ValueDraft};
 use guira_items::{Blueprint, Fields, Filling, KEPT_PART};
@@ -162,7 +163,7 @@ impl FleecSession {
     fn take_chunk(&mut self, size: usize, now: Seconds) -> Option<Offset> {
         let class = self.core.memory.classes().class_for(size)?;
         if self.caches[usize::from(class.0)].is_empty() {
-            self.refill(class, now).ok()?;
+            self.refill(class, Taking::Fresh, now).ok()?;
         }
         let taken = self.caches[usize::from(class.0)].pop();
         // Release fence: pairs with the Acquire fence of `find`: see `crate::update`.

@@ -9,7 +9,8 @@
 //!   longer in the table. The word does not change any more until the node's chunk is used again.
 //! - **linking**: the word belongs to a bucket that is on its way into the list ([`crate::table`]).
 //! - **changes**: how often the word has changed, modulo 2^22, so that what was read of a node while its word stayed the same belongs together. A reader
-//!   is wrong about that only if it stands still while one word changes 4,194,304 times, or a multiple of that, and ends with the same place.
+//!   is wrong about that only if it stands still while one word changes 4,194,304 times, or a multiple of that, and ends with the same place; or while
+//!   the count begins anew, since a page was given back or changed its class, and comes to the very same word again.
 
 use guira_memory::Offset;
 

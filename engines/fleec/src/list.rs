@@ -441,6 +441,13 @@ impl<'n> Spot<'n> {
         self.mark(nodes, node, at)
     }
 
+    /// Tells all who have seen the item that was found that something about it has changed: they look again. False if somebody was quicker.
+    pub(crate) fn renew(&self, node: Node<'n>) -> bool {
+        let link = node.link.leading_to(node.link.next());
+        // Release: pairs with the Acquire of whoever follows the link: he finds what was changed. SeqCst as in `lead_to`.
+        node.word.compare_exchange(node.link.0, link.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
     /// Marks the link of the item that was found and lets it lead to `next`: from now on it is out of the table. Then it is taken off the
     /// list, or left there for whoever comes by.
     fn mark<N: Nodes<'n>>(&self, nodes: &mut N, node: Node<'n>, next: Offset) -> bool {

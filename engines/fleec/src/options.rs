@@ -99,8 +99,8 @@ pub struct BucketClock {
 
 impl Default for BucketClock {
     fn default() -> Self {
-        // More bits hold on to what was read often and is not any more (decision 18).
-        BucketClock { bits: 1 }
+        // Decision 18 compares them.
+        BucketClock { bits: 2 }
     }
 }
 

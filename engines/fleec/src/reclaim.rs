@@ -50,6 +50,29 @@ const PAGE_CHOICE: usize = 8;
 /// only a few for each class. 32 MiB.
 const SCARCE_BELOW: usize = 32 * MIB;
 
+/// Where nothing may be evicted, so many chunks of a class are left for changes of what is there, which give back as much as they take; of large
+/// ones, as many as come to this many bytes.
+const RESERVED: u64 = 2;
+const RESERVED_BYTES: u64 = 4096;
+
+/// What a chunk is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// An item more, or one whose place another takes as a whole.
+    Fresh,
+    /// A change of an item, whose own chunk is given back for it.
+    Exchange,
+}
+
+/// Chunks that a session needs.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    class: ClassId,
+    taking: Taking,
+    /// It takes up to so many.
+    batch: usize,
+}
+
 /// Whether the hand passes by what was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mercy {
@@ -63,23 +86,33 @@ impl Core {
         let chunk = self.memory.classes().geometry(class).chunk as usize;
         if self.budget.limit() < SCARCE_BELOW { 1 } else { (BATCH_BYTES / chunk).clamp(1, BATCH_CHUNKS) }
     }
+
+    /// How many free chunks of a class there are for this.
+    fn spare(&self, class: ClassId, taking: Taking) -> u64 {
+        if self.options.eviction == Eviction::On || taking == Taking::Exchange {
+            return u64::MAX;
+        }
+        let chunk = u64::from(self.memory.classes().geometry(class).chunk);
+        self.memory.free_chunks(class).saturating_sub(RESERVED.min(RESERVED_BYTES / chunk))
+    }
 }
 
 impl FleecSession {
     /// Fills the session's cache of `class`, which is empty.
-    pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), Refusal> {
+    pub(crate) fn refill(&mut self, class: ClassId, taking: Taking, now: Seconds) -> Result<(), Refusal> {
         self.core.see_time(now);
-        let batch = self.core.batch_of(class);
-        if self.refill_free(class, batch) {
+        let is_last = taking == Taking::Exchange && self.core.spare(class, Taking::Fresh) == 0;
+        let wanted = Wanted { class, taking, batch: if is_last { 1 } else { self.core.batch_of(class) } };
+        if self.refill_free(wanted) {
             return Ok(());
         }
         self.reclaim();
-        if self.has_chunk(class) || self.refill_free(class, batch) {
+        if self.has_chunk(class) || self.refill_free(wanted) {
             return Ok(());
         }
         let found = match self.core.options.eviction {
-            Eviction::On => self.evict(class, batch, now),
-            Eviction::Off => self.refill_keeping(class, batch, now),
+            Eviction::On => self.evict(wanted, now),
+            Eviction::Off => self.refill_keeping(wanted, now),
         };
         if !found {
             self.core.tally(class).add(Told::OutOfMemory, 1);
@@ -93,44 +126,50 @@ impl FleecSession {
     }
 
     /// Takes free chunks, from the class's pages or from a new one.
-    pub(crate) fn refill_free(&mut self, class: ClassId, batch: usize) -> bool {
+    fn refill_free(&mut self, Wanted { class, taking, batch }: Wanted) -> bool {
+        let core = &*self.core;
         let cache = &mut self.caches[usize::from(class.0)];
-        let memory = &self.core.memory;
-        memory.take(class, batch, cache) > 0 || (memory.grow(class) && memory.take(class, batch, cache) > 0)
+        let mut take = || {
+            let most = core.spare(class, taking).min(batch as u64) as usize;
+            most > 0 && core.memory.take(class, most, cache) > 0
+        };
+        take() || (core.memory.grow(class) && take())
     }
 
-    /// Evicts until there is a chunk of `class`.
-    fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+    /// Evicts until there is a chunk of the class.
+    fn evict(&mut self, wanted: Wanted, now: Seconds) -> bool {
+        let class = wanted.class;
         for _ in 0..SWEEPS_MAX {
             self.sweeps = self.sweeps.wrapping_add(1);
             let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);
-            if is_due && self.take_over(class, now) && self.refill_free(class, batch) {
+            if is_due && self.take_over(class, now) && self.refill_free(wanted) {
                 return true;
             }
             let evicted = self.sweep(now);
             self.reclaim();
-            if self.has_chunk(class) || self.refill_free(class, batch) {
+            if self.has_chunk(class) || self.refill_free(wanted) {
                 return true;
             }
             if evicted == 0 {
                 break;
             }
         }
-        self.recall(RECALL_ROUNDS, class, batch, now)
+        self.recall(RECALL_ROUNDS, wanted, now)
     }
 
     /// Asks the others to give back what they keep, and looks again so many times.
     #[cold]
-    fn recall(&mut self, rounds: u32, class: ClassId, batch: usize, now: Seconds) -> bool {
+    fn recall(&mut self, rounds: u32, wanted: Wanted, now: Seconds) -> bool {
+        let class = wanted.class;
         self.recalls_seen = self.core.recalls.fetch_add(1, Ordering::Relaxed) + 1;
         self.give_all_back();
         for _ in 0..rounds {
-            let taken = self.refill_free(class, batch)
+            let taken = self.refill_free(wanted)
                 || match self.core.options.eviction {
                     Eviction::On => self.take_any(class, now),
                     Eviction::Off => self.take_empty(class),
                 };
-            if taken && (self.has_chunk(class) || self.refill_free(class, batch)) {
+            if taken && (self.has_chunk(class) || self.refill_free(wanted)) {
                 return true;
             }
             yield_now();
@@ -264,9 +303,11 @@ impl FleecSession {
         let batch = self.core.batch_of(class);
         let cache = &mut self.caches[usize::from(class.0)];
         cache.push(at);
-        let most = if batch == 1 { 0 } else { 2 * batch };
+        // If there are none to spare it is not kept for what is stored next: that might be an item more.
+        let most = if batch == 1 || self.core.spare(class, Taking::Fresh) == 0 { 0 } else { 2 * batch };
         if cache.len() > most {
-            cache.drain(..batch).for_each(|at| self.core.memory.give(at));
+            let given = batch.min(cache.len());
+            cache.drain(..given).for_each(|at| self.core.memory.give(at));
         }
     }
 
@@ -387,15 +428,15 @@ impl FleecSession {
         }
     }
 
-    /// Finds chunks of `class` without removing anything that is alive: what is dead goes, and pages that hold nothing.
-    fn refill_keeping(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+    /// Finds chunks without removing anything that is alive: what is dead goes, and pages that hold nothing.
+    fn refill_keeping(&mut self, wanted: Wanted, now: Seconds) -> bool {
+        let class = wanted.class;
         self.remove_some_dead(now);
         self.reclaim();
-        if self.has_chunk(class) || self.refill_free(class, batch) {
+        if self.has_chunk(class) || self.refill_free(wanted) {
             return true;
         }
-        (self.take_empty(class) && self.refill_free(class, batch))
-            || self.recall(KEEPING_ROUNDS, class, batch, now)
+        (self.take_empty(class) && self.refill_free(wanted)) || self.recall(KEEPING_ROUNDS, wanted, now)
     }
 
     /// Takes a page over that holds nothing at all.

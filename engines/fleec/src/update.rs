@@ -1,18 +1,21 @@
 //! The read-modify-write of a key.
 //!
-//! An item that is in the table is not changed, but for the note in its header that it was read. Whatever else is to change is a new item, which takes
-//! the place of the old one by one compare-and-swap on the old one's link; if that fails, somebody was quicker, and all is done again.
+//! An item that is in the table is not changed, but for the note in its header that it was read, and its expiry if it has the field. Whatever else is to
+//! change is a new item, which takes the place of the old one by one compare-and-swap on the old one's link; if that fails, somebody was quicker, and
+//! all is done again. A new expiry is stored first and then counted as a change of the link, by which whoever has put a new item together from what he
+//! read before is stopped; if that fails, it is done again as well.
 
 use crate::core::Core;
 use crate::draft::FleecDraft;
 use crate::list::{Node, Spot, Target};
 use crate::nodes::CoreNodes;
+use crate::reclaim::Taking;
 use crate::session::{FleecSession, INLINE_MAX, meta_of};
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Room, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Blueprint, Count, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{Blueprint, Count, Eviction, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{Ordering, fence};
@@ -29,8 +32,8 @@ enum Attempt {
     Stored(i64, u32),
     /// Somebody was quicker.
     Again,
-    /// A chunk of this class is needed.
-    NeedChunk(ClassId),
+    /// A chunk of this class is needed, for this.
+    NeedChunk(ClassId, Taking),
     /// A draft is needed for an item with these fields and a value of this length.
     NeedDraft(Fields, usize),
 }
@@ -156,9 +159,9 @@ impl FleecSession {
                     return Ok(());
                 }
                 Attempt::Again => self.counters.add(Count::WriteRetries, 1),
-                Attempt::NeedChunk(class) => {
+                Attempt::NeedChunk(class, taking) => {
                     let _held = self.hold(key, now);
-                    self.refill(class, now)?;
+                    self.refill(class, taking, now)?;
                 }
                 Attempt::NeedDraft(fields, length) => {
                     supplies.spare = None;
@@ -203,10 +206,16 @@ impl FleecSession {
         if !guira_contract::Session::fits(self, key_len, room) {
             return Err(Refusal::TooLarge);
         }
+        if self.core.options.eviction == Eviction::Off {
+            // Whether memory is needed at all is not known yet, and nothing is evicted for it.
+            return Ok(());
+        }
         let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.memory.classes().class_for(shape.size()) {
-            Some(class) if self.caches[usize::from(class.0)].is_empty() => self.refill(class, now),
+            Some(class) if self.caches[usize::from(class.0)].is_empty() => {
+                self.refill(class, Taking::Fresh, now)
+            }
             _ => Ok(()),
         }
     }
@@ -347,7 +356,7 @@ impl<'n> Writer<'n, '_, '_> {
         let shape = Shape { key_len: blueprint.key.len() as u8, value_len: length as u32, fields };
         if let Some(class) = self.core.memory.classes().class_for(shape.size()) {
             let Some(at) = self.caches[usize::from(class.0)].pop() else {
-                return Err(Attempt::NeedChunk(class));
+                return Err(Attempt::NeedChunk(class, Taking::Fresh));
             };
             // Release fence: pairs with the Acquire fence of `find`. Whoever sees what is written into the chunk from now on also sees the mark
             // of the item that was there before.
@@ -441,6 +450,19 @@ impl<'n> Writer<'n, '_, '_> {
             }
             return Ok(if live.node.stands() { Attempt::Done(0) } else { Attempt::Again });
         }
+        let only_expiry = state == item.header.state() && change.cas.is_none() && change.overwrite.is_none();
+        if let Some(expiry) = change.expiry.filter(|_| only_expiry && item.shape().fields.has(Fields::EXPIRY))
+        {
+            item.store_expiry(expiry);
+            if !spot.renew(live.node) {
+                self.counters.add(Count::SwapsLost, 1);
+                return Ok(Attempt::Again);
+            }
+            if bumped {
+                item.note_read(self.now);
+            }
+            return Ok(Attempt::Done(0));
+        }
         let meta: Meta = meta_of(self.core, &item);
         let blueprint = Blueprint {
             key: self.key.bytes,
@@ -462,6 +484,8 @@ impl<'n> Writer<'n, '_, '_> {
         };
         Ok(match self.make(&blueprint, parts, &mut supplies.spare) {
             Ok(made) => self.publish(nodes, spot, Some(live), made, supplies),
+            // The old one is given back for it.
+            Err(Attempt::NeedChunk(class, _)) => Attempt::NeedChunk(class, Taking::Exchange),
             Err(needed) => needed,
         })
     }

@@ -18,9 +18,9 @@
 //!
 //! A value of 256 bytes or more begins at a multiple of 8, so that it is copied by whole words.
 //!
-//! **Who may store what.** A chunk that no slot refers to belongs to the session that took it, and is filled by it alone; stale
-//! readers may still load from it. The words of a linked item are stored only by a holder of the version counters of the item's
-//! buckets, with one exception: a reader that has validated an item replaces the header by
+//! **Who may store what.** A chunk that no slot or link refers to belongs to the session that took it, and is filled by it alone; stale
+//! readers may still load from it. In the slab engines the words of a linked item are stored only by a holder of the version counters of the item's
+//! buckets, in FLeeC by nobody; with one exception: a reader that has validated an item replaces the header by
 //! compare-and-swap to note the access. It fails if anything about the header has changed.
 
 use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta};
@@ -355,9 +355,13 @@ impl<'a> Item<'a> {
         words::store(&self.words[0], header.0);
     }
 
-    /// Overwrites the expiry. The item has the field, and its counters are held.
+    /// Overwrites the expiry, in one store, so that who reads it sees the one or the other. The item has the field, and its counters are held, or it
+    /// is announced: what lies beside the field does not change.
     pub fn store_expiry(&self, expiry: Expiry) {
-        words::copy_in(self.words, self.shape().expiry_at(), &expiry_field(expiry).to_le_bytes());
+        let at = self.shape().expiry_at();
+        let (word, shift) = (&self.words[at / WORD], at % WORD * 8);
+        let others = words::load(word) & !(u64::from(u32::MAX) << shift);
+        words::store(word, others | u64::from(expiry_field(expiry)) << shift);
     }
 
     /// Overwrites the cas unique. The item has the field, and its counters are held.

@@ -267,7 +267,7 @@ mod tests {
         let fleec = Choice::new("fleec", None, None).unwrap();
         assert_eq!(
             (fleec.index(), fleec.policy()),
-            ("lock-free".to_owned(), "bucket-clock:bits=1".to_owned())
+            ("lock-free".to_owned(), "bucket-clock:bits=2".to_owned())
         );
         assert_eq!(kind(&Choice::new("fleec", Some("cuckoo"), None).unwrap()), Some(Kind::Cuckoo));
         let memclock = Choice::new("memclock", None, None).unwrap();

@@ -133,10 +133,10 @@ pub const POLICIES: &[Entry] = &[
     },
     Entry {
         name: "bucket-clock",
-        about: "fleec's CLOCK, a value of bits=NUMBER, 1, for each bucket, by the engine's own rule (FLeeC); a new item raises \
+        about: "fleec's CLOCK, a value of bits=NUMBER, 2, for each bucket, by the engine's own rule (FLeeC); a new item raises \
                 it to new=NUMBER, 1",
         made: Made::Here(&["bits", "new"], |spec, setup| {
-            let bits = spec.number("bits", 1..=8)?.unwrap_or(1) as u32;
+            let bits = spec.number("bits", 1..=8)?.unwrap_or(2) as u32;
             let new = spec.number("new", 0..=255)?.unwrap_or(1) as u8;
             Ok(setup.run(BucketClock::new(setup.limit, setup.keys(), bits, new)))
         }),

@@ -92,7 +92,7 @@ fn the_engine_without_locks_has_a_policy_of_its_own() {
     let server =
         Setup::new().not_with("classic").not_with("fleec").guira_argument("--engine=fleec").start_guira();
     let mut client = server.connect();
-    client.exchange("policy\r\n", "POLICY bucket-clock:bits=1\r\n");
+    client.exchange("policy\r\n", "POLICY bucket-clock:bits=2\r\n");
     client.exchange("policy bucket-clock bits=3\r\n", "OK\r\n");
     settled(&mut client, "bucket-clock:bits=3");
     let answer = client.ask("policy lru\r\n");

@@ -5,7 +5,8 @@ use crate::bucket_clock;
 use crate::{FleecEngine, FleecOptions, FleecPin, FleecSession};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
-    Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Refusal, ResizeError, Session, Sink, ValuePin, Want,
+    Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Refusal, ResizeError,
+    Session, Sink, ValuePin, Want,
 };
 use guira_items::Eviction;
 use guira_sync::clock::Seconds;
@@ -166,4 +167,52 @@ fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
     other.maintain(NOW, Pace::Idle, 1);
     other.rest();
     assert!(used() < 1_000_000, "{}", used());
+}
+
+/// Without eviction and without memory, what is there can be changed all the same, over and over, as long as it needs no more than it has.
+#[test]
+fn what_is_there_can_be_changed_when_nothing_more_can_be_stored() {
+    for memory in [4 << 20, 40 << 20] {
+        let options = FleecOptions { memory, eviction: Eviction::Off, ..FleecOptions::default() };
+        let engine = FleecEngine::open(options).unwrap();
+        let mut session = engine.session();
+        let put = |session: &mut FleecSession, key: &str, value: &[u8], expiry| {
+            store(session, key.as_bytes(), value, 0, expiry, NOW)
+        };
+        let later = Expiry::At(Seconds(NOW.0 + 100));
+        put(&mut session, "count", b"10000000", Expiry::Never).unwrap();
+        put(&mut session, "long", &[7; 50_000], later).unwrap();
+        for length in [1_000, 100, 8] {
+            // As long as the key of the count.
+            while put(&mut session, &format!("{:05x}", engine.stats().total_items), &vec![1; length], later)
+                .is_ok()
+            {}
+        }
+        while put(&mut session, &format!("{:05x}", engine.stats().total_items), &[1; 8], Expiry::Never)
+            .is_ok()
+        {}
+        let amend = |session: &mut FleecSession, key: &str, change: Amendment| {
+            let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
+            session.update(key, NOW, None, None, |item| {
+                assert!(item.is_some());
+                Decision::Amend(change)
+            })
+        };
+        for number in 10_000_001..10_000_500 {
+            let overwrite = Some(Digits::of(number));
+            amend(&mut session, "count", Amendment { overwrite, ..Amendment::default() }).unwrap();
+            // Who stores something else in between gets nothing of what that takes.
+            assert!(put(&mut session, "other", b"10000000", Expiry::Never).is_err(), "{number}");
+        }
+        assert_eq!(value_of(&mut session, b"count", NOW).unwrap().value, b"10000499");
+        let used = engine.stats().classes.iter().map(|class| class.used_chunks).sum::<u64>();
+        for at in [NOW.0 + 200, NOW.0 + 300] {
+            let expiry = Expiry::At(Seconds(at));
+            let change = Amendment { expiry: Some(expiry), ..Amendment::default() };
+            amend(&mut session, "long", change).unwrap();
+            let item = value_of(&mut session, b"long", NOW).unwrap();
+            assert_eq!((item.meta.expiry, item.value.len()), (expiry, 50_000));
+        }
+        assert_eq!(engine.stats().classes.iter().map(|class| class.used_chunks).sum::<u64>(), used);
+    }
 }

@@ -124,7 +124,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                     all.told(FLEEC, MEMCACHED, |point| point.half),
                     all.told(FLEEC, MEMCACHED, |point| point.slow)
                 ),
-                "A closed loop's delays are the reciprocal of its rate. What a thread that stands still does to the others is told with F4, and what growth does below (fleec-growth).",
+                "Half of the reads take a quarter to a third of memcached's time. The slowest hundredth takes longer, with all of Guira's engines alike: with four threads on two processors that is a turn of the system's scheduler, 2 to 4 ms, for which more requests are in flight when the rate is higher. What a thread that stands still does to the others is told with F4, and what growth does below (fleec-growth).",
             ),
             answer(
                 "F4",
