@@ -16,7 +16,7 @@ use crate::plan::{Plan, Scale};
 use crate::report::{self, mebibytes};
 use crate::rough::{crowd, cut, garbage, greedy, slow};
 use crate::server::{Folder, Server};
-use crate::vitals::{Course, Holdings, holdings, resident};
+use crate::vitals::{Course, Holdings, descriptors, holdings, resident};
 
 /// How long the server may take to let go of everything.
 const REST: Duration = Duration::from_secs(45);
@@ -170,7 +170,8 @@ fn wait_for_rest(field: &Field, before: Holdings) -> Holdings {
         }
         if begin.elapsed() > REST {
             field.fail(format!(
-                "{REST:?} after the load: {connections:?} connections instead of 1, {after:?} instead of {before:?}"
+                "{REST:?} after the load: {connections:?} connections instead of 1, {after:?} instead of {before:?}: {:#?}",
+                descriptors(field.pid)
             ));
             return after;
         }

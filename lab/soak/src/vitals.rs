@@ -26,6 +26,28 @@ pub(crate) fn holdings(pid: u32) -> Holdings {
     Holdings { descriptors: count("fd"), threads: count("task") }
 }
 
+/// What each descriptor of the process is, and of sockets the system's own line about it.
+pub(crate) fn descriptors(pid: u32) -> Vec<String> {
+    let tables = ["tcp", "tcp6", "udp", "udp6", "unix"].map(|table| {
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        (table, text)
+    });
+    let about = |name: &str| {
+        let inode = name.strip_prefix("socket:[")?.strip_suffix(']')?;
+        tables.iter().find_map(|(table, text)| {
+            let line = text.lines().find(|line| line.split_ascii_whitespace().any(|word| word == inode))?;
+            Some(format!("{table} {}", line.trim()))
+        })
+    };
+    let tell = |entry: fs::DirEntry| {
+        let name = fs::read_link(entry.path()).unwrap_or_default().to_string_lossy().into_owned();
+        let about = about(&name).unwrap_or_default();
+        format!("{} {name} {about}", entry.file_name().to_string_lossy())
+    };
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    entries.map_or_else(|_| Vec::new(), |entries| entries.flatten().map(tell).collect())
+}
+
 /// Resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
