@@ -379,11 +379,15 @@ impl Search<'_> {
             }
         }
         hooks::pause(Window::Divided);
-        let link = Link(new.word.load(Ordering::Acquire));
-        if link.is_linking() {
-            // If it fails somebody else has done it, or has put an item there, which does it too.
+        let mut link = Link(new.word.load(Ordering::Acquire));
+        while link.is_linking() {
             let linked = link.leading_to(link.next());
-            let _ = new.word.compare_exchange(link.0, linked.0, Ordering::AcqRel, Ordering::Relaxed);
+            match new.word.compare_exchange(link.0, linked.0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                // Somebody else has done it, or has put an item there, which does it too; or has made the link ready once more, who came too late to see
+                // that the bucket is on the list: each of those who are at it can do so once.
+                Err(other) => link = Link(other),
+            }
         }
         true
     }

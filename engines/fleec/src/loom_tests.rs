@@ -182,9 +182,13 @@ impl World {
         keys
     }
 
-    fn add_bucket<'n>(&'n self, seen: &mut Seen<'n>, hazard: &Hazard) {
+    fn try_add_bucket<'n>(&'n self, seen: &mut Seen<'n>, hazard: &Hazard) -> bool {
         let new = NewBucket { bucket: 1, at: place(1), word: &self.links[1] };
-        while !self.search(hazard).add_bucket(seen, &self.links[0], &new) {}
+        self.search(hazard).add_bucket(seen, &self.links[0], &new)
+    }
+
+    fn add_bucket<'n>(&'n self, seen: &mut Seen<'n>, hazard: &Hazard) {
+        while !self.try_add_bucket(seen, hazard) {}
         let _ = self.buckets.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
@@ -299,6 +303,21 @@ fn loom_two_divide_a_bucket_while_an_item_comes_in_between() {
         );
         assert_eq!(world.keys(), [2, 1]);
         assert_eq!((world.value_of(1), world.value_of(2)), (Some(Some(101)), Some(Some(102))));
+    });
+}
+
+/// Whoever says that a bucket is there may be believed, even if another who has tried the same does not come back to it.
+#[test]
+fn loom_a_bucket_that_is_there_is_not_on_its_way_any_more() {
+    loom::model(|| {
+        let world = World::with(&[(0, 2)]);
+        let ((one, other), _) = both(
+            &world,
+            |world, seen, hazard| world.try_add_bucket(seen, hazard),
+            |world, seen, hazard| world.try_add_bucket(seen, hazard),
+        );
+        assert!(one || other);
+        assert!(!Link(world.links[1].load(Ordering::Relaxed)).is_linking());
     });
 }
 

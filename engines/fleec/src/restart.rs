@@ -207,6 +207,14 @@ impl Core {
         Ok(())
     }
 
+    /// Finishes a bucket that somebody has begun to add and not come to an end with.
+    pub(crate) fn finish_growth(&self) {
+        let (hazard, mut retired) = (self.hazards.claim(), Vec::new());
+        // What is taken off the list here is nobody's any more: whoever goes on frees it, as what sessions have left.
+        let mut nodes = CoreNodes::new(self, &hazard, &mut retired);
+        self.table.settle(&mut nodes, &mut Search::new(&hazard));
+    }
+
     /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
     pub(crate) fn close(mut self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         if notes.len() > NOTES_MAX {
@@ -216,10 +224,7 @@ impl Core {
             return Ok(());
         };
         self.memory.settle();
-        let (hazard, mut retired) = (self.hazards.claim(), Vec::new());
-        // What is taken off the list here is nobody's any more: whoever goes on frees it, as what sessions have left.
-        let mut nodes = CoreNodes::new(&self, &hazard, &mut retired);
-        self.table.settle(&mut nodes, &mut Search::new(&hazard));
+        self.finish_growth();
         let state = Saved::of(&self, now).encode();
         Ok(file.close(&self.region, &state, notes)?)
     }

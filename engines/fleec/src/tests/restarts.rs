@@ -64,6 +64,7 @@ fn check_chunks(engine: &FleecEngine) {
     let core = &engine.core;
     let free = || core.memory.classes().ids().map(|class| core.memory.free_chunks(class)).collect::<Vec<_>>();
     let before = free();
+    core.finish_growth();
     assert_eq!(core.recover(), Some(core.registry.held()));
     assert_eq!(free(), before, "no chunk was lost");
 }
