@@ -210,7 +210,7 @@ impl FleecSession {
             // Whether memory is needed at all is not known yet, and nothing is evicted for it.
             return Ok(());
         }
-        let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
+        let fields = Blueprint::fields(room.flags, room.expiry, room.cas, room.value_len);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.memory.classes().class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
@@ -352,7 +352,7 @@ impl<'n> Writer<'n, '_, '_> {
         spare: &mut Option<FleecDraft>,
     ) -> Result<Made, Attempt> {
         let length = parts.len();
-        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
+        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, length);
         let shape = Shape { key_len: blueprint.key.len() as u8, value_len: length as u32, fields };
         if let Some(class) = self.core.memory.classes().class_for(shape.size()) {
             let Some(at) = self.caches[usize::from(class.0)].pop() else {

@@ -164,6 +164,9 @@ pub struct Shape {
 /// Values from here on begin at a multiple of 8.
 const ALIGNED_FROM: u32 = 256;
 
+/// Values from here on have the field of an expiry, whether they expire or not: so one can be set later without storing the value anew.
+const EXPIRY_FROM: usize = 1024;
+
 /// Where the key begins, for each set of fields.
 const KEY_AT: [u8; 16] = {
     let mut all = [0; 16];
@@ -439,13 +442,13 @@ pub struct Blueprint<'k> {
 }
 
 impl Blueprint<'_> {
-    /// The fields that an item with these properties needs.
-    pub fn fields(flags: u32, expiry: Expiry, cas: Option<u64>) -> Fields {
+    /// The fields that an item with these properties gets.
+    pub fn fields(flags: u32, expiry: Expiry, cas: Option<u64>, value_len: usize) -> Fields {
         let mut fields = Fields::default();
         if flags != 0 {
             fields = fields.with(Fields::FLAGS);
         }
-        if expiry != Expiry::Never {
+        if expiry != Expiry::Never || value_len >= EXPIRY_FROM {
             fields = fields.with(Fields::EXPIRY);
         }
         if cas.is_some() {
@@ -511,7 +514,10 @@ mod tests {
                     accessed: Seconds(1000),
                 };
                 let shape = Shape { key_len: key_len as u8, value_len, fields: Fields(fields) };
-                assert_eq!(shape.fields, Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas));
+                let usual =
+                    Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, value_len as usize);
+                let longs = if value_len < 1024 { Fields::default() } else { Fields::EXPIRY };
+                assert_eq!(usual, shape.fields.with(longs));
                 let written = blueprint.write(&region, at, shape, None, Seconds(1000));
                 let value: Vec<u8> = (0..value_len).map(|i| i as u8).collect();
                 let (words, start) = written.value_words();

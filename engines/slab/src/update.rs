@@ -127,7 +127,7 @@ impl<X: Scheme> SlabSession<X> {
         if !guira_contract::Session::fits(self, key_len, room) {
             return Err(Refusal::TooLarge);
         }
-        let fields = Blueprint::fields(room.flags, room.expiry, room.cas);
+        let fields = Blueprint::fields(room.flags, room.expiry, room.cas, room.value_len);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
@@ -252,7 +252,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
 
     /// Fills a chunk from the session's cache.
     fn fill(&mut self, blueprint: &Blueprint<'_>, value: &[u8]) -> Result<Offset, Attempt> {
-        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
+        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, value.len());
         let shape = Shape { key_len: blueprint.key.len() as u8, value_len: value.len() as u32, fields };
         let Some(class) = self.core.class_for(shape.size()) else {
             return Err(Attempt::NeedDraft(fields, value.len()));
@@ -281,7 +281,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         now: Seconds,
     ) -> Result<Offset, Attempt> {
         let length = before.len() + old.map_or(0, |item| item.value_len()) + after.len();
-        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas);
+        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, length);
         let Some(mut draft) = supplies.spare.take().filter(|spare| spare.is_for(fields, length)) else {
             return Err(Attempt::NeedDraft(fields, length));
         };
