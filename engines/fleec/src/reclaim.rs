@@ -237,6 +237,8 @@ impl FleecSession {
                     if removed {
                         let why = if is_dead { Unlinked::Dead } else { Unlinked::Evicted };
                         account_unlinked(&core, &counters, &item, why, now);
+                    } else {
+                        counters.add(Count::SwapsLost, 1);
                     }
                     Some(i64::from(removed))
                 },
@@ -413,6 +415,8 @@ impl FleecSession {
                             if is_dead { Unlinked::Dead } else { why },
                             now,
                         );
+                    } else {
+                        counters.add(Count::SwapsLost, 1);
                     }
                     Some(removed)
                 },

@@ -179,7 +179,8 @@ impl<'a> Numbers<'a> {
     /// If it is not there, or these are other counters.
     pub fn counts(&mut self) -> Result<SavedCounts, Emptied> {
         if self.number()? != COUNTS as u64 {
-            return Err(Loss::Damaged.into());
+            // Another version counts other things.
+            return Err(Loss::Version.into());
         }
         let [mut sums, mut base] = [[0; COUNTS]; 2];
         for count in sums.iter_mut().chain(&mut base) {

@@ -48,6 +48,12 @@ impl Source {
         matches!(self.from, From::Made(_))
     }
 
+    /// The requests of each run, at most `limit`: of a recorded trace there is one, whatever the runs. None for a file that is not there.
+    pub(crate) fn read_all(&self, context: &Context, limit: u64) -> Result<Option<Vec<Stream>>, Failure> {
+        let runs = if self.is_made() { context.runs } else { 1 };
+        (0..runs).map(|run| self.read(context, limit, context.seed + u64::from(run))).collect()
+    }
+
     /// Its requests, at most `limit`; those of a workload follow from `seed`. None for a file that is not there.
     pub(crate) fn read(&self, context: &Context, limit: u64, seed: u64) -> Result<Option<Stream>, Failure> {
         let path = match self.from {

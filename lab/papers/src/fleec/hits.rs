@@ -1,7 +1,5 @@
 //! F5: a CLOCK value for each bucket beside strict LRU.
 
-use guira_sim::Stream;
-
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, Table, answer, table};
@@ -43,14 +41,9 @@ struct Hits {
 
 fn hits(source: Source, context: &Context) -> Result<Option<Hits>, Failure> {
     let limit = context.scale.pick(2_000_000, 20_000);
-    let runs = if source.is_made() { context.runs } else { 1 };
-    let mut streams: Vec<Stream> = Vec::new();
-    for run in 0..runs {
-        match source.read(context, limit, context.seed + u64::from(run))? {
-            Some(stream) => streams.push(stream),
-            None => return Ok(None),
-        }
-    }
+    let Some(streams) = source.read_all(context, limit)? else {
+        return Ok(None);
+    };
     let jobs: Vec<(f64, Replacement)> =
         SIZES.iter().flat_map(|&size| POLICIES.map(|policy| (size, policy))).collect();
     let figures = in_parallel(&jobs, |&(size, policy)| {

@@ -1,7 +1,5 @@
 //! K1 and K2: miss-ratio curves, and how far segmented LRU and KLRU lie apart.
 
-use guira_sim::Stream;
-
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
@@ -76,14 +74,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
 
 fn curves(source: Source, context: &Context) -> Result<Option<Curves>, Failure> {
     let limit = context.scale.pick(2_000_000, 20_000);
-    let runs = if source.is_made() { context.runs } else { 1 };
-    let mut streams: Vec<Stream> = Vec::new();
-    for run in 0..runs {
-        match source.read(context, limit, context.seed + u64::from(run))? {
-            Some(stream) => streams.push(stream),
-            None => return Ok(None),
-        }
-    }
+    let Some(streams) = source.read_all(context, limit)? else {
+        return Ok(None);
+    };
     let jobs: Vec<(f64, Replacement)> =
         SIZES.iter().flat_map(|&size| POLICIES.map(|policy| (size, policy))).collect();
     let figures = in_parallel(&jobs, |&(size, policy)| {
