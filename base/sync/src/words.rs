@@ -73,6 +73,21 @@ pub fn byte_of(line: &Line, at: usize) -> u8 {
     wide::byte_of(line, at % 64)
 }
 
+/// Pairs of bytes that [`which_pairs`] looks at.
+pub const PAIRS: usize = 15;
+
+/// Which of the 15 pairs of bytes of `line` from its byte 4 on are `pair`, a little-endian number: bit `i` for pair `i`.
+#[inline(always)]
+pub fn which_pairs(line: &Line, pair: u16) -> u32 {
+    wide::which_pairs(line, pair)
+}
+
+/// The two bytes of `line` from byte `at % 64` on, which is rounded down to a multiple of two.
+#[inline(always)]
+pub fn two_of(line: &Line, at: usize) -> u16 {
+    wide::two_of(line, (at % 64) & !1)
+}
+
 /// The four bytes of `line` from byte `at % 64` on, which is rounded down to a multiple of four.
 #[inline(always)]
 pub fn four_of(line: &Line, at: usize) -> u32 {
@@ -147,6 +162,37 @@ mod tests {
                 assert_eq!(portable::which_equal([&line, &other], byte), both);
                 assert_eq!(both >> 16 & 0xff, expected >> 8, "{word:x} {byte}");
             }
+        }
+    }
+
+    #[test]
+    fn pairs_are_read_and_compared_exactly() {
+        let mut bytes = [0u8; 64];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = (at * 37) as u8;
+        }
+        let line_of = |bytes: &[u8; 64]| -> Line {
+            std::array::from_fn(|i| {
+                AtomicU64::new(u64::from_le_bytes(std::array::from_fn(|b| bytes[8 * i + b])))
+            })
+        };
+        for at in 0..64 {
+            let pair = u16::from_le_bytes([bytes[at & !1], bytes[at | 1]]);
+            assert_eq!(
+                (two_of(&line_of(&bytes), at), portable::two_of(&line_of(&bytes), at & !1)),
+                (pair, pair)
+            );
+        }
+        for set in [0u32, 1, 0x7fff, 0x4001, 0x2aaa, 0x00c0, 0x0180] {
+            let mut bytes = [0x12u8; 64];
+            for index in (0..PAIRS).filter(|index| set >> index & 1 == 1) {
+                bytes[4 + 2 * index..6 + 2 * index].copy_from_slice(&0x3412u16.to_le_bytes());
+            }
+            // Neighbours that hold the same do not count.
+            bytes[2..4].copy_from_slice(&0x3412u16.to_le_bytes());
+            bytes[34..36].copy_from_slice(&0x3412u16.to_le_bytes());
+            assert_eq!(which_pairs(&line_of(&bytes), 0x3412), set);
+            assert_eq!(portable::which_pairs(&line_of(&bytes), 0x3412), set);
         }
     }
 

@@ -84,19 +84,25 @@ pub(crate) struct Told {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
 
-    /// Engine: memc3, classic, fleec, memclock [default: memc3]
+    /// Engine: memc3, classic, fleec, memclock, mica [default: memc3]
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<String>,
 
-    /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets
+    /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets,
+    /// lossy[:partitions=1 to 256]
     #[arg(long, value_name = "NAME[:key=value,…]")]
     pub(crate) index: Option<String>,
 
     /// Replacement policy in place of the engine's own: clock[:bits=1|2], fifo, lru, lazy-lru[:interval=SECONDS,tail_reclaim=on|off],
     /// seg-lru[:hot_pct=N,warm_pct=N,hot_factor=X,warm_factor=X,temp_ttl=SECONDS,mode=flat|segmented],
-    /// klru[:samples=N,priority=recency|frequency|hyperbolic], sieve, s3-fifo[:small_pct=N]; with lock-free bucket-clock[:bits=1 to 8]
+    /// klru[:samples=N,priority=recency|frequency|hyperbolic], sieve, s3-fifo[:small_pct=N]; with lock-free bucket-clock[:bits=1 to 8];
+    /// with lossy fifo, approx-lru, lru
     #[arg(long, value_name = "NAME[:key=value,…]")]
     pub(crate) policy: Option<String>,
+
+    /// Who may read and write a partition of mica: one worker (erew), one worker writes (crew), everybody (crcw) [default: crcw]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) access: Option<String>,
 
     /// Largest item, counted as memcached's -I counts it: 1KiB to 1GiB [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
@@ -221,7 +227,7 @@ impl Told {
         first_said!(self, other:
             listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, user, workers, pin_workers, memory, engine, index,
-            policy, max_item_size, growth_factor, smallest_item, size_weight,
+            policy, access, max_item_size, growth_factor, smallest_item, size_weight,
             disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,
             disable_flush_all, disable_dumping, disable_watch, watcher_buffer, worker_log_buffer, prefix_delimiter, disable_advice, test_commands,
         )

@@ -164,7 +164,11 @@ impl Told {
 
     fn choice(&self) -> Result<Choice, ConfigError> {
         let name = self.engine.as_deref().unwrap_or(DEFAULT_ENGINE);
-        Ok(Choice::new(name, self.index.as_deref(), self.policy.as_deref())?)
+        let choice = Choice::new(name, self.index.as_deref(), self.policy.as_deref())?;
+        match &self.access {
+            Some(mode) => Ok(choice.with_access(mode)?),
+            None => Ok(choice),
+        }
     }
 
     fn storage(&self) -> Result<Storage, ConfigError> {
@@ -275,6 +279,7 @@ impl Told {
             engine: self.engine.or(Some(DEFAULT_ENGINE.to_owned())),
             index: Some(options.engine.index()),
             policy: Some(options.engine.policy()),
+            access: options.engine.access().map(str::to_owned),
             max_item_size: Some(options.max_item_size),
             growth_factor: self.growth_factor.or(Some(DEFAULT_FACTOR)),
             smallest_item: self.smallest_item.or(Some(DEFAULT_SMALLEST_ITEM as u32)),

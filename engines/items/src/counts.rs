@@ -91,6 +91,11 @@ impl SessionCounters {
         self.hold(class, Held { items: 1u64.wrapping_neg(), bytes: bytes.wrapping_neg() });
     }
 
+    /// So many items more are in the table, and so many bytes: numbers that wrap.
+    pub fn items_added(&self, class: Option<ClassId>, items: u64, bytes: u64) {
+        self.hold(class, Held { items, bytes });
+    }
+
     #[inline]
     fn hold(&self, class: Option<ClassId>, more: Held) {
         if let Some(held) = class.and_then(|class| self.held.get(usize::from(class.0))) {

@@ -71,7 +71,7 @@ const GENERATION_SHIFT: u32 = 60;
 
 /// A read is not noted if another was within so many seconds: the compare-and-swap costs as much as the rest of a
 /// lookup that hits the caches. memcached waits for 60.
-const NOTED_FOR: u64 = 8;
+pub const NOTED_FOR: u64 = 8;
 
 /// Flush generations that items can tell apart.
 pub const GENERATIONS: u32 = 8;

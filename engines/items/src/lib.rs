@@ -15,7 +15,7 @@ mod setup;
 pub use chain::{CONTINUATION, Continuation, Pieces, write_continuation};
 pub use counts::{COUNTS, Count, Held, Registry, SavedCounts, SessionCounters};
 pub use filling::{Filling, KEPT_PART};
-pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, Shape};
+pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, NOTED_FOR, Shape};
 pub use lasting::{Begun, EmptyRegion, Failure, open_lasting};
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{

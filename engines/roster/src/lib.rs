@@ -14,6 +14,7 @@ pub use setup::{Lasting, Setup};
 use guira_contract::Engine;
 pub use guira_contract::{Opened, OptionError, Spec};
 use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
+use guira_mica::{Access, DEFAULT_PARTITIONS, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions};
 use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
@@ -32,6 +33,7 @@ pub struct Choice {
 enum Parts {
     Slab { kind: Kind, policy: Policy, search: SearchLimits, versions: usize },
     Fleec { clock: BucketClock, buckets: Buckets },
+    Mica { policy: LogPolicy, partitions: usize, access: Access },
 }
 
 /// The indexes that any policy goes with.
@@ -46,6 +48,7 @@ enum Kind {
 enum Family {
     Slab(Kind),
     Fleec(Buckets),
+    Mica,
 }
 
 /// What can be done with an engine, whichever it is.
@@ -71,12 +74,15 @@ const PRESETS: &[Preset] = &[
     Preset { name: "classic", index: Chained::NAME, policy: "seg-lru" },
     Preset { name: "fleec", index: LOCK_FREE, policy: BucketClock::NAME },
     Preset { name: "memclock", index: LOCKED, policy: BucketClock::NAME },
+    Preset { name: "mica", index: LOSSY, policy: "approx-lru" },
 ];
 
 /// FLeeC's index, of which its policy is a part.
 const LOCK_FREE: &str = "lock-free";
 /// The same with a lock for each bucket.
 const LOCKED: &str = "locked-buckets";
+/// MICA's index, with logs whose order is the policy.
+const LOSSY: &str = "lossy";
 
 impl Default for Choice {
     fn default() -> Self {
@@ -99,6 +105,7 @@ const INDEXES: &[(&str, Family)] = &[
     (Chained::NAME, Family::Slab(Kind::Chained)),
     (LOCK_FREE, Family::Fleec(Buckets::Open)),
     (LOCKED, Family::Fleec(Buckets::Locked)),
+    (LOSSY, Family::Mica),
 ];
 
 /// What is called `name` in `table`.
@@ -110,6 +117,12 @@ fn known<T: Copy>(what: &'static str, name: &str, table: &[(&'static str, T)]) -
             Err(OptionError::Unknown { what, name: name.to_owned(), known: names.join(", ") })
         }
     }
+}
+
+/// Whether a preset's index is of this family.
+fn is_first_of(preset: &Preset, family: Family) -> bool {
+    let own = INDEXES.iter().find(|(name, _)| *name == preset.index);
+    own.is_some_and(|(_, own)| std::mem::discriminant(own) == std::mem::discriminant(&family))
 }
 
 impl Choice {
@@ -124,17 +137,24 @@ impl Choice {
         let index = Spec::parse(index.unwrap_or(preset.index))?;
         let family = known("index", &index.name, INDEXES)?;
         // A policy of the preset's own goes with its own family of indexes only.
-        let usual = match (family, preset.policy == BucketClock::NAME) {
-            (Family::Fleec(_), _) => BucketClock::NAME,
-            (Family::Slab(_), true) => PRESETS[0].policy,
-            (Family::Slab(_), false) => preset.policy,
-        };
+        let own = known("index", preset.index, INDEXES)?;
+        let is_own = std::mem::discriminant(&own) == std::mem::discriminant(&family);
+        let usual = PRESETS.iter().find(|other| is_first_of(other, family)).unwrap_or(&PRESETS[0]);
+        let usual = if is_own { preset.policy } else { usual.policy };
         let policy = Spec::parse(policy.unwrap_or(usual))?;
         let kind = match family {
             Family::Slab(kind) => kind,
             Family::Fleec(buckets) => {
                 index.allow(&[])?;
                 let parts = Parts::Fleec { clock: BucketClock::read(&policy)?, buckets };
+                return Ok(Choice { name: preset.name, index, parts });
+            }
+            Family::Mica => {
+                index.allow(&["partitions"])?;
+                let partitions = index.number("partitions", 1..=MAX_PARTITIONS as u64)?;
+                let partitions = partitions.map_or(DEFAULT_PARTITIONS, |partitions| partitions as usize);
+                let policy = LogPolicy::read(&policy)?;
+                let parts = Parts::Mica { policy, partitions, access: Access::default() };
                 return Ok(Choice { name: preset.name, index, parts });
             }
         };
@@ -151,6 +171,24 @@ impl Choice {
         let versions = index.number("versions", 1..=1 << 24)?.unwrap_or(stripes) as usize;
         let parts = Parts::Slab { kind, policy: Policy::read(&policy)?, search, versions };
         Ok(Choice { name: preset.name, index, parts })
+    }
+
+    /// The same with partitions that sessions may access so: `erew`, `crew` or `crcw`.
+    ///
+    /// # Errors
+    /// If there is no such mode, or the engine has no partitions.
+    pub fn with_access(self, mode: &str) -> Result<Self, OptionError> {
+        match self.parts {
+            Parts::Mica { policy, partitions, .. } => {
+                let parts = Parts::Mica { policy, partitions, access: Access::read(mode)? };
+                Ok(Choice { parts, ..self })
+            }
+            Parts::Slab { .. } | Parts::Fleec { .. } => Err(OptionError::Value {
+                name: "access".to_owned(),
+                value: mode.to_owned(),
+                expected: "allowed: only the engine mica has access modes",
+            }),
+        }
     }
 
     /// Opens the engine, if its Region lasts with what was there, and gives it to `host`.
@@ -171,6 +209,10 @@ impl Choice {
                 let options = FleecOptions { clock, buckets, ..setup.fleec() };
                 Ok(host.run(open_fleec(options, setup)?))
             }
+            Parts::Mica { policy, partitions, access } => {
+                let options = MicaOptions { policy, partitions, access, ..setup.mica() };
+                Ok(host.run(open_mica(options, setup)?))
+            }
         }
     }
 
@@ -184,7 +226,18 @@ impl Choice {
             }
             pairs.push(("index_versions", versions.to_string()));
         }
+        if let Some(access) = self.access() {
+            pairs.push(("index_access", access.to_owned()));
+        }
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Who may access its partitions, if it has any.
+    pub fn access(&self) -> Option<&'static str> {
+        match self.parts {
+            Parts::Mica { access, .. } => Some(access.name()),
+            Parts::Slab { .. } | Parts::Fleec { .. } => None,
+        }
     }
 
     /// The index, as it is given on the command line.
@@ -197,6 +250,7 @@ impl Choice {
         match self.parts {
             Parts::Slab { policy, .. } => policy.spec().to_string(),
             Parts::Fleec { clock, .. } => clock.spec().to_string(),
+            Parts::Mica { policy, .. } => policy.spec().to_string(),
         }
     }
 }
@@ -216,6 +270,16 @@ fn open_fleec(options: FleecOptions, setup: &Setup) -> Result<Opened<FleecEngine
         Some(lasting) => FleecEngine::open_lasting(options, &lasting.place, lasting.now_unix),
         None => with_less_reserve(setup, options.memory, |reserve| {
             FleecEngine::open(FleecOptions { reserve, ..options })
+        })
+        .map(Opened::anew),
+    }
+}
+
+fn open_mica(options: MicaOptions, setup: &Setup) -> Result<Opened<MicaEngine>, OpenError> {
+    match &setup.lasting {
+        Some(lasting) => MicaEngine::open_lasting(options, &lasting.place, lasting.now_unix),
+        None => with_less_reserve(setup, options.memory, |reserve| {
+            MicaEngine::open(MicaOptions { reserve, ..options })
         })
         .map(Opened::anew),
     }
@@ -250,7 +314,7 @@ mod tests {
     fn kind(choice: &Choice) -> Option<Kind> {
         match choice.parts {
             Parts::Slab { kind, .. } => Some(kind),
-            Parts::Fleec { .. } => None,
+            Parts::Fleec { .. } | Parts::Mica { .. } => None,
         }
     }
 
@@ -273,6 +337,22 @@ mod tests {
         let memclock = Choice::new("memclock", None, None).unwrap();
         assert_eq!(memclock.index(), "locked-buckets");
         assert!(matches!(memclock.parts, Parts::Fleec { buckets: Buckets::Locked, .. }));
+        let mica = Choice::new("mica", None, None).unwrap();
+        assert_eq!((mica.index(), mica.policy()), ("lossy".to_owned(), "approx-lru".to_owned()));
+        assert_eq!(Choice::new("memc3", Some("lossy"), None).unwrap().policy(), "approx-lru");
+        assert!(Choice::new("mica", Some("cuckoo"), None).unwrap().policy().starts_with("clock"));
+    }
+
+    #[test]
+    fn partitions_and_access_modes_are_mica_s() {
+        let mica = Choice::new("mica", Some("lossy:partitions=4"), Some("fifo")).unwrap();
+        let mica = mica.with_access("erew").unwrap();
+        assert_eq!(mica.parts, Parts::Mica { policy: LogPolicy::Fifo, partitions: 4, access: Access::Erew });
+        assert!(mica.settings().contains(&("index_access".to_owned(), "erew".to_owned())));
+        let error = |mode| Choice::default().with_access(mode).unwrap_err().to_string();
+        assert!(error("erew").contains("only the engine mica"), "{}", error("erew"));
+        assert!(mica.with_access("read").unwrap_err().to_string().contains("erew, crew, crcw"));
+        assert!(Choice::new("mica", Some("lossy:partitions=0"), None).is_err());
     }
 
     #[test]
@@ -331,11 +411,11 @@ mod tests {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
         assert_eq!(
             error("redis", None, None),
-            "unknown engine 'redis'; there are: memc3, classic, fleec, memclock"
+            "unknown engine 'redis'; there are: memc3, classic, fleec, memclock, mica"
         );
         assert_eq!(
             error("memc3", Some("btree"), None),
-            "unknown index 'btree'; there are: cuckoo, chained, lock-free, locked-buckets"
+            "unknown index 'btree'; there are: cuckoo, chained, lock-free, locked-buckets, lossy"
         );
         assert!(
             error("memc3", None, Some("mru"))

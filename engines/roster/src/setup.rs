@@ -2,6 +2,7 @@
 
 use guira_fleec::FleecOptions;
 use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, Residence};
+use guira_mica::MicaOptions;
 use guira_slab::{DEFAULT_SIZE_WEIGHT, HugePages, RegionPlace, SlabOptions};
 
 /// Unless told otherwise, memory can be made so many times larger.
@@ -101,6 +102,20 @@ impl Setup {
             residence: self.residence,
             hashing: Hashing::Seeded(self.seed),
             ..FleecOptions::default()
+        }
+    }
+
+    /// The part of it that is MICA's.
+    pub(crate) fn mica(&self) -> MicaOptions {
+        MicaOptions {
+            memory: self.memory,
+            reserve: self.reserve(),
+            max_item_size: self.max_item_size,
+            eviction: self.eviction,
+            huge_pages: self.huge_pages,
+            residence: self.residence,
+            hashing: Hashing::Seeded(self.seed),
+            ..MicaOptions::default()
         }
     }
 }

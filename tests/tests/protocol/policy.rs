@@ -12,7 +12,7 @@ fn settled(client: &mut Client, policy: &str) {
 
 #[test]
 fn a_policy_takes_over_while_items_are_there() {
-    let server = Setup::new().not_with("fleec").start_guira();
+    let server = Setup::new().not_with("fleec").not_with("mica").start_guira();
     let mut client = server.connect();
     for key in 0..1000 {
         client.set(&format!("key{key}"), "value");
@@ -34,7 +34,7 @@ fn a_policy_takes_over_while_items_are_there() {
 
 #[test]
 fn what_there_is_is_told_to_whoever_asks_for_something_else() {
-    let server = Setup::new().not_with("fleec").start_guira();
+    let server = Setup::new().not_with("fleec").not_with("mica").start_guira();
     let mut client = server.connect();
     let answer = client.ask("policy random\r\n");
     assert!(answer.starts_with("CLIENT_ERROR unknown policy 'random'; there are: clock, "), "{answer}");
@@ -46,7 +46,8 @@ fn what_there_is_is_told_to_whoever_asks_for_something_else() {
 
 #[test]
 fn memcacheds_words_set_the_segmented_policy() {
-    let server = Setup::new().not_with("fleec").guira_argument("--policy=seg-lru").start_guira();
+    let server =
+        Setup::new().not_with("fleec").not_with("mica").guira_argument("--policy=seg-lru").start_guira();
     let mut client = server.connect();
     let usual = "seg-lru:hot_pct=20,warm_pct=40,hot_factor=0.2,warm_factor=2";
     client.exchange("policy\r\n", format!("POLICY {usual}\r\n"));
@@ -80,7 +81,8 @@ fn memcacheds_words_set_the_segmented_policy() {
 
 #[test]
 fn memcacheds_words_change_no_other_policy() {
-    let server = Setup::new().not_with("fleec").guira_argument("--policy=klru").start_guira();
+    let server =
+        Setup::new().not_with("fleec").not_with("mica").guira_argument("--policy=klru").start_guira();
     let mut client = server.connect();
     client.exchange("lru tune 10 25 0.1 2.5\r\n", "OK\r\n");
     client.exchange("policy\r\n", "POLICY klru:samples=16,priority=recency\r\n");
@@ -89,8 +91,12 @@ fn memcacheds_words_change_no_other_policy() {
 
 #[test]
 fn the_engine_without_locks_has_a_policy_of_its_own() {
-    let server =
-        Setup::new().not_with("classic").not_with("fleec").guira_argument("--engine=fleec").start_guira();
+    let server = Setup::new()
+        .not_with("classic")
+        .not_with("fleec")
+        .not_with("mica")
+        .guira_argument("--engine=fleec")
+        .start_guira();
     let mut client = server.connect();
     client.exchange("policy\r\n", "POLICY bucket-clock:bits=2\r\n");
     client.exchange("policy bucket-clock bits=3\r\n", "OK\r\n");

@@ -13,6 +13,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("guira-transport", "base/transport/"),
     ("guira-slab", "engines/slab/"),
     ("guira-fleec", "engines/fleec/"),
+    ("guira-mica", "engines/mica/"),
 ];
 
 const MACHINE: &str = "x86_64-unknown-linux-gnu";

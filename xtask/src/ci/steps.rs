@@ -6,8 +6,12 @@ use super::tools::{cargo, command, packages_with, target_folder, works};
 use super::{Step, Work, clients, fuzz, soak};
 
 /// Crates that may have loom tests, with their folders.
-const LOOM: &[(&str, &str)] =
-    &[("guira-sync", "base/sync/"), ("guira-slab", "engines/slab/"), ("guira-fleec", "engines/fleec/")];
+const LOOM: &[(&str, &str)] = &[
+    ("guira-sync", "base/sync/"),
+    ("guira-slab", "engines/slab/"),
+    ("guira-fleec", "engines/fleec/"),
+    ("guira-mica", "engines/mica/"),
+];
 
 /// What every loom test calls.
 const LOOM_CALL: &str = "loom::model";
@@ -29,6 +33,7 @@ pub(crate) fn ci() -> Vec<Step> {
             work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "classic")]),
         },
         Step { name: "fleec", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "fleec")]) },
+        Step { name: "mica", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "mica")]) },
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },

@@ -33,9 +33,10 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-items", Only(&["guira-contract", "guira-memory", "guira-sync"])),
     ("guira-slab", Only(&["guira-items", "guira-contract", "guira-memory", "guira-sync"])),
     ("guira-fleec", Only(&["guira-items", "guira-contract", "guira-memory", "guira-sync"])),
+    ("guira-mica", Only(&["guira-items", "guira-contract", "guira-memory", "guira-sync"])),
     ("guira-advice", Only(&["guira-slab", "guira-contract", "guira-sync"])),
     ("guira-commands", Only(&["guira-contract", "guira-protocol", "guira-sync"])),
-    ("guira-roster", Only(&["guira-slab", "guira-fleec", "guira-items", "guira-contract"])),
+    ("guira-roster", Only(&["guira-slab", "guira-fleec", "guira-mica", "guira-items", "guira-contract"])),
     (
         "guira-server",
         Only(&[

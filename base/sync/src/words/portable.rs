@@ -81,3 +81,13 @@ pub(super) fn byte_of(line: &Line, at: usize) -> u8 {
 pub(super) fn four_of(line: &Line, at: usize) -> u32 {
     (load(&line[at / WORD]) >> (at % WORD * 8)) as u32
 }
+
+#[inline(always)]
+pub(super) fn which_pairs(line: &Line, pair: u16) -> u32 {
+    (0..super::PAIRS).fold(0, |found, index| found | u32::from(two_of(line, 4 + 2 * index) == pair) << index)
+}
+
+#[inline(always)]
+pub(super) fn two_of(line: &Line, at: usize) -> u16 {
+    (load(&line[at / WORD]) >> (at % WORD * 8)) as u16
+}

@@ -277,3 +277,43 @@ pub(super) fn four_of(line: &Line, at: usize) -> u32 {
     }
     bytes
 }
+
+#[inline(always)]
+pub(super) fn which_pairs(line: &Line, pair: u16) -> u32 {
+    const EVERY: u64 = 0x0001_0001_0001_0001;
+    let found: u32;
+    // SAFETY: reads bytes 4 to 34 of the 64 of the line, the two in the middle twice.
+    unsafe {
+        asm!(
+            "movq {wanted}, {pairs}",
+            "punpcklqdq {wanted}, {wanted}",
+            "movdqu {first}, xmmword ptr [{from} + 4]",
+            "movdqu {second}, xmmword ptr [{from} + 18]",
+            "pcmpeqw {first}, {wanted}",
+            "pcmpeqw {second}, {wanted}",
+            "packsswb {first}, {second}",
+            "pmovmskb {found:e}, {first}",
+            wanted = out(xmm_reg) _, first = out(xmm_reg) _, second = out(xmm_reg) _,
+            pairs = in(reg) EVERY * u64::from(pair), from = in(reg) line.as_ptr(), found = lateout(reg) found,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    // Pair 7 was looked at twice.
+    (found & 0x7f) | (found >> 1 & 0x7f80)
+}
+
+/// The caller sees to it that `at` is a multiple of 2 below 64.
+#[inline(always)]
+pub(super) fn two_of(line: &Line, at: usize) -> u16 {
+    let at = (at % 64) & !1;
+    let bytes: u32;
+    // SAFETY: these two bytes lie in the line.
+    unsafe {
+        asm!(
+            "movzx {bytes:e}, word ptr [{from} + {at}]",
+            bytes = out(reg) bytes, from = in(reg) line.as_ptr(), at = in(reg) at,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    bytes as u16
+}

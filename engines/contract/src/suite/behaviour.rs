@@ -3,6 +3,7 @@
 use super::sink::{store, value_of};
 use crate::item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Recency, Value};
 use crate::session::{Engine, Key, Pace, Refusal, Room, Session};
+use crate::stats::EngineStats;
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -269,7 +270,9 @@ fn a_smaller_cache_comes_to_keep_its_ceiling_and_goes_on<E: Engine>(engine: E) {
     for i in stored..stored + 10_000 {
         store(&mut session, &name(i), &[i as u8; 100], 0, Expiry::Never, NOW).unwrap();
     }
-    assert_eq!(engine.stats().evictions, after.evictions, "more memory can be used at once");
+    // An index that is lossy by design gives up an item now and then, however much memory there is.
+    let for_memory = |stats: EngineStats| stats.evictions - stats.index_evictions;
+    assert_eq!(for_memory(engine.stats()), for_memory(after), "more memory can be used at once");
 }
 
 fn an_engine_is_closed_when_nobody_uses_it<E: Engine>(engine: E) {

@@ -1,0 +1,303 @@
+//! What all sessions of an engine share.
+
+use crate::flush::Flushes;
+use crate::maintain::Upkeep;
+use crate::options::{Access, LogPolicy, MicaOptions};
+use crate::partition::{Partition, Share};
+use crate::plan::{Plan, arriving};
+use crate::restart;
+use crate::session::MicaSession;
+use guira_contract::{
+    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, PolicyError, Reassign, ResizeError,
+    Spec, Tuning,
+};
+use guira_items::{Eviction, Hashing, KEPT_PART, OpenError, Registry, Residence};
+use guira_memory::lasting::RegionFile;
+use guira_memory::{Budget, HugePages, MIB, Region, RegionPlace};
+use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use guira_sync::clock::{Seconds, TimeBase};
+use guira_sync::waits::Waits;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use std::sync::{Arc, OnceLock};
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) region: Arc<Region>,
+    pub(crate) partitions: Box<[Partition]>,
+    pub(crate) access: Access,
+    /// The policy's number.
+    policy: AtomicU32,
+    /// How often somebody has asked for a partition that another session holds.
+    pub(crate) recalls: AtomicU64,
+    pub(crate) waits: Waits,
+    pub(crate) flushes: Flushes,
+    pub(crate) options: MicaOptions,
+    pub(crate) plan: Plan,
+    /// Bytes that may be committed.
+    memory: AtomicUsize,
+    /// The part of it that is for values that are still arriving, and what they take, which may be more.
+    arriving: Budget,
+    /// What a partition may take.
+    share: AtomicUsize,
+    /// The system commits memory in steps of so many bytes.
+    commit_step: usize,
+    pub(crate) registry: Registry,
+    pub(crate) upkeep: Upkeep,
+    /// Times an index has begun to grow.
+    pub(crate) growths: AtomicU64,
+    /// Whether a walk is under way.
+    pub(crate) walking: AtomicBool,
+    pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
+    pub(crate) cas: AtomicU64,
+    /// When second 0 was, for a Region that lasts.
+    pub(crate) base: TimeBase,
+    /// What the Region lasts in, if it does.
+    pub(crate) file: Option<RegionFile>,
+    secrets: RapidSecrets,
+}
+
+/// If values that are arriving take more than is kept for them, in how many steps logs give way.
+const ARRIVING_STEPS: usize = 16;
+
+/// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
+const CAS_START: u64 = 100;
+
+impl Core {
+    fn open(options: MicaOptions) -> Result<Self, OpenError> {
+        options.check()?;
+        let partitions = Plan::partitions(&options);
+        let plan = Plan::new(options.reserve.max(options.memory), partitions, options.offset_bits);
+        let region = Region::anonymous(plan.total, options.pages_of_the_system())
+            .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
+        Core::on(region, plan, options)
+    }
+
+    /// An engine in `region`, which is divided as `plan` says. Nothing is stored in it yet, or it is to be restored.
+    pub(crate) fn on(mut region: Region, plan: Plan, options: MicaOptions) -> Result<Self, OpenError> {
+        if options.residence == Residence::Locked {
+            region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
+        }
+        let region = Arc::new(region);
+        let partition = |number| Partition::new(&region, &plan, number, options.offset_bits);
+        let partitions: Box<[Partition]> = (0..plan.partitions).map(partition).collect();
+        let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
+        let core = Core {
+            partitions,
+            access: options.access,
+            policy: AtomicU32::new(options.policy as u32),
+            recalls: AtomicU64::new(0),
+            waits: Waits::default(),
+            flushes: Flushes::default(),
+            options,
+            plan,
+            memory: AtomicUsize::new(options.memory),
+            arriving: Budget::new(arriving(options.memory, options.max_item_size)),
+            share: AtomicUsize::new(0),
+            commit_step: if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 },
+            registry: Registry::new(1),
+            upkeep: Upkeep::new(plan.partitions),
+            growths: AtomicU64::new(0),
+            walking: AtomicBool::new(false),
+            eviction_watcher: OnceLock::new(),
+            cas: AtomicU64::new(CAS_START),
+            base: TimeBase::new(0),
+            file: None,
+            secrets: RapidSecrets::seed(seed),
+            region,
+        };
+        core.reckon_share();
+        let share = core.share();
+        for partition in &core.partitions {
+            partition.log.set_end(partition.log_end(share));
+            partition.note_buckets();
+        }
+        Ok(core)
+    }
+
+    /// Memory, or what values take that are still arriving, has changed. These may take more than is kept for them as long as nobody else needs it; then
+    /// logs end earlier.
+    fn reckon_share(&self) {
+        let memory = self.memory();
+        let step = (memory / ARRIVING_STEPS).max(1);
+        let (kept, used) = (self.arriving.limit(), self.arriving.used());
+        let arriving = if used > kept { used.next_multiple_of(step) } else { kept };
+        // Relaxed: who stores something looks, and logs are as long as they are for a while.
+        self.share.store(self.plan.share(memory, arriving), Ordering::Relaxed);
+    }
+
+    /// Takes memory for a part of a value that has arrived, if there is any.
+    pub(crate) fn take_for_arrival(&self, bytes: usize) -> bool {
+        if self.arriving.take(bytes) {
+            return true;
+        }
+        // Relaxed, as all counts of memory: two who look at the same time may both take the last of it.
+        let has_room = self.used() + bytes <= self.memory() - self.memory() / KEPT_PART;
+        if has_room {
+            self.arriving.charge(bytes);
+            self.reckon_share();
+        }
+        has_room
+    }
+
+    /// Gives it back.
+    pub(crate) fn give_after_arrival(&self, bytes: usize) {
+        let was_over = self.arriving.excess() > 0;
+        self.arriving.give(bytes);
+        if was_over {
+            self.reckon_share();
+        }
+    }
+
+    /// The most bytes that an item may take: half of a partition's share.
+    pub(crate) fn largest_item(&self) -> usize {
+        Plan::largest_item(self.plan.share(self.memory(), self.arriving.limit()))
+    }
+
+    /// What a partition may take.
+    pub(crate) fn share(&self) -> Share {
+        Share { bytes: self.share.load(Ordering::Relaxed), step: self.commit_step }
+    }
+
+    /// Bytes that may be committed.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are.
+    pub(crate) fn used(&self) -> usize {
+        let share = self.share();
+        let of_partition = |partition: &Partition| partition.index_bytes(share) + partition.log_bytes(share);
+        self.partitions.iter().map(of_partition).sum::<usize>() + self.arriving.used()
+    }
+
+    /// Which items go when memory is needed.
+    #[inline(always)]
+    pub(crate) fn policy(&self) -> LogPolicy {
+        LogPolicy::of(self.policy.load(Ordering::Relaxed))
+    }
+
+    /// The same, if items go at all: where none do, none is moved to keep it.
+    #[inline(always)]
+    pub(crate) fn policy_in_force(&self) -> LogPolicy {
+        if self.options.eviction == Eviction::Off { LogPolicy::Fifo } else { self.policy() }
+    }
+
+    /// The hash of a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        match self.options.hashing {
+            Hashing::Seeded(_) => KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &self.secrets)),
+            Hashing::Fixed(function) => KeyHash(function(key)),
+        }
+    }
+
+    /// A cas unique that no item has yet.
+    pub(crate) fn next_cas(&self) -> u64 {
+        // Relaxed: only that no number is given out twice matters.
+        self.cas.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// From now on up to `memory` bytes may be committed.
+    fn resize(&self, memory: usize) -> Result<(), ResizeError> {
+        let item = 2 * self.plan.partitions * self.options.max_item_size;
+        let least = guira_items::MINIMUM.max(item);
+        if memory < least {
+            return Err(ResizeError::TooSmall { memory, least });
+        }
+        if memory > self.plan.reserve {
+            return Err(ResizeError::TooBig { memory, most: self.plan.reserve });
+        }
+        if let Some(file) = &self.file
+            && memory > self.memory()
+            && let Ok(room) = file.room()
+            && room < memory as u64
+        {
+            return Err(ResizeError::NoRoom { room });
+        }
+        self.memory.store(memory, Ordering::Relaxed);
+        self.arriving.set_limit(arriving(memory, self.options.max_item_size));
+        self.reckon_share();
+        Ok(())
+    }
+}
+
+/// MICA, as a cache.
+#[derive(Clone, Debug)]
+pub struct MicaEngine {
+    pub(crate) core: Arc<Core>,
+}
+
+impl MicaEngine {
+    /// An empty engine.
+    ///
+    /// # Errors
+    /// If the options leave too little memory, or the system refuses the address space.
+    pub fn open(options: MicaOptions) -> Result<Self, OpenError> {
+        Ok(MicaEngine { core: Arc::new(Core::open(options)?) })
+    }
+
+    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can. Then reserve and partitions
+    /// are what the file was made for, whatever the options say. `now_unix` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`MicaEngine::open`], or if the file cannot be used. What cannot be restored is no error: see [`Opened::opening`].
+    pub fn open_lasting(
+        options: MicaOptions,
+        place: &RegionPlace,
+        now_unix: u64,
+    ) -> Result<Opened<MicaEngine>, OpenError> {
+        restart::open(options, place, now_unix)
+    }
+}
+
+impl Engine for MicaEngine {
+    type Session = MicaSession;
+
+    fn session(&self) -> MicaSession {
+        MicaSession::new(self.core.clone())
+    }
+
+    fn flush(&self, now: Seconds, at: Seconds) {
+        self.core.schedule_flush(now, at);
+    }
+
+    fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {
+        // The first stays.
+        let _ = self.core.eviction_watcher.set(watcher);
+    }
+
+    fn policy(&self) -> (Spec, Option<Spec>) {
+        (self.core.policy().spec(), None)
+    }
+
+    fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError> {
+        self.core.policy.store(LogPolicy::read(policy)? as u32, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn tune(&self, tuning: Tuning) {
+        self.core.upkeep.tune(tuning);
+    }
+
+    fn reassign(&self, _from: Option<u32>, _to: u32) -> Reassign {
+        Reassign::NoClass
+    }
+
+    fn resize(&self, memory: usize) -> Result<(), ResizeError> {
+        self.core.resize(memory)
+    }
+
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+
+    fn stats(&self) -> EngineStats {
+        self.core.stats()
+    }
+
+    fn reset_stats(&self) {
+        self.core.registry.reset();
+        self.core.waits.reset();
+    }
+}

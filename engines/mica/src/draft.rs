@@ -1,0 +1,70 @@
+//! Values that arrive in pieces. They are kept outside the log, where a sender who takes his time would be overtaken by it, and copied there when they are whole.
+
+use crate::core::Core;
+use guira_contract::ValueDraft;
+use std::sync::Arc;
+
+/// Bytes that are taken at once.
+const PIECE: usize = 64 << 10;
+
+/// Room for one value that is not there yet.
+#[derive(Debug)]
+pub struct MicaDraft {
+    core: Arc<Core>,
+    total: usize,
+    arrived: usize,
+    /// All but the last are full.
+    pieces: Vec<Vec<u8>>,
+    /// What they take of the budget.
+    charged: usize,
+}
+
+impl MicaDraft {
+    /// A draft of a value of `total` bytes.
+    pub(crate) fn new(core: Arc<Core>, total: usize) -> Self {
+        MicaDraft { core, total, arrived: 0, pieces: Vec::new(), charged: 0 }
+    }
+
+    /// Appends `bytes`. False if there is no memory.
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) -> bool {
+        assert!(bytes.len() <= self.missing(), "more than the value has room for");
+        while !bytes.is_empty() {
+            if self.pieces.last().is_none_or(|piece| piece.len() == piece.capacity()) {
+                let length = PIECE.min(self.total - self.arrived);
+                if !self.core.take_for_arrival(length) {
+                    return false;
+                }
+                self.charged += length;
+                self.pieces.push(Vec::with_capacity(length));
+            }
+            if let Some(piece) = self.pieces.last_mut() {
+                let part = bytes.len().min(piece.capacity() - piece.len());
+                piece.extend_from_slice(&bytes[..part]);
+                bytes = &bytes[part..];
+                self.arrived += part;
+            }
+        }
+        true
+    }
+
+    /// What has arrived.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(Vec::as_slice)
+    }
+}
+
+impl ValueDraft for MicaDraft {
+    fn missing(&self) -> usize {
+        self.total - self.arrived
+    }
+
+    fn value_len(&self) -> usize {
+        self.total
+    }
+}
+
+impl Drop for MicaDraft {
+    fn drop(&mut self) {
+        self.core.give_after_arrival(self.charged);
+    }
+}

@@ -1,0 +1,452 @@
+//! How an item lies in the log.
+//!
+//! ```text
+//! | anchor 8 | header 8 | cas 8 | expiry 4 | flags 4 | key | value |
+//!                        ---- only what the item uses ----
+//!
+//! anchor:  63..32    where in the index the key belongs: the bits of its hash that name the bucket
+//!          31..29    fields: cas, expiry, flags
+//!          28        dead: no longer in the index
+//!          24..0     room taken in the log, in words
+//! header:  63..60    token sent, stale, fetched, binary key
+//!          59..36    last access, in seconds of the coarse clock, modulo 2^24
+//!          35..8     length of the value
+//!          7..0      length of the key
+//! ```
+//!
+//! The paper's entry has the initial size, both lengths, the expiry and the whole hash (section 4.3.1). The initial size tells where the
+//! next entry begins; of the hash, what finds the bucket is enough: the offset tells which of its slots is the item's.
+
+use guira_contract::{Expiry, ItemState, ItemView, Meta};
+use guira_items::{Fields, NOTED_FOR};
+use guira_memory::{Offset, Region};
+use guira_sync::atomic::AtomicU64;
+use guira_sync::clock::Seconds;
+use guira_sync::words::{self, WORD};
+
+/// The number of the class that all items are shown under.
+pub(crate) const ONE_CLASS: u8 = 1;
+
+/// The first word of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Anchor(u64);
+
+const UNITS_BITS: u32 = 25;
+const DEAD: u64 = 1 << 28;
+const FIELDS_SHIFT: u32 = 29;
+const HASH_SHIFT: u32 = 32;
+
+/// The most words that an entry can take.
+pub(crate) const UNITS_MAX: usize = (1 << UNITS_BITS) - 1;
+
+impl Anchor {
+    fn new(units: usize, fields: Fields, place: u32) -> Self {
+        Anchor(units as u64 | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place) << HASH_SHIFT)
+    }
+
+    /// The entry that is none: room that could not be used.
+    pub(crate) fn hole(units: usize) -> Self {
+        Anchor(units as u64 | DEAD)
+    }
+
+    /// Room taken, in words.
+    pub(crate) fn units(self) -> usize {
+        (self.0 & UNITS_MAX as u64) as usize
+    }
+
+    /// Whether nothing in the index refers to it.
+    pub(crate) fn is_dead(self) -> bool {
+        self.0 & DEAD != 0
+    }
+
+    /// Where in the index the key belongs.
+    pub(crate) fn place(self) -> u32 {
+        (self.0 >> HASH_SHIFT) as u32
+    }
+
+    fn fields(self) -> Fields {
+        Fields((self.0 >> FIELDS_SHIFT) as u8 & 7)
+    }
+
+    /// Loads the one at `at`.
+    pub(crate) fn load(region: &Region, at: Offset) -> Self {
+        Anchor(words::load(region.word(at)))
+    }
+
+    /// Stores it at `at`. The caller holds the partition.
+    pub(crate) fn store(self, region: &Region, at: Offset) {
+        words::store(region.word(at), self.0);
+    }
+
+    /// Notes that nothing in the index refers to the entry at `at` any more. The caller holds the partition.
+    pub(crate) fn bury(region: &Region, at: Offset) {
+        Anchor(Self::load(region, at).0 | DEAD).store(region, at);
+    }
+}
+
+/// The second word of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header(u64);
+
+const VALUE_SHIFT: u32 = 8;
+const VALUE_BITS: u32 = 28;
+const ACCESS_SHIFT: u32 = 36;
+const ACCESS_MASK: u64 = (1 << 24) - 1;
+const STATE_SHIFT: u32 = 60;
+
+// The fields of the header lie next to each other.
+const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT && ACCESS_SHIFT + 24 == STATE_SHIFT);
+// The length of a value fits where its room does.
+const _: () = assert!(UNITS_BITS + 3 == VALUE_BITS);
+
+impl Header {
+    fn new(shape: Shape, state: ItemState, now: Seconds) -> Self {
+        let lengths = shape.key_len as u64 | (shape.value_len as u64) << VALUE_SHIFT;
+        Header(lengths).with_state(state).accessed(now)
+    }
+
+    fn key_len(self) -> usize {
+        usize::from(self.0 as u8)
+    }
+
+    fn value_len(self) -> usize {
+        (self.0 >> VALUE_SHIFT) as usize & ((1 << VALUE_BITS) - 1)
+    }
+
+    /// Facts about the item.
+    pub(crate) fn state(self) -> ItemState {
+        ItemState((self.0 >> STATE_SHIFT) as u8)
+    }
+
+    /// The same with other facts.
+    pub(crate) fn with_state(self, state: ItemState) -> Self {
+        Header(self.0 & !(15 << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
+    }
+
+    fn accessed(self, now: Seconds) -> Self {
+        Header(self.0 & !(ACCESS_MASK << ACCESS_SHIFT) | (u64::from(now.0) & ACCESS_MASK) << ACCESS_SHIFT)
+    }
+
+    /// The header after a read at `now`.
+    pub(crate) fn read_at(self, now: Seconds) -> Self {
+        self.accessed(now).with_state(self.state().with(ItemState::FETCHED))
+    }
+
+    /// Whether it says that a read was noted a moment before `now`.
+    #[inline(always)]
+    pub(crate) fn is_noted(self, now: Seconds) -> bool {
+        let age = u64::from(now.0).wrapping_sub(self.0 >> ACCESS_SHIFT) & ACCESS_MASK;
+        age < NOTED_FOR && self.state().has(ItemState::FETCHED)
+    }
+
+    /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
+    fn last_access(self, now: Seconds) -> Seconds {
+        let age = u64::from(now.0).wrapping_sub(self.0 >> ACCESS_SHIFT) & ACCESS_MASK;
+        Seconds(now.0.saturating_sub(age as u32))
+    }
+}
+
+/// What decides where the parts of an item lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    key_len: usize,
+    value_len: usize,
+    fields: Fields,
+}
+
+const CAS_AT: usize = 2 * WORD;
+
+/// The most bytes of an entry that are neither key nor value.
+pub(crate) const ENTRY_MAX: usize = CAS_AT + 8 + 4 + 4 + WORD;
+
+impl Shape {
+    fn expiry_at(self) -> usize {
+        CAS_AT + if self.fields.has(Fields::CAS) { 8 } else { 0 }
+    }
+
+    fn flags_at(self) -> usize {
+        self.expiry_at() + if self.fields.has(Fields::EXPIRY) { 4 } else { 0 }
+    }
+
+    fn key_at(self) -> usize {
+        self.flags_at() + if self.fields.has(Fields::FLAGS) { 4 } else { 0 }
+    }
+
+    /// Where the value begins, in bytes from the start of the entry.
+    pub(crate) fn value_at(self) -> usize {
+        self.key_at() + self.key_len
+    }
+
+    /// Bytes of the entry.
+    pub(crate) fn size(self) -> usize {
+        self.value_at() + self.value_len
+    }
+
+    /// Words of the entry.
+    pub(crate) fn units(self) -> usize {
+        self.size().div_ceil(WORD)
+    }
+}
+
+/// An item in the log, found by a reader or held by a writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    words: &'a [AtomicU64],
+    shape: Shape,
+    anchor: Anchor,
+    header: Header,
+    now: Seconds,
+}
+
+impl<'a> Entry<'a> {
+    /// The item at `at`, as its first words now describe it. `None` if that cannot be an item: nonsense from a racy read.
+    #[inline(always)]
+    pub(crate) fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
+        let [anchor, header] = region.window::<2>(at)?;
+        let (anchor, header) = (Anchor(words::load(anchor)), Header(words::load(header)));
+        let shape =
+            Shape { key_len: header.key_len(), value_len: header.value_len(), fields: anchor.fields() };
+        let words = region.words(at, shape.units())?;
+        Some(Entry { words, shape, anchor, header, now })
+    }
+
+    /// Room that it has in the log, in words.
+    pub(crate) fn room(&self) -> usize {
+        self.anchor.units()
+    }
+
+    /// Where in the index it belongs.
+    pub(crate) fn place(&self) -> u32 {
+        self.anchor.place()
+    }
+
+    /// Its second word.
+    #[inline(always)]
+    pub(crate) fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Bytes that it uses.
+    pub(crate) fn size(&self) -> usize {
+        self.shape.size()
+    }
+
+    /// Which optional fields it has.
+    pub(crate) fn fields(&self) -> Fields {
+        self.shape.fields
+    }
+
+    /// Whether its key is `key`.
+    #[inline(always)]
+    pub(crate) fn key_is(&self, key: &[u8]) -> bool {
+        self.shape.key_len == key.len() && words::equal(self.words, self.shape.key_at(), key)
+    }
+
+    /// Copies the key and returns it.
+    pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
+        let key = &mut buffer[..self.shape.key_len];
+        words::copy_out(self.words, self.shape.key_at(), key);
+        key
+    }
+
+    fn four_bytes(&self, at: usize) -> u32 {
+        (words::load(&self.words[at / WORD]) >> (at % WORD * 8)) as u32
+    }
+
+    /// When it expires.
+    #[inline(always)]
+    pub(crate) fn expiry(&self) -> Expiry {
+        if !self.shape.fields.has(Fields::EXPIRY) {
+            return Expiry::Never;
+        }
+        match self.four_bytes(self.shape.expiry_at()) {
+            NEVER => Expiry::Never,
+            at => Expiry::At(Seconds(at)),
+        }
+    }
+
+    /// Where the value begins, in bytes from the start of the entry.
+    pub(crate) fn value_at(&self) -> usize {
+        self.shape.value_at()
+    }
+
+    /// Overwrites the header. The caller holds the partition.
+    pub(crate) fn store_header(&self, header: Header) {
+        words::store(&self.words[1], header.0);
+    }
+
+    /// Overwrites the expiry, if it has the field. The caller holds the partition, and the bucket's version is odd.
+    pub(crate) fn store_expiry(&self, expiry: Expiry) {
+        let at = self.shape.expiry_at();
+        words::copy_in(self.words, at, &expiry_field(expiry).to_le_bytes());
+    }
+
+    /// Overwrites the cas unique, if it has the field. As above.
+    pub(crate) fn store_cas(&self, cas: u64) {
+        words::store(&self.words[CAS_AT / WORD], cas);
+    }
+
+    /// Overwrites the value from its start. As above.
+    pub(crate) fn store_value(&self, bytes: &[u8]) {
+        words::copy_in(self.words, self.shape.value_at(), bytes);
+    }
+}
+
+/// What the expiry field holds for an item that has the field and no longer expires.
+const NEVER: u32 = u32::MAX;
+
+fn expiry_field(expiry: Expiry) -> u32 {
+    match expiry {
+        Expiry::Never => NEVER,
+        Expiry::At(at) => at.0.min(NEVER - 1),
+    }
+}
+
+impl ItemView for Entry<'_> {
+    #[inline(always)]
+    fn value_len(&self) -> usize {
+        self.shape.value_len
+    }
+
+    #[inline(always)]
+    fn flags(&self) -> u32 {
+        if self.shape.fields.has(Fields::FLAGS) { self.four_bytes(self.shape.flags_at()) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn cas(&self) -> Option<u64> {
+        self.shape.fields.has(Fields::CAS).then(|| words::load(&self.words[CAS_AT / WORD]))
+    }
+
+    fn meta(&self) -> Meta {
+        Meta {
+            value_len: self.value_len(),
+            flags: self.flags(),
+            expiry: self.expiry(),
+            cas: self.cas(),
+            last_access: self.header.last_access(self.now),
+            state: self.header.state(),
+            size: self.size(),
+            // Tools expect one.
+            class: ONE_CLASS,
+        }
+    }
+
+    #[inline(always)]
+    fn copy_value(&self, from: usize, out: &mut [u8]) {
+        let length = self.shape.value_len.saturating_sub(from).min(out.len());
+        words::copy_out(self.words, self.shape.value_at() + from, &mut out[..length]);
+    }
+}
+
+/// Everything about a new item but its value's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blueprint<'k> {
+    pub(crate) key: &'k [u8],
+    /// Where in the index it belongs.
+    pub(crate) place: u32,
+    pub(crate) flags: u32,
+    pub(crate) expiry: Expiry,
+    pub(crate) cas: Option<u64>,
+    pub(crate) state: ItemState,
+    /// When it was last accessed: now, unless it takes the place of itself.
+    pub(crate) accessed: Seconds,
+}
+
+impl Blueprint<'_> {
+    /// How it lies with a value of `value_len` bytes.
+    pub(crate) fn shape(&self, value_len: usize) -> Shape {
+        let fields = guira_items::Blueprint::fields(self.flags, self.expiry, self.cas, value_len);
+        Shape { key_len: self.key.len(), value_len, fields }
+    }
+
+    /// Writes everything but the value at `at`, where there are `room` words. Returns the item, to which the value goes. The caller holds
+    /// the partition.
+    ///
+    /// # Panics
+    /// If it does not lie in the Region.
+    pub(crate) fn write<'a>(
+        &self,
+        region: &'a Region,
+        at: Offset,
+        shape: Shape,
+        room: usize,
+    ) -> &'a [AtomicU64] {
+        let words = region.words(at, shape.units()).expect("the log lies in the Region");
+        let anchor = Anchor::new(room, shape.fields, self.place);
+        words::store(&words[0], anchor.0);
+        words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
+        if let Some(cas) = self.cas {
+            words::store(&words[CAS_AT / WORD], cas);
+        }
+        if shape.fields.has(Fields::EXPIRY) {
+            words::copy_in(words, shape.expiry_at(), &expiry_field(self.expiry).to_le_bytes());
+        }
+        if shape.fields.has(Fields::FLAGS) {
+            words::copy_in(words, shape.flags_at(), &self.flags.to_le_bytes());
+        }
+        words::copy_in(words, shape.key_at(), self.key);
+        words
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+    use guira_memory::HugePages;
+
+    #[test]
+    fn what_was_written_is_read_with_any_fields_and_lengths() {
+        let region = Region::anonymous(2 << 20, HugePages::No).unwrap();
+        for (flags, expiry, cas) in [
+            (0, Expiry::Never, None),
+            (7, Expiry::Never, None),
+            (0, Expiry::At(Seconds(9)), Some(5)),
+            (u32::MAX, Expiry::At(Seconds(3)), Some(u64::MAX)),
+        ] {
+            for (key_len, value_len) in [(1, 0), (8, 8), (16, 32), (250, 1025), (3, 77_777)] {
+                let (key, at) = (vec![b'k'; key_len], Offset::from_bytes(4096));
+                let state = ItemState::STALE;
+                let blueprint = Blueprint {
+                    key: &key,
+                    place: 0xdead_beef,
+                    flags,
+                    expiry,
+                    cas,
+                    state,
+                    accessed: Seconds(4),
+                };
+                let shape = blueprint.shape(value_len);
+                let value: Vec<u8> = (0..value_len).map(|at| at as u8).collect();
+                let words = blueprint.write(&region, at, shape, shape.units() + 2);
+                words::copy_in(words, shape.value_at(), &value);
+                let entry = Entry::at(&region, at, Seconds(6)).unwrap();
+                let meta = entry.meta();
+                assert_eq!((meta.flags, meta.expiry, meta.cas, meta.state), (flags, expiry, cas, state));
+                assert_eq!((meta.value_len, meta.last_access), (value_len, Seconds(4)));
+                assert_eq!((entry.place(), entry.room()), (0xdead_beef, shape.units() + 2));
+                assert!(entry.key_is(&key) && !entry.key_is(b"other") && entry.key(&mut [0; 256]) == key);
+                let mut read = vec![0; value_len];
+                entry.copy_value(0, &mut read);
+                assert_eq!(read, value);
+                Anchor::bury(&region, at);
+                assert!(Anchor::load(&region, at).is_dead() && Entry::at(&region, at, Seconds(6)).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_tiny_item_takes_32_bytes_and_one_of_16_and_32_takes_64() {
+        let blueprint = |key| Blueprint {
+            key,
+            place: 0,
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            state: ItemState::NONE,
+            accessed: Seconds(0),
+        };
+        assert_eq!(blueprint(&[0; 8]).shape(8).size(), 32);
+        assert_eq!(blueprint(&[0; 16]).shape(32).size(), 64);
+    }
+}

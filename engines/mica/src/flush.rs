@@ -1,0 +1,90 @@
+//! Flushes. A log knows the order in which items were stored, so what a flush takes from a partition is told by one offset: everything behind it. Whoever
+//! works on a partition first looks whether there was a flush that has not taken effect there yet, and if so notes the tail. Until then nobody has stored
+//! anything there since: so it comes to the same as if it had happened at once.
+
+use crate::core::Core;
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::clock::Seconds;
+
+/// How many flushes there were, and the second at which the next is due.
+#[derive(Debug)]
+pub(crate) struct Flushes {
+    word: AtomicU64,
+}
+
+const NEVER: u64 = u32::MAX as u64;
+
+impl Default for Flushes {
+    fn default() -> Self {
+        Flushes { word: AtomicU64::new(NEVER) }
+    }
+}
+
+impl Flushes {
+    /// How many flushes there were until `now`, if none of them has to be counted yet.
+    #[inline(always)]
+    pub(crate) fn count_at(&self, now: Seconds) -> Option<u64> {
+        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
+        let word = self.word.load(Ordering::Relaxed);
+        (u64::from(now.0) < word & NEVER).then_some(word >> 32)
+    }
+
+    /// The same; one that has fallen due is counted.
+    pub(crate) fn settle(&self, now: Seconds) -> u64 {
+        loop {
+            if let Some(count) = self.count_at(now) {
+                return count;
+            }
+            let word = self.word.load(Ordering::Relaxed);
+            if u64::from(now.0) >= word & NEVER {
+                let next = (word >> 32).wrapping_add(1) << 32 | NEVER;
+                // If it fails somebody else has counted it, or there was another.
+                let _ = self.word.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn schedule(&self, now: Seconds, at: Seconds) {
+        // One that has fallen due and that nobody has met yet goes first: it would be forgotten.
+        self.settle(now);
+        let due = if at <= now { 0 } else { u64::from(at.0.min(u32::MAX - 1)) };
+        // Relaxed: as above.
+        let _ =
+            self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(word & !NEVER | due));
+        self.settle(now);
+    }
+
+    /// What is kept across a restart.
+    pub(crate) fn saved(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// Goes on from there.
+    pub(crate) fn restore(&self, saved: u64) {
+        self.word.store(saved, Ordering::Relaxed);
+    }
+}
+
+impl Core {
+    /// Items that are stored now are dead from `at` on.
+    pub(crate) fn schedule_flush(&self, now: Seconds, at: Seconds) {
+        self.flushes.schedule(now, at);
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_are_counted_when_they_fall_due() {
+        let flushes = Flushes::default();
+        assert_eq!(flushes.count_at(Seconds(5)), Some(0));
+        flushes.schedule(Seconds(5), Seconds(0));
+        assert_eq!(flushes.count_at(Seconds(5)), Some(1));
+        flushes.schedule(Seconds(5), Seconds(9));
+        assert_eq!((flushes.count_at(Seconds(8)), flushes.count_at(Seconds(9))), (Some(1), None));
+        flushes.schedule(Seconds(20), Seconds(30));
+        assert_eq!((flushes.settle(Seconds(20)), flushes.settle(Seconds(30))), (2, 3));
+    }
+}

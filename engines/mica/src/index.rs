@@ -1,0 +1,262 @@
+//! The lossy index of a partition (MICA, section 4.3.2).
+//!
+//! **It grows.** The paper's index has a size for good. Here nobody knows beforehand how large items are, so an index begins small and grows with
+//! them. A key belongs to the bucket `place · buckets / 2^32`, where its *place* is 32 bits of its hash: with more buckets every key moves on, and
+//! those of one bucket move to two or three next to each other. So buckets are moved one by one, from the last to the first, within the same memory: when a
+//! bucket's turn comes those that its items go to have been emptied. The cursor says how far that has come: buckets from there on are numbered as of the new size.
+//!
+//! What has to be known of an item to move it, its place, lies in the log.
+
+use crate::bucket::{BUCKET_BYTES, Bucket};
+use crate::log::Owned;
+use guira_memory::Region;
+use guira_sync::atomic::{AtomicU64, Ordering, Padded};
+use std::sync::Arc;
+
+/// Buckets of a new index.
+pub(crate) const FIRST_BUCKETS: u32 = 16;
+
+/// An index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    region: Arc<Region>,
+    /// The line of the Region that it begins with.
+    first_line: usize,
+    /// See [`Extent`].
+    extent: Padded<AtomicU64>,
+    /// The buckets that it is growing to, if it is growing.
+    next: AtomicU64,
+    /// The most buckets that it has ever had: what is committed.
+    reached: Owned,
+    /// With so many items it should grow.
+    crowded_from: Owned,
+    /// Memory is to be kept for so many buckets.
+    claimed: Owned,
+}
+
+/// How many buckets there are, and from which on they are numbered as of the size that the index is growing to. If it is not growing, there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent(u64);
+
+impl Extent {
+    fn new(buckets: u32, cursor: u32) -> Self {
+        Extent(u64::from(buckets) << 32 | u64::from(cursor))
+    }
+
+    #[inline(always)]
+    fn buckets(self) -> u64 {
+        self.0 >> 32
+    }
+
+    #[inline(always)]
+    fn cursor(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+
+    /// Whether the index is growing.
+    pub(crate) fn is_growing(self) -> bool {
+        self.cursor() != self.buckets()
+    }
+}
+
+/// What is kept of an index across a restart.
+pub(crate) type SavedIndex = [u64; 3];
+
+impl Index {
+    /// An empty index in the memory that begins `base` bytes from the start of the Region.
+    pub(crate) fn new(region: Arc<Region>, base: usize) -> Self {
+        Index {
+            region,
+            first_line: base / size_of::<guira_sync::words::Line>(),
+            extent: Padded(AtomicU64::new(Extent::new(FIRST_BUCKETS, FIRST_BUCKETS).0)),
+            next: AtomicU64::new(u64::from(FIRST_BUCKETS)),
+            reached: Owned::default(),
+            crowded_from: Owned::default(),
+            claimed: Owned::default(),
+        }
+    }
+
+    /// Whether it should grow, or has to go on growing, for so many items.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self, items: u64) -> bool {
+        items >= self.crowded_from.get() || self.to_move().is_some()
+    }
+
+    /// It should grow from so many items on.
+    pub(crate) fn crowded_from(&self, items: u64) {
+        self.crowded_from.set(items);
+    }
+
+    /// Its extent at the moment.
+    #[inline(always)]
+    pub(crate) fn extent(&self) -> Extent {
+        // Acquire: pairs with the Release in `set_extent`.
+        Extent(self.extent.load(Ordering::Acquire))
+    }
+
+    fn set_extent(&self, buckets: u32, cursor: u32) {
+        // Release: pairs with the Acquire in `extent`: who sees that the index is growing knows to which size.
+        self.extent.store(Extent::new(buckets, cursor).0, Ordering::Release);
+    }
+
+    /// The bucket that a place belongs to.
+    #[inline(always)]
+    pub(crate) fn bucket_of(&self, place: u32, extent: Extent) -> u32 {
+        let bucket = (u64::from(place) * extent.buckets()) >> 32;
+        if bucket < extent.cursor() { bucket as u32 } else { self.grown(place) }
+    }
+
+    #[cold]
+    fn grown(&self, place: u32) -> u32 {
+        ((u64::from(place) * self.next.load(Ordering::Relaxed)) >> 32) as u32
+    }
+
+    /// The first place beyond those that belong to a place's bucket; `None` if that was the last bucket.
+    pub(crate) fn beyond(&self, place: u32) -> Option<u32> {
+        let extent = self.extent();
+        let bucket = (u64::from(place) * extent.buckets()) >> 32;
+        let (bucket, buckets) = if bucket < extent.cursor() {
+            (bucket, extent.buckets())
+        } else {
+            (u64::from(self.grown(place)), self.next.load(Ordering::Relaxed))
+        };
+        u32::try_from(((bucket + 1) << 32).div_ceil(buckets)).ok()
+    }
+
+    /// The bucket with this number.
+    #[inline(always)]
+    pub(crate) fn bucket(&self, number: u32) -> Bucket<'_> {
+        let line = self.first_line + 2 * number as usize;
+        Bucket::new(self.region.line(line), self.region.line(line + 1))
+    }
+
+    /// Asks the processor for a bucket.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, number: u32) {
+        let at = self.place_of(number);
+        self.region.prefetch(at);
+        self.region.prefetch(at + BUCKET_BYTES / 2);
+    }
+
+    /// Where a bucket lies, in bytes from the start of the Region.
+    pub(crate) fn place_of(&self, number: u32) -> usize {
+        self.first_line * size_of::<guira_sync::words::Line>() + number as usize * BUCKET_BYTES
+    }
+
+    /// How many buckets there are, those that it is growing to among them.
+    pub(crate) fn buckets(&self) -> u64 {
+        self.extent().buckets().max(self.next.load(Ordering::Relaxed))
+    }
+
+    /// Memory is to be kept for so many buckets.
+    pub(crate) fn claim(&self, buckets: u32) {
+        self.claimed.set(u64::from(buckets));
+    }
+
+    /// The most buckets that it has ever had, or that memory is to be kept for.
+    pub(crate) fn claimed(&self) -> u64 {
+        self.reached().max(self.claimed.get())
+    }
+
+    /// The most buckets that it has ever had.
+    pub(crate) fn reached(&self) -> u64 {
+        self.reached.get().max(self.buckets())
+    }
+
+    /// Begins to grow to `buckets`. The caller holds the partition, the index is not growing, and the memory is there.
+    pub(crate) fn begin_growth(&self, buckets: u32) {
+        let extent = self.extent();
+        debug_assert!(!extent.is_growing() && u64::from(buckets) > extent.buckets());
+        self.reached.set(self.reached().max(u64::from(buckets)));
+        // Relaxed: told by the Release in `set_extent`, once a bucket has moved.
+        self.next.store(u64::from(buckets), Ordering::Relaxed);
+        let now = extent.buckets() as u32;
+        // From now on it is growing, and nothing has moved yet.
+        self.move_on(now, now);
+    }
+
+    /// The bucket that has to move next, if the index is growing.
+    pub(crate) fn to_move(&self) -> Option<u32> {
+        let extent = self.extent();
+        let next = self.next.load(Ordering::Relaxed);
+        (next > extent.buckets()).then(|| (extent.cursor() as u32).saturating_sub(1))
+    }
+
+    /// The bucket with the number `bucket` of `buckets` is empty, and whoever looks for what it held looks where that has gone. The versions of both are odd.
+    pub(crate) fn moved(&self, bucket: u32) {
+        let buckets = self.extent().buckets() as u32;
+        self.move_on(buckets, bucket);
+    }
+
+    fn move_on(&self, buckets: u32, cursor: u32) {
+        if cursor == 0 {
+            let grown = self.next.load(Ordering::Relaxed) as u32;
+            self.set_extent(grown, grown);
+        } else {
+            self.set_extent(buckets, cursor);
+        }
+    }
+
+    /// The bucket that a place belongs to once the index has grown.
+    pub(crate) fn bucket_when_grown(&self, place: u32) -> u32 {
+        self.grown(place)
+    }
+
+    /// What is kept across a restart.
+    pub(crate) fn saved(&self) -> SavedIndex {
+        [self.extent().0, self.next.load(Ordering::Relaxed), self.reached()]
+    }
+
+    /// Goes on from there. False if there can be no such index of at most `most` buckets.
+    pub(crate) fn restore(&self, saved: SavedIndex, most: u64) -> bool {
+        let [extent, next, reached] = saved;
+        let extent = Extent(extent);
+        let is_sound = extent.buckets() >= u64::from(FIRST_BUCKETS)
+            && extent.cursor() <= extent.buckets()
+            && extent.cursor() > 0
+            && (extent.buckets()..=most).contains(&next)
+            && (next..=most).contains(&reached);
+        if is_sound {
+            self.next.store(next, Ordering::Relaxed);
+            self.reached.set(reached);
+            self.extent.store(extent.0, Ordering::Relaxed);
+        }
+        is_sound
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+    use guira_memory::HugePages;
+
+    /// While an index grows every place belongs to one bucket, places in order to buckets in order, and buckets that were moved have been left.
+    #[test]
+    fn places_belong_to_buckets_in_order_however_far_the_index_has_grown() {
+        let region = Arc::new(Region::anonymous(4 << 20, HugePages::No).unwrap());
+        let index = Index::new(region, 1 << 20);
+        let places: Vec<u32> = (0..4096u32).map(|step| (step << 20) | (0xfffff * (step & 1))).collect();
+        for next in [32, 40, 50, 100] {
+            index.begin_growth(next);
+            while let Some(bucket) = index.to_move() {
+                let before: Vec<u32> =
+                    places.iter().map(|place| index.bucket_of(*place, index.extent())).collect();
+                assert!(before.is_sorted(), "{before:?}");
+                let going = places.iter().zip(&before).filter(|(_, number)| **number == bucket);
+                for (place, _) in going {
+                    let goal = index.bucket_when_grown(*place);
+                    assert!(goal >= bucket && (goal == bucket || !before.contains(&goal) || goal > bucket));
+                }
+                for (place, number) in places.iter().zip(&before) {
+                    let beyond = index.beyond(*place);
+                    assert!(beyond.is_none_or(|beyond| beyond > *place));
+                    let next = beyond.map(|beyond| index.bucket_of(beyond, index.extent()));
+                    assert!(next.is_none_or(|next| next > *number), "{place:x}: {number}, then {next:?}");
+                }
+                index.moved(bucket);
+            }
+            assert!(!index.extent().is_growing());
+            assert_eq!(index.buckets(), u64::from(next));
+        }
+    }
+}

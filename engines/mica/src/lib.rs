@@ -1,0 +1,32 @@
+//! MICA: partitions of the keys, each with a circular log and a lossy index (Lim, Han, Andersen and Kaminsky, "MICA: a holistic approach to fast in-memory
+//! key-value storage", NSDI 2014).
+
+mod bucket;
+mod core;
+mod draft;
+mod entry;
+mod flush;
+mod hold;
+mod index;
+mod log;
+mod maintain;
+mod options;
+mod partition;
+mod pin;
+mod pins;
+mod plan;
+mod restart;
+mod session;
+mod stats;
+mod update;
+mod walk;
+
+pub use crate::core::MicaEngine;
+pub use draft::MicaDraft;
+pub use options::{Access, DEFAULT_PARTITIONS, LogPolicy, MAX_PARTITIONS, MicaOptions};
+pub use pin::MicaPin;
+pub use session::{Guess, MicaSession};
+pub use walk::MicaWalk;
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests;

@@ -1,0 +1,417 @@
+//! The circular log of a partition (MICA, section 4.3.1).
+//!
+//! Entries are appended at the tail, and those at the head make room for them. An offset is a number of words, 48 bits wide, that only ever grows; its low
+//! bits are the entry's place in the log's part of the Region. So an offset that is still in the index when its entry has gone is known for what it is: it lies
+//! behind the head. Places are never divided by a length that can change: the log's part is a power of two long, and an entry that does not fit before the
+//! log's *end* begins a new *round* at place 0, where the offset goes on at the next multiple of that power. The end can thus be moved from round to round.
+//!
+//! An entry never straddles the end, so that it is read as one run of words. The paper maps the log's first page once more behind its last for that,
+//! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/decisions/0019-mica.md has the figures.
+
+use crate::entry::{Anchor, UNITS_MAX};
+use guira_memory::{Offset, Region};
+use guira_sync::atomic::{AtomicU64, Ordering, Padded, fence};
+use guira_sync::words::WORD;
+use std::sync::Arc;
+
+/// A number that only the holder of the partition changes.
+#[derive(Debug, Default)]
+pub(crate) struct Owned(AtomicU64);
+
+impl Owned {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: the holder reads what it has written, or what the hold has handed over; statistics read something.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add(&self, value: u64) {
+        self.set(self.get().wrapping_add(value));
+    }
+}
+
+/// A log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    region: Arc<Region>,
+    /// Where its part of the Region begins, in bytes.
+    base: usize,
+    /// Length of that part, in words; a power of two.
+    ring: u64,
+    /// The bits of an offset.
+    bits: u64,
+    /// Items at offsets behind this are gone. All that readers need.
+    live_from: Padded<AtomicU64>,
+    /// Where the next entry goes.
+    tail: Owned,
+    /// The oldest entry that has kept its room.
+    head: Owned,
+    /// What was stored behind this was flushed.
+    flushed: Owned,
+    /// A round ends here, in words from the start: the round of the tail.
+    end: Owned,
+    /// Where the round before it has ended.
+    seam: Owned,
+    /// How far the log has ever come, in words from the start: what is committed.
+    reached: Owned,
+}
+
+/// What is kept of a log across a restart.
+pub(crate) type SavedLog = [u64; 6];
+
+/// What came of asking for the oldest entry's room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// It takes so many words, which are free now.
+    Free(u64),
+    /// It takes so many words, which are needed still.
+    Pinned(u64),
+    /// It stays, and so does everything behind it.
+    Stays,
+}
+
+/// The log has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Log {
+    /// An empty log of `ring` words from `base` on, with offsets of so many bits.
+    pub(crate) fn new(region: Arc<Region>, base: usize, ring: u64, offset_bits: u32) -> Self {
+        Log {
+            region,
+            base,
+            ring,
+            bits: (1 << offset_bits) - 1,
+            live_from: Padded::default(),
+            tail: Owned::default(),
+            head: Owned::default(),
+            flushed: Owned::default(),
+            end: Owned::default(),
+            seam: Owned::default(),
+            reached: Owned::default(),
+        }
+    }
+
+    /// Where the entry at `offset` lies.
+    #[inline(always)]
+    pub(crate) fn at(&self, offset: u64) -> Offset {
+        Offset::from_bytes(self.base as u64 + (offset & (self.ring - 1)) * WORD as u64)
+    }
+
+    /// How far `to` lies ahead of `from`.
+    #[inline(always)]
+    fn ahead(&self, from: u64, to: u64) -> u64 {
+        to.wrapping_sub(from) & self.bits
+    }
+
+    /// Whether `offset` does not lie behind `from`. Of two offsets the one that is less than half of all ahead is ahead; what falls behind by more was removed
+    /// from the index before: see [`Log::stride`].
+    #[inline(always)]
+    fn is_from(&self, from: u64, offset: u64) -> bool {
+        self.ahead(from, offset) <= self.bits / 2
+    }
+
+    /// Whether the item at `offset`, which the index has named, is still there.
+    #[inline(always)]
+    pub(crate) fn is_live(&self, offset: u64) -> bool {
+        self.is_from(self.live_from.load(Ordering::Relaxed), offset)
+    }
+
+    /// The same for a reader that does not hold the partition, after it has copied what lies there.
+    #[inline(always)]
+    pub(crate) fn is_still_live(&self, offset: u64) -> bool {
+        // Acquire fence: pairs with the Release fence in `publish`: whoever saw anything of what took the item's room sees that it is gone.
+        fence(Ordering::Acquire);
+        self.is_live(offset)
+    }
+
+    /// Whether the item at `offset` was flushed, and its room not used since.
+    pub(crate) fn is_flushed(&self, offset: u64) -> bool {
+        !self.is_live(offset) && self.is_from(self.head.get(), offset)
+    }
+
+    /// How many words ago the item at `offset` was stored.
+    pub(crate) fn age(&self, offset: u64) -> u64 {
+        self.ahead(offset, self.tail.get())
+    }
+
+    /// The offset `by` words after another.
+    pub(crate) fn later(&self, offset: u64, by: u64) -> u64 {
+        offset.wrapping_add(by) & self.bits
+    }
+
+    /// Where `offset` lies, in words from the start.
+    pub(crate) fn place(&self, offset: u64) -> u64 {
+        offset & (self.ring - 1)
+    }
+
+    fn round(&self, offset: u64) -> u64 {
+        offset & !(self.ring - 1)
+    }
+
+    /// Whether the head is in the round before the tail's.
+    fn has_older_round(&self) -> bool {
+        self.round(self.head.get()) != self.round(self.tail.get())
+    }
+
+    /// Whether entries go for others that come.
+    #[inline(always)]
+    pub(crate) fn is_evicting(&self) -> bool {
+        self.seam.get() != 0
+    }
+
+    /// Whether the entry at `offset` is nearer to the head than to the tail.
+    pub(crate) fn is_in_older_half(&self, offset: u64) -> bool {
+        let (tail, place) = (self.tail.get(), self.place(offset));
+        let (from_head, to_tail) = if !self.has_older_round() {
+            (self.ahead(self.head.get(), offset), self.ahead(offset, tail))
+        } else if self.round(offset) == self.round(tail) {
+            let older = self.seam.get().saturating_sub(self.place(self.head.get()));
+            (older + place, self.place(tail) - place)
+        } else {
+            let from_head = place.saturating_sub(self.place(self.head.get()));
+            (from_head, self.seam.get().saturating_sub(place) + self.place(tail))
+        };
+        from_head < to_tail
+    }
+
+    /// From now on rounds end at `end` words from the start at the latest.
+    pub(crate) fn set_end(&self, end: u64) {
+        self.end.set(end.min(self.ring));
+    }
+
+    /// Where rounds end, in words from the start.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.get()
+    }
+
+    /// How far the log has ever come, in words from the start.
+    pub(crate) fn reached(&self) -> u64 {
+        self.reached.get()
+    }
+
+    /// Nothing lies beyond `place` words from the start any more, and the memory there was given back.
+    pub(crate) fn forget_beyond(&self, place: u64) {
+        self.reached.set(self.reached.get().min(place));
+        self.seam.set(self.seam.get().min(place.max(1)));
+    }
+
+    /// Begins a new round, if the tail lies beyond `place`. What room the older round has left goes first, as `pass` says.
+    pub(crate) fn turn_before(&self, place: u64, pass: &mut impl FnMut(u64) -> Passed) -> Result<(), Full> {
+        if self.place(self.tail.get()) <= place {
+            return Ok(());
+        }
+        while self.has_older_round() {
+            self.pass_head(pass)?;
+        }
+        self.begin_round();
+        Ok(())
+    }
+
+    /// Finds room for `units` words at the tail. `pass` is asked to let go of the oldest entry, as long as room is needed.
+    ///
+    /// # Errors
+    /// If it does not.
+    #[inline]
+    pub(crate) fn make_room(&self, units: u64, mut pass: impl FnMut(u64) -> Passed) -> Result<(), Full> {
+        let mut turns = 0;
+        loop {
+            let place = self.place(self.tail.get());
+            let has_older = self.has_older_round();
+            if place + units > self.end.get() {
+                if has_older {
+                    self.pass_head(&mut pass)?;
+                    continue;
+                }
+                // Only pins can make it go around without finding anything.
+                turns += 1;
+                if turns > 2 {
+                    return Err(Full);
+                }
+                self.begin_round();
+            } else if has_older && self.place(self.head.get()) < place + units {
+                self.pass_head(&mut pass)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the `units` words at the tail that [`Log::make_room`] has found. Returns the offset.
+    #[inline]
+    pub(crate) fn take(&self, units: u64) -> u64 {
+        let offset = self.tail.get();
+        let tail = offset.wrapping_add(units) & self.bits;
+        self.tail.set(tail);
+        let place = self.place(offset) + units;
+        if place > self.reached.get() {
+            self.reached.set(place);
+        }
+        offset
+    }
+
+    fn begin_round(&self) {
+        let tail = self.tail.get();
+        let next = self.round(tail).wrapping_add(self.ring) & self.bits;
+        // At least 1: 0 says that there was no round before.
+        self.seam.set(self.place(tail).max(1));
+        if self.head.get() == tail {
+            self.set_head(next);
+        }
+        self.tail.set(next);
+    }
+
+    /// Lets go of the oldest entry.
+    fn pass_head(&self, pass: &mut impl FnMut(u64) -> Passed) -> Result<(), Full> {
+        let head = self.head.get();
+        let next = if self.place(head) >= self.seam.get() {
+            self.round(self.tail.get())
+        } else {
+            match pass(head) {
+                Passed::Free(units) => self.after(head, units),
+                Passed::Pinned(units) => {
+                    self.go_around(self.place(head), units);
+                    self.after(head, units)
+                }
+                Passed::Stays => return Err(Full),
+            }
+        };
+        self.set_head(next);
+        Ok(())
+    }
+
+    /// The offset after an entry of the older round.
+    fn after(&self, head: u64, units: u64) -> u64 {
+        // One without a length is none: memory that was damaged. What lies behind it cannot be found.
+        let units = if units == 0 { self.seam.get() } else { units };
+        if self.place(head) + units >= self.seam.get() {
+            self.round(self.tail.get())
+        } else {
+            head.wrapping_add(units) & self.bits
+        }
+    }
+
+    /// The tail goes around `units` words that begin `from` words from the start.
+    fn go_around(&self, from: u64, units: u64) {
+        let tail = self.tail.get();
+        self.leave_hole(tail, from.saturating_sub(self.place(tail)));
+        self.tail.set(self.round(tail).wrapping_add(from + units) & self.bits);
+    }
+
+    /// Nothing lies in the `gap` words from `offset` on, and whoever follows the log from entry to entry shall find its way.
+    fn leave_hole(&self, mut offset: u64, mut gap: u64) {
+        while gap > 0 {
+            let units = gap.min(UNITS_MAX as u64);
+            Anchor::hole(units as usize).store(&self.region, self.at(offset));
+            offset = self.later(offset, units);
+            gap -= units;
+        }
+    }
+
+    /// If the tail could go on beyond where the older round has ended, but for what that has left: whether the item at an offset is of that, and at which offset it
+    /// lies if it is counted to the tail's round.
+    pub(crate) fn adoption(&self) -> Option<impl Fn(u64) -> Option<u64> + use<>> {
+        let (head, tail, ring, bits) = (self.head.get(), self.tail.get(), self.ring, self.bits);
+        let older = self.round(head);
+        let has_more = self.end.get() > self.seam.get() && self.place(tail) <= self.place(head);
+        let adopted = move |offset: u64| {
+            let is_older = offset & !(ring - 1) == older && offset >= head;
+            is_older.then(|| offset.wrapping_add(ring) & bits)
+        };
+        (self.has_older_round() && has_more).then_some(adopted)
+    }
+
+    /// Lets go of what was flushed, as far as it lies at the head.
+    pub(crate) fn pass_flushed(&self, pass: &mut impl FnMut(u64) -> Passed) -> Result<(), Full> {
+        while self.has_older_round() && self.is_before_flush(self.head.get()) {
+            self.pass_head(pass)?;
+        }
+        Ok(())
+    }
+
+    /// What the older round has left is counted to the tail's round from now on, in which the tail goes on behind it. See [`Log::adoption`].
+    pub(crate) fn adopt(&self) {
+        let (head, tail) = (self.head.get(), self.tail.get());
+        self.leave_hole(tail, self.place(head) - self.place(tail));
+        self.tail.set(self.round(tail).wrapping_add(self.seam.get()) & self.bits);
+        self.set_head(self.round(tail));
+    }
+
+    fn set_head(&self, head: u64) {
+        self.head.set(head);
+        self.publish();
+    }
+
+    /// What was stored until now is gone.
+    pub(crate) fn flush(&self) {
+        self.flushed.set(self.tail.get());
+        self.publish();
+    }
+
+    /// Whether the entry at `offset` was flushed.
+    pub(crate) fn is_before_flush(&self, offset: u64) -> bool {
+        !self.is_from(self.flushed.get(), offset)
+    }
+
+    /// Tells readers what is gone, before its room is used for anything else.
+    fn publish(&self) {
+        let (head, flushed) = (self.head.get(), self.flushed.get());
+        let live_from = if self.is_from(head, flushed) { flushed } else { head };
+        // A flush is forgotten once the head has passed it: it must not fall behind by half of all offsets.
+        self.flushed.set(live_from);
+        self.live_from.store(live_from, Ordering::Relaxed);
+        // Release fence: pairs with the Acquire fence in `is_still_live`.
+        fence(Ordering::Release);
+    }
+
+    /// So many words may be appended between two buckets that are looked at for offsets that lie behind the head, if there are `buckets`: so
+    /// none is left in the index when half of all offsets have gone by.
+    pub(crate) fn stride(&self, buckets: u64) -> u64 {
+        // A quarter, less the rounds that are not whole.
+        (self.bits / 4).saturating_sub(2 * self.ring).max(1) / (2 * buckets.max(1))
+    }
+
+    /// What is kept across a restart.
+    pub(crate) fn saved(&self) -> SavedLog {
+        [&self.tail, &self.head, &self.flushed, &self.end, &self.seam, &self.reached].map(Owned::get)
+    }
+
+    /// Goes on from there. False if there can be no such log.
+    pub(crate) fn restore(&self, saved: SavedLog) -> bool {
+        let [tail, head, flushed, end, seam, reached] = saved;
+        let offsets = [tail, head, flushed];
+        let rounds = self.ahead(self.round(head), self.round(tail)) / self.ring;
+        let is_sound = offsets.iter().all(|offset| *offset <= self.bits)
+            && [end, seam, reached].iter().all(|place| *place <= self.ring)
+            && self.ahead(head, tail) < 2 * self.ring
+            && rounds <= 1
+            && self.place(tail) <= reached.max(end)
+            && (rounds == 0 || (self.place(head) >= self.place(tail) && seam <= reached.max(1)));
+        if is_sound {
+            self.tail.set(tail);
+            self.head.set(head);
+            self.flushed.set(flushed);
+            self.end.set(end);
+            self.seam.set(seam);
+            self.reached.set(reached);
+            self.publish();
+        }
+        is_sound
+    }
+
+    /// The offsets that entries can be found from, oldest first: from each up to where the next begins, in words from the start.
+    pub(crate) fn runs(&self) -> [(u64, u64); 2] {
+        let (head, tail) = (self.head.get(), self.tail.get());
+        if self.has_older_round() {
+            let ahead = self.seam.get().saturating_sub(self.place(head));
+            [(head, ahead), (self.round(tail), self.place(tail))]
+        } else {
+            [(head, self.ahead(head, tail)), (tail, 0)]
+        }
+    }
+}

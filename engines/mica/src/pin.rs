@@ -1,0 +1,56 @@
+//! A pinned value.
+
+use crate::core::Core;
+use guira_contract::ValuePin;
+use guira_memory::Offset;
+use std::sync::Arc;
+
+/// A long value that stays where it is until this is dropped: the log goes around it.
+#[derive(Debug)]
+pub struct MicaPin {
+    core: Arc<Core>,
+    partition: usize,
+    /// The entry's offset in the log.
+    offset: u64,
+    /// Where the value begins, rounded down to a word, and how many bytes before it that is.
+    at: Offset,
+    skip: usize,
+    length: usize,
+}
+
+impl MicaPin {
+    /// Pins the value of `length` bytes that begins `value_at` bytes from the start of the entry at `offset`. The caller holds the partition, and the entry is
+    /// there.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        partition: usize,
+        offset: u64,
+        value_at: usize,
+        length: usize,
+    ) -> Self {
+        let of = &core.partitions[partition];
+        of.pins.add(offset);
+        let start = of.log.at(offset).bytes() + value_at;
+        let at = Offset::from_bytes(start as u64);
+        MicaPin { core: core.clone(), partition, offset, at, skip: start - at.bytes(), length }
+    }
+}
+
+impl ValuePin for MicaPin {
+    fn value_len(&self) -> usize {
+        self.length
+    }
+
+    fn piece(&self, from: usize) -> &[u8] {
+        // SAFETY: nobody stores to the value of an entry that is pinned: an item is not changed in place then, and the log goes around it. Its first two
+        // words, which do change, lie before the value.
+        let bytes = unsafe { self.core.region.bytes(self.at, self.skip + self.length) };
+        bytes.get(self.skip + from..).unwrap_or_default()
+    }
+}
+
+impl Drop for MicaPin {
+    fn drop(&mut self) {
+        self.core.partitions[self.partition].pins.remove(self.offset);
+    }
+}

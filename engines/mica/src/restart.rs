@@ -1,0 +1,275 @@
+//! Going on where another engine has left off, in a Region that lasts in a file.
+//!
+//! Logs and indexes lie in the Region and last by themselves. The rest is put into the head of the file when the engine is closed ([`Saved`]). Nothing that is
+//! read is believed before it was checked: every log is followed from its head to its tail, and every slot of the indexes has to lead to an item that
+//! was found there; what does not fit together empties the Region.
+
+use crate::core::{Core, MicaEngine};
+use crate::entry::{Anchor, Entry};
+use crate::options::{MAX_PARTITIONS, MicaOptions};
+use crate::partition::{Partition, SavedPartition};
+use crate::plan::Plan;
+use guira_contract::{CloseError, Emptied, KEY_MAX, Opened};
+use guira_items::{
+    EmptyRegion, Failure, HASHED, Held, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of,
+    open_lasting,
+};
+use guira_memory::RegionPlace;
+use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
+use guira_sync::atomic::Ordering;
+use guira_sync::clock::{Seconds, TimeBase};
+use guira_sync::words::WORD;
+use std::sync::Arc;
+
+/// Says which engine has left a Region, and how it is divided.
+const FORMAT: [u8; 8] = *b"mica0001";
+
+/// Numbers that are kept of a partition.
+const OF_PARTITION: usize = 10;
+
+// Those of as many partitions as there can be leave room for the rest.
+const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 1024 <= STATE_MAX);
+
+/// What has to be known beside the Region's contents.
+#[derive(Clone, Debug, PartialEq)]
+struct Saved {
+    setup: SavedSetup,
+    offset_bits: u64,
+    base: TimeBase,
+    cas: u64,
+    flushes: u64,
+    /// What the items come to.
+    held: Held,
+    counts: SavedCounts,
+    partitions: Vec<SavedPartition>,
+}
+
+impl Saved {
+    fn of(core: &Core, now: Seconds) -> Self {
+        let options = &core.options;
+        let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
+        let counts = core.registry.saved();
+        Saved {
+            setup: SavedSetup::of(&sizes, &sizes.classes(0), options.hashing, core.hash(HASHED)),
+            offset_bits: u64::from(options.offset_bits),
+            base: TimeBase { reached: now.max(core.base.reached), ..core.base },
+            cas: core.cas.load(Ordering::Relaxed),
+            flushes: core.flushes.saved(),
+            held: counts.held.first().copied().unwrap_or_default(),
+            counts: SavedCounts { held: Vec::new(), ..counts },
+            partitions: core.partitions.iter().map(Partition::saved).collect(),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut numbers = vec![u64::from_le_bytes(FORMAT)];
+        numbers.extend(self.setup.numbers());
+        numbers.extend([
+            self.offset_bits,
+            self.base.unix,
+            u64::from(self.base.reached.0),
+            self.cas,
+            self.flushes,
+            self.held.items,
+            self.held.bytes,
+        ]);
+        numbers.extend(self.counts.numbers());
+        numbers.push(self.partitions.len() as u64);
+        for partition in &self.partitions {
+            numbers.extend(partition.log);
+            numbers.extend(partition.index);
+            numbers.push(partition.flushes);
+        }
+        bytes_of(&numbers)
+    }
+
+    /// What [`Saved::encode`] has made.
+    fn decode(state: &[u8]) -> Result<Self, Emptied> {
+        let mut numbers = Numbers::of(state, FORMAT)?;
+        let saved = Saved {
+            setup: numbers.setup()?,
+            offset_bits: numbers.number()?,
+            base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
+            cas: numbers.number()?,
+            flushes: numbers.number()?,
+            held: Held { items: numbers.number()?, bytes: numbers.number()? },
+            counts: numbers.counts()?,
+            partitions: partitions_of(&mut numbers)?,
+        };
+        numbers.end()?;
+        Ok(saved)
+    }
+}
+
+fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Emptied> {
+    let count: usize = numbers.small()?;
+    let partition = |_| {
+        let mut saved = SavedPartition::default();
+        for number in saved.log.iter_mut().chain(&mut saved.index) {
+            *number = numbers.number()?;
+        }
+        saved.flushes = numbers.number()?;
+        Ok(saved)
+    };
+    (0..count.min(MAX_PARTITIONS)).map(partition).collect()
+}
+
+/// Opens an engine whose Region lasts at `place`.
+pub(crate) fn open(
+    options: MicaOptions,
+    place: &RegionPlace,
+    now_unix: u64,
+) -> Result<Opened<MicaEngine>, OpenError> {
+    options.check()?;
+    let plan =
+        Plan::new(options.reserve.max(options.memory), Plan::partitions(&options), options.offset_bits);
+    let empty =
+        EmptyRegion { memory: options.memory, bytes: plan.total, huge: options.pages_of_the_system() };
+    let go_on = |file: &RegionFile, kept: &Kept| {
+        let core = restore(options, file, kept, now_unix)?;
+        let items = core.registry.items();
+        Ok((core, items))
+    };
+    let begin = |region| {
+        let mut core = Core::on(region, plan, options)?;
+        core.base = TimeBase::new(now_unix);
+        Ok(core)
+    };
+    let mut begun = open_lasting(place, empty, go_on, begin)?;
+    begun.core.file = Some(begun.file);
+    let base = begun.core.base;
+    let engine = MicaEngine { core: Arc::new(begun.core) };
+    Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+}
+
+/// An engine that goes on with what the file holds.
+fn restore(options: MicaOptions, file: &RegionFile, kept: &Kept, now_unix: u64) -> Result<Core, Failure> {
+    let saved = Saved::decode(&kept.state)?;
+    saved.setup.check(&options.sizes(), &options.sizes().classes(0))?;
+    let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    let partitions = saved.partitions.len();
+    if partitions == 0 || !partitions.is_power_of_two() || saved.offset_bits != u64::from(options.offset_bits)
+    {
+        return Err(Loss::Damaged.into());
+    }
+    let plan = Plan::new(saved.setup.reserve, partitions, options.offset_bits);
+    if !plan.fills(kept.bytes) {
+        return Err(Loss::Damaged.into());
+    }
+    let hashing = saved.setup.hashing(options.hashing);
+    let options = MicaOptions { reserve: plan.reserve, hashing, partitions, ..options };
+    let region = file
+        .map(kept.bytes, options.pages_of_the_system())
+        .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
+    let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
+    saved.setup.check_hash(core.hash(HASHED))?;
+    core.base = base;
+    core.restore(&saved)?;
+    Ok(core)
+}
+
+impl Core {
+    /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
+    fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
+        let damaged = || Emptied::from(Loss::Damaged);
+        self.flushes.restore(saved.flushes);
+        let mut all = Held::default();
+        for (partition, saved) in self.partitions.iter().zip(&saved.partitions) {
+            if !partition.restore(saved, &self.plan) {
+                return Err(damaged());
+            }
+            let held = self.recover(partition).ok_or_else(damaged)?;
+            partition.items.set(held.items);
+            partition.bytes.set(held.bytes);
+            all = Held { items: all.items + held.items, bytes: all.bytes + held.bytes };
+        }
+        if all != saved.held {
+            return Err(damaged());
+        }
+        self.check_room()?;
+        self.registry.restore(&SavedCounts { held: vec![all], ..saved.counts.clone() });
+        self.cas.store(saved.cas, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether what cannot be given back leaves room for items.
+    fn check_room(&self) -> Result<(), Emptied> {
+        let share = self.share();
+        let index = self.partitions.iter().map(|partition| partition.index_bytes(share)).max().unwrap_or(0);
+        let memory = self.memory();
+        if 2 * index > share.bytes {
+            return Err(Emptied::TooSmall { memory, least: 2 * index * self.partitions.len() });
+        }
+        Ok(())
+    }
+
+    /// What the items of a partition come to, if all that lies there is as it should be.
+    fn recover(&self, partition: &Partition) -> Option<Held> {
+        let mut held = Held::default();
+        for (start, length) in partition.log.runs() {
+            let mut passed = 0;
+            while passed < length {
+                let offset = partition.log.later(start, passed);
+                let at = partition.log.at(offset);
+                let anchor = Anchor::load(&self.region, at);
+                let units = anchor.units() as u64;
+                let is_live = !anchor.is_dead() && !partition.log.is_before_flush(offset);
+                // What was given back at the end of a round may be the end of an entry.
+                if units == 0 || (is_live && units > length - passed) {
+                    return None;
+                }
+                if is_live {
+                    let entry = Entry::at(&self.region, at, Seconds(0))?;
+                    let is_sound = entry.size() <= anchor.units() * WORD
+                        && (1..=KEY_MAX).contains(&entry.key(&mut [0; 256]).len());
+                    if !is_sound {
+                        return None;
+                    }
+                    held.items += 1;
+                    held.bytes += entry.size() as u64;
+                }
+                passed += units;
+            }
+        }
+        (self.slots_in_use(partition)? == held.items).then_some(held)
+    }
+
+    /// How many slots of a partition's index lead to items. None if one leads elsewhere than to an item of its bucket. Those that lead to what is gone are
+    /// emptied.
+    fn slots_in_use(&self, partition: &Partition) -> Option<u64> {
+        let mut in_use = 0;
+        let index = &partition.index;
+        for number in 0..index.buckets() as u32 {
+            let bucket = index.bucket(number);
+            bucket.begin()?;
+            for slot in bucket.used() {
+                let offset = bucket.offset(slot);
+                if !partition.log.is_live(offset) {
+                    bucket.change(|| bucket.clear(slot));
+                    continue;
+                }
+                if partition.log.age(offset) > 2 * self.plan.ring {
+                    return None;
+                }
+                let anchor = Anchor::load(&self.region, partition.log.at(offset));
+                if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
+                    return None;
+                }
+                in_use += 1;
+            }
+        }
+        Some(in_use)
+    }
+
+    /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
+    pub(crate) fn close(mut self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        if notes.len() > NOTES_MAX {
+            return Err(CloseError::Notes(notes.len()));
+        }
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
+        let state = Saved::of(&self, now).encode();
+        Ok(file.close(&self.region, &state, notes)?)
+    }
+}

@@ -1,0 +1,544 @@
+//! A thread's access to the engine, and reading.
+
+use crate::bucket::{Tag, Version};
+use crate::core::Core;
+use crate::draft::MicaDraft;
+use crate::entry::{ENTRY_MAX, Entry};
+use crate::options::{Access, LogPolicy};
+use crate::partition::{Home, Partition};
+use crate::pin::MicaPin;
+use crate::update::Writer;
+use crate::walk::MicaWalk;
+use guira_contract::{
+    Decision, ItemView, Key, KeyHash, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink, Walked,
+    WalkedItem, Want,
+};
+use guira_items::hooks::{self, Window};
+use guira_items::{Count, SessionCounters, counted_size};
+use guira_sync::atomic::{Backoff, Ordering};
+use guira_sync::clock::Seconds;
+use std::sync::Arc;
+
+/// The longest value that is copied as it is found; longer ones are pinned.
+pub(crate) const INLINE_MAX: usize = 16 << 10;
+
+/// The partitions that a session holds.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    held: Box<[bool]>,
+    count: usize,
+    /// The recalls that it has heeded.
+    recalls_seen: u64,
+}
+
+impl Holdings {
+    fn new(partitions: usize) -> Self {
+        Holdings { held: vec![false; partitions].into(), count: 0, recalls_seen: 0 }
+    }
+
+    /// Whether it holds the partition.
+    #[inline(always)]
+    pub(crate) fn has(&self, partition: usize) -> bool {
+        self.held[partition]
+    }
+
+    /// Holds the partition from now on.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, core: &Core, partition: usize) {
+        if !self.held[partition] && !self.try_take(core, partition) {
+            core.partitions[partition].hold.take(&core.recalls, &core.waits, || self.heed_recalls(core));
+            self.note(partition);
+        }
+    }
+
+    /// Holds the partition, if nobody else does.
+    #[inline(always)]
+    pub(crate) fn try_take(&mut self, core: &Core, partition: usize) -> bool {
+        let taken = self.held[partition] || core.partitions[partition].hold.try_take();
+        if taken && !self.held[partition] {
+            self.note(partition);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn note(&mut self, partition: usize) {
+        self.held[partition] = true;
+        self.count += 1;
+    }
+
+    /// Gives the partition back, if it holds it.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, core: &Core, partition: usize) {
+        if self.held[partition] {
+            self.held[partition] = false;
+            self.count -= 1;
+            core.partitions[partition].hold.give();
+        }
+    }
+
+    /// What was done with a partition is done: it is kept, unless everybody writes.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, core: &Core, partition: usize) {
+        if core.access == Access::Crcw {
+            self.give(core, partition);
+        }
+    }
+
+    /// Gives back what others wait for, if anybody waits who did not before.
+    #[inline(always)]
+    fn heed_recalls(&mut self, core: &Core) {
+        if self.recalls_seen != core.recalls.load(Ordering::Relaxed) {
+            self.heed(core);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn heed(&mut self, core: &Core) {
+        self.recalls_seen = core.recalls.load(Ordering::Relaxed);
+        for (number, partition) in core.partitions.iter().enumerate() {
+            if partition.hold.is_wanted() {
+                self.give(core, number);
+            }
+        }
+    }
+
+    fn give_all(&mut self, core: &Core) {
+        for partition in 0..self.held.len() {
+            if self.count == 0 {
+                return;
+            }
+            self.give(core, partition);
+        }
+    }
+}
+
+/// A session of the engine.
+#[derive(Debug)]
+pub struct MicaSession {
+    pub(crate) core: Arc<Core>,
+    pub(crate) holdings: Holdings,
+    pub(crate) counters: Arc<SessionCounters>,
+    /// Room for a value that is put together.
+    pub(crate) scratch: Vec<u8>,
+    /// The partition that upkeep comes to next.
+    pub(crate) upkeep_next: usize,
+}
+
+/// What has been learnt of a key ahead of reading it: an entry that has its tag, and the version of the bucket in which that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Guess {
+    offset: u64,
+    bucket: u32,
+    version: Version,
+}
+
+/// No offset.
+const NOWHERE: u64 = u64::MAX;
+
+impl Default for Guess {
+    fn default() -> Self {
+        Guess { offset: NOWHERE, bucket: 0, version: Version::default() }
+    }
+}
+
+/// What a look at an entry came to.
+enum Seen {
+    /// The sink has a copy. `noted`: the header says already that it was read a moment ago.
+    Copied { noted: bool },
+    /// It has expired.
+    Expired,
+    /// It is too long to be copied.
+    Long,
+    /// It is another key's.
+    Other,
+}
+
+/// What a look for a key came to.
+enum Look {
+    Found(Seen, u64),
+    Absent,
+    /// Something changed meanwhile. If `copied`, the sink has to take back what it was given.
+    Torn {
+        copied: bool,
+    },
+}
+
+/// One reading.
+struct Reader<'r, S> {
+    part: &'r Partition,
+    core: &'r Core,
+    key: Key<'r>,
+    now: Seconds,
+    sink: &'r mut S,
+}
+
+impl<S: Sink<Pin = MicaPin>> Reader<'_, S> {
+    #[inline(always)]
+    fn see(&mut self, offset: u64) -> Seen {
+        let Some(entry) = Entry::at(&self.core.region, self.part.log.at(offset), self.now) else {
+            return Seen::Other;
+        };
+        if !entry.key_is(self.key.bytes) {
+            return Seen::Other;
+        }
+        if entry.expiry().passed(self.now) {
+            return Seen::Expired;
+        }
+        hooks::pause(Window::Reading);
+        if entry.value_len() > INLINE_MAX && self.sink.wants() == Want::Value {
+            return Seen::Long;
+        }
+        self.sink.found(&entry);
+        Seen::Copied { noted: entry.header().is_noted(self.now) }
+    }
+
+    /// Looks at the entry that was guessed, if it is still in its bucket.
+    #[inline(always)]
+    fn check(&mut self, guess: Guess) -> Option<Look> {
+        if guess.offset == NOWHERE {
+            return None;
+        }
+        let bucket = self.part.index.bucket(guess.bucket);
+        if bucket.begin() != Some(guess.version) || !self.part.log.is_live(guess.offset) {
+            return None;
+        }
+        let seen = self.see(guess.offset);
+        if matches!(seen, Seen::Other) {
+            return None;
+        }
+        if bucket.is_still(guess.version) && self.part.log.is_still_live(guess.offset) {
+            return Some(Look::Found(seen, guess.offset));
+        }
+        Some(Look::Torn { copied: matches!(seen, Seen::Copied { .. }) })
+    }
+
+    /// Looks through the key's bucket.
+    fn search(&mut self, place: u32) -> Look {
+        let (index, log) = (&self.part.index, &self.part.log);
+        let extent = index.extent();
+        let bucket = index.bucket(index.bucket_of(place, extent));
+        let version = bucket.begin();
+        let Some(version) = version.filter(|_| index.extent() == extent) else {
+            return Look::Torn { copied: false };
+        };
+        for slot in bucket.tagged(Tag::of(self.key.hash.0)) {
+            let offset = bucket.offset(slot);
+            if !log.is_live(offset) {
+                continue;
+            }
+            let seen = self.see(offset);
+            if matches!(seen, Seen::Other) {
+                continue;
+            }
+            if bucket.is_still(version) && log.is_still_live(offset) {
+                return Look::Found(seen, offset);
+            }
+            return Look::Torn { copied: matches!(seen, Seen::Copied { .. }) };
+        }
+        if bucket.is_still(version) { Look::Absent } else { Look::Torn { copied: false } }
+    }
+}
+
+impl MicaSession {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        let counters = core.registry.register();
+        let holdings = Holdings::new(core.partitions.len());
+        MicaSession { core, holdings, counters, scratch: Vec::new(), upkeep_next: 0 }
+    }
+
+    /// Works on a partition that is held meanwhile.
+    pub(crate) fn writer<'s>(&'s mut self, partition: usize, now: Seconds) -> Writer<'s> {
+        let MicaSession { core, counters, scratch, .. } = self;
+        Writer { core, part: &core.partitions[partition], partition, counters, scratch, now }
+    }
+
+    /// Does something with a partition as the one who holds it, and gives it back unless it was held before.
+    pub(crate) fn holding<R>(
+        &mut self,
+        partition: usize,
+        now: Seconds,
+        act: impl FnOnce(&mut Writer<'_>) -> R,
+    ) -> R {
+        let before = self.holdings.has(partition);
+        self.holdings.take(&self.core.clone(), partition);
+        self.act(partition, now, before, act)
+    }
+
+    /// The same, if nobody else holds it.
+    pub(crate) fn try_holding<R>(
+        &mut self,
+        partition: usize,
+        now: Seconds,
+        act: impl FnOnce(&mut Writer<'_>) -> R,
+    ) -> Option<R> {
+        let before = self.holdings.has(partition);
+        let core = self.core.clone();
+        self.holdings.try_take(&core, partition).then(|| self.act(partition, now, before, act))
+    }
+
+    fn act<R>(
+        &mut self,
+        partition: usize,
+        now: Seconds,
+        held_before: bool,
+        act: impl FnOnce(&mut Writer<'_>) -> R,
+    ) -> R {
+        let mut writer = self.writer(partition, now);
+        writer.settle();
+        let result = act(&mut writer);
+        if !held_before {
+            let core = self.core.clone();
+            self.holdings.give(&core, partition);
+        }
+        result
+    }
+
+    /// Lets flushes take effect in a partition that is about to be read. If somebody else works on it, he will: then there is nothing to be read.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, partition: usize, now: Seconds) -> bool {
+        let count = self.core.flushes.settle(now);
+        self.core.partitions[partition].flushes() == count
+            || self.try_holding(partition, now, |_| ()).is_some()
+    }
+
+    /// What is left to do after an item was read: to note it, and to store it again if it would go soon. Under CREW only the holder's reads count (MICA, section
+    /// 4.1).
+    #[cold]
+    #[inline(never)]
+    fn after_read(&mut self, key: Key<'_>, home: Home, now: Seconds) {
+        let act = |writer: &mut Writer<'_>| writer.touch(key, home);
+        match self.core.access {
+            Access::Crew => _ = self.try_holding(home.partition, now, act),
+            Access::Erew | Access::Crcw => self.holding(home.partition, now, act),
+        }
+    }
+
+    /// Pins a long value, and gives it to the sink. False if it is not there any more.
+    #[cold]
+    #[inline(never)]
+    fn read_long<S>(&mut self, key: Key<'_>, home: Home, now: Seconds, sink: &mut S) -> bool
+    where
+        S: Sink<Pin = MicaPin>,
+    {
+        let core = self.core.clone();
+        let found = self.holding(home.partition, now, |writer| {
+            let found = writer.find(key, home)?;
+            let meta = found.entry.meta();
+            if meta.value_len <= INLINE_MAX || meta.expiry.passed(now) {
+                return None;
+            }
+            let value_at = found.entry.value_at();
+            Some((meta, MicaPin::new(&core, home.partition, found.offset, value_at, meta.value_len)))
+        });
+        found.is_some_and(|(meta, pin)| {
+            sink.pinned(&meta, pin);
+            true
+        })
+    }
+
+    /// What kind of a miss it is.
+    #[cold]
+    #[inline(never)]
+    fn miss(&self, key: Key<'_>, home: Home, now: Seconds) -> MissKind {
+        let part = &self.core.partitions[home.partition];
+        let bucket = part.index.bucket(part.index.bucket_of(home.place, part.index.extent()));
+        let is_flushed = |slot| {
+            let offset = bucket.offset(slot);
+            part.log.is_flushed(offset)
+                && Entry::at(&self.core.region, part.log.at(offset), now)
+                    .is_some_and(|entry| entry.key_is(key.bytes))
+        };
+        // It may change meanwhile: this is for statistics.
+        if bucket.tagged(Tag::of(key.hash.0)).any(is_flushed) { MissKind::Flushed } else { MissKind::Absent }
+    }
+
+    /// Whether an item that was read would go soon.
+    #[inline(always)]
+    fn is_worth_moving(&self, part: &Partition, offset: u64) -> bool {
+        part.log.is_evicting()
+            && match self.core.policy_in_force() {
+                LogPolicy::Fifo => false,
+                LogPolicy::ApproxLru => part.log.is_in_older_half(offset),
+                LogPolicy::Lru => true,
+            }
+    }
+}
+
+impl Session for MicaSession {
+    type Pin = MicaPin;
+    type Draft = MicaDraft;
+    type Guess = Guess;
+    type Walk = MicaWalk;
+
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> KeyHash {
+        self.core.hash(key)
+    }
+
+    #[inline(always)]
+    fn prefetch_buckets(&self, hash: KeyHash) {
+        let home = Home::of(hash, self.core.partitions.len());
+        let index = &self.core.partitions[home.partition].index;
+        index.prefetch(index.bucket_of(home.place, index.extent()));
+    }
+
+    #[inline(always)]
+    fn prefetch_item(&self, hash: KeyHash) -> Guess {
+        let home = Home::of(hash, self.core.partitions.len());
+        let part = &self.core.partitions[home.partition];
+        let number = part.index.bucket_of(home.place, part.index.extent());
+        let bucket = part.index.bucket(number);
+        let Some(version) = bucket.begin() else {
+            return Guess::default();
+        };
+        let Some(slot) = bucket.tagged(Tag::of(hash.0)).next() else {
+            return Guess::default();
+        };
+        let offset = bucket.offset(slot);
+        let at = part.log.at(offset).bytes();
+        self.core.region.prefetch(at);
+        self.core.region.prefetch(at + 64);
+        Guess { offset, bucket: number, version }
+    }
+
+    #[inline(always)]
+    fn read_with<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
+    where
+        S: Sink<Pin = MicaPin>,
+    {
+        let home = Home::of(key.hash, self.core.partitions.len());
+        if self.core.access == Access::Erew {
+            self.holdings.take(&self.core, home.partition);
+        }
+        let mut backoff = Backoff::default();
+        let mut guess = Some(guess);
+        loop {
+            let core = &*self.core;
+            let part = &core.partitions[home.partition];
+            if core.flushes.count_at(now) != Some(part.flushes()) {
+                if !self.settle(home.partition, now) {
+                    return Read::Miss(MissKind::Absent);
+                }
+                continue;
+            }
+            let mut reader = Reader { part, core, key, now, sink: &mut *sink };
+            let guessed = guess.take().and_then(|guess| reader.check(guess));
+            match guessed.unwrap_or_else(|| reader.search(home.place)) {
+                Look::Found(Seen::Copied { noted }, offset) => {
+                    if sink.recency() == Recency::Bump && (!noted || self.is_worth_moving(part, offset)) {
+                        self.after_read(key, home, now);
+                    }
+                    return Read::Hit;
+                }
+                Look::Found(Seen::Expired, _) => {
+                    self.try_holding(home.partition, now, |writer| writer.remove_dead(key, home));
+                    return Read::Miss(MissKind::Expired);
+                }
+                Look::Found(Seen::Long, _) => {
+                    if self.read_long(key, home, now, sink) {
+                        if sink.recency() == Recency::Bump {
+                            self.after_read(key, home, now);
+                        }
+                        return Read::Hit;
+                    }
+                }
+                Look::Found(Seen::Other, _) | Look::Absent => return Read::Miss(self.miss(key, home, now)),
+                Look::Torn { copied } => {
+                    if copied {
+                        sink.undo();
+                    }
+                    self.counters.add(Count::ReadRetries, 1);
+                    backoff.wait();
+                }
+            }
+        }
+    }
+
+    fn update<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<MicaDraft>,
+        decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        if let Some(room) = room.filter(|_| draft.is_none())
+            && !self.fits(key.bytes.len(), &room)
+        {
+            return Err(Refusal::TooLarge);
+        }
+        let home = Home::of(key.hash, self.core.partitions.len());
+        self.holdings.take(&self.core, home.partition);
+        let mut writer = self.writer(home.partition, now);
+        writer.settle();
+        let result = writer.change(key, home, draft, decide);
+        self.holdings.release(&self.core, home.partition);
+        result
+    }
+
+    fn draft(&mut self, key: &[u8], room: Room) -> Result<MicaDraft, Refusal> {
+        if !self.fits(key.len(), &room) {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(MicaDraft::new(self.core.clone(), room.value_len))
+    }
+
+    fn extend(&mut self, draft: &mut MicaDraft, bytes: &[u8]) -> Result<(), Refusal> {
+        if draft.append(bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
+    }
+
+    fn inline_max(&self) -> usize {
+        INLINE_MAX
+    }
+
+    fn fits(&self, key_len: usize, room: &Room) -> bool {
+        counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
+            && key_len + room.value_len + ENTRY_MAX <= self.core.largest_item()
+    }
+
+    fn next_cas(&mut self) -> u64 {
+        self.core.next_cas()
+    }
+
+    /// Partitions that others wait for are given back.
+    #[inline]
+    fn quiesce(&mut self) {
+        self.holdings.heed_recalls(&self.core);
+    }
+
+    fn offline(&mut self) {
+        self.holdings.give_all(&self.core);
+    }
+
+    fn rest(&mut self) {
+        self.holdings.give_all(&self.core);
+        self.scratch = Vec::new();
+    }
+
+    fn online(&mut self) {}
+
+    fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
+        self.do_maintain(now, pace, budget)
+    }
+
+    fn begin_walk(&mut self) -> Option<MicaWalk> {
+        MicaWalk::begin(&self.core)
+    }
+
+    fn walk(&mut self, walk: &mut MicaWalk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
+        self.step(walk, now, see)
+    }
+}
+
+impl Drop for MicaSession {
+    fn drop(&mut self) {
+        self.rest();
+        self.core.registry.retire(&self.counters);
+    }
+}

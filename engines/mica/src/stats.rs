@@ -1,0 +1,76 @@
+//! What the engine counts, summed up.
+
+use crate::bucket::SLOTS;
+use crate::core::Core;
+use crate::entry::ONE_CLASS;
+use guira_contract::{ClassCounts, ClassStats, EngineStats};
+use guira_items::Count;
+use guira_memory::MIB;
+use guira_sync::atomic::Ordering;
+use guira_sync::words::WORD;
+
+impl Core {
+    pub(crate) fn stats(&self) -> EngineStats {
+        let since = self.registry.since_reset();
+        let held = self.registry.held();
+        let buckets: u64 = self.partitions.iter().map(|partition| partition.index.buckets()).sum();
+        EngineStats {
+            items: held.iter().map(|held| held.items).sum(),
+            bytes: held.iter().map(|held| held.bytes).sum(),
+            total_items: since(Count::ItemsStored),
+            evictions: since(Count::Evictions),
+            evicted_unfetched: since(Count::EvictedUnfetched),
+            index_evictions: since(Count::IndexEvictions),
+            reclaimed: since(Count::Reclaimed),
+            expired_unfetched: since(Count::ExpiredUnfetched),
+            crawler_reclaimed: since(Count::CrawlerReclaimed),
+            crawler_checked: since(Count::CrawlerChecked),
+            crawling: self.upkeep.is_crawling(),
+            crawls: self.upkeep.crawls(),
+            index_bytes: self.index_bytes(),
+            index_slots: buckets * SLOTS as u64,
+            index_growing: self.partitions.iter().any(|partition| partition.index.to_move().is_some()),
+            index_growths: self.growths.load(Ordering::Relaxed),
+            read_retries: since(Count::ReadRetries),
+            lock_waits: self.waits.count(),
+            hand_steps: since(Count::HandSteps),
+            memory_limit: self.memory() as u64,
+            memory_reserve: self.plan.reserve as u64,
+            memory_used: self.used() as u64,
+            classes: self.one_class(),
+            ..EngineStats::default()
+        }
+    }
+
+    /// There are no classes; tools that look at them see one, of words.
+    fn one_class(&self) -> Vec<ClassStats> {
+        let since = self.registry.since_reset();
+        let held = self.registry.held().first().copied().unwrap_or_default();
+        if held.items == 0 && since(Count::ItemsStored) == 0 {
+            return Vec::new();
+        }
+        let share = self.share();
+        let bytes: usize = self.partitions.iter().map(|partition| partition.log_bytes(share)).sum();
+        let used_chunks = held.bytes.div_ceil(WORD as u64);
+        vec![ClassStats {
+            id: u32::from(ONE_CLASS),
+            chunk_size: WORD as u64,
+            chunks_per_page: (MIB / WORD) as u64,
+            pages: bytes.div_ceil(MIB) as u64,
+            items: held.items,
+            bytes: held.bytes,
+            used_chunks,
+            free_chunks: ((bytes / WORD) as u64).saturating_sub(used_chunks),
+            counts: ClassCounts {
+                evicted: since(Count::Evictions),
+                evicted_unfetched: since(Count::EvictedUnfetched),
+                reclaimed: since(Count::Reclaimed),
+                expired_unfetched: since(Count::ExpiredUnfetched),
+                crawler_reclaimed: since(Count::CrawlerReclaimed),
+                crawler_checked: since(Count::CrawlerChecked),
+                ..ClassCounts::default()
+            },
+            age: 0,
+        }]
+    }
+}

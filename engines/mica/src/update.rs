@@ -1,0 +1,563 @@
+//! The read-modify-write of a key, by whoever holds its partition.
+//!
+//! An item is changed in place if what is to be stored fits into its room, and otherwise appended to the log; the room that it had is taken back when
+//! the head comes by. Readers are kept from believing what they saw of a change by the version of its bucket.
+
+use crate::bucket::{Bucket, SLOTS, Tag};
+use crate::core::Core;
+use crate::draft::MicaDraft;
+use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry};
+use crate::log::Passed;
+use crate::options::LogPolicy;
+use crate::partition::{Home, Partition};
+use guira_contract::{
+    Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
+};
+use guira_items::hooks::{self, Window};
+use guira_items::{Count, Eviction, Fields, SessionCounters, counted_size};
+use guira_memory::slab::ClassId;
+use guira_sync::clock::Seconds;
+use guira_sync::words;
+
+/// There are no classes: all items are counted as one's.
+const ALL: Option<ClassId> = Some(ClassId(0));
+
+/// A session at work on a partition that it holds.
+pub(crate) struct Writer<'s> {
+    pub(crate) core: &'s Core,
+    pub(crate) part: &'s Partition,
+    /// Its number.
+    pub(crate) partition: usize,
+    pub(crate) counters: &'s SessionCounters,
+    pub(crate) scratch: &'s mut Vec<u8>,
+    pub(crate) now: Seconds,
+}
+
+/// An item that is in the index under the key, dead or alive.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'s> {
+    bucket: Bucket<'s>,
+    slot: usize,
+    pub(crate) offset: u64,
+    pub(crate) entry: Entry<'s>,
+}
+
+/// Why an item is no longer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    /// Another was put in its place, or it was deleted.
+    Removed,
+    /// It had expired.
+    Dead,
+    /// It was evicted from the log.
+    Evicted,
+    /// It was evicted from the index.
+    Displaced,
+}
+
+/// An item whose room the log may have.
+struct Aside {
+    offset: u64,
+    /// What it began with.
+    anchor: Anchor,
+}
+
+/// The value of a new item.
+#[derive(Clone, Copy)]
+enum Source<'v> {
+    Bytes(&'v [u8]),
+    Draft(&'v MicaDraft),
+    /// What was put together in the session's scratch room.
+    Scratch,
+}
+
+impl<'s> Writer<'s> {
+    /// The item at `offset`, if there is one.
+    pub(crate) fn entry_at(&self, offset: u64) -> Option<Entry<'s>> {
+        let is_live = self.part.log.is_live(offset);
+        is_live.then(|| Entry::at(&self.core.region, self.part.log.at(offset), self.now)).flatten()
+    }
+
+    /// The bucket of a place.
+    pub(crate) fn bucket_of(&self, place: u32) -> Bucket<'s> {
+        let index = &self.part.index;
+        index.bucket(index.bucket_of(place, index.extent()))
+    }
+
+    /// The item that is in the index under the key.
+    #[inline]
+    pub(crate) fn find(&self, key: Key<'_>, home: Home) -> Option<Found<'s>> {
+        let bucket = self.bucket_of(home.place);
+        bucket.tagged(Tag::of(key.hash.0)).find_map(|slot| {
+            let offset = bucket.offset(slot);
+            let entry = self.entry_at(offset).filter(|entry| entry.key_is(key.bytes))?;
+            Some(Found { bucket, slot, offset, entry })
+        })
+    }
+
+    /// Lets flushes take effect that have not yet.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if self.core.flushes.count_at(self.now) != Some(self.part.flushes()) {
+            self.take_effect();
+        }
+    }
+
+    #[cold]
+    fn take_effect(&mut self) {
+        let count = self.core.flushes.settle(self.now);
+        if count == self.part.flushes() {
+            return;
+        }
+        let (items, bytes) = (self.part.items.get(), self.part.bytes.get());
+        self.part.log.flush();
+        self.counters.items_added(ALL, items.wrapping_neg(), bytes.wrapping_neg());
+        self.counters.add(Count::Reclaimed, items);
+        self.part.items.set(0);
+        self.part.bytes.set(0);
+        self.part.flushed(count);
+    }
+
+    pub(crate) fn change<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        home: Home,
+        draft: Option<MicaDraft>,
+        mut decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        let present = self.find(key, home);
+        let live = present.filter(|found| !found.entry.expiry().passed(self.now));
+        let decision = decide(live.as_ref().map(|live| &live.entry as &dyn ItemView));
+        match (decision, present, live) {
+            (Decision::Put(new), ..) => self.put(key, home, present, live, &new, draft.as_ref()),
+            (Decision::Amend(change), _, Some(live)) => self.amend(key, home, live, &change),
+            (Decision::Remove, Some(present), Some(_)) => {
+                self.remove(present, Gone::Removed);
+                Ok(())
+            }
+            (_, Some(present), None) => {
+                self.remove(present, Gone::Dead);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the item under the key if it is dead.
+    pub(crate) fn remove_dead(&mut self, key: Key<'_>, home: Home) {
+        if let Some(found) = self.find(key, home).filter(|found| found.entry.expiry().passed(self.now)) {
+            self.remove(found, Gone::Dead);
+        }
+    }
+
+    /// Removes the item in a slot, if it is dead. Empties the slot if there is nothing any more. True if an item was removed.
+    pub(crate) fn remove_if_dead(&mut self, bucket: Bucket<'s>, slot: usize) -> bool {
+        let offset = bucket.offset(slot);
+        match self.entry_at(offset) {
+            None => {
+                bucket.change(|| bucket.clear(slot));
+                false
+            }
+            Some(entry) => {
+                let is_dead = entry.expiry().passed(self.now);
+                if is_dead {
+                    self.remove(Found { bucket, slot, offset, entry }, Gone::Dead);
+                }
+                is_dead
+            }
+        }
+    }
+
+    fn remove(&mut self, found: Found<'s>, why: Gone) {
+        found.bucket.change(|| found.bucket.clear(found.slot));
+        self.bury(found.offset, &found.entry, why);
+    }
+
+    /// The entry at `offset` is no longer in the index.
+    fn bury(&mut self, offset: u64, entry: &Entry<'_>, why: Gone) {
+        Anchor::bury(&self.core.region, self.part.log.at(offset));
+        account_gone(self, entry, why);
+    }
+
+    fn put(
+        &mut self,
+        key: Key<'_>,
+        home: Home,
+        present: Option<Found<'s>>,
+        live: Option<Found<'s>>,
+        new: &NewItem<'_>,
+        draft: Option<&MicaDraft>,
+    ) -> Result<(), Refusal> {
+        let blueprint = Blueprint {
+            key: key.bytes,
+            place: home.place,
+            flags: new.flags,
+            expiry: new.expiry,
+            cas: new.cas,
+            state: new.state,
+            accessed: self.now,
+        };
+        let source = match new.value {
+            Value::Bytes(bytes) => Source::Bytes(bytes),
+            Value::Digits(digits) => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(digits.as_bytes());
+                Source::Scratch
+            }
+            Value::Draft => Source::Draft(draft.ok_or(Refusal::NoMemory)?),
+            Value::Joined { before, after } => {
+                self.join(before, live.map(|live| live.entry), after);
+                let length = self.scratch.len();
+                let counted = counted_size(key.bytes.len(), new.flags, length);
+                if counted > self.core.options.max_item_size || length + ENTRY_MAX > self.core.largest_item()
+                {
+                    return Err(Refusal::TooLarge);
+                }
+                Source::Scratch
+            }
+        };
+        self.store(&blueprint, Tag::of(key.hash.0), source, present)
+    }
+
+    /// Puts a value together in the session's scratch room.
+    fn join(&mut self, before: &[u8], old: Option<Entry<'_>>, after: &[u8]) {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(before);
+        if let Some(old) = old {
+            self.scratch.resize(before.len() + old.value_len(), 0);
+            old.copy_value(0, &mut self.scratch[before.len()..]);
+        }
+        self.scratch.extend_from_slice(after);
+    }
+
+    fn length_of(&self, source: Source<'_>) -> usize {
+        match source {
+            Source::Bytes(bytes) => bytes.len(),
+            Source::Draft(draft) => draft.value_len(),
+            Source::Scratch => self.scratch.len(),
+        }
+    }
+
+    /// Stores an item, in place of the one that is there if any.
+    fn store(
+        &mut self,
+        blueprint: &Blueprint<'_>,
+        tag: Tag,
+        source: Source<'_>,
+        present: Option<Found<'s>>,
+    ) -> Result<(), Refusal> {
+        let shape = blueprint.shape(self.length_of(source));
+        if let Some(present) = present.filter(|present| self.may_stay(present, shape.units())) {
+            let room = present.entry.room();
+            let old = present.entry.size();
+            let is_dead = present.entry.expiry().passed(self.now);
+            present.bucket.change(|| {
+                self.write(blueprint, present.offset, room, source);
+                hooks::pause(Window::Refilling);
+            });
+            account_gone_bytes(self, &present.entry, old, if is_dead { Gone::Dead } else { Gone::Removed });
+            self.account_stored(shape.size());
+            return Ok(());
+        }
+        let bucket = present.map_or_else(|| self.bucket_of(blueprint.place), |present| present.bucket);
+        let (slot, displaced) = match present {
+            Some(present) => (present.slot, None),
+            None => self.slot_in(bucket)?,
+        };
+        let evicts = self.core.options.eviction == Eviction::On;
+        let aside = present.filter(|_| evicts).map(|present| self.set_aside(&present));
+        let room = self.make_room(shape.units());
+        if let Err(refusal) = room {
+            aside.inspect(|aside| self.put_back(aside));
+            return Err(refusal);
+        }
+        let offset = self.part.log.take(shape.units() as u64);
+        self.write(blueprint, offset, shape.units(), source);
+        if let Some(present) = present {
+            if aside.is_none() {
+                Anchor::bury(&self.core.region, self.part.log.at(present.offset));
+            }
+            let is_dead = present.entry.expiry().passed(self.now);
+            account_gone(self, &present.entry, if is_dead { Gone::Dead } else { Gone::Removed });
+        }
+        if let Some(displaced) = displaced.filter(|displaced| self.part.log.is_live(displaced.offset)) {
+            self.bury(displaced.offset, &displaced.entry, Gone::Displaced);
+        }
+        bucket.change(|| bucket.set(slot, tag, offset));
+        self.account_stored(shape.size());
+        self.after_append();
+        Ok(())
+    }
+
+    /// Whether an item of `units` words is written over the one that is there.
+    fn may_stay(&self, present: &Found<'_>, units: usize) -> bool {
+        let log = &self.part.log;
+        let is_moved = log.is_evicting()
+            && match self.core.policy_in_force() {
+                LogPolicy::Fifo => false,
+                LogPolicy::ApproxLru => log.is_in_older_half(present.offset),
+                LogPolicy::Lru => true,
+            };
+        // A value that has become much shorter does not keep its room.
+        let fits = units <= present.entry.room() && present.entry.room() <= 2 * units + 8;
+        fits && !is_moved && !self.part.pins.has(present.offset, |offset| log.at(offset))
+    }
+
+    /// Writes an item at `offset`, where there are `room` words.
+    #[inline]
+    fn write(&self, blueprint: &Blueprint<'_>, offset: u64, room: usize, source: Source<'_>) {
+        let shape = blueprint.shape(self.length_of(source));
+        let words = blueprint.write(&self.core.region, self.part.log.at(offset), shape, room);
+        let at = shape.value_at();
+        match source {
+            Source::Bytes(bytes) => words::copy_in(words, at, bytes),
+            Source::Scratch => words::copy_in(words, at, self.scratch),
+            Source::Draft(draft) => {
+                let mut at = at;
+                for piece in draft.pieces() {
+                    words::copy_in(words, at, piece);
+                    at += piece.len();
+                }
+            }
+        }
+    }
+
+    /// Lets the log have the room of an item that another is about to take the place of. Where nothing is evicted it keeps it until then: the other may be
+    /// refused.
+    fn set_aside(&self, present: &Found<'_>) -> Aside {
+        let at = self.part.log.at(present.offset);
+        let anchor = Anchor::load(&self.core.region, at);
+        Anchor::bury(&self.core.region, at);
+        Aside { offset: present.offset, anchor }
+    }
+
+    /// The item stays, if its room was not taken.
+    fn put_back(&self, aside: &Aside) {
+        if self.part.log.is_live(aside.offset) {
+            aside.anchor.store(&self.core.region, self.part.log.at(aside.offset));
+        }
+    }
+
+    /// Finds room for `units` words at the tail.
+    fn make_room(&mut self, units: usize) -> Result<(), Refusal> {
+        self.adjust();
+        let log = &self.part.log;
+        if units as u64 > log.end() {
+            return Err(Refusal::NoMemory);
+        }
+        log.make_room(units as u64, |head| self.pass(head)).map_err(|_| Refusal::NoMemory)
+    }
+
+    /// Lets go of the oldest entry, at `head`.
+    pub(crate) fn pass(&mut self, head: u64) -> Passed {
+        let log = &self.part.log;
+        let anchor = Anchor::load(&self.core.region, log.at(head));
+        let units = anchor.units() as u64;
+        let is_live = !anchor.is_dead() && !log.is_before_flush(head);
+        if let Some(entry) = is_live.then(|| Entry::at(&self.core.region, log.at(head), self.now)).flatten() {
+            let is_dead = entry.expiry().passed(self.now);
+            if !is_dead && self.core.options.eviction == Eviction::Off {
+                return Passed::Stays;
+            }
+            account_gone(self, &entry, if is_dead { Gone::Dead } else { Gone::Evicted });
+            Anchor::bury(&self.core.region, log.at(head));
+        }
+        self.counters.add(Count::HandSteps, 1);
+        if self.part.pins.has(head, |offset| log.at(offset)) {
+            return Passed::Pinned(units);
+        }
+        Passed::Free(units)
+    }
+
+    /// A slot of the bucket that is empty, or whose item may go: of all items that of the one furthest behind the tail (MICA, section 4.3.2).
+    fn slot_in(&self, bucket: Bucket<'s>) -> Result<(usize, Option<Found<'s>>), Refusal> {
+        if let Some(slot) = bucket.empty().next() {
+            return Ok((slot, None));
+        }
+        let log = &self.part.log;
+        let slot = (0..SLOTS).max_by_key(|slot| log.age(bucket.offset(*slot))).unwrap_or(0);
+        let offset = bucket.offset(slot);
+        match self.entry_at(offset) {
+            Some(_) if self.core.options.eviction == Eviction::Off => Err(Refusal::NoMemory),
+            Some(entry) => Ok((slot, Some(Found { bucket, slot, offset, entry }))),
+            None => Ok((slot, None)),
+        }
+    }
+
+    /// Takes an item in that comes from another bucket. Both are open. Where nothing may go and there is no room, it goes itself.
+    pub(crate) fn take_in(&mut self, bucket: Bucket<'s>, tag: Tag, offset: u64) {
+        match self.slot_in(bucket) {
+            Ok((slot, displaced)) => {
+                displaced.inspect(|displaced| self.bury(displaced.offset, &displaced.entry, Gone::Displaced));
+                bucket.set(slot, tag, offset);
+            }
+            Err(_) => {
+                let entry = self.entry_at(offset);
+                entry.inspect(|entry| self.bury(offset, entry, Gone::Displaced));
+            }
+        }
+    }
+
+    fn amend(
+        &mut self,
+        key: Key<'_>,
+        home: Home,
+        live: Found<'s>,
+        change: &Amendment,
+    ) -> Result<(), Refusal> {
+        let entry = live.entry;
+        let bumped = change.recency == Recency::Bump;
+        let state = entry.header().state().with(change.set).without(change.clear);
+        let fields = entry.fields();
+        let has_room = (change.expiry.is_none_or(|expiry| expiry == entry.expiry())
+            || fields.has(Fields::EXPIRY))
+            && (change.cas.is_none() || fields.has(Fields::CAS));
+        let is_pinned = self.part.pins.has(live.offset, |offset| self.part.log.at(offset));
+        if has_room && !(is_pinned && change.overwrite.is_some()) {
+            live.bucket.change(|| {
+                let header = entry.header().with_state(state);
+                entry.store_header(if bumped { header.read_at(self.now) } else { header });
+                if let Some(expiry) = change.expiry.filter(|_| fields.has(Fields::EXPIRY)) {
+                    entry.store_expiry(expiry);
+                }
+                if let Some(cas) = change.cas {
+                    entry.store_cas(cas);
+                }
+                if let Some(digits) = change.overwrite {
+                    entry.store_value(&padded(digits.as_bytes(), entry.value_len()));
+                }
+            });
+            if bumped {
+                self.move_up(key, home);
+            }
+            return Ok(());
+        }
+        let meta: Meta = entry.meta();
+        let blueprint = Blueprint {
+            key: key.bytes,
+            place: home.place,
+            flags: meta.flags,
+            expiry: change.expiry.unwrap_or(meta.expiry),
+            cas: change.cas.or(meta.cas),
+            state: if bumped { state.with(ItemState::FETCHED) } else { state },
+            accessed: if bumped { self.now } else { meta.last_access },
+        };
+        match change.overwrite {
+            Some(digits) => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&padded(digits.as_bytes(), meta.value_len));
+            }
+            None => self.join(&[], Some(entry), &[]),
+        }
+        self.store(&blueprint, Tag::of(key.hash.0), Source::Scratch, Some(live))
+    }
+
+    /// An item was read.
+    pub(crate) fn touch(&mut self, key: Key<'_>, home: Home) {
+        let Some(found) = self.find(key, home) else {
+            return;
+        };
+        let header = found.entry.header();
+        if !header.is_noted(self.now) {
+            found.entry.store_header(header.read_at(self.now));
+        }
+        self.move_up(key, home);
+    }
+
+    /// Stores an item that was used again at the tail, if the policy says so.
+    fn move_up(&mut self, key: Key<'_>, home: Home) {
+        let log = &self.part.log;
+        if !log.is_evicting() || self.core.policy_in_force() == LogPolicy::Fifo {
+            return;
+        }
+        let Some(found) = self.find(key, home) else {
+            return;
+        };
+        if self.core.policy_in_force() == LogPolicy::Lru || log.is_in_older_half(found.offset) {
+            self.move_to_tail(found);
+        }
+    }
+
+    /// Stores the item in a slot again at the tail. False if there is no room for it.
+    pub(crate) fn move_slot(&mut self, bucket: Bucket<'s>, slot: usize) -> bool {
+        let offset = bucket.offset(slot);
+        match self.entry_at(offset) {
+            Some(entry) => self.move_to_tail(Found { bucket, slot, offset, entry }),
+            None => true,
+        }
+    }
+
+    fn move_to_tail(&mut self, found: Found<'s>) -> bool {
+        let meta = found.entry.meta();
+        let (mut key, place) = ([0; 256], found.entry.place());
+        let blueprint = Blueprint {
+            key: found.entry.key(&mut key),
+            place,
+            flags: meta.flags,
+            expiry: meta.expiry,
+            cas: meta.cas,
+            state: meta.state,
+            accessed: meta.last_access,
+        };
+        // Room may be made of the item itself.
+        self.join(&[], Some(found.entry), &[]);
+        let shape = blueprint.shape(self.scratch.len());
+        let aside = self.set_aside(&found);
+        if self.make_room(shape.units()).is_err() {
+            self.put_back(&aside);
+            return false;
+        }
+        let offset = self.part.log.take(shape.units() as u64);
+        self.write(&blueprint, offset, shape.units(), Source::Scratch);
+        let (bucket, tag) = (found.bucket, found.bucket.tag(found.slot));
+        bucket.change(|| bucket.set(found.slot, tag, offset));
+        self.after_append();
+        true
+    }
+
+    fn account_stored(&self, size: usize) {
+        self.part.items.add(1);
+        self.part.bytes.add(size as u64);
+        self.counters.item_stored(ALL, size as u64);
+    }
+}
+
+/// A number with blanks behind it, as long as the value that it is written over.
+fn padded(digits: &[u8], length: usize) -> Vec<u8> {
+    let mut number = digits.to_vec();
+    number.resize(length, b' ');
+    number
+}
+
+/// Counts an item that is no longer there.
+fn account_gone(writer: &Writer<'_>, entry: &Entry<'_>, why: Gone) {
+    account_gone_bytes(writer, entry, entry.size(), why);
+}
+
+fn account_gone_bytes(writer: &Writer<'_>, entry: &Entry<'_>, size: usize, why: Gone) {
+    let (part, counters) = (writer.part, writer.counters);
+    part.items.add(1u64.wrapping_neg());
+    part.bytes.add((size as u64).wrapping_neg());
+    counters.item_removed(ALL, size as u64);
+    let (all, unfetched) = match why {
+        Gone::Removed => return,
+        Gone::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
+        Gone::Evicted | Gone::Displaced => (Count::Evictions, Count::EvictedUnfetched),
+    };
+    if why == Gone::Displaced {
+        counters.add(Count::IndexEvictions, 1);
+    }
+    if why != Gone::Dead
+        && let Some(watcher) = writer.core.eviction_watcher.get()
+        && let Some(now) = watcher.watches()
+    {
+        watcher.evicted(entry.key(&mut [0; 256]), &entry.meta(), now);
+    }
+    counters.add(all, 1);
+    if !entry.header().state().has(ItemState::FETCHED) {
+        counters.add(unfetched, 1);
+    }
+}
