@@ -228,6 +228,19 @@ impl Region {
         unsafe { first.cast().as_ref() }
     }
 
+    /// The two cache lines with the numbers `2 * pair` and one more, counted from the start.
+    ///
+    /// # Panics
+    /// If they do not lie in the Region.
+    #[inline(always)]
+    pub fn line_pair(&self, pair: usize) -> &[Line; 2] {
+        assert!(pair < self.reserved / size_of::<[Line; 2]>());
+        // SAFETY: the lines lie in the mapping, as checked.
+        let first = unsafe { self.base.add(pair * size_of::<[Line; 2]>()) };
+        // SAFETY: as for `word`, for 16 words, all inside the mapping.
+        unsafe { first.cast().as_ref() }
+    }
+
     /// `N` words from `at` on, or `None` if they do not all lie in the Region: `at` may come from a racy read.
     #[inline(always)]
     pub fn window<const N: usize>(&self, at: Offset) -> Option<&[AtomicU64; N]> {

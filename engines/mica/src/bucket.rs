@@ -30,8 +30,7 @@ const _: () = assert!(HIGHS_AT + 2 * SLOTS == 64 && LOWS_AT + 4 * SLOTS == 64);
 /// A bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket<'a> {
-    first: &'a Line,
-    second: &'a Line,
+    lines: &'a [Line; 2],
 }
 
 /// What tells one key from most others of its bucket.
@@ -75,13 +74,13 @@ fn put(line: &Line, at: usize, bits: u32, value: u64) {
 impl<'a> Bucket<'a> {
     /// The bucket that lies in these lines.
     #[inline(always)]
-    pub(crate) fn new(first: &'a Line, second: &'a Line) -> Self {
-        Bucket { first, second }
+    pub(crate) fn new(lines: &'a [Line; 2]) -> Self {
+        Bucket { lines }
     }
 
     #[inline(always)]
     fn version_word(&self) -> &AtomicU64 {
-        &self.first[0]
+        &self.lines[0][0]
     }
 
     /// The version to start a read from, or `None` while the bucket is being changed.
@@ -90,6 +89,13 @@ impl<'a> Bucket<'a> {
         // Acquire: pairs with the Release of `Open`.
         let version = self.version_word().load(Ordering::Acquire) as u32;
         (version & 1 == 0).then_some(Version(version))
+    }
+
+    /// Whether the version is still the one that a read was to start from.
+    #[inline(always)]
+    pub(crate) fn begins_as(&self, version: Version) -> bool {
+        // Acquire: as in `begin`.
+        self.version_word().load(Ordering::Acquire) as u32 == version.0
     }
 
     /// Whether all that was read since `begin` was there together.
@@ -114,7 +120,7 @@ impl<'a> Bucket<'a> {
     pub(crate) fn open(&self) -> Open<'a> {
         let version = (words::load(self.version_word()) as u32).wrapping_add(1);
         debug_assert!(version & 1 == 1, "nobody else changes the bucket");
-        put(self.first, 0, 32, u64::from(version));
+        put(&self.lines[0], 0, 32, u64::from(version));
         // Release fence: pairs with the Acquire fence in `is_still`: whoever saw any of what follows sees the odd version, or a later one.
         fence(Ordering::Release);
         Open(*self)
@@ -123,41 +129,41 @@ impl<'a> Bucket<'a> {
     /// The slots with this tag.
     #[inline(always)]
     pub(crate) fn tagged(&self, tag: Tag) -> Slots {
-        Slots(words::which_pairs(self.first, tag.0))
+        Slots(words::which_pairs(&self.lines[0], tag.0))
     }
 
     /// The slots that are empty.
     pub(crate) fn empty(&self) -> Slots {
-        Slots(words::which_pairs(self.first, 0))
+        Slots(words::which_pairs(&self.lines[0], 0))
     }
 
     /// The slots that are not.
     pub(crate) fn used(&self) -> Slots {
-        Slots(!words::which_pairs(self.first, 0) & ((1 << SLOTS) - 1))
+        Slots(!words::which_pairs(&self.lines[0], 0) & ((1 << SLOTS) - 1))
     }
 
     /// The tag in a slot.
     pub(crate) fn tag(&self, slot: usize) -> Tag {
-        Tag(words::two_of(self.first, TAGS_AT + 2 * slot))
+        Tag(words::two_of(&self.lines[0], TAGS_AT + 2 * slot))
     }
 
     /// The offset in a slot.
     #[inline(always)]
     pub(crate) fn offset(&self, slot: usize) -> u64 {
-        let high = words::two_of(self.first, HIGHS_AT + 2 * slot);
-        u64::from(high) << 32 | u64::from(words::four_of(self.second, LOWS_AT + 4 * slot))
+        let high = words::two_of(&self.lines[0], HIGHS_AT + 2 * slot);
+        u64::from(high) << 32 | u64::from(words::four_of(&self.lines[1], LOWS_AT + 4 * slot))
     }
 
     /// Fills a slot. Within [`Bucket::change`].
     pub(crate) fn set(&self, slot: usize, tag: Tag, offset: u64) {
-        put(self.first, TAGS_AT + 2 * slot, 16, u64::from(tag.0));
-        put(self.first, HIGHS_AT + 2 * slot, 16, offset >> 32 & 0xffff);
-        put(self.second, LOWS_AT + 4 * slot, 32, offset & u64::from(u32::MAX));
+        put(&self.lines[0], TAGS_AT + 2 * slot, 16, u64::from(tag.0));
+        put(&self.lines[0], HIGHS_AT + 2 * slot, 16, offset >> 32 & 0xffff);
+        put(&self.lines[1], LOWS_AT + 4 * slot, 32, offset & u64::from(u32::MAX));
     }
 
     /// Empties a slot. Within [`Bucket::change`].
     pub(crate) fn clear(&self, slot: usize) {
-        put(self.first, TAGS_AT + 2 * slot, 16, 0);
+        put(&self.lines[0], TAGS_AT + 2 * slot, 16, 0);
     }
 }
 
@@ -183,7 +189,7 @@ mod tests {
     #[test]
     fn slots_are_kept_apart_and_the_version_with_them() {
         let lines: [Line; 2] = Default::default();
-        let bucket = Bucket::new(&lines[0], &lines[1]);
+        let bucket = Bucket::new(&lines);
         let begun = bucket.begin().unwrap();
         let offset = |slot: usize| 0xfedc_ba98_7654 ^ (slot as u64 * 0x0101_0101_0101);
         bucket.change(|| {

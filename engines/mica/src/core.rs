@@ -25,6 +25,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Core {
     pub(crate) region: Arc<Region>,
     pub(crate) partitions: Box<[Partition]>,
+    /// There are 2^`bits` of them.
+    pub(crate) bits: u32,
     pub(crate) access: Access,
     /// The policy's number.
     policy: AtomicU32,
@@ -40,6 +42,8 @@ pub(crate) struct Core {
     arriving: Budget,
     /// What a partition may take.
     share: AtomicUsize,
+    /// The most bytes that an item may take.
+    largest_item: AtomicUsize,
     /// The system commits memory in steps of so many bytes.
     commit_step: usize,
     pub(crate) registry: Registry,
@@ -83,6 +87,7 @@ impl Core {
         let partitions: Box<[Partition]> = (0..plan.partitions).map(partition).collect();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         let core = Core {
+            bits: partitions.len().trailing_zeros(),
             partitions,
             access: options.access,
             policy: AtomicU32::new(options.policy as u32),
@@ -94,6 +99,7 @@ impl Core {
             memory: AtomicUsize::new(options.memory),
             arriving: Budget::new(arriving(options.memory, options.max_item_size)),
             share: AtomicUsize::new(0),
+            largest_item: AtomicUsize::new(0),
             commit_step: if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 },
             registry: Registry::new(1),
             upkeep: Upkeep::new(plan.partitions),
@@ -124,6 +130,8 @@ impl Core {
         let arriving = if used > kept { used.next_multiple_of(step) } else { kept };
         // Relaxed: who stores something looks, and logs are as long as they are for a while.
         self.share.store(self.plan.share(memory, arriving), Ordering::Relaxed);
+        let largest = Plan::largest_item(self.plan.share(memory, kept));
+        self.largest_item.store(largest, Ordering::Relaxed);
     }
 
     /// Takes memory for a part of a value that has arrived, if there is any.
@@ -151,7 +159,7 @@ impl Core {
 
     /// The most bytes that an item may take: half of a partition's share.
     pub(crate) fn largest_item(&self) -> usize {
-        Plan::largest_item(self.plan.share(self.memory(), self.arriving.limit()))
+        self.largest_item.load(Ordering::Relaxed)
     }
 
     /// What a partition may take.

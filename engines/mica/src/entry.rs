@@ -100,6 +100,7 @@ const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT && ACCESS_SHIFT +
 const _: () = assert!(UNITS_BITS + 3 == VALUE_BITS);
 
 impl Header {
+    #[inline(always)]
     fn new(shape: Shape, state: ItemState, now: Seconds) -> Self {
         let lengths = shape.key_len as u64 | (shape.value_len as u64) << VALUE_SHIFT;
         Header(lengths).with_state(state).accessed(now)
@@ -159,30 +160,51 @@ const CAS_AT: usize = 2 * WORD;
 /// The most bytes of an entry that are neither key nor value.
 pub(crate) const ENTRY_MAX: usize = CAS_AT + 8 + 4 + 4 + WORD;
 
+/// Where the key begins, for each set of fields.
+const KEY_AT: [u8; 8] = {
+    let mut all = [0; 8];
+    let mut fields = 0;
+    while fields < 8 {
+        let shape = Shape { key_len: 0, value_len: 0, fields: Fields(fields) };
+        all[fields as usize] = (shape.flags_at() + if fields & Fields::FLAGS.0 != 0 { 4 } else { 0 }) as u8;
+        fields += 1;
+    }
+    all
+};
+
 impl Shape {
-    fn expiry_at(self) -> usize {
+    #[inline(always)]
+    fn of(anchor: Anchor, header: Header) -> Self {
+        Shape { key_len: header.key_len(), value_len: header.value_len(), fields: anchor.fields() }
+    }
+
+    const fn expiry_at(self) -> usize {
         CAS_AT + if self.fields.has(Fields::CAS) { 8 } else { 0 }
     }
 
-    fn flags_at(self) -> usize {
+    const fn flags_at(self) -> usize {
         self.expiry_at() + if self.fields.has(Fields::EXPIRY) { 4 } else { 0 }
     }
 
+    #[inline(always)]
     fn key_at(self) -> usize {
-        self.flags_at() + if self.fields.has(Fields::FLAGS) { 4 } else { 0 }
+        usize::from(KEY_AT[usize::from(self.fields.0 & 7)])
     }
 
     /// Where the value begins, in bytes from the start of the entry.
+    #[inline(always)]
     pub(crate) fn value_at(self) -> usize {
         self.key_at() + self.key_len
     }
 
     /// Bytes of the entry.
+    #[inline(always)]
     pub(crate) fn size(self) -> usize {
         self.value_at() + self.value_len
     }
 
     /// Words of the entry.
+    #[inline(always)]
     pub(crate) fn units(self) -> usize {
         self.size().div_ceil(WORD)
     }
@@ -192,7 +214,6 @@ impl Shape {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     words: &'a [AtomicU64],
-    shape: Shape,
     anchor: Anchor,
     header: Header,
     now: Seconds,
@@ -204,10 +225,13 @@ impl<'a> Entry<'a> {
     pub(crate) fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
         let [anchor, header] = region.window::<2>(at)?;
         let (anchor, header) = (Anchor(words::load(anchor)), Header(words::load(header)));
-        let shape =
-            Shape { key_len: header.key_len(), value_len: header.value_len(), fields: anchor.fields() };
-        let words = region.words(at, shape.units())?;
-        Some(Entry { words, shape, anchor, header, now })
+        let words = region.words(at, Shape::of(anchor, header).units())?;
+        Some(Entry { words, anchor, header, now })
+    }
+
+    #[inline(always)]
+    fn shape(&self) -> Shape {
+        Shape::of(self.anchor, self.header)
     }
 
     /// Room that it has in the log, in words.
@@ -228,24 +252,24 @@ impl<'a> Entry<'a> {
 
     /// Bytes that it uses.
     pub(crate) fn size(&self) -> usize {
-        self.shape.size()
+        self.shape().size()
     }
 
     /// Which optional fields it has.
     pub(crate) fn fields(&self) -> Fields {
-        self.shape.fields
+        self.anchor.fields()
     }
 
     /// Whether its key is `key`.
     #[inline(always)]
     pub(crate) fn key_is(&self, key: &[u8]) -> bool {
-        self.shape.key_len == key.len() && words::equal(self.words, self.shape.key_at(), key)
+        self.header.key_len() == key.len() && words::equal(self.words, self.shape().key_at(), key)
     }
 
     /// Copies the key and returns it.
     pub(crate) fn key<'b>(&self, buffer: &'b mut [u8; 256]) -> &'b [u8] {
-        let key = &mut buffer[..self.shape.key_len];
-        words::copy_out(self.words, self.shape.key_at(), key);
+        let key = &mut buffer[..self.header.key_len()];
+        words::copy_out(self.words, self.shape().key_at(), key);
         key
     }
 
@@ -256,10 +280,10 @@ impl<'a> Entry<'a> {
     /// When it expires.
     #[inline(always)]
     pub(crate) fn expiry(&self) -> Expiry {
-        if !self.shape.fields.has(Fields::EXPIRY) {
+        if !self.anchor.fields().has(Fields::EXPIRY) {
             return Expiry::Never;
         }
-        match self.four_bytes(self.shape.expiry_at()) {
+        match self.four_bytes(self.shape().expiry_at()) {
             NEVER => Expiry::Never,
             at => Expiry::At(Seconds(at)),
         }
@@ -267,7 +291,13 @@ impl<'a> Entry<'a> {
 
     /// Where the value begins, in bytes from the start of the entry.
     pub(crate) fn value_at(&self) -> usize {
-        self.shape.value_at()
+        self.shape().value_at()
+    }
+
+    /// Whether an item of this shape has the same fields, and its key where this one has it.
+    #[inline(always)]
+    pub(crate) fn has_fields_of(&self, shape: Shape) -> bool {
+        self.anchor.fields() == shape.fields
     }
 
     /// Overwrites the header. The caller holds the partition.
@@ -277,7 +307,7 @@ impl<'a> Entry<'a> {
 
     /// Overwrites the expiry, if it has the field. The caller holds the partition, and the bucket's version is odd.
     pub(crate) fn store_expiry(&self, expiry: Expiry) {
-        let at = self.shape.expiry_at();
+        let at = self.shape().expiry_at();
         words::copy_in(self.words, at, &expiry_field(expiry).to_le_bytes());
     }
 
@@ -288,7 +318,7 @@ impl<'a> Entry<'a> {
 
     /// Overwrites the value from its start. As above.
     pub(crate) fn store_value(&self, bytes: &[u8]) {
-        words::copy_in(self.words, self.shape.value_at(), bytes);
+        words::copy_in(self.words, self.shape().value_at(), bytes);
     }
 }
 
@@ -305,17 +335,17 @@ fn expiry_field(expiry: Expiry) -> u32 {
 impl ItemView for Entry<'_> {
     #[inline(always)]
     fn value_len(&self) -> usize {
-        self.shape.value_len
+        self.header.value_len()
     }
 
     #[inline(always)]
     fn flags(&self) -> u32 {
-        if self.shape.fields.has(Fields::FLAGS) { self.four_bytes(self.shape.flags_at()) } else { 0 }
+        if self.anchor.fields().has(Fields::FLAGS) { self.four_bytes(self.shape().flags_at()) } else { 0 }
     }
 
     #[inline(always)]
     fn cas(&self) -> Option<u64> {
-        self.shape.fields.has(Fields::CAS).then(|| words::load(&self.words[CAS_AT / WORD]))
+        self.anchor.fields().has(Fields::CAS).then(|| words::load(&self.words[CAS_AT / WORD]))
     }
 
     fn meta(&self) -> Meta {
@@ -334,8 +364,8 @@ impl ItemView for Entry<'_> {
 
     #[inline(always)]
     fn copy_value(&self, from: usize, out: &mut [u8]) {
-        let length = self.shape.value_len.saturating_sub(from).min(out.len());
-        words::copy_out(self.words, self.shape.value_at() + from, &mut out[..length]);
+        let length = self.header.value_len().saturating_sub(from).min(out.len());
+        words::copy_out(self.words, self.shape().value_at() + from, &mut out[..length]);
     }
 }
 
@@ -355,9 +385,38 @@ pub(crate) struct Blueprint<'k> {
 
 impl Blueprint<'_> {
     /// How it lies with a value of `value_len` bytes.
+    #[inline(always)]
     pub(crate) fn shape(&self, value_len: usize) -> Shape {
         let fields = guira_items::Blueprint::fields(self.flags, self.expiry, self.cas, value_len);
         Shape { key_len: self.key.len(), value_len, fields }
+    }
+
+    /// Writes everything but key and value over an item of the same key with the same fields, at `at`. The caller holds the partition, and the bucket
+    /// is open.
+    ///
+    /// # Panics
+    /// If it does not lie in the Region.
+    #[inline(always)]
+    pub(crate) fn write_over<'a>(&self, region: &'a Region, at: Offset, shape: Shape) -> &'a [AtomicU64] {
+        let words = region.words(at, shape.units()).expect("the log lies in the Region");
+        words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
+        if shape.fields.0 != 0 {
+            self.write_fields(words, shape);
+        }
+        words
+    }
+
+    #[cold]
+    fn write_fields(&self, words: &[AtomicU64], shape: Shape) {
+        if let Some(cas) = self.cas {
+            words::store(&words[CAS_AT / WORD], cas);
+        }
+        if shape.fields.has(Fields::EXPIRY) {
+            words::copy_in(words, shape.expiry_at(), &expiry_field(self.expiry).to_le_bytes());
+        }
+        if shape.fields.has(Fields::FLAGS) {
+            words::copy_in(words, shape.flags_at(), &self.flags.to_le_bytes());
+        }
     }
 
     /// Writes everything but the value at `at`, where there are `room` words. Returns the item, to which the value goes. The caller holds
@@ -365,6 +424,7 @@ impl Blueprint<'_> {
     ///
     /// # Panics
     /// If it does not lie in the Region.
+    #[inline]
     pub(crate) fn write<'a>(
         &self,
         region: &'a Region,
@@ -376,14 +436,8 @@ impl Blueprint<'_> {
         let anchor = Anchor::new(room, shape.fields, self.place);
         words::store(&words[0], anchor.0);
         words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
-        if let Some(cas) = self.cas {
-            words::store(&words[CAS_AT / WORD], cas);
-        }
-        if shape.fields.has(Fields::EXPIRY) {
-            words::copy_in(words, shape.expiry_at(), &expiry_field(self.expiry).to_le_bytes());
-        }
-        if shape.fields.has(Fields::FLAGS) {
-            words::copy_in(words, shape.flags_at(), &self.flags.to_le_bytes());
+        if shape.fields.0 != 0 {
+            self.write_fields(words, shape);
         }
         words::copy_in(words, shape.key_at(), self.key);
         words

@@ -20,8 +20,8 @@ pub(crate) const FIRST_BUCKETS: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Index {
     region: Arc<Region>,
-    /// The line of the Region that it begins with.
-    first_line: usize,
+    /// Where it begins, in pairs of lines from the start of the Region.
+    first_pair: usize,
     /// See [`Extent`].
     extent: Padded<AtomicU64>,
     /// The buckets that it is growing to, if it is growing.
@@ -67,7 +67,7 @@ impl Index {
     pub(crate) fn new(region: Arc<Region>, base: usize) -> Self {
         Index {
             region,
-            first_line: base / size_of::<guira_sync::words::Line>(),
+            first_pair: base / BUCKET_BYTES,
             extent: Padded(AtomicU64::new(Extent::new(FIRST_BUCKETS, FIRST_BUCKETS).0)),
             next: AtomicU64::new(u64::from(FIRST_BUCKETS)),
             reached: Owned::default(),
@@ -126,8 +126,7 @@ impl Index {
     /// The bucket with this number.
     #[inline(always)]
     pub(crate) fn bucket(&self, number: u32) -> Bucket<'_> {
-        let line = self.first_line + 2 * number as usize;
-        Bucket::new(self.region.line(line), self.region.line(line + 1))
+        Bucket::new(self.region.line_pair(self.first_pair + number as usize))
     }
 
     /// Asks the processor for a bucket.
@@ -140,7 +139,7 @@ impl Index {
 
     /// Where a bucket lies, in bytes from the start of the Region.
     pub(crate) fn place_of(&self, number: u32) -> usize {
-        self.first_line * size_of::<guira_sync::words::Line>() + number as usize * BUCKET_BYTES
+        (self.first_pair + number as usize) * BUCKET_BYTES
     }
 
     /// How many buckets there are, those that it is growing to among them.

@@ -3,6 +3,7 @@
 
 use crate::bucket::{BUCKET_BYTES, Open, SLOTS};
 use crate::core::Core;
+use crate::partition::Fullness;
 use crate::session::MicaSession;
 use crate::update::Writer;
 use guira_contract::{Pace, Switch, Tuning};
@@ -208,13 +209,16 @@ impl Writer<'_> {
             self.move_bucket(bucket);
             return true;
         }
-        let keeps_all = self.core.options.eviction == Eviction::Off;
-        let (items, crowded_from) = (part.items.get(), part.crowded_from(share, keeps_all));
+        let fullness = match self.core.options.eviction {
+            Eviction::On => Fullness::LOSSY,
+            Eviction::Off => Fullness::KEEPING,
+        };
+        let (items, crowded_from) = (part.items.get(), part.crowded_from(share, fullness));
         if items < crowded_from {
             part.index.crowded_from(crowded_from);
             return false;
         }
-        let wanted = part.wanted_buckets(share, self.core.plan.buckets_max);
+        let wanted = part.wanted_buckets(share, fullness, self.core.plan.buckets_max);
         let Some(wanted) = wanted.filter(|wanted| part.has_room_for(*wanted, share)) else {
             // Not before there are more. If the log has all the memory it gives some of it back.
             part.index.crowded_from(items + items / 64 + 1);

@@ -1,6 +1,6 @@
 //! A partition: a log, its index, and who works on them.
 
-use crate::bucket::BUCKET_BYTES;
+use crate::bucket::{BUCKET_BYTES, SLOTS};
 use crate::hold::Hold;
 use crate::index::{FIRST_BUCKETS, Index, SavedIndex};
 use crate::log::{Log, Owned, SavedLog};
@@ -43,7 +43,31 @@ pub(crate) struct Share {
     pub(crate) step: usize,
 }
 
-/// An index may grow as it likes up to one part in so many of the partition: then nearly no bucket is ever full.
+/// How full an index may be before it grows, in percent of its slots.
+///
+/// Of items that are spread at random over buckets of 15, those that find theirs full are 0.1 % if half of all slots are used, 0.9 % if 65 % are, and 2.3 % if
+/// 75 % are; an item of 64 bytes costs 17, 13 and 11 more for the index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fullness {
+    /// While it takes a small part of memory: nearly no bucket is ever full.
+    small: u64,
+    /// While there is memory.
+    growing: u64,
+    /// When memory comes to be full.
+    when_memory_is_full: u64,
+    /// Before it takes memory from items.
+    most: u64,
+}
+
+impl Fullness {
+    /// Where items may go.
+    pub(crate) const LOSSY: Fullness = Fullness { small: 20, growing: 45, when_memory_is_full: 65, most: 75 };
+    /// Where none may.
+    pub(crate) const KEEPING: Fullness =
+        Fullness { small: 20, growing: 30, when_memory_is_full: 35, most: 35 };
+}
+
+/// An index may grow as it likes up to one part in so many of the partition.
 const FREELY: usize = 16;
 
 impl Partition {
@@ -97,21 +121,34 @@ impl Partition {
         (left / share.step * share.step / WORD) as u64
     }
 
-    /// How many buckets the index should have next, if there may be more.
-    pub(crate) fn wanted_buckets(&self, share: Share, most: u64) -> Option<u32> {
+    /// How many buckets the index should have next, if there may be more. As long as memory is not full, it is not made larger than what it will take then.
+    pub(crate) fn wanted_buckets(&self, share: Share, fullness: Fullness, most: u64) -> Option<u32> {
         let buckets = self.index.buckets();
-        let wanted = if is_small(buckets, share) { 2 * buckets } else { buckets + buckets / 4 };
-        (bytes_of(wanted, share) <= share.bytes / 2 && wanted <= most).then_some(wanted as u32)
+        let wanted = if is_small(buckets, share) {
+            2 * buckets
+        } else if self.log.is_evicting() {
+            buckets + buckets / 4
+        } else {
+            let used = self.index_bytes(share) + self.log_bytes(share);
+            let items = u128::from(self.items.get()) * share.bytes as u128 / used.max(1) as u128;
+            let slots = items as u64 * 100 / fullness.when_memory_is_full;
+            (buckets + buckets / 4).min(slots / SLOTS as u64)
+        };
+        let is_worth_it = wanted >= buckets + buckets / 16;
+        (is_worth_it && bytes_of(wanted, share) <= share.bytes / 2 && wanted <= most).then_some(wanted as u32)
     }
 
-    /// With how many items it should have more. Where nothing may be lost that is sooner.
-    pub(crate) fn crowded_from(&self, share: Share, keeps_all: bool) -> u64 {
-        let slots = self.index.buckets() * crate::bucket::SLOTS as u64;
-        match (is_small(self.index.buckets(), share), keeps_all) {
-            (true, _) => slots / 5,
-            (false, true) => slots * 3 / 10,
-            (false, false) => slots * 3 / 4,
-        }
+    /// With how many items it should have more.
+    pub(crate) fn crowded_from(&self, share: Share, fullness: Fullness) -> u64 {
+        let buckets = self.index.buckets();
+        let percent = if is_small(buckets, share) {
+            fullness.small
+        } else if self.log.is_evicting() {
+            fullness.most
+        } else {
+            fullness.growing
+        };
+        buckets * SLOTS as u64 * percent / 100
     }
 
     /// Whether so many buckets and the log as it is fit into the share.
@@ -161,13 +198,17 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// The home of keys with this hash, if there are `partitions`: the first bits of the hash say which, those after them where in its index. The last are
+    /// The home of keys with this hash, if there are 2^`bits` partitions: the first bits of the hash say which, those after them where in its index. The last are
     /// the tag.
     #[inline(always)]
-    pub(crate) fn of(hash: KeyHash, partitions: usize) -> Self {
-        let bits = partitions.trailing_zeros();
-        // With one partition no bit is looked at.
-        let partition = (hash.0 >> 1 >> (63 - bits)) as usize;
-        Home { partition, place: (hash.0 << bits >> 32) as u32 }
+    pub(crate) fn of(hash: KeyHash, bits: u32) -> Self {
+        Home { partition: partition_of(hash, bits), place: (hash.0 << bits >> 32) as u32 }
     }
+}
+
+/// The partition of keys with this hash, if there are 2^`bits`.
+#[inline(always)]
+pub(crate) fn partition_of(hash: KeyHash, bits: u32) -> usize {
+    // With one partition no bit is looked at.
+    (hash.0 >> 1 >> (63 - bits)) as usize
 }

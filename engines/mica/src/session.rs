@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{ENTRY_MAX, Entry};
 use crate::options::{Access, LogPolicy};
-use crate::partition::{Home, Partition};
+use crate::partition::{Home, Partition, partition_of};
 use crate::pin::MicaPin;
 use crate::update::Writer;
 use crate::walk::MicaWalk;
@@ -26,14 +26,25 @@ pub(crate) const INLINE_MAX: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Holdings {
     held: Box<[bool]>,
+    /// The partitions that it may read: under EREW those that it holds.
+    readable: Box<[bool]>,
+    is_exclusive: bool,
     count: usize,
     /// The recalls that it has heeded.
     recalls_seen: u64,
 }
 
 impl Holdings {
-    fn new(partitions: usize) -> Self {
-        Holdings { held: vec![false; partitions].into(), count: 0, recalls_seen: 0 }
+    fn new(core: &Core) -> Self {
+        let is_exclusive = core.access == Access::Erew;
+        let all = |state| vec![state; core.partitions.len()].into();
+        Holdings { held: all(false), readable: all(!is_exclusive), is_exclusive, count: 0, recalls_seen: 0 }
+    }
+
+    /// Whether the partition may be read as it is.
+    #[inline(always)]
+    fn may_read(&self, partition: usize) -> bool {
+        self.readable[partition]
     }
 
     /// Whether it holds the partition.
@@ -64,6 +75,7 @@ impl Holdings {
     #[inline(always)]
     fn note(&mut self, partition: usize) {
         self.held[partition] = true;
+        self.readable[partition] = true;
         self.count += 1;
     }
 
@@ -72,6 +84,7 @@ impl Holdings {
     pub(crate) fn give(&mut self, core: &Core, partition: usize) {
         if self.held[partition] {
             self.held[partition] = false;
+            self.readable[partition] = !self.is_exclusive;
             self.count -= 1;
             core.partitions[partition].hold.give();
         }
@@ -194,26 +207,6 @@ impl<S: Sink<Pin = MicaPin>> Reader<'_, S> {
         Seen::Copied { noted: entry.header().is_noted(self.now) }
     }
 
-    /// Looks at the entry that was guessed, if it is still in its bucket.
-    #[inline(always)]
-    fn check(&mut self, guess: Guess) -> Option<Look> {
-        if guess.offset == NOWHERE {
-            return None;
-        }
-        let bucket = self.part.index.bucket(guess.bucket);
-        if bucket.begin() != Some(guess.version) || !self.part.log.is_live(guess.offset) {
-            return None;
-        }
-        let seen = self.see(guess.offset);
-        if matches!(seen, Seen::Other) {
-            return None;
-        }
-        if bucket.is_still(guess.version) && self.part.log.is_still_live(guess.offset) {
-            return Some(Look::Found(seen, guess.offset));
-        }
-        Some(Look::Torn { copied: matches!(seen, Seen::Copied { .. }) })
-    }
-
     /// Looks through the key's bucket.
     fn search(&mut self, place: u32) -> Look {
         let (index, log) = (&self.part.index, &self.part.log);
@@ -244,7 +237,7 @@ impl<S: Sink<Pin = MicaPin>> Reader<'_, S> {
 impl MicaSession {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         let counters = core.registry.register();
-        let holdings = Holdings::new(core.partitions.len());
+        let holdings = Holdings::new(&core);
         MicaSession { core, holdings, counters, scratch: Vec::new(), upkeep_next: 0 }
     }
 
@@ -308,11 +301,64 @@ impl MicaSession {
     /// 4.1).
     #[cold]
     #[inline(never)]
-    fn after_read(&mut self, key: Key<'_>, home: Home, now: Seconds) {
+    fn after_read(&mut self, key: Key<'_>, now: Seconds) {
+        let home = Home::of(key.hash, self.core.bits);
         let act = |writer: &mut Writer<'_>| writer.touch(key, home);
         match self.core.access {
             Access::Crew => _ = self.try_holding(home.partition, now, act),
             Access::Erew | Access::Crcw => self.holding(home.partition, now, act),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_slowly<S>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read
+    where
+        S: Sink<Pin = MicaPin>,
+    {
+        let home = Home::of(key.hash, self.core.bits);
+        if self.core.access == Access::Erew {
+            self.holdings.take(&self.core, home.partition);
+        }
+        let mut backoff = Backoff::default();
+        loop {
+            let core = &*self.core;
+            let part = &core.partitions[home.partition];
+            if core.flushes.count_at(now) != Some(part.flushes()) {
+                if !self.settle(home.partition, now) {
+                    return Read::Miss(MissKind::Absent);
+                }
+                continue;
+            }
+            let mut reader = Reader { part, core, key, now, sink: &mut *sink };
+            match reader.search(home.place) {
+                Look::Found(Seen::Copied { noted }, offset) => {
+                    if sink.recency() == Recency::Bump && (!noted || self.is_worth_moving(part, offset)) {
+                        self.after_read(key, now);
+                    }
+                    return Read::Hit;
+                }
+                Look::Found(Seen::Expired, _) => {
+                    self.try_holding(home.partition, now, |writer| writer.remove_dead(key, home));
+                    return Read::Miss(MissKind::Expired);
+                }
+                Look::Found(Seen::Long, _) => {
+                    if self.read_long(key, home, now, sink) {
+                        if sink.recency() == Recency::Bump {
+                            self.after_read(key, now);
+                        }
+                        return Read::Hit;
+                    }
+                }
+                Look::Found(Seen::Other, _) | Look::Absent => return Read::Miss(self.miss(key, home, now)),
+                Look::Torn { copied } => {
+                    if copied {
+                        sink.undo();
+                    }
+                    self.counters.add(Count::ReadRetries, 1);
+                    backoff.wait();
+                }
+            }
         }
     }
 
@@ -355,15 +401,20 @@ impl MicaSession {
         if bucket.tagged(Tag::of(key.hash.0)).any(is_flushed) { MissKind::Flushed } else { MissKind::Absent }
     }
 
-    /// Whether an item that was read would go soon.
+    /// Whether an item that was read would go soon, and the policy cares.
     #[inline(always)]
     fn is_worth_moving(&self, part: &Partition, offset: u64) -> bool {
-        part.log.is_evicting()
-            && match self.core.policy_in_force() {
-                LogPolicy::Fifo => false,
-                LogPolicy::ApproxLru => part.log.is_in_older_half(offset),
-                LogPolicy::Lru => true,
-            }
+        part.log.is_evicting() && worth_moving(&self.core, part, offset)
+    }
+}
+
+/// Whether the policy has an item that is used again stored at the tail.
+#[inline(never)]
+pub(crate) fn worth_moving(core: &Core, part: &Partition, offset: u64) -> bool {
+    match core.policy_in_force() {
+        LogPolicy::Fifo => false,
+        LogPolicy::ApproxLru => part.log.is_in_older_half(offset),
+        LogPolicy::Lru => true,
     }
 }
 
@@ -380,14 +431,14 @@ impl Session for MicaSession {
 
     #[inline(always)]
     fn prefetch_buckets(&self, hash: KeyHash) {
-        let home = Home::of(hash, self.core.partitions.len());
+        let home = Home::of(hash, self.core.bits);
         let index = &self.core.partitions[home.partition].index;
         index.prefetch(index.bucket_of(home.place, index.extent()));
     }
 
     #[inline(always)]
     fn prefetch_item(&self, hash: KeyHash) -> Guess {
-        let home = Home::of(hash, self.core.partitions.len());
+        let home = Home::of(hash, self.core.bits);
         let part = &self.core.partitions[home.partition];
         let number = part.index.bucket_of(home.place, part.index.extent());
         let bucket = part.index.bucket(number);
@@ -404,57 +455,43 @@ impl Session for MicaSession {
         Guess { offset, bucket: number, version }
     }
 
+    /// The usual case, here: what was guessed is the item, and it is short and was noted. All others are dealt with elsewhere.
     #[inline(always)]
     fn read_with<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
     where
         S: Sink<Pin = MicaPin>,
     {
-        let home = Home::of(key.hash, self.core.partitions.len());
-        if self.core.access == Access::Erew {
-            self.holdings.take(&self.core, home.partition);
+        let core = &*self.core;
+        let number = partition_of(key.hash, core.bits);
+        let part = &core.partitions[number];
+        let is_ready = self.holdings.may_read(number) && core.flushes.count_at(now) == Some(part.flushes());
+        if !is_ready || guess.offset == NOWHERE {
+            return self.read_slowly(key, now, sink);
         }
-        let mut backoff = Backoff::default();
-        let mut guess = Some(guess);
-        loop {
-            let core = &*self.core;
-            let part = &core.partitions[home.partition];
-            if core.flushes.count_at(now) != Some(part.flushes()) {
-                if !self.settle(home.partition, now) {
-                    return Read::Miss(MissKind::Absent);
-                }
-                continue;
-            }
-            let mut reader = Reader { part, core, key, now, sink: &mut *sink };
-            let guessed = guess.take().and_then(|guess| reader.check(guess));
-            match guessed.unwrap_or_else(|| reader.search(home.place)) {
-                Look::Found(Seen::Copied { noted }, offset) => {
-                    if sink.recency() == Recency::Bump && (!noted || self.is_worth_moving(part, offset)) {
-                        self.after_read(key, home, now);
-                    }
-                    return Read::Hit;
-                }
-                Look::Found(Seen::Expired, _) => {
-                    self.try_holding(home.partition, now, |writer| writer.remove_dead(key, home));
-                    return Read::Miss(MissKind::Expired);
-                }
-                Look::Found(Seen::Long, _) => {
-                    if self.read_long(key, home, now, sink) {
-                        if sink.recency() == Recency::Bump {
-                            self.after_read(key, home, now);
-                        }
-                        return Read::Hit;
-                    }
-                }
-                Look::Found(Seen::Other, _) | Look::Absent => return Read::Miss(self.miss(key, home, now)),
-                Look::Torn { copied } => {
-                    if copied {
-                        sink.undo();
-                    }
-                    self.counters.add(Count::ReadRetries, 1);
-                    backoff.wait();
-                }
-            }
+        let bucket = part.index.bucket(guess.bucket);
+        if !bucket.begins_as(guess.version) || !part.log.is_live(guess.offset) {
+            return self.read_slowly(key, now, sink);
         }
+        let entry = Entry::at(&core.region, part.log.at(guess.offset), now);
+        let Some(entry) = entry.filter(|entry| entry.key_is(key.bytes)) else {
+            return self.read_slowly(key, now, sink);
+        };
+        let is_long = entry.value_len() > INLINE_MAX && sink.wants() == Want::Value;
+        if is_long || entry.expiry().passed(now) {
+            return self.read_slowly(key, now, sink);
+        }
+        hooks::pause(Window::Reading);
+        sink.found(&entry);
+        if !bucket.is_still(guess.version) || !part.log.is_still_live(guess.offset) {
+            sink.undo();
+            self.counters.add(Count::ReadRetries, 1);
+            return self.read_slowly(key, now, sink);
+        }
+        let is_done = entry.header().is_noted(now) && !self.is_worth_moving(part, guess.offset);
+        if !is_done && sink.recency() == Recency::Bump {
+            self.after_read(key, now);
+        }
+        Read::Hit
     }
 
     fn update<'d, F>(
@@ -473,7 +510,7 @@ impl Session for MicaSession {
         {
             return Err(Refusal::TooLarge);
         }
-        let home = Home::of(key.hash, self.core.partitions.len());
+        let home = Home::of(key.hash, self.core.bits);
         self.holdings.take(&self.core, home.partition);
         let mut writer = self.writer(home.partition, now);
         writer.settle();

@@ -6,16 +6,17 @@
 use crate::bucket::{Bucket, SLOTS, Tag};
 use crate::core::Core;
 use crate::draft::MicaDraft;
-use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry};
+use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry, Shape};
 use crate::log::Passed;
-use crate::options::LogPolicy;
 use crate::partition::{Home, Partition};
+use crate::session::worth_moving;
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Eviction, Fields, SessionCounters, counted_size};
 use guira_memory::slab::ClassId;
+use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
 use guira_sync::words;
 
@@ -73,26 +74,34 @@ enum Source<'v> {
 
 impl<'s> Writer<'s> {
     /// The item at `offset`, if there is one.
+    #[inline(always)]
     pub(crate) fn entry_at(&self, offset: u64) -> Option<Entry<'s>> {
-        let is_live = self.part.log.is_live(offset);
-        is_live.then(|| Entry::at(&self.core.region, self.part.log.at(offset), self.now)).flatten()
+        if !self.part.log.is_live(offset) {
+            return None;
+        }
+        Entry::at(&self.core.region, self.part.log.at(offset), self.now)
     }
 
     /// The bucket of a place.
+    #[inline(always)]
     pub(crate) fn bucket_of(&self, place: u32) -> Bucket<'s> {
         let index = &self.part.index;
         index.bucket(index.bucket_of(place, index.extent()))
     }
 
     /// The item that is in the index under the key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: Key<'_>, home: Home) -> Option<Found<'s>> {
         let bucket = self.bucket_of(home.place);
-        bucket.tagged(Tag::of(key.hash.0)).find_map(|slot| {
+        for slot in bucket.tagged(Tag::of(key.hash.0)) {
             let offset = bucket.offset(slot);
-            let entry = self.entry_at(offset).filter(|entry| entry.key_is(key.bytes))?;
-            Some(Found { bucket, slot, offset, entry })
-        })
+            if let Some(entry) = self.entry_at(offset)
+                && entry.key_is(key.bytes)
+            {
+                return Some(Found { bucket, slot, offset, entry });
+            }
+        }
+        None
     }
 
     /// Lets flushes take effect that have not yet.
@@ -118,6 +127,7 @@ impl<'s> Writer<'s> {
         self.part.flushed(count);
     }
 
+    #[inline(always)]
     pub(crate) fn change<'d, F>(
         &mut self,
         key: Key<'_>,
@@ -129,16 +139,19 @@ impl<'s> Writer<'s> {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         let present = self.find(key, home);
+        let present = present.as_ref();
         let live = present.filter(|found| !found.entry.expiry().passed(self.now));
-        let decision = decide(live.as_ref().map(|live| &live.entry as &dyn ItemView));
-        match (decision, present, live) {
-            (Decision::Put(new), ..) => self.put(key, home, present, live, &new, draft.as_ref()),
-            (Decision::Amend(change), _, Some(live)) => self.amend(key, home, live, &change),
-            (Decision::Remove, Some(present), Some(_)) => {
+        let decision = decide(live.map(|live| &live.entry as &dyn ItemView));
+        match (decision, present) {
+            (Decision::Put(new), _) => self.put(key, home, present, live.is_some(), &new, draft.as_ref()),
+            (Decision::Amend(change), Some(present)) if live.is_some() => {
+                self.amend(key, home, present, &change)
+            }
+            (Decision::Remove, Some(present)) if live.is_some() => {
                 self.remove(present, Gone::Removed);
                 Ok(())
             }
-            (_, Some(present), None) => {
+            (_, Some(present)) if live.is_none() => {
                 self.remove(present, Gone::Dead);
                 Ok(())
             }
@@ -149,7 +162,7 @@ impl<'s> Writer<'s> {
     /// Removes the item under the key if it is dead.
     pub(crate) fn remove_dead(&mut self, key: Key<'_>, home: Home) {
         if let Some(found) = self.find(key, home).filter(|found| found.entry.expiry().passed(self.now)) {
-            self.remove(found, Gone::Dead);
+            self.remove(&found, Gone::Dead);
         }
     }
 
@@ -164,14 +177,15 @@ impl<'s> Writer<'s> {
             Some(entry) => {
                 let is_dead = entry.expiry().passed(self.now);
                 if is_dead {
-                    self.remove(Found { bucket, slot, offset, entry }, Gone::Dead);
+                    self.remove(&Found { bucket, slot, offset, entry }, Gone::Dead);
                 }
                 is_dead
             }
         }
     }
 
-    fn remove(&mut self, found: Found<'s>, why: Gone) {
+    #[inline(never)]
+    fn remove(&mut self, found: &Found<'s>, why: Gone) {
         found.bucket.change(|| found.bucket.clear(found.slot));
         self.bury(found.offset, &found.entry, why);
     }
@@ -182,12 +196,13 @@ impl<'s> Writer<'s> {
         account_gone(self, entry, why);
     }
 
+    #[inline(always)]
     fn put(
         &mut self,
         key: Key<'_>,
         home: Home,
-        present: Option<Found<'s>>,
-        live: Option<Found<'s>>,
+        present: Option<&Found<'s>>,
+        is_live: bool,
         new: &NewItem<'_>,
         draft: Option<&MicaDraft>,
     ) -> Result<(), Refusal> {
@@ -209,7 +224,7 @@ impl<'s> Writer<'s> {
             }
             Value::Draft => Source::Draft(draft.ok_or(Refusal::NoMemory)?),
             Value::Joined { before, after } => {
-                self.join(before, live.map(|live| live.entry), after);
+                self.join(before, present.filter(|_| is_live).map(|live| live.entry), after);
                 let length = self.scratch.len();
                 let counted = counted_size(key.bytes.len(), new.flags, length);
                 if counted > self.core.options.max_item_size || length + ENTRY_MAX > self.core.largest_item()
@@ -233,6 +248,7 @@ impl<'s> Writer<'s> {
         self.scratch.extend_from_slice(after);
     }
 
+    #[inline(always)]
     fn length_of(&self, source: Source<'_>) -> usize {
         match source {
             Source::Bytes(bytes) => bytes.len(),
@@ -242,40 +258,81 @@ impl<'s> Writer<'s> {
     }
 
     /// Stores an item, in place of the one that is there if any.
+    #[inline(always)]
     fn store(
         &mut self,
         blueprint: &Blueprint<'_>,
         tag: Tag,
         source: Source<'_>,
-        present: Option<Found<'s>>,
+        present: Option<&Found<'s>>,
     ) -> Result<(), Refusal> {
         let shape = blueprint.shape(self.length_of(source));
-        if let Some(present) = present.filter(|present| self.may_stay(present, shape.units())) {
-            let room = present.entry.room();
-            let old = present.entry.size();
-            let is_dead = present.entry.expiry().passed(self.now);
-            present.bucket.change(|| {
-                self.write(blueprint, present.offset, room, source);
-                hooks::pause(Window::Refilling);
-            });
-            account_gone_bytes(self, &present.entry, old, if is_dead { Gone::Dead } else { Gone::Removed });
-            self.account_stored(shape.size());
+        if let Some(present) = present
+            && self.may_stay(present, shape.units())
+        {
+            self.store_over(blueprint, shape, source, present);
             return Ok(());
         }
+        self.store_anew(blueprint, shape, tag, source, present)
+    }
+
+    /// Stores an item where the one is that it takes the place of.
+    #[inline(always)]
+    fn store_over(
+        &mut self,
+        blueprint: &Blueprint<'_>,
+        shape: Shape,
+        source: Source<'_>,
+        present: &Found<'s>,
+    ) {
+        let old = present.entry.size();
+        let is_dead = present.entry.expiry().passed(self.now);
+        let at = self.part.log.at(present.offset);
+        let open = present.bucket.open();
+        let words = if present.entry.has_fields_of(shape) {
+            blueprint.write_over(&self.core.region, at, shape)
+        } else {
+            blueprint.write(&self.core.region, at, shape, present.entry.room())
+        };
+        self.write_value(words, shape, source);
+        hooks::pause(Window::Refilling);
+        drop(open);
+        if is_dead {
+            account_gone_bytes(self, &present.entry, old, Gone::Dead);
+            return self.account_stored(shape.size());
+        }
+        if old != shape.size() {
+            let more = (shape.size() as u64).wrapping_sub(old as u64);
+            self.part.bytes.add(more);
+            self.counters.items_added(ALL, 0, more);
+        }
+        self.counters.add(Count::ItemsStored, 1);
+    }
+
+    /// Stores an item at the tail.
+    #[inline(never)]
+    fn store_anew(
+        &mut self,
+        blueprint: &Blueprint<'_>,
+        shape: Shape,
+        tag: Tag,
+        source: Source<'_>,
+        present: Option<&Found<'s>>,
+    ) -> Result<(), Refusal> {
         let bucket = present.map_or_else(|| self.bucket_of(blueprint.place), |present| present.bucket);
         let (slot, displaced) = match present {
             Some(present) => (present.slot, None),
             None => self.slot_in(bucket)?,
         };
         let evicts = self.core.options.eviction == Eviction::On;
-        let aside = present.filter(|_| evicts).map(|present| self.set_aside(&present));
+        let aside = present.filter(|_| evicts).map(|present| self.set_aside(present));
         let room = self.make_room(shape.units());
         if let Err(refusal) = room {
             aside.inspect(|aside| self.put_back(aside));
             return Err(refusal);
         }
         let offset = self.part.log.take(shape.units() as u64);
-        self.write(blueprint, offset, shape.units(), source);
+        self.write(blueprint, shape, offset, shape.units(), source);
         if let Some(present) = present {
             if aside.is_none() {
                 Anchor::bury(&self.core.region, self.part.log.at(present.offset));
@@ -293,24 +350,35 @@ impl<'s> Writer<'s> {
     }
 
     /// Whether an item of `units` words is written over the one that is there.
+    #[inline(always)]
     fn may_stay(&self, present: &Found<'_>, units: usize) -> bool {
-        let log = &self.part.log;
-        let is_moved = log.is_evicting()
-            && match self.core.policy_in_force() {
-                LogPolicy::Fifo => false,
-                LogPolicy::ApproxLru => log.is_in_older_half(present.offset),
-                LogPolicy::Lru => true,
-            };
+        let room = present.entry.room();
         // A value that has become much shorter does not keep its room.
-        let fits = units <= present.entry.room() && present.entry.room() <= 2 * units + 8;
-        fits && !is_moved && !self.part.pins.has(present.offset, |offset| log.at(offset))
+        units <= room
+            && room <= 2 * units + 8
+            && !(self.part.log.is_evicting() && self.is_worth_moving(present.offset))
+            && !self.is_pinned(present.offset)
+    }
+
+    fn is_worth_moving(&self, offset: u64) -> bool {
+        worth_moving(self.core, self.part, offset)
+    }
+
+    #[inline(always)]
+    fn is_pinned(&self, offset: u64) -> bool {
+        let (pins, log) = (&self.part.pins, &self.part.log);
+        !pins.is_empty() && pins.has(offset, |offset| log.at(offset))
     }
 
     /// Writes an item at `offset`, where there are `room` words.
     #[inline]
-    fn write(&self, blueprint: &Blueprint<'_>, offset: u64, room: usize, source: Source<'_>) {
-        let shape = blueprint.shape(self.length_of(source));
+    fn write(&self, blueprint: &Blueprint<'_>, shape: Shape, offset: u64, room: usize, source: Source<'_>) {
         let words = blueprint.write(&self.core.region, self.part.log.at(offset), shape, room);
+        self.write_value(words, shape, source);
+    }
+
+    #[inline(always)]
+    fn write_value(&self, words: &[AtomicU64], shape: Shape, source: Source<'_>) {
         let at = shape.value_at();
         match source {
             Source::Bytes(bytes) => words::copy_in(words, at, bytes),
@@ -366,7 +434,7 @@ impl<'s> Writer<'s> {
             Anchor::bury(&self.core.region, log.at(head));
         }
         self.counters.add(Count::HandSteps, 1);
-        if self.part.pins.has(head, |offset| log.at(offset)) {
+        if self.is_pinned(head) {
             return Passed::Pinned(units);
         }
         Passed::Free(units)
@@ -401,11 +469,12 @@ impl<'s> Writer<'s> {
         }
     }
 
+    #[inline(never)]
     fn amend(
         &mut self,
         key: Key<'_>,
         home: Home,
-        live: Found<'s>,
+        live: &Found<'s>,
         change: &Amendment,
     ) -> Result<(), Refusal> {
         let entry = live.entry;
@@ -415,7 +484,7 @@ impl<'s> Writer<'s> {
         let has_room = (change.expiry.is_none_or(|expiry| expiry == entry.expiry())
             || fields.has(Fields::EXPIRY))
             && (change.cas.is_none() || fields.has(Fields::CAS));
-        let is_pinned = self.part.pins.has(live.offset, |offset| self.part.log.at(offset));
+        let is_pinned = self.is_pinned(live.offset);
         if has_room && !(is_pinned && change.overwrite.is_some()) {
             live.bucket.change(|| {
                 let header = entry.header().with_state(state);
@@ -470,13 +539,10 @@ impl<'s> Writer<'s> {
     /// Stores an item that was used again at the tail, if the policy says so.
     fn move_up(&mut self, key: Key<'_>, home: Home) {
         let log = &self.part.log;
-        if !log.is_evicting() || self.core.policy_in_force() == LogPolicy::Fifo {
+        if !log.is_evicting() {
             return;
         }
-        let Some(found) = self.find(key, home) else {
-            return;
-        };
-        if self.core.policy_in_force() == LogPolicy::Lru || log.is_in_older_half(found.offset) {
+        if let Some(found) = self.find(key, home).filter(|found| self.is_worth_moving(found.offset)) {
             self.move_to_tail(found);
         }
     }
@@ -511,7 +577,7 @@ impl<'s> Writer<'s> {
             return false;
         }
         let offset = self.part.log.take(shape.units() as u64);
-        self.write(&blueprint, offset, shape.units(), Source::Scratch);
+        self.write(&blueprint, shape, offset, shape.units(), Source::Scratch);
         let (bucket, tag) = (found.bucket, found.bucket.tag(found.slot));
         bucket.change(|| bucket.set(found.slot, tag, offset));
         self.after_append();
