@@ -41,7 +41,7 @@ const FIRST_AT: usize = HEAD_BYTES.next_multiple_of(ALIGNED);
 const LARGEST_ITEMS: usize = 4;
 
 /// Of all memory, one part in so many is for values that are still arriving.
-const ARRIVING_PART: usize = 16;
+const ARRIVING_PART: usize = 64;
 
 /// An index takes no more than one part in so many of its partition.
 const INDEX_PART: usize = 2;
