@@ -84,19 +84,19 @@ pub(crate) struct Told {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<Size>,
 
-    /// Engine: memc3, classic, fleec, memclock, mica [default: memc3]
+    /// Engine: memc3, classic, fleec, memclock, mica, mica-store [default: memc3]
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<String>,
 
     /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets,
-    /// lossy[:partitions=1 to 256]
+    /// lossy[:partitions=1 to 256], bulk-chained[:partitions=1 to 256]
     #[arg(long, value_name = "NAME[:key=value,…]")]
     pub(crate) index: Option<String>,
 
     /// Replacement policy in place of the engine's own: clock[:bits=1|2], fifo, lru, lazy-lru[:interval=SECONDS,tail_reclaim=on|off],
     /// seg-lru[:hot_pct=N,warm_pct=N,hot_factor=X,warm_factor=X,temp_ttl=SECONDS,mode=flat|segmented],
     /// klru[:samples=N,priority=recency|frequency|hyperbolic], sieve, s3-fifo[:small_pct=N]; with lock-free bucket-clock[:bits=1 to 8];
-    /// with lossy fifo, approx-lru, lru
+    /// with lossy fifo, approx-lru, lru; with bulk-chained none
     #[arg(long, value_name = "NAME[:key=value,…]")]
     pub(crate) policy: Option<String>,
 

@@ -7,7 +7,7 @@ use crate::observe::{DeletedBy, Got};
 use crate::store::{Data, Incoming, Older, Request, Stored};
 use crate::{Executor, Replies};
 use guira_contract::{
-    Amendment, Decision, ItemState, ItemView, Key, Meta, Read, Recency, Refusal, Session, Sink, Want,
+    Amendment, Decision, ItemState, ItemView, Key, Losses, Meta, Read, Recency, Refusal, Session, Sink, Want,
 };
 use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Shown, Status};
 use guira_protocol::{Exptime, Verb};
@@ -353,7 +353,7 @@ impl<S: Session> Executor<S> {
             // The sum is too large: memcached says so in these words.
             Err(Refusal::TooLarge) if request.is_join() => Status::NotStored,
             Err(refusal) => {
-                if verb == Verb::Set {
+                if verb == Verb::Set && S::LOSSES == Losses::Allowed {
                     self.remove(key);
                 }
                 refused(refusal)

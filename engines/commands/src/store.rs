@@ -3,7 +3,7 @@
 use crate::counters::CommandCount;
 use crate::{Executor, Replies};
 use guira_contract::{
-    Decision, Expiry, ItemState, ItemView, Key, NewItem, Refusal, Room, Session, Value, ValueDraft,
+    Decision, Expiry, ItemState, ItemView, Key, Losses, NewItem, Refusal, Room, Session, Value, ValueDraft,
 };
 use guira_protocol::{Noreply, Store, Verb};
 use guira_sync::clock::Seconds;
@@ -215,8 +215,11 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Removes what would be older than an item that was refused.
+    /// Removes what would be older than an item that was refused, unless nothing may be lost.
     pub(crate) fn remove_refused(&mut self, key: Key<'_>) {
+        if S::LOSSES == Losses::Never {
+            return;
+        }
         self.saw_lookup(key);
         self.remove(key);
     }

@@ -147,6 +147,15 @@ impl Room {
     }
 }
 
+/// Whether an engine may lose what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Losses {
+    /// It is a cache.
+    Allowed,
+    /// It is a store: what it cannot take it refuses, and what is there stays.
+    Never,
+}
+
 /// Whether a thread has anything better to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -189,6 +198,10 @@ pub trait Session {
     type Guess: Copy + Debug + Default;
     /// A walk over all items that is under way.
     type Walk: Debug + Send;
+
+    /// Whether what is stored may be lost. In a cache an item that could not be replaced is removed, so that nobody reads what is older than what was
+    /// refused; in a store it stays.
+    const LOSSES: Losses = Losses::Allowed;
 
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> KeyHash;

@@ -51,7 +51,9 @@ pub struct Held {
 }
 
 impl Held {
-    fn plus(self, other: Held) -> Held {
+    /// These and those of `other`.
+    #[must_use]
+    pub fn plus(self, other: Held) -> Held {
         Held { items: self.items.wrapping_add(other.items), bytes: self.bytes.wrapping_add(other.bytes) }
     }
 }

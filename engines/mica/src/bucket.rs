@@ -154,6 +154,17 @@ impl<'a> Bucket<'a> {
         u64::from(high) << 32 | u64::from(words::four_of(&self.lines[1], LOWS_AT + 4 * slot))
     }
 
+    /// The bucket that this one goes on in, plus one; 0 if it does not. What a reader sees may be torn.
+    #[inline(always)]
+    pub(crate) fn link(&self) -> u32 {
+        words::four_of(&self.lines[1], 0)
+    }
+
+    /// Has it go on there. Within [`Bucket::change`].
+    pub(crate) fn set_link(&self, link: u32) {
+        put(&self.lines[1], 0, 32, u64::from(link));
+    }
+
     /// Fills a slot. Within [`Bucket::change`].
     pub(crate) fn set(&self, slot: usize, tag: Tag, offset: u64) {
         put(&self.lines[0], TAGS_AT + 2 * slot, 16, u64::from(tag.0));

@@ -1,38 +1,38 @@
 //! What all sessions of an engine share.
 
 use crate::flush::Flushes;
+use crate::hold::Waiting;
+use crate::log::Log;
 use crate::maintain::Upkeep;
 use crate::options::{Access, LogPolicy, MicaOptions};
 use crate::partition::{Partition, Share};
 use crate::plan::{Plan, arriving};
 use crate::restart;
 use crate::session::MicaSession;
+use crate::space::Space;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, PolicyError, Reassign, ResizeError,
-    Spec, Tuning,
+    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError, PolicyError, Reassign,
+    ResizeError, Spec, Tuning,
 };
 use guira_items::{Eviction, Hashing, KEPT_PART, OpenError, Registry, Residence};
 use guira_memory::lasting::RegionFile;
 use guira_memory::{Budget, HugePages, MIB, Region, RegionPlace};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
-use guira_sync::waits::Waits;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::{Arc, OnceLock};
 
 /// What all sessions share.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Core<S> {
     pub(crate) region: Arc<Region>,
-    pub(crate) partitions: Box<[Partition]>,
+    pub(crate) partitions: Box<[Partition<S>]>,
     /// There are 2^`bits` of them.
     pub(crate) bits: u32,
     pub(crate) access: Access,
     /// The policy's number.
     policy: AtomicU32,
-    /// How often somebody has asked for a partition that another session holds.
-    pub(crate) recalls: AtomicU64,
-    pub(crate) waits: Waits,
+    pub(crate) waiting: Waiting,
     pub(crate) flushes: Flushes,
     pub(crate) options: MicaOptions,
     pub(crate) plan: Plan,
@@ -67,7 +67,7 @@ const ARRIVING_STEPS: usize = 16;
 /// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
 const CAS_START: u64 = 100;
 
-impl Core {
+impl<S: Space> Core<S> {
     fn open(options: MicaOptions) -> Result<Self, OpenError> {
         options.check()?;
         let partitions = Plan::partitions(&options);
@@ -84,15 +84,14 @@ impl Core {
         }
         let region = Arc::new(region);
         let partition = |number| Partition::new(&region, &plan, number, options.offset_bits);
-        let partitions: Box<[Partition]> = (0..plan.partitions).map(partition).collect();
+        let partitions: Box<[Partition<S>]> = (0..plan.partitions).map(partition).collect();
         let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         let core = Core {
             bits: partitions.len().trailing_zeros(),
             partitions,
             access: options.access,
             policy: AtomicU32::new(options.policy as u32),
-            recalls: AtomicU64::new(0),
-            waits: Waits::default(),
+            waiting: Waiting::default(),
             flushes: Flushes::default(),
             options,
             plan,
@@ -115,8 +114,7 @@ impl Core {
         core.reckon_share();
         let share = core.share();
         for partition in &core.partitions {
-            partition.log.set_end(partition.log_end(share));
-            partition.note_buckets();
+            partition.space.set_end(partition.space_end(share));
         }
         Ok(core)
     }
@@ -175,7 +173,8 @@ impl Core {
     /// Bytes that are.
     pub(crate) fn used(&self) -> usize {
         let share = self.share();
-        let of_partition = |partition: &Partition| partition.index_bytes(share) + partition.log_bytes(share);
+        let of_partition =
+            |partition: &Partition<S>| partition.index_bytes(share) + partition.space_bytes(share);
         self.partitions.iter().map(of_partition).sum::<usize>() + self.arriving.used()
     }
 
@@ -206,10 +205,19 @@ impl Core {
         self.cas.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Bytes that what is stored takes, in the fullest partition as in all, with what lies between items.
+    fn needed(&self) -> usize {
+        let share = self.share();
+        let of_partition =
+            |partition: &Partition<S>| partition.index_bytes(share) + partition.bytes.get() as usize * 9 / 8;
+        let most = self.partitions.iter().map(of_partition).max().unwrap_or(0);
+        most * self.partitions.len() + self.arriving.limit()
+    }
+
     /// From now on up to `memory` bytes may be committed.
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         let item = 2 * self.plan.partitions * self.options.max_item_size;
-        let least = guira_items::MINIMUM.max(item);
+        let least = guira_items::MINIMUM.max(item).max(if S::IS_LOSSY { 0 } else { self.needed() });
         if memory < least {
             return Err(ResizeError::TooSmall { memory, least });
         }
@@ -230,13 +238,19 @@ impl Core {
     }
 }
 
-/// MICA, as a cache.
-#[derive(Clone, Debug)]
-pub struct MicaEngine {
-    pub(crate) core: Arc<Core>,
+/// MICA: a cache, or with [`crate::Fits`] a store.
+#[derive(Debug)]
+pub struct MicaEngine<S = Log> {
+    pub(crate) core: Arc<Core<S>>,
 }
 
-impl MicaEngine {
+impl<S> Clone for MicaEngine<S> {
+    fn clone(&self) -> Self {
+        MicaEngine { core: self.core.clone() }
+    }
+}
+
+impl<S: Space> MicaEngine<S> {
     /// An empty engine.
     ///
     /// # Errors
@@ -254,15 +268,28 @@ impl MicaEngine {
         options: MicaOptions,
         place: &RegionPlace,
         now_unix: u64,
-    ) -> Result<Opened<MicaEngine>, OpenError> {
+    ) -> Result<Opened<MicaEngine<S>>, OpenError> {
         restart::open(options, place, now_unix)
     }
 }
 
-impl Engine for MicaEngine {
-    type Session = MicaSession;
+/// What a store has in place of a replacement policy.
+fn no_policy() -> Spec {
+    Spec { name: NO_POLICY.to_owned(), options: Vec::new() }
+}
 
-    fn session(&self) -> MicaSession {
+/// What is said of a policy for a store.
+fn refuse_policy(policy: &Spec) -> OptionError {
+    OptionError::Unknown { what: "policy", name: policy.name.clone(), known: NO_POLICY.to_owned() }
+}
+
+/// A store's only policy: nothing goes.
+pub const NO_POLICY: &str = "none";
+
+impl<S: Space> Engine for MicaEngine<S> {
+    type Session = MicaSession<S>;
+
+    fn session(&self) -> MicaSession<S> {
         MicaSession::new(self.core.clone())
     }
 
@@ -276,10 +303,13 @@ impl Engine for MicaEngine {
     }
 
     fn policy(&self) -> (Spec, Option<Spec>) {
-        (self.core.policy().spec(), None)
+        if S::IS_LOSSY { (self.core.policy().spec(), None) } else { (no_policy(), None) }
     }
 
     fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError> {
+        if !S::IS_LOSSY {
+            return if *policy == no_policy() { Ok(()) } else { Err(refuse_policy(policy).into()) };
+        }
         self.core.policy.store(LogPolicy::read(policy)? as u32, Ordering::Relaxed);
         Ok(())
     }
@@ -306,6 +336,6 @@ impl Engine for MicaEngine {
 
     fn reset_stats(&self) {
         self.core.registry.reset();
-        self.core.waits.reset();
+        self.core.waiting.waits.reset();
     }
 }

@@ -1,6 +1,7 @@
 //! Values that arrive in pieces. They are kept outside the log, where a sender who takes his time would be overtaken by it, and copied there when they are whole.
 
 use crate::core::Core;
+use crate::space::Space;
 use guira_contract::ValueDraft;
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ const PIECE: usize = 64 << 10;
 
 /// Room for one value that is not there yet.
 #[derive(Debug)]
-pub struct MicaDraft {
-    core: Arc<Core>,
+pub struct MicaDraft<S: Space> {
+    core: Arc<Core<S>>,
     total: usize,
     arrived: usize,
     /// All but the last are full.
@@ -19,9 +20,9 @@ pub struct MicaDraft {
     charged: usize,
 }
 
-impl MicaDraft {
+impl<S: Space> MicaDraft<S> {
     /// A draft of a value of `total` bytes.
-    pub(crate) fn new(core: Arc<Core>, total: usize) -> Self {
+    pub(crate) fn new(core: Arc<Core<S>>, total: usize) -> Self {
         MicaDraft { core, total, arrived: 0, pieces: Vec::new(), charged: 0 }
     }
 
@@ -53,7 +54,7 @@ impl MicaDraft {
     }
 }
 
-impl ValueDraft for MicaDraft {
+impl<S: Space> ValueDraft for MicaDraft<S> {
     fn missing(&self) -> usize {
         self.total - self.arrived
     }
@@ -63,7 +64,7 @@ impl ValueDraft for MicaDraft {
     }
 }
 
-impl Drop for MicaDraft {
+impl<S: Space> Drop for MicaDraft<S> {
     fn drop(&mut self) {
         self.core.give_after_arrival(self.charged);
     }

@@ -7,6 +7,7 @@
 //! anchor:  63..32    where in the index the key belongs: the bits of its hash that name the bucket
 //!          31..29    fields: cas, expiry, flags
 //!          28        dead: no longer in the index
+//!          27, 26    in segregated fits: free; behind a free chunk
 //!          24..0     room taken in the log, in words
 //! header:  63..60    token sent, stale, fetched, binary key
 //!          59..36    last access, in seconds of the coarse clock, modulo 2^24
@@ -36,12 +37,58 @@ const DEAD: u64 = 1 << 28;
 const FIELDS_SHIFT: u32 = 29;
 const HASH_SHIFT: u32 = 32;
 
+/// The chunk is free.
+const FREE: u64 = 1 << 27;
+/// The chunk before it is.
+const AFTER_FREE: u64 = 1 << 26;
+/// What an anchor tells of the room, whatever lies in it.
+const KEPT: u64 = UNITS_MAX as u64 | AFTER_FREE;
+
 /// The most words that an entry can take.
 pub(crate) const UNITS_MAX: usize = (1 << UNITS_BITS) - 1;
 
 impl Anchor {
-    fn new(units: usize, fields: Fields, place: u32) -> Self {
-        Anchor(units as u64 | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place) << HASH_SHIFT)
+    /// That of room for so many words, in which nothing lies yet.
+    #[inline(always)]
+    pub(crate) fn room_of(units: usize) -> Self {
+        Anchor(units as u64)
+    }
+
+    /// That of a free chunk of so many words, in place of this one.
+    pub(crate) fn free(self, units: usize) -> Self {
+        Anchor(units as u64 | self.0 & AFTER_FREE | FREE | DEAD)
+    }
+
+    /// That of a chunk in use of so many words, in place of this one.
+    pub(crate) fn in_use(self, units: usize) -> Self {
+        Anchor(units as u64 | self.0 & AFTER_FREE)
+    }
+
+    /// The same behind a free chunk.
+    pub(crate) fn after_free(self) -> Self {
+        Anchor(self.0 | AFTER_FREE)
+    }
+
+    /// The same behind one in use.
+    pub(crate) fn after_used(self) -> Self {
+        Anchor(self.0 & !AFTER_FREE)
+    }
+
+    /// Whether the chunk is free.
+    pub(crate) fn is_free(self) -> bool {
+        self.0 & FREE != 0
+    }
+
+    /// Whether the one before it is.
+    pub(crate) fn is_after_free(self) -> bool {
+        self.0 & AFTER_FREE != 0
+    }
+
+    /// The same with an item in the room that has these fields and belongs there in the index.
+    #[inline(always)]
+    fn taken_by(self, fields: Fields, place: u32) -> Self {
+        let kept = self.0 & KEPT;
+        Anchor(kept | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place) << HASH_SHIFT)
     }
 
     /// The entry that is none: room that could not be used.
@@ -322,6 +369,9 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// What the field of the cas unique holds for an item that has none.
+const NO_CAS: u64 = 0;
+
 /// What the expiry field holds for an item that has the field and no longer expires.
 const NEVER: u32 = u32::MAX;
 
@@ -345,7 +395,10 @@ impl ItemView for Entry<'_> {
 
     #[inline(always)]
     fn cas(&self) -> Option<u64> {
-        self.anchor.fields().has(Fields::CAS).then(|| words::load(&self.words[CAS_AT / WORD]))
+        if !self.anchor.fields().has(Fields::CAS) {
+            return None;
+        }
+        Some(words::load(&self.words[CAS_AT / WORD])).filter(|cas| *cas != NO_CAS)
     }
 
     fn meta(&self) -> Meta {
@@ -381,6 +434,8 @@ pub(crate) struct Blueprint<'k> {
     pub(crate) state: ItemState,
     /// When it was last accessed: now, unless it takes the place of itself.
     pub(crate) accessed: Seconds,
+    /// Fields that it has in any case.
+    pub(crate) always: Fields,
 }
 
 impl Blueprint<'_> {
@@ -388,6 +443,7 @@ impl Blueprint<'_> {
     #[inline(always)]
     pub(crate) fn shape(&self, value_len: usize) -> Shape {
         let fields = guira_items::Blueprint::fields(self.flags, self.expiry, self.cas, value_len);
+        let fields = fields.with(self.always);
         Shape { key_len: self.key.len(), value_len, fields }
     }
 
@@ -408,8 +464,8 @@ impl Blueprint<'_> {
 
     #[cold]
     fn write_fields(&self, words: &[AtomicU64], shape: Shape) {
-        if let Some(cas) = self.cas {
-            words::store(&words[CAS_AT / WORD], cas);
+        if shape.fields.has(Fields::CAS) {
+            words::store(&words[CAS_AT / WORD], self.cas.unwrap_or(NO_CAS));
         }
         if shape.fields.has(Fields::EXPIRY) {
             words::copy_in(words, shape.expiry_at(), &expiry_field(self.expiry).to_le_bytes());
@@ -419,7 +475,7 @@ impl Blueprint<'_> {
         }
     }
 
-    /// Writes everything but the value at `at`, where there are `room` words. Returns the item, to which the value goes. The caller holds
+    /// Writes everything but the value at `at`, in the room that `anchor` tells of. Returns the item, to which the value goes. The caller holds
     /// the partition.
     ///
     /// # Panics
@@ -430,11 +486,10 @@ impl Blueprint<'_> {
         region: &'a Region,
         at: Offset,
         shape: Shape,
-        room: usize,
+        anchor: Anchor,
     ) -> &'a [AtomicU64] {
         let words = region.words(at, shape.units()).expect("the log lies in the Region");
-        let anchor = Anchor::new(room, shape.fields, self.place);
-        words::store(&words[0], anchor.0);
+        words::store(&words[0], anchor.taken_by(shape.fields, self.place).0);
         words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
         if shape.fields.0 != 0 {
             self.write_fields(words, shape);
@@ -469,10 +524,11 @@ mod tests {
                     cas,
                     state,
                     accessed: Seconds(4),
+                    always: Fields::default(),
                 };
                 let shape = blueprint.shape(value_len);
                 let value: Vec<u8> = (0..value_len).map(|at| at as u8).collect();
-                let words = blueprint.write(&region, at, shape, shape.units() + 2);
+                let words = blueprint.write(&region, at, shape, Anchor::room_of(shape.units() + 2));
                 words::copy_in(words, shape.value_at(), &value);
                 let entry = Entry::at(&region, at, Seconds(6)).unwrap();
                 let meta = entry.meta();
@@ -499,6 +555,7 @@ mod tests {
             cas: None,
             state: ItemState::NONE,
             accessed: Seconds(0),
+            always: Fields::default(),
         };
         assert_eq!(blueprint(&[0; 8]).shape(8).size(), 32);
         assert_eq!(blueprint(&[0; 16]).shape(32).size(), 64);

@@ -65,7 +65,7 @@ impl Flushes {
     }
 }
 
-impl Core {
+impl<S> Core<S> {
     /// Items that are stored now are dead from `at` on.
     pub(crate) fn schedule_flush(&self, now: Seconds, at: Seconds) {
         self.flushes.schedule(now, at);

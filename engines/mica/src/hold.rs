@@ -9,11 +9,42 @@
 
 use guira_sync::atomic::{AtomicU64, Backoff, Ordering, Padded};
 use guira_sync::waits::Waits;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What those who wait for partitions share.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// How often somebody has asked for a partition that another session holds.
+    recalls: AtomicU64,
+    pub(crate) waits: Waits,
+    /// LOCK: bell. Leaf. Those who wait for long sleep here, so that the holder has the processor.
+    sleepers: Mutex<()>,
+    bell: Condvar,
+}
+
+/// Rounds of waiting before somebody goes to sleep.
+const AWAKE: u32 = 1000;
+/// A bell that was not heard is rung again so soon.
+const NAP: Duration = Duration::from_millis(1);
+
+impl Waiting {
+    /// How often somebody has asked for a partition that another session holds.
+    #[inline(always)]
+    pub(crate) fn recalls(&self) -> u64 {
+        self.recalls.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self) {
+        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.bell.wait_timeout(sleepers, NAP));
+    }
+}
 
 /// What the holder and those who wait for it know of each other.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
-    /// [`FREE`], [`HELD`] or [`WANTED`].
+    /// [`FREE`], [`HELD`], [`WANTED`] or [`OFFERED`].
     state: Padded<AtomicU64>,
 }
 
@@ -22,6 +53,11 @@ const FREE: u64 = 0;
 const HELD: u64 = 1;
 /// Somebody holds it, and others wait.
 const WANTED: u64 = 2;
+/// It was given back for those who wait: whoever comes by now lets them go first.
+const OFFERED: u64 = 3;
+
+/// Whoever has waited for so long is one of those.
+const NEWCOMER: u32 = 16;
 
 impl Hold {
     /// Takes it, if nobody has it.
@@ -31,26 +67,35 @@ impl Hold {
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes it as soon as it is free. `recalls` is counted up when its holder has to be asked for it; `meanwhile` is called as long as it has to be waited for.
+    /// Takes it as soon as it is free. `meanwhile` is called as long as it has to be waited for.
     ///
     /// LOCK: partitions. Whoever waits for one gives back, `meanwhile`, those of his own that others wait for: so nobody waits in a circle.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take(&self, recalls: &AtomicU64, waits: &Waits, mut meanwhile: impl FnMut()) {
+    pub(crate) fn take(&self, waiting: &Waiting, mut meanwhile: impl FnMut()) {
         let mut backoff = Backoff::default();
+        let mut rounds = 0;
         loop {
-            if self.try_take() {
+            if self.try_take() || (rounds >= NEWCOMER && self.take_offered()) {
                 return;
             }
             // Relaxed: it is a wish. Who holds it looks at the end of its batch.
             if self.state.compare_exchange(HELD, WANTED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                recalls.fetch_add(1, Ordering::Relaxed);
+                waiting.recalls.fetch_add(1, Ordering::Relaxed);
             }
             meanwhile();
-            if backoff.wait() == 1 {
-                waits.note();
+            rounds = backoff.wait();
+            match rounds {
+                1 => waiting.waits.note(),
+                AWAKE.. if !cfg!(guira_loom) => waiting.sleep(),
+                _ => {}
             }
         }
+    }
+
+    fn take_offered(&self) -> bool {
+        // Acquire: as in `try_take`.
+        self.state.compare_exchange(OFFERED, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Whether others wait for it.
@@ -60,8 +105,14 @@ impl Hold {
 
     /// Gives it back.
     #[inline(always)]
-    pub(crate) fn give(&self) {
-        // Release: pairs with the Acquire in `try_take`.
-        self.state.store(FREE, Ordering::Release);
+    pub(crate) fn give(&self, waiting: &Waiting) {
+        if self.is_wanted() {
+            // Release: as below.
+            self.state.store(OFFERED, Ordering::Release);
+            waiting.bell.notify_all();
+        } else {
+            // Release: pairs with the Acquire in `try_take`. A wish that comes in between is overwritten: whoever has it wakes up by himself and wishes again.
+            self.state.store(FREE, Ordering::Release);
+        }
     }
 }

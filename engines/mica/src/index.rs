@@ -13,6 +13,9 @@ use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use std::sync::Arc;
 
+/// Of a store's buckets, one in so many may be a spare one.
+pub(crate) const SPARE_PART: u64 = 10;
+
 /// Buckets of a new index.
 pub(crate) const FIRST_BUCKETS: u32 = 16;
 
@@ -32,6 +35,13 @@ pub(crate) struct Index {
     crowded_from: Owned,
     /// Memory is to be kept for so many buckets.
     claimed: Owned,
+    /// Where spare buckets begin, in pairs of lines from the start of the Region, and how many there can be.
+    first_spare: usize,
+    spares_max: u32,
+    /// How many spare buckets were ever used, are used, and the link to the first that is free.
+    spares: Owned,
+    spares_used: Owned,
+    free_spare: Owned,
 }
 
 /// How many buckets there are, and from which on they are numbered as of the size that the index is growing to. If it is not growing, there are none.
@@ -60,11 +70,13 @@ impl Extent {
 }
 
 /// What is kept of an index across a restart.
-pub(crate) type SavedIndex = [u64; 3];
+pub(crate) type SavedIndex = [u64; 6];
 
 impl Index {
     /// An empty index in the memory that begins `base` bytes from the start of the Region.
-    pub(crate) fn new(region: Arc<Region>, base: usize) -> Self {
+    ///
+    /// Spare buckets, up to `spares_max` of them, lie from `spares_at` on.
+    pub(crate) fn new(region: Arc<Region>, base: usize, spares_at: usize, spares_max: u64) -> Self {
         Index {
             region,
             first_pair: base / BUCKET_BYTES,
@@ -73,6 +85,11 @@ impl Index {
             reached: Owned::default(),
             crowded_from: Owned::default(),
             claimed: Owned::default(),
+            first_spare: spares_at / BUCKET_BYTES,
+            spares_max: spares_max as u32,
+            spares: Owned::default(),
+            spares_used: Owned::default(),
+            free_spare: Owned::default(),
         }
     }
 
@@ -135,6 +152,67 @@ impl Index {
         let at = self.place_of(number);
         self.region.prefetch(at);
         self.region.prefetch(at + BUCKET_BYTES / 2);
+    }
+
+    /// The bucket that a link leads to, if there can be one: the link may be torn.
+    #[inline(always)]
+    pub(crate) fn linked(&self, link: u32) -> Option<Bucket<'_>> {
+        let number = link.wrapping_sub(1);
+        (number < self.spares_max)
+            .then(|| Bucket::new(self.region.line_pair(self.first_spare + number as usize)))
+    }
+
+    /// How many spare buckets may be in use: a tenth of the others (MICA, section 4.3.3).
+    fn spares_allowed(&self) -> u64 {
+        (self.buckets() / SPARE_PART).clamp(1, u64::from(self.spares_max))
+    }
+
+    /// Takes a spare bucket, if there is one left. Returns the link to it.
+    pub(crate) fn take_spare(&self) -> Option<u32> {
+        (self.spares_used.get() < self.spares_allowed()).then(|| self.take_any_spare()).flatten()
+    }
+
+    /// The same, even if more than a tenth is in use: when buckets move.
+    pub(crate) fn take_any_spare(&self) -> Option<u32> {
+        let free = self.free_spare.get() as u32;
+        let link = match self.linked(free) {
+            Some(bucket) => {
+                self.free_spare.set(u64::from(bucket.link()));
+                free
+            }
+            None if self.spares.get() < u64::from(self.spares_max) => {
+                self.spares.add(1);
+                self.spares.get() as u32
+            }
+            None => return None,
+        };
+        self.spares_used.add(1);
+        self.linked(link).inspect(|bucket| bucket.set_link(0)).map(|_| link)
+    }
+
+    /// How many spare buckets are left, if all may be used.
+    pub(crate) fn spares_left(&self) -> u64 {
+        u64::from(self.spares_max) - self.spares_used.get()
+    }
+
+    /// Gives a spare bucket back. Nothing leads there any more.
+    pub(crate) fn give_spare(&self, link: u32) {
+        if let Some(bucket) = self.linked(link) {
+            bucket.used().for_each(|slot| bucket.clear(slot));
+            bucket.set_link(self.free_spare.get() as u32);
+            self.free_spare.set(u64::from(link));
+            self.spares_used.add(1u64.wrapping_neg());
+        }
+    }
+
+    /// How many spare buckets were ever used.
+    pub(crate) fn spares_reached(&self) -> u64 {
+        self.spares.get()
+    }
+
+    /// How many are in use.
+    pub(crate) fn spares_in_use(&self) -> u64 {
+        self.spares_used.get()
     }
 
     /// Where a bucket lies, in bytes from the start of the Region.
@@ -203,21 +281,28 @@ impl Index {
 
     /// What is kept across a restart.
     pub(crate) fn saved(&self) -> SavedIndex {
-        [self.extent().0, self.next.load(Ordering::Relaxed), self.reached()]
+        let spares = [&self.spares, &self.spares_used, &self.free_spare].map(Owned::get);
+        [self.extent().0, self.next.load(Ordering::Relaxed), self.reached(), spares[0], spares[1], spares[2]]
     }
 
     /// Goes on from there. False if there can be no such index of at most `most` buckets.
     pub(crate) fn restore(&self, saved: SavedIndex, most: u64) -> bool {
-        let [extent, next, reached] = saved;
+        let [extent, next, reached, spares, spares_used, free_spare] = saved;
         let extent = Extent(extent);
         let is_sound = extent.buckets() >= u64::from(FIRST_BUCKETS)
             && extent.cursor() <= extent.buckets()
             && extent.cursor() > 0
             && (extent.buckets()..=most).contains(&next)
-            && (next..=most).contains(&reached);
+            && (next..=most).contains(&reached)
+            && spares <= u64::from(self.spares_max)
+            && spares_used <= spares
+            && free_spare <= spares;
         if is_sound {
             self.next.store(next, Ordering::Relaxed);
             self.reached.set(reached);
+            self.spares.set(spares);
+            self.spares_used.set(spares_used);
+            self.free_spare.set(free_spare);
             self.extent.store(extent.0, Ordering::Relaxed);
         }
         is_sound
@@ -233,7 +318,7 @@ mod tests {
     #[test]
     fn places_belong_to_buckets_in_order_however_far_the_index_has_grown() {
         let region = Arc::new(Region::anonymous(4 << 20, HugePages::No).unwrap());
-        let index = Index::new(region, 1 << 20);
+        let index = Index::new(region, 1 << 20, 2 << 20, 0);
         let places: Vec<u32> = (0..4096u32).map(|step| (step << 20) | (0xfffff * (step & 1))).collect();
         for next in [32, 40, 50, 100] {
             index.begin_growth(next);

@@ -2,9 +2,11 @@
 //! key-value storage", NSDI 2014).
 
 mod bucket;
+mod cache;
 mod core;
 mod draft;
 mod entry;
+mod fits;
 mod flush;
 mod hold;
 mod index;
@@ -17,15 +19,19 @@ mod pins;
 mod plan;
 mod restart;
 mod session;
+mod space;
 mod stats;
 mod update;
 mod walk;
 
-pub use crate::core::MicaEngine;
+pub use crate::core::{MicaEngine, NO_POLICY};
 pub use draft::MicaDraft;
+pub use fits::Fits;
+pub use log::Log;
 pub use options::{Access, DEFAULT_PARTITIONS, LogPolicy, MAX_PARTITIONS, MicaOptions};
 pub use pin::MicaPin;
 pub use session::{Guess, MicaSession};
+pub use space::Space;
 pub use walk::MicaWalk;
 
 #[cfg(all(test, not(guira_loom)))]

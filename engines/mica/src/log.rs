@@ -9,6 +9,7 @@
 //! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/decisions/0019-mica.md has the figures.
 
 use crate::entry::{Anchor, UNITS_MAX};
+use crate::space::SavedSpace;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded, fence};
 use guira_sync::words::WORD;
@@ -35,9 +36,9 @@ impl Owned {
     }
 }
 
-/// A log.
+/// A circular log: where the items of a cache lie.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub struct Log {
     region: Arc<Region>,
     /// Where its part of the Region begins, in bytes.
     base: usize,
@@ -59,10 +60,13 @@ pub(crate) struct Log {
     seam: Owned,
     /// How far the log has ever come, in words from the start: what is committed.
     reached: Owned,
+    /// The tail when the last bucket was looked at for offsets that are gone, and the next bucket to look at.
+    tidied: Owned,
+    to_tidy: Owned,
+    /// How far the tail comes in between, and for how many buckets that was reckoned.
+    stride: Owned,
+    stride_for: Owned,
 }
-
-/// What is kept of a log across a restart.
-pub(crate) type SavedLog = [u64; 6];
 
 /// What came of asking for the oldest entry's room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +85,7 @@ pub(crate) struct Full;
 
 impl Log {
     /// An empty log of `ring` words from `base` on, with offsets of so many bits.
-    pub(crate) fn new(region: Arc<Region>, base: usize, ring: u64, offset_bits: u32) -> Self {
+    pub(crate) fn begin(region: Arc<Region>, base: usize, ring: u64, offset_bits: u32) -> Self {
         Log {
             region,
             base,
@@ -94,12 +98,34 @@ impl Log {
             end: Owned::default(),
             seam: Owned::default(),
             reached: Owned::default(),
+            tidied: Owned::default(),
+            to_tidy: Owned::default(),
+            stride: Owned::default(),
+            stride_for: Owned::default(),
         }
+    }
+
+    /// Whether a bucket has to be looked at for offsets that are gone, if there are so many.
+    #[inline]
+    pub(crate) fn is_to_tidy(&self, buckets: u64) -> bool {
+        if self.stride_for.get() != buckets {
+            self.stride_for.set(buckets);
+            self.stride.set(self.stride(buckets));
+        }
+        self.ahead(self.tidied.get(), self.tail.get()) >= self.stride.get()
+    }
+
+    /// The bucket that has to be looked at next.
+    pub(crate) fn next_to_tidy(&self, buckets: u64) -> u64 {
+        let next = self.to_tidy.get() % buckets;
+        self.to_tidy.set(next + 1);
+        self.tidied.set(self.later(self.tidied.get(), self.stride.get()));
+        next
     }
 
     /// Where the entry at `offset` lies.
     #[inline(always)]
-    pub(crate) fn at(&self, offset: u64) -> Offset {
+    pub(crate) fn place_of(&self, offset: u64) -> Offset {
         Offset::from_bytes(self.base as u64 + (offset & (self.ring - 1)) * WORD as u64)
     }
 
@@ -110,7 +136,7 @@ impl Log {
     }
 
     /// Whether `offset` does not lie behind `from`. Of two offsets the one that is less than half of all ahead is ahead; what falls behind by more was removed
-    /// from the index before: see [`Log::stride`].
+    /// from the index before: see `Log::stride`.
     #[inline(always)]
     fn is_from(&self, from: u64, offset: u64) -> bool {
         self.ahead(from, offset) <= self.bits / 2
@@ -118,25 +144,25 @@ impl Log {
 
     /// Whether the item at `offset`, which the index has named, is still there.
     #[inline(always)]
-    pub(crate) fn is_live(&self, offset: u64) -> bool {
+    pub(crate) fn has(&self, offset: u64) -> bool {
         self.is_from(self.live_from.load(Ordering::Relaxed), offset)
     }
 
     /// The same for a reader that does not hold the partition, after it has copied what lies there.
     #[inline(always)]
-    pub(crate) fn is_still_live(&self, offset: u64) -> bool {
+    pub(crate) fn has_still(&self, offset: u64) -> bool {
         // Acquire fence: pairs with the Release fence in `publish`: whoever saw anything of what took the item's room sees that it is gone.
         fence(Ordering::Acquire);
-        self.is_live(offset)
+        self.has(offset)
     }
 
     /// Whether the item at `offset` was flushed, and its room not used since.
-    pub(crate) fn is_flushed(&self, offset: u64) -> bool {
-        !self.is_live(offset) && self.is_from(self.head.get(), offset)
+    pub(crate) fn has_flushed(&self, offset: u64) -> bool {
+        !self.has(offset) && self.is_from(self.head.get(), offset)
     }
 
     /// How many words ago the item at `offset` was stored.
-    pub(crate) fn age(&self, offset: u64) -> u64 {
+    pub(crate) fn behind_tail(&self, offset: u64) -> u64 {
         self.ahead(offset, self.tail.get())
     }
 
@@ -161,12 +187,12 @@ impl Log {
 
     /// Whether entries go for others that come.
     #[inline(always)]
-    pub(crate) fn is_evicting(&self) -> bool {
+    pub(crate) fn has_turned(&self) -> bool {
         self.seam.get() != 0
     }
 
     /// Whether the entry at `offset` is nearer to the head than to the tail.
-    pub(crate) fn is_in_older_half(&self, offset: u64) -> bool {
+    pub(crate) fn is_nearer_to_head(&self, offset: u64) -> bool {
         let (tail, place) = (self.tail.get(), self.place(offset));
         let (from_head, to_tail) = if !self.has_older_round() {
             (self.ahead(self.head.get(), offset), self.ahead(offset, tail))
@@ -181,17 +207,17 @@ impl Log {
     }
 
     /// From now on rounds end at `end` words from the start at the latest.
-    pub(crate) fn set_end(&self, end: u64) {
+    pub(crate) fn move_round_end(&self, end: u64) {
         self.end.set(end.min(self.ring));
     }
 
     /// Where rounds end, in words from the start.
-    pub(crate) fn end(&self) -> u64 {
+    pub(crate) fn round_end(&self) -> u64 {
         self.end.get()
     }
 
     /// How far the log has ever come, in words from the start.
-    pub(crate) fn reached(&self) -> u64 {
+    pub(crate) fn committed(&self) -> u64 {
         self.reached.get()
     }
 
@@ -242,9 +268,9 @@ impl Log {
         }
     }
 
-    /// Takes the `units` words at the tail that [`Log::make_room`] has found. Returns the offset.
+    /// Takes the `units` words at the tail that `Log::make_room` has found. Returns the offset.
     #[inline]
-    pub(crate) fn take(&self, units: u64) -> u64 {
+    pub(crate) fn append(&self, units: u64) -> u64 {
         let offset = self.tail.get();
         let tail = offset.wrapping_add(units) & self.bits;
         self.tail.set(tail);
@@ -307,7 +333,7 @@ impl Log {
     fn leave_hole(&self, mut offset: u64, mut gap: u64) {
         while gap > 0 {
             let units = gap.min(UNITS_MAX as u64);
-            Anchor::hole(units as usize).store(&self.region, self.at(offset));
+            Anchor::hole(units as usize).store(&self.region, self.place_of(offset));
             offset = self.later(offset, units);
             gap -= units;
         }
@@ -334,7 +360,7 @@ impl Log {
         Ok(())
     }
 
-    /// What the older round has left is counted to the tail's round from now on, in which the tail goes on behind it. See [`Log::adoption`].
+    /// What the older round has left is counted to the tail's round from now on, in which the tail goes on behind it. See `Log::adoption`.
     pub(crate) fn adopt(&self) {
         let (head, tail) = (self.head.get(), self.tail.get());
         self.leave_hole(tail, self.place(head) - self.place(tail));
@@ -348,7 +374,7 @@ impl Log {
     }
 
     /// What was stored until now is gone.
-    pub(crate) fn flush(&self) {
+    pub(crate) fn forget_all(&self) {
         self.flushed.set(self.tail.get());
         self.publish();
     }
@@ -365,24 +391,24 @@ impl Log {
         // A flush is forgotten once the head has passed it: it must not fall behind by half of all offsets.
         self.flushed.set(live_from);
         self.live_from.store(live_from, Ordering::Relaxed);
-        // Release fence: pairs with the Acquire fence in `is_still_live`.
+        // Release fence: pairs with the Acquire fence in `has_still`.
         fence(Ordering::Release);
     }
 
     /// So many words may be appended between two buckets that are looked at for offsets that lie behind the head, if there are `buckets`: so
     /// none is left in the index when half of all offsets have gone by.
-    pub(crate) fn stride(&self, buckets: u64) -> u64 {
+    fn stride(&self, buckets: u64) -> u64 {
         // A quarter, less the rounds that are not whole.
         (self.bits / 4).saturating_sub(2 * self.ring).max(1) / (2 * buckets.max(1))
     }
 
     /// What is kept across a restart.
-    pub(crate) fn saved(&self) -> SavedLog {
+    pub(crate) fn numbers(&self) -> SavedSpace {
         [&self.tail, &self.head, &self.flushed, &self.end, &self.seam, &self.reached].map(Owned::get)
     }
 
     /// Goes on from there. False if there can be no such log.
-    pub(crate) fn restore(&self, saved: SavedLog) -> bool {
+    pub(crate) fn go_on(&self, saved: SavedSpace) -> bool {
         let [tail, head, flushed, end, seam, reached] = saved;
         let offsets = [tail, head, flushed];
         let rounds = self.ahead(self.round(head), self.round(tail)) / self.ring;
@@ -399,6 +425,7 @@ impl Log {
             self.end.set(end);
             self.seam.set(seam);
             self.reached.set(reached);
+            self.tidied.set(tail);
             self.publish();
         }
         is_sound

@@ -1,10 +1,12 @@
 //! What is done in slices between requests: an index grows, what has expired is removed, memory is given back, and offsets that lie behind the head are
 //! removed from the index before they could be taken for others.
 
-use crate::bucket::{BUCKET_BYTES, Open, SLOTS};
+use crate::bucket::{BUCKET_BYTES, Bucket, Open};
 use crate::core::Core;
-use crate::partition::Fullness;
+use crate::entry::Entry;
+use crate::partition::{Fullness, Partition};
 use crate::session::MicaSession;
+use crate::space::Space;
 use crate::update::Writer;
 use guira_contract::{Pace, Switch, Tuning};
 use guira_items::{Count, Eviction};
@@ -36,6 +38,8 @@ struct Crawler {
     started: AtomicU32,
     /// What was asked for when it did.
     asked: AtomicU32,
+    /// Where whoever finds no room looks next.
+    looked: AtomicU64,
 }
 
 /// The crawler sets out this often, in seconds.
@@ -49,6 +53,17 @@ const MOVE_SLICE: u64 = 16;
 
 /// The items of a bucket go to so many at the most when the index is twice as large, or a quarter larger.
 const GOALS: usize = 3;
+
+/// How far items have been moved that were in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moving {
+    /// There are more.
+    More,
+    /// There are none any more.
+    Done,
+    /// One finds no room elsewhere.
+    Stuck,
+}
 
 impl Upkeep {
     pub(crate) fn new(partitions: usize) -> Self {
@@ -85,7 +100,7 @@ impl Upkeep {
     }
 }
 
-impl MicaSession {
+impl<S: Space> MicaSession<S> {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
         let partitions = self.core.partitions.len();
         let mut done = 0;
@@ -100,14 +115,14 @@ impl MicaSession {
             if left == 0 {
                 break;
             }
-            let work = |writer: &mut Writer<'_>| writer.upkeep(is_slow, left);
+            let work = |writer: &mut Writer<'_, S>| writer.upkeep(is_slow, left);
             done += self.try_holding(number, now, work).unwrap_or(0);
         }
         done
     }
 }
 
-impl Writer<'_> {
+impl<S: Space> Writer<'_, S> {
     fn upkeep(&mut self, is_slow: bool, budget: usize) -> usize {
         self.adjust();
         let mut done = 0;
@@ -127,33 +142,14 @@ impl Writer<'_> {
 
     /// What is due after an item was stored.
     #[inline]
-    pub(crate) fn after_append(&mut self) {
-        let part = self.part;
-        let stride = part.stride.get();
-        while part.log.age(part.tidied.get()) >= stride {
-            self.tidy_one(stride);
-        }
-        if part.index.is_crowded(part.items.get()) {
+    pub(crate) fn after_store(&mut self) {
+        S::after_store(self);
+        if self.part.index.is_crowded(self.part.items.get()) {
             self.grow();
         }
     }
 
-    /// Removes what lies behind the head from the next bucket, long before it could be taken for something else (MICA, section 4.3.2).
-    #[cold]
-    fn tidy_one(&mut self, stride: u64) {
-        let part = self.part;
-        let number = part.to_tidy.get() % part.index.buckets();
-        let bucket = part.index.bucket(number as u32);
-        for slot in bucket.used() {
-            if !part.log.is_live(bucket.offset(slot)) {
-                bucket.change(|| bucket.clear(slot));
-            }
-        }
-        part.to_tidy.set(number + 1);
-        part.tidied.set(part.log.later(part.tidied.get(), stride));
-    }
-
-    /// Moves the end of the log to where it should be, if there is more memory or less, or the index wants more.
+    /// Moves the end of the items' space to where it should be, if there is more memory or less, or the index wants more.
     #[inline]
     pub(crate) fn adjust(&mut self) {
         let now = (self.core.share().bytes as u64).wrapping_add(self.part.index.claimed());
@@ -165,39 +161,15 @@ impl Writer<'_> {
 
     #[cold]
     fn move_end(&mut self) {
-        let (before, end) = (self.part.log.end(), self.part.log_end(self.core.share()));
+        let (before, end) = (self.part.space.end(), self.part.space_end(self.core.share()));
         if end == before {
             return;
         }
-        self.part.log.set_end(end);
+        self.part.space.set_end(end);
         self.part.index.crowded_from(0);
         // Whoever moves items out of the way begins anew: what is in the way is something else.
         self.core.upkeep.moves[self.partition].store(0, Ordering::Relaxed);
-        if end > before {
-            self.adopt();
-        }
-    }
-
-    /// Makes room that has come behind the end of the log usable at once, though the tail is not there yet: what lies between is counted to its round. All
-    /// buckets are looked at, while others wait: some milliseconds for a million of items, when an operator gives more memory.
-    fn adopt(&mut self) {
-        let log = &self.part.log;
-        if log.pass_flushed(&mut |head| self.pass(head)).is_err() {
-            return;
-        }
-        let Some(adopted) = log.adoption() else {
-            return;
-        };
-        for number in 0..self.part.index.buckets() as u32 {
-            let bucket = self.part.index.bucket(number);
-            for slot in bucket.used() {
-                let offset = bucket.offset(slot);
-                if let Some(offset) = adopted(offset).filter(|_| log.is_live(offset)) {
-                    bucket.change(|| bucket.set(slot, bucket.tag(slot), offset));
-                }
-            }
-        }
-        log.adopt();
+        S::end_moved(self, before);
     }
 
     /// Goes on with the growth of the index by a bucket, or begins it. False if there is nothing to do, or no memory.
@@ -206,10 +178,10 @@ impl Writer<'_> {
     fn grow(&mut self) -> bool {
         let (part, share) = (self.part, self.core.share());
         if let Some(bucket) = part.index.to_move() {
-            self.move_bucket(bucket);
-            return true;
+            return self.move_bucket(bucket);
         }
         let fullness = match self.core.options.eviction {
+            _ if !S::IS_LOSSY => Fullness::CHAINED,
             Eviction::On => Fullness::LOSSY,
             Eviction::Off => Fullness::KEEPING,
         };
@@ -222,34 +194,36 @@ impl Writer<'_> {
         let Some(wanted) = wanted.filter(|wanted| part.has_room_for(*wanted, share)) else {
             // Not before there are more. If the log has all the memory it gives some of it back.
             part.index.crowded_from(items + items / 64 + 1);
-            if let Some(wanted) = wanted.filter(|_| part.log.is_evicting()) {
+            if let Some(wanted) = wanted.filter(|_| part.space.is_evicting()) {
                 part.index.claim(wanted);
             }
             return false;
         };
         self.core.growths.fetch_add(1, Ordering::Relaxed);
         part.index.begin_growth(wanted);
-        part.note_buckets();
         self.adjust();
         true
     }
 
-    /// Moves the items of a bucket to where they belong once the index has grown.
-    fn move_bucket(&mut self, number: u32) {
+    /// Moves the items of a bucket to where they belong once the index has grown. False if there are too few spare buckets for it.
+    fn move_bucket(&mut self, number: u32) -> bool {
         let index = &self.part.index;
         let bucket = index.bucket(number);
-        let mut items = [(0, None); SLOTS];
-        for (item, slot) in items.iter_mut().zip(bucket.used()) {
-            let offset = bucket.offset(slot);
-            *item = (offset, self.entry_at(offset).map(|entry| (entry.place(), bucket.tag(slot))));
+        let slots = self.slots_of(number);
+        if !S::IS_LOSSY && index.spares_left() < GOALS as u64 {
+            return false;
         }
+        let item = |(bucket, slot): (Bucket<'_>, usize)| {
+            let offset = bucket.offset(slot);
+            self.entry_at(offset).map(|entry| (offset, entry.place(), bucket.tag(slot)))
+        };
+        let items: Vec<_> = slots.into_iter().filter_map(item).collect();
         // Whoever looks for one of the items waits until all of them have moved.
         let opened = bucket.open();
-        bucket.used().for_each(|slot| bucket.clear(slot));
+        self.empty(bucket);
         index.moved(number);
         let mut goals: [Option<(u32, Open<'_>)>; GOALS] = Default::default();
-        for (offset, item) in items {
-            let Some((place, tag)) = item else { continue };
+        for (offset, place, tag) in items {
             let goal = index.bucket_when_grown(place);
             let is_open = goal == number || goals.iter().flatten().any(|(open, _)| *open == goal);
             if let Some(free) = goals.iter_mut().find(|free| free.is_none()).filter(|_| !is_open) {
@@ -262,56 +236,76 @@ impl Writer<'_> {
         if number > 0 {
             let bucket = index.bucket(before);
             let region = &self.core.region;
-            bucket.used().for_each(|slot| region.prefetch(self.part.log.at(bucket.offset(slot)).bytes()));
+            bucket.used().for_each(|slot| region.prefetch(self.part.space.at(bucket.offset(slot)).bytes()));
             region.prefetch(index.place_of(before.saturating_sub(1)));
         }
+        true
     }
 
-    /// Gives memory back, if the log takes more than it may. False if there is nothing to do, or to be had.
+    /// Gives memory back, if items take more than they may. False if there is nothing to do, or to be had.
     fn shrink(&mut self) -> bool {
-        let (part, share) = (self.part, self.core.share());
-        let end = part.log.end();
-        let kept = end as usize * WORD;
-        if part.log_bytes(share) <= kept {
-            return false;
-        }
+        let share = self.core.share();
+        self.part.space_bytes(share) > self.part.space.end() as usize * WORD && S::give_back(self)
+    }
+
+    /// Whether items are just being moved to where memory is kept.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.core.upkeep.moves[self.partition].load(Ordering::Relaxed) != 0
+    }
+
+    /// Goes on with moving items that lie beyond the end to before it.
+    pub(crate) fn move_some(&mut self) -> Moving {
+        let (part, end) = (self.part, self.part.space.end());
         let next = &self.core.upkeep.moves[self.partition];
-        if next.load(Ordering::Relaxed) == 0 {
-            // The tail leaves first what is to be given back.
-            if part.log.turn_before(end, &mut |head| self.pass(head)).is_err() {
-                return false;
-            }
-            next.store(1, Ordering::Relaxed);
-        }
-        let from = next.load(Ordering::Relaxed) - 1;
+        let from = next.load(Ordering::Relaxed).max(1) - 1;
         let to = part.index.buckets().min(from + MOVE_SLICE);
         for number in from..to {
-            let bucket = part.index.bucket(number as u32);
-            for slot in bucket.used() {
-                let is_beyond = self
-                    .entry_at(bucket.offset(slot))
-                    .is_some_and(|entry| part.log.place(bucket.offset(slot)) + entry.room() as u64 > end);
-                if is_beyond && !self.move_slot(bucket, slot) {
-                    return false;
+            let main = part.index.bucket(number as u32);
+            for (bucket, slot) in self.slots_of(number as u32) {
+                let offset = bucket.offset(slot);
+                let start = part.space.at(offset).bytes() - part.space.at(0).bytes();
+                let is_beyond = |entry: Entry<'_>| start / WORD + entry.room() > end as usize;
+                if self.entry_at(offset).is_some_and(is_beyond) && !self.move_slot(main, bucket, slot) {
+                    return Moving::Stuck;
                 }
             }
         }
-        if to < part.index.buckets() {
-            next.store(to + 1, Ordering::Relaxed);
-            return true;
-        }
-        next.store(0, Ordering::Relaxed);
+        let is_done = to == part.index.buckets();
+        next.store(if is_done { 0 } else { to + 1 }, Ordering::Relaxed);
+        if is_done { Moving::Done } else { Moving::More }
+    }
+
+    /// Gives the memory beyond the end back to the system: nothing lies there any more. False if it is not taken.
+    pub(crate) fn discard_beyond_end(&self) -> bool {
+        let kept = self.part.space.end() as usize * WORD;
+        let from = self.core.plan.space_at(self.partition) + kept;
+        let length = self.part.space_bytes(self.core.share()) - kept;
         // What is being sent is still needed.
-        if !part.pins.is_empty() {
-            return false;
+        self.part.pins.is_empty() && self.core.region.discard(from, length).is_ok()
+    }
+
+    /// Removes what has expired from the next `count` buckets. False if nothing had.
+    pub(crate) fn remove_some_dead(&mut self, count: u64) -> bool {
+        let mut removed = 0;
+        let next = &self.core.upkeep.crawlers[self.partition].looked;
+        let (from, buckets) = (next.load(Ordering::Relaxed), self.part.index.buckets());
+        for number in (from..from + count.min(buckets)).map(|number| number % buckets) {
+            removed += self.remove_dead_of(number as u32).1;
         }
-        let from = self.core.plan.log_at(self.partition) + kept;
-        let length = part.log_bytes(share) - kept;
-        if self.core.region.discard(from, length).is_err() {
-            return false;
+        next.store((from + count) % buckets, Ordering::Relaxed);
+        removed > 0
+    }
+
+    /// Removes what has expired from a bucket. Returns how many items were looked at, and how many were removed.
+    pub(crate) fn remove_dead_of(&mut self, number: u32) -> (u64, u64) {
+        let main = self.part.index.bucket(number);
+        let (mut seen, mut removed) = (0, 0);
+        // From the last: a bucket that becomes empty is given back, and its slots are not looked at again.
+        for (bucket, slot) in self.slots_of(number).into_iter().rev() {
+            seen += 1;
+            removed += u64::from(self.remove_if_dead(main, bucket, slot));
         }
-        part.log.forget_beyond(end);
-        true
+        (seen, removed)
     }
 
     /// Looks at some buckets for what has expired. False if there is nothing to do for now.
@@ -333,25 +327,23 @@ impl Writer<'_> {
             }
             next => next - 1,
         };
-        let index = &self.part.index;
-        let to = index.buckets().min(from + CRAWL_SLICE);
+        let buckets = self.part.index.buckets();
+        let to = buckets.min(from + CRAWL_SLICE);
         for number in from..to {
-            let bucket = index.bucket(number as u32);
-            for slot in bucket.used() {
-                self.counters.add(Count::CrawlerChecked, 1);
-                if self.remove_if_dead(bucket, slot) {
-                    self.counters.add(Count::CrawlerReclaimed, 1);
-                }
-            }
+            let checked = self.remove_dead_of(number as u32);
+            self.counters.add(Count::CrawlerChecked, checked.0);
+            self.counters.add(Count::CrawlerReclaimed, checked.1);
         }
-        crawler.next.store(if to == index.buckets() { 0 } else { to + 1 }, Ordering::Relaxed);
+        crawler.next.store(if to == buckets { 0 } else { to + 1 }, Ordering::Relaxed);
         true
     }
 }
 
-impl Core {
+impl<S: Space> Core<S> {
     /// Bytes of all indexes.
     pub(crate) fn index_bytes(&self) -> u64 {
-        self.partitions.iter().map(|partition| partition.index.buckets() * BUCKET_BYTES as u64).sum()
+        let of_partition =
+            |partition: &Partition<S>| partition.index.buckets() + partition.index.spares_in_use();
+        self.partitions.iter().map(of_partition).sum::<u64>() * BUCKET_BYTES as u64
     }
 }

@@ -1,11 +1,12 @@
-//! A partition: a log, its index, and who works on them.
+//! A partition: items, their index, and who works on them.
 
 use crate::bucket::{BUCKET_BYTES, SLOTS};
 use crate::hold::Hold;
-use crate::index::{FIRST_BUCKETS, Index, SavedIndex};
-use crate::log::{Log, Owned, SavedLog};
+use crate::index::{FIRST_BUCKETS, Index, SPARE_PART, SavedIndex};
+use crate::log::Owned;
 use crate::pins::Pins;
 use crate::plan::Plan;
+use crate::space::{SavedSpace, Space};
 use guira_contract::KeyHash;
 use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +15,9 @@ use std::sync::Arc;
 
 /// A partition.
 #[derive(Debug)]
-pub(crate) struct Partition {
+pub(crate) struct Partition<S> {
     pub(crate) hold: Hold,
-    pub(crate) log: Log,
+    pub(crate) space: S,
     pub(crate) index: Index,
     pub(crate) pins: Pins,
     /// The flushes that have taken effect here: see [`crate::flush`].
@@ -25,19 +26,14 @@ pub(crate) struct Partition {
     pub(crate) items: Owned,
     /// Their bytes.
     pub(crate) bytes: Owned,
-    /// The tail when the last bucket was looked at for offsets that are gone, and the next bucket to look at.
-    pub(crate) tidied: Owned,
-    pub(crate) to_tidy: Owned,
-    /// How far the tail comes in between: see [`Log::stride`].
-    pub(crate) stride: Owned,
-    /// What the end of the log was last reckoned from: the share, and what the index wants.
+    /// What the end of the space was last reckoned from: the share, and what the index wants.
     pub(crate) sized_for: Owned,
 }
 
 /// What a partition may take of memory, and how it is committed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// Bytes of log and index.
+    /// Bytes of items and index.
     pub(crate) bytes: usize,
     /// The system commits memory in steps of so many bytes.
     pub(crate) step: usize,
@@ -62,6 +58,9 @@ pub(crate) struct Fullness {
 impl Fullness {
     /// Where items may go.
     pub(crate) const LOSSY: Fullness = Fullness { small: 20, growing: 45, when_memory_is_full: 65, most: 75 };
+    /// Where buckets that are full go on in spare ones: of 72 % full ones, 8 % are.
+    pub(crate) const CHAINED: Fullness =
+        Fullness { small: 40, growing: 65, when_memory_is_full: 72, most: 72 };
     /// Where none may.
     pub(crate) const KEEPING: Fullness =
         Fullness { small: 20, growing: 30, when_memory_is_full: 35, most: 35 };
@@ -70,27 +69,19 @@ impl Fullness {
 /// An index may grow as it likes up to one part in so many of the partition.
 const FREELY: usize = 16;
 
-impl Partition {
+impl<S: Space> Partition<S> {
     /// An empty partition where `plan` says.
     pub(crate) fn new(region: &Arc<Region>, plan: &Plan, number: usize, offset_bits: u32) -> Self {
         Partition {
             hold: Hold::default(),
-            log: Log::new(region.clone(), plan.log_at(number), plan.ring, offset_bits),
-            index: Index::new(region.clone(), plan.index_at(number)),
+            space: S::new(region.clone(), plan.space_at(number), plan.ring, offset_bits),
+            index: Index::new(region.clone(), plan.index_at(number), plan.spares_at(number), plan.spares_max),
             pins: Pins::default(),
             flushes: AtomicU64::new(0),
             items: Owned::default(),
             bytes: Owned::default(),
-            tidied: Owned::default(),
-            to_tidy: Owned::default(),
-            stride: Owned::default(),
             sized_for: Owned::default(),
         }
-    }
-
-    /// The index has another number of buckets.
-    pub(crate) fn note_buckets(&self) {
-        self.stride.set(self.log.stride(self.index.buckets()));
     }
 
     /// The flushes that have taken effect here.
@@ -107,18 +98,26 @@ impl Partition {
 
     /// Bytes of the index that are committed.
     pub(crate) fn index_bytes(&self, share: Share) -> usize {
-        bytes_of(self.index.reached(), share)
+        let spares = self.index.spares_reached() as usize * BUCKET_BYTES;
+        bytes_of(self.index.reached(), share) + spares.next_multiple_of(share.step)
     }
 
-    /// Bytes of the log that are committed.
-    pub(crate) fn log_bytes(&self, share: Share) -> usize {
-        (self.log.reached() as usize * WORD).next_multiple_of(share.step)
+    /// Bytes of its items' space that are committed.
+    pub(crate) fn space_bytes(&self, share: Share) -> usize {
+        (self.space.reached() as usize * WORD).next_multiple_of(share.step)
     }
 
-    /// Where rounds of the log end, if the index has what it takes or wants, in words.
-    pub(crate) fn log_end(&self, share: Share) -> u64 {
-        let left = share.bytes.saturating_sub(bytes_of(self.index.claimed(), share));
+    /// How many words items may use, if the index has what it takes or wants.
+    pub(crate) fn space_end(&self, share: Share) -> u64 {
+        let left = share.bytes.saturating_sub(self.cost_of(self.index.claimed(), share));
         (left / share.step * share.step / WORD) as u64
+    }
+
+    /// Bytes that so many buckets come to, with all the spare ones that may be used with them.
+    fn cost_of(&self, buckets: u64, share: Share) -> usize {
+        let spares = if S::IS_LOSSY { 0 } else { buckets / SPARE_PART + 1 };
+        let spares = spares.max(self.index.spares_reached()) as usize * BUCKET_BYTES;
+        bytes_of(buckets, share) + spares.next_multiple_of(share.step)
     }
 
     /// How many buckets the index should have next, if there may be more. As long as memory is not full, it is not made larger than what it will take then.
@@ -126,16 +125,17 @@ impl Partition {
         let buckets = self.index.buckets();
         let wanted = if is_small(buckets, share) {
             2 * buckets
-        } else if self.log.is_evicting() {
+        } else if self.space.is_evicting() {
             buckets + buckets / 4
         } else {
-            let used = self.index_bytes(share) + self.log_bytes(share);
+            let used = self.index_bytes(share) + self.space_bytes(share);
             let items = u128::from(self.items.get()) * share.bytes as u128 / used.max(1) as u128;
             let slots = items as u64 * 100 / fullness.when_memory_is_full;
             (buckets + buckets / 4).min(slots / SLOTS as u64)
         };
         let is_worth_it = wanted >= buckets + buckets / 16;
-        (is_worth_it && bytes_of(wanted, share) <= share.bytes / 2 && wanted <= most).then_some(wanted as u32)
+        (is_worth_it && self.cost_of(wanted, share) <= share.bytes / 2 && wanted <= most)
+            .then_some(wanted as u32)
     }
 
     /// With how many items it should have more.
@@ -143,7 +143,7 @@ impl Partition {
         let buckets = self.index.buckets();
         let percent = if is_small(buckets, share) {
             fullness.small
-        } else if self.log.is_evicting() {
+        } else if self.space.is_evicting() {
             fullness.most
         } else {
             fullness.growing
@@ -151,30 +151,27 @@ impl Partition {
         buckets * SLOTS as u64 * percent / 100
     }
 
-    /// Whether so many buckets and the log as it is fit into the share.
+    /// Whether so many buckets and the items as they are fit into the share.
     pub(crate) fn has_room_for(&self, buckets: u32, share: Share) -> bool {
-        bytes_of(u64::from(buckets), share) + self.log_bytes(share) <= share.bytes
+        self.cost_of(u64::from(buckets), share) + self.space_bytes(share) <= share.bytes
     }
 
     /// What is kept across a restart.
     pub(crate) fn saved(&self) -> SavedPartition {
-        SavedPartition { log: self.log.saved(), index: self.index.saved(), flushes: self.flushes() }
+        SavedPartition { space: self.space.saved(), index: self.index.saved(), flushes: self.flushes() }
     }
 
     /// Goes on from there. False if there can be no such partition.
     pub(crate) fn restore(&self, saved: &SavedPartition, plan: &Plan) -> bool {
         self.flushed(saved.flushes);
-        self.tidied.set(saved.log[0]);
-        let is_sound = self.log.restore(saved.log) && self.index.restore(saved.index, plan.buckets_max);
-        self.note_buckets();
-        is_sound
+        self.space.restore(saved.space) && self.index.restore(saved.index, plan.buckets_max)
     }
 }
 
 /// What is kept of a partition across a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SavedPartition {
-    pub(crate) log: SavedLog,
+    pub(crate) space: SavedSpace,
     pub(crate) index: SavedIndex,
     pub(crate) flushes: u64,
 }

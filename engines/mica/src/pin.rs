@@ -1,14 +1,15 @@
 //! A pinned value.
 
 use crate::core::Core;
+use crate::space::Space;
 use guira_contract::ValuePin;
 use guira_memory::Offset;
 use std::sync::Arc;
 
 /// A long value that stays where it is until this is dropped: the log goes around it.
 #[derive(Debug)]
-pub struct MicaPin {
-    core: Arc<Core>,
+pub struct MicaPin<S: Space> {
+    core: Arc<Core<S>>,
     partition: usize,
     /// The entry's offset in the log.
     offset: u64,
@@ -18,11 +19,11 @@ pub struct MicaPin {
     length: usize,
 }
 
-impl MicaPin {
+impl<S: Space> MicaPin<S> {
     /// Pins the value of `length` bytes that begins `value_at` bytes from the start of the entry at `offset`. The caller holds the partition, and the entry is
     /// there.
     pub(crate) fn new(
-        core: &Arc<Core>,
+        core: &Arc<Core<S>>,
         partition: usize,
         offset: u64,
         value_at: usize,
@@ -30,13 +31,13 @@ impl MicaPin {
     ) -> Self {
         let of = &core.partitions[partition];
         of.pins.add(offset);
-        let start = of.log.at(offset).bytes() + value_at;
+        let start = of.space.at(offset).bytes() + value_at;
         let at = Offset::from_bytes(start as u64);
         MicaPin { core: core.clone(), partition, offset, at, skip: start - at.bytes(), length }
     }
 }
 
-impl ValuePin for MicaPin {
+impl<S: Space> ValuePin for MicaPin<S> {
     fn value_len(&self) -> usize {
         self.length
     }
@@ -49,7 +50,7 @@ impl ValuePin for MicaPin {
     }
 }
 
-impl Drop for MicaPin {
+impl<S: Space> Drop for MicaPin<S> {
     fn drop(&mut self) {
         self.core.partitions[self.partition].pins.remove(self.offset);
     }

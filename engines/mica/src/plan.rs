@@ -1,14 +1,14 @@
 //! How a Region is divided.
 //!
 //! ```text
-//! | head | index | log | index | log | …, a pair for each partition
+//! | head | index | spare buckets | items | index | items | …, a pair for each partition
 //! ```
 //!
 //! Everything is sized for the most memory there can ever be. That is address space only: what is never touched is never committed.
 
 use crate::bucket::BUCKET_BYTES;
 use crate::entry::UNITS_MAX;
-use crate::index::FIRST_BUCKETS;
+use crate::index::{FIRST_BUCKETS, SPARE_PART};
 use crate::options::{MAX_PARTITIONS, MicaOptions};
 use guira_memory::MIB;
 use guira_memory::lasting::HEAD_BYTES;
@@ -23,9 +23,12 @@ pub(crate) struct Plan {
     pub(crate) partitions: usize,
     /// Length of a partition's part of the Region.
     span: usize,
-    /// Where the log begins in it.
-    log_at: usize,
-    /// Length of the log's part, in words; a power of two.
+    /// Where its index's spare buckets begin in it, and how many there can be.
+    spares_at: usize,
+    pub(crate) spares_max: u64,
+    /// Where its items begin in it.
+    space_at: usize,
+    /// Length of the items' part, in words; a power of two.
     pub(crate) ring: u64,
     /// The most buckets of an index.
     pub(crate) buckets_max: u64,
@@ -43,6 +46,9 @@ const LARGEST_ITEMS: usize = 4;
 /// Of all memory, one part in so many is for values that are still arriving.
 const ARRIVING_PART: usize = 64;
 
+/// Beside the spare buckets that may be in use, one for so many buckets is there for when buckets move.
+const SPARES_IN_RESERVE: u64 = 40;
+
 /// An index takes no more than one part in so many of its partition.
 const INDEX_PART: usize = 2;
 
@@ -56,9 +62,21 @@ impl Plan {
         let buckets_max = (share / INDEX_PART / BUCKET_BYTES).max(FIRST_BUCKETS as usize) as u64;
         // The cursor and the number of buckets are 32 bits.
         let buckets_max = buckets_max.min(u64::from(u32::MAX));
-        let log_at = (buckets_max as usize * BUCKET_BYTES).next_multiple_of(ALIGNED);
-        let span = log_at + (ring as usize * WORD).next_multiple_of(ALIGNED);
-        Plan { reserve, partitions, span, log_at, ring, buckets_max, total: FIRST_AT + partitions * span }
+        let spares_at = (buckets_max as usize * BUCKET_BYTES).next_multiple_of(ALIGNED);
+        let spares_max = buckets_max / SPARE_PART + buckets_max / SPARES_IN_RESERVE;
+        let space_at = spares_at + (spares_max as usize * BUCKET_BYTES).next_multiple_of(ALIGNED);
+        let span = space_at + (ring as usize * WORD).next_multiple_of(ALIGNED);
+        Plan {
+            reserve,
+            partitions,
+            span,
+            spares_at,
+            spares_max,
+            space_at,
+            ring,
+            buckets_max,
+            total: FIRST_AT + partitions * span,
+        }
     }
 
     /// How many partitions there are.
@@ -74,9 +92,14 @@ impl Plan {
         FIRST_AT + partition * self.span
     }
 
-    /// Where the log of a partition begins.
-    pub(crate) fn log_at(&self, partition: usize) -> usize {
-        self.index_at(partition) + self.log_at
+    /// Where the spare buckets of a partition begin.
+    pub(crate) fn spares_at(&self, partition: usize) -> usize {
+        self.index_at(partition) + self.spares_at
+    }
+
+    /// Where the items of a partition begin.
+    pub(crate) fn space_at(&self, partition: usize) -> usize {
+        self.index_at(partition) + self.space_at
     }
 
     /// Whether a Region for it has so many bytes.
@@ -118,8 +141,8 @@ mod tests {
     #[test]
     fn parts_lie_one_after_the_other() {
         let plan = Plan::new(1 << 30, 4, 48);
-        assert!(plan.log_at(0) >= plan.index_at(0) + plan.buckets_max as usize * BUCKET_BYTES);
-        assert!(plan.index_at(1) >= plan.log_at(0) + plan.ring as usize * WORD);
+        assert!(plan.space_at(0) >= plan.index_at(0) + plan.buckets_max as usize * BUCKET_BYTES);
+        assert!(plan.index_at(1) >= plan.space_at(0) + plan.ring as usize * WORD);
         assert!(plan.ring as usize * WORD >= plan.share(1 << 30, MIB));
         assert!(plan.fills(plan.total) && !plan.fills(plan.total - 1));
     }

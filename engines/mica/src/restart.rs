@@ -4,12 +4,14 @@
 //! read is believed before it was checked: every log is followed from its head to its tail, and every slot of the indexes has to lead to an item that
 //! was found there; what does not fit together empties the Region.
 
+use crate::bucket::Bucket;
 use crate::core::{Core, MicaEngine};
-use crate::entry::{Anchor, Entry};
+use crate::entry::Anchor;
 use crate::options::{MAX_PARTITIONS, MicaOptions};
 use crate::partition::{Partition, SavedPartition};
 use crate::plan::Plan;
-use guira_contract::{CloseError, Emptied, KEY_MAX, Opened};
+use crate::space::Space;
+use guira_contract::{CloseError, Emptied, Opened};
 use guira_items::{
     EmptyRegion, Failure, HASHED, Held, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of,
     open_lasting,
@@ -21,11 +23,8 @@ use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
 use std::sync::Arc;
 
-/// Says which engine has left a Region, and how it is divided.
-const FORMAT: [u8; 8] = *b"mica0001";
-
 /// Numbers that are kept of a partition.
-const OF_PARTITION: usize = 10;
+const OF_PARTITION: usize = 13;
 
 // Those of as many partitions as there can be leave room for the rest.
 const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 1024 <= STATE_MAX);
@@ -45,7 +44,7 @@ struct Saved {
 }
 
 impl Saved {
-    fn of(core: &Core, now: Seconds) -> Self {
+    fn of<S: Space>(core: &Core<S>, now: Seconds) -> Self {
         let options = &core.options;
         let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
         let counts = core.registry.saved();
@@ -61,8 +60,8 @@ impl Saved {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let mut numbers = vec![u64::from_le_bytes(FORMAT)];
+    fn encode(&self, format: [u8; 8]) -> Vec<u8> {
+        let mut numbers = vec![u64::from_le_bytes(format)];
         numbers.extend(self.setup.numbers());
         numbers.extend([
             self.offset_bits,
@@ -76,7 +75,7 @@ impl Saved {
         numbers.extend(self.counts.numbers());
         numbers.push(self.partitions.len() as u64);
         for partition in &self.partitions {
-            numbers.extend(partition.log);
+            numbers.extend(partition.space);
             numbers.extend(partition.index);
             numbers.push(partition.flushes);
         }
@@ -84,8 +83,8 @@ impl Saved {
     }
 
     /// What [`Saved::encode`] has made.
-    fn decode(state: &[u8]) -> Result<Self, Emptied> {
-        let mut numbers = Numbers::of(state, FORMAT)?;
+    fn decode(state: &[u8], format: [u8; 8]) -> Result<Self, Emptied> {
+        let mut numbers = Numbers::of(state, format)?;
         let saved = Saved {
             setup: numbers.setup()?,
             offset_bits: numbers.number()?,
@@ -105,7 +104,7 @@ fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Empti
     let count: usize = numbers.small()?;
     let partition = |_| {
         let mut saved = SavedPartition::default();
-        for number in saved.log.iter_mut().chain(&mut saved.index) {
+        for number in saved.space.iter_mut().chain(&mut saved.index) {
             *number = numbers.number()?;
         }
         saved.flushes = numbers.number()?;
@@ -115,11 +114,11 @@ fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Empti
 }
 
 /// Opens an engine whose Region lasts at `place`.
-pub(crate) fn open(
+pub(crate) fn open<S: Space>(
     options: MicaOptions,
     place: &RegionPlace,
     now_unix: u64,
-) -> Result<Opened<MicaEngine>, OpenError> {
+) -> Result<Opened<MicaEngine<S>>, OpenError> {
     options.check()?;
     let plan =
         Plan::new(options.reserve.max(options.memory), Plan::partitions(&options), options.offset_bits);
@@ -143,8 +142,13 @@ pub(crate) fn open(
 }
 
 /// An engine that goes on with what the file holds.
-fn restore(options: MicaOptions, file: &RegionFile, kept: &Kept, now_unix: u64) -> Result<Core, Failure> {
-    let saved = Saved::decode(&kept.state)?;
+fn restore<S: Space>(
+    options: MicaOptions,
+    file: &RegionFile,
+    kept: &Kept,
+    now_unix: u64,
+) -> Result<Core<S>, Failure> {
+    let saved = Saved::decode(&kept.state, S::FORMAT)?;
     saved.setup.check(&options.sizes(), &options.sizes().classes(0))?;
     let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let partitions = saved.partitions.len();
@@ -168,7 +172,7 @@ fn restore(options: MicaOptions, file: &RegionFile, kept: &Kept, now_unix: u64) 
     Ok(core)
 }
 
-impl Core {
+impl<S: Space> Core<S> {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
     fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
         let damaged = || Emptied::from(Loss::Damaged);
@@ -204,59 +208,56 @@ impl Core {
     }
 
     /// What the items of a partition come to, if all that lies there is as it should be.
-    fn recover(&self, partition: &Partition) -> Option<Held> {
-        let mut held = Held::default();
-        for (start, length) in partition.log.runs() {
-            let mut passed = 0;
-            while passed < length {
-                let offset = partition.log.later(start, passed);
-                let at = partition.log.at(offset);
-                let anchor = Anchor::load(&self.region, at);
-                let units = anchor.units() as u64;
-                let is_live = !anchor.is_dead() && !partition.log.is_before_flush(offset);
-                // What was given back at the end of a round may be the end of an entry.
-                if units == 0 || (is_live && units > length - passed) {
-                    return None;
-                }
-                if is_live {
-                    let entry = Entry::at(&self.region, at, Seconds(0))?;
-                    let is_sound = entry.size() <= anchor.units() * WORD
-                        && (1..=KEY_MAX).contains(&entry.key(&mut [0; 256]).len());
-                    if !is_sound {
-                        return None;
-                    }
-                    held.items += 1;
-                    held.bytes += entry.size() as u64;
-                }
-                passed += units;
-            }
-        }
+    fn recover(&self, partition: &Partition<S>) -> Option<Held> {
+        let held = S::recover(self, partition)?;
         (self.slots_in_use(partition)? == held.items).then_some(held)
     }
 
     /// How many slots of a partition's index lead to items. None if one leads elsewhere than to an item of its bucket. Those that lead to what is gone are
     /// emptied.
-    fn slots_in_use(&self, partition: &Partition) -> Option<u64> {
+    fn slots_in_use(&self, partition: &Partition<S>) -> Option<u64> {
         let mut in_use = 0;
         let index = &partition.index;
         for number in 0..index.buckets() as u32 {
-            let bucket = index.bucket(number);
-            bucket.begin()?;
-            for slot in bucket.used() {
-                let offset = bucket.offset(slot);
-                if !partition.log.is_live(offset) {
-                    bucket.change(|| bucket.clear(slot));
-                    continue;
-                }
-                if partition.log.age(offset) > 2 * self.plan.ring {
-                    return None;
-                }
-                let anchor = Anchor::load(&self.region, partition.log.at(offset));
-                if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
-                    return None;
-                }
-                in_use += 1;
+            let main = index.bucket(number);
+            main.begin()?;
+            let (mut bucket, mut left) = (main, index.spares_reached() + 1);
+            loop {
+                in_use += self.check_bucket(partition, number, main, bucket)?;
+                let next = if S::IS_LOSSY { None } else { index.linked(bucket.link()) };
+                let Some(next) = next else { break };
+                // More than there are: they lead in a circle.
+                left = left.checked_sub(1).filter(|left| *left > 0)?;
+                bucket = next;
             }
+        }
+        Some(in_use)
+    }
+
+    /// How many slots of one bucket lead to items, as above. Those of `main` begin with it.
+    fn check_bucket(
+        &self,
+        partition: &Partition<S>,
+        number: u32,
+        main: Bucket<'_>,
+        bucket: Bucket<'_>,
+    ) -> Option<u64> {
+        let mut in_use = 0;
+        let (index, space) = (&partition.index, &partition.space);
+        for slot in bucket.used() {
+            let offset = bucket.offset(slot);
+            if !space.is_live(offset) {
+                main.change(|| bucket.clear(slot));
+                continue;
+            }
+            if space.age(offset) > 2 * self.plan.ring || (!S::IS_LOSSY && offset >= self.plan.ring) {
+                return None;
+            }
+            let anchor = Anchor::load(&self.region, space.at(offset));
+            if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
+                return None;
+            }
+            in_use += 1;
         }
         Some(in_use)
     }
@@ -269,7 +270,7 @@ impl Core {
         let Some(file) = self.file.take() else {
             return Ok(());
         };
-        let state = Saved::of(&self, now).encode();
+        let state = Saved::of(&self, now).encode(S::FORMAT);
         Ok(file.close(&self.region, &state, notes)?)
     }
 }

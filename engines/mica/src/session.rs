@@ -7,15 +7,16 @@ use crate::entry::{ENTRY_MAX, Entry};
 use crate::options::{Access, LogPolicy};
 use crate::partition::{Home, Partition, partition_of};
 use crate::pin::MicaPin;
+use crate::space::Space;
 use crate::update::Writer;
 use crate::walk::MicaWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink, Walked,
-    WalkedItem, Want,
+    Decision, ItemView, Key, KeyHash, Losses, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
+    Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, SessionCounters, counted_size};
-use guira_sync::atomic::{Backoff, Ordering};
+use guira_sync::atomic::Backoff;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    fn new(core: &Core) -> Self {
+    fn new<S: Space>(core: &Core<S>) -> Self {
         let is_exclusive = core.access == Access::Erew;
         let all = |state| vec![state; core.partitions.len()].into();
         Holdings { held: all(false), readable: all(!is_exclusive), is_exclusive, count: 0, recalls_seen: 0 }
@@ -55,16 +56,16 @@ impl Holdings {
 
     /// Holds the partition from now on.
     #[inline(always)]
-    pub(crate) fn take(&mut self, core: &Core, partition: usize) {
+    pub(crate) fn take<S: Space>(&mut self, core: &Core<S>, partition: usize) {
         if !self.held[partition] && !self.try_take(core, partition) {
-            core.partitions[partition].hold.take(&core.recalls, &core.waits, || self.heed_recalls(core));
+            core.partitions[partition].hold.take(&core.waiting, || self.heed_recalls(core));
             self.note(partition);
         }
     }
 
     /// Holds the partition, if nobody else does.
     #[inline(always)]
-    pub(crate) fn try_take(&mut self, core: &Core, partition: usize) -> bool {
+    pub(crate) fn try_take<S: Space>(&mut self, core: &Core<S>, partition: usize) -> bool {
         let taken = self.held[partition] || core.partitions[partition].hold.try_take();
         if taken && !self.held[partition] {
             self.note(partition);
@@ -81,18 +82,18 @@ impl Holdings {
 
     /// Gives the partition back, if it holds it.
     #[inline(always)]
-    pub(crate) fn give(&mut self, core: &Core, partition: usize) {
+    pub(crate) fn give<S: Space>(&mut self, core: &Core<S>, partition: usize) {
         if self.held[partition] {
             self.held[partition] = false;
             self.readable[partition] = !self.is_exclusive;
             self.count -= 1;
-            core.partitions[partition].hold.give();
+            core.partitions[partition].hold.give(&core.waiting);
         }
     }
 
     /// What was done with a partition is done: it is kept, unless everybody writes.
     #[inline(always)]
-    pub(crate) fn release(&mut self, core: &Core, partition: usize) {
+    pub(crate) fn release<S: Space>(&mut self, core: &Core<S>, partition: usize) {
         if core.access == Access::Crcw {
             self.give(core, partition);
         }
@@ -100,16 +101,16 @@ impl Holdings {
 
     /// Gives back what others wait for, if anybody waits who did not before.
     #[inline(always)]
-    fn heed_recalls(&mut self, core: &Core) {
-        if self.recalls_seen != core.recalls.load(Ordering::Relaxed) {
+    fn heed_recalls<S: Space>(&mut self, core: &Core<S>) {
+        if self.recalls_seen != core.waiting.recalls() {
             self.heed(core);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn heed(&mut self, core: &Core) {
-        self.recalls_seen = core.recalls.load(Ordering::Relaxed);
+    fn heed<S: Space>(&mut self, core: &Core<S>) {
+        self.recalls_seen = core.waiting.recalls();
         for (number, partition) in core.partitions.iter().enumerate() {
             if partition.hold.is_wanted() {
                 self.give(core, number);
@@ -117,7 +118,7 @@ impl Holdings {
         }
     }
 
-    fn give_all(&mut self, core: &Core) {
+    fn give_all<S: Space>(&mut self, core: &Core<S>) {
         for partition in 0..self.held.len() {
             if self.count == 0 {
                 return;
@@ -129,8 +130,8 @@ impl Holdings {
 
 /// A session of the engine.
 #[derive(Debug)]
-pub struct MicaSession {
-    pub(crate) core: Arc<Core>,
+pub struct MicaSession<S: Space> {
+    pub(crate) core: Arc<Core<S>>,
     pub(crate) holdings: Holdings,
     pub(crate) counters: Arc<SessionCounters>,
     /// Room for a value that is put together.
@@ -156,6 +157,9 @@ impl Default for Guess {
     }
 }
 
+/// Buckets in a row that are looked through by whoever does not hold the partition: what leads from one to the next may be torn, and lead in a circle.
+const CHAIN_MAX: usize = 64;
+
 /// What a look at an entry came to.
 enum Seen {
     /// The sink has a copy. `noted`: the header says already that it was read a moment ago.
@@ -172,6 +176,8 @@ enum Seen {
 enum Look {
     Found(Seen, u64),
     Absent,
+    /// There are more buckets to look through than a reader who may be led in a circle should.
+    Deep,
     /// Something changed meanwhile. If `copied`, the sink has to take back what it was given.
     Torn {
         copied: bool,
@@ -179,18 +185,18 @@ enum Look {
 }
 
 /// One reading.
-struct Reader<'r, S> {
-    part: &'r Partition,
-    core: &'r Core,
+struct Reader<'r, S, K> {
+    part: &'r Partition<S>,
+    core: &'r Core<S>,
     key: Key<'r>,
     now: Seconds,
-    sink: &'r mut S,
+    sink: &'r mut K,
 }
 
-impl<S: Sink<Pin = MicaPin>> Reader<'_, S> {
+impl<S: Space, K: Sink<Pin = MicaPin<S>>> Reader<'_, S, K> {
     #[inline(always)]
     fn see(&mut self, offset: u64) -> Seen {
-        let Some(entry) = Entry::at(&self.core.region, self.part.log.at(offset), self.now) else {
+        let Some(entry) = Entry::at(&self.core.region, self.part.space.at(offset), self.now) else {
             return Seen::Other;
         };
         if !entry.key_is(self.key.bytes) {
@@ -209,40 +215,49 @@ impl<S: Sink<Pin = MicaPin>> Reader<'_, S> {
 
     /// Looks through the key's bucket.
     fn search(&mut self, place: u32) -> Look {
-        let (index, log) = (&self.part.index, &self.part.log);
+        let (index, space) = (&self.part.index, &self.part.space);
         let extent = index.extent();
-        let bucket = index.bucket(index.bucket_of(place, extent));
-        let version = bucket.begin();
+        let main = index.bucket(index.bucket_of(place, extent));
+        let version = main.begin();
         let Some(version) = version.filter(|_| index.extent() == extent) else {
             return Look::Torn { copied: false };
         };
-        for slot in bucket.tagged(Tag::of(self.key.hash.0)) {
-            let offset = bucket.offset(slot);
-            if !log.is_live(offset) {
-                continue;
+        let mut bucket = main;
+        for _ in 0..CHAIN_MAX {
+            for slot in bucket.tagged(Tag::of(self.key.hash.0)) {
+                let offset = bucket.offset(slot);
+                if !space.is_live(offset) {
+                    continue;
+                }
+                let seen = self.see(offset);
+                if matches!(seen, Seen::Other) {
+                    continue;
+                }
+                if main.is_still(version) && space.is_still_live(offset) {
+                    return Look::Found(seen, offset);
+                }
+                return Look::Torn { copied: matches!(seen, Seen::Copied { .. }) };
             }
-            let seen = self.see(offset);
-            if matches!(seen, Seen::Other) {
-                continue;
+            let next = if S::IS_LOSSY { None } else { index.linked(bucket.link()) };
+            match next {
+                Some(next) => bucket = next,
+                None if main.is_still(version) => return Look::Absent,
+                None => break,
             }
-            if bucket.is_still(version) && log.is_still_live(offset) {
-                return Look::Found(seen, offset);
-            }
-            return Look::Torn { copied: matches!(seen, Seen::Copied { .. }) };
         }
-        if bucket.is_still(version) { Look::Absent } else { Look::Torn { copied: false } }
+        if main.is_still(version) { Look::Deep } else { Look::Torn { copied: false } }
     }
 }
 
-impl MicaSession {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
+impl<S: Space> MicaSession<S> {
+    pub(crate) fn new(core: Arc<Core<S>>) -> Self {
         let counters = core.registry.register();
         let holdings = Holdings::new(&core);
         MicaSession { core, holdings, counters, scratch: Vec::new(), upkeep_next: 0 }
     }
 
     /// Works on a partition that is held meanwhile.
-    pub(crate) fn writer<'s>(&'s mut self, partition: usize, now: Seconds) -> Writer<'s> {
+    pub(crate) fn writer<'s>(&'s mut self, partition: usize, now: Seconds) -> Writer<'s, S> {
         let MicaSession { core, counters, scratch, .. } = self;
         Writer { core, part: &core.partitions[partition], partition, counters, scratch, now }
     }
@@ -252,7 +267,7 @@ impl MicaSession {
         &mut self,
         partition: usize,
         now: Seconds,
-        act: impl FnOnce(&mut Writer<'_>) -> R,
+        act: impl FnOnce(&mut Writer<'_, S>) -> R,
     ) -> R {
         let before = self.holdings.has(partition);
         self.holdings.take(&self.core.clone(), partition);
@@ -264,7 +279,7 @@ impl MicaSession {
         &mut self,
         partition: usize,
         now: Seconds,
-        act: impl FnOnce(&mut Writer<'_>) -> R,
+        act: impl FnOnce(&mut Writer<'_, S>) -> R,
     ) -> Option<R> {
         let before = self.holdings.has(partition);
         let core = self.core.clone();
@@ -276,7 +291,7 @@ impl MicaSession {
         partition: usize,
         now: Seconds,
         held_before: bool,
-        act: impl FnOnce(&mut Writer<'_>) -> R,
+        act: impl FnOnce(&mut Writer<'_, S>) -> R,
     ) -> R {
         let mut writer = self.writer(partition, now);
         writer.settle();
@@ -303,7 +318,7 @@ impl MicaSession {
     #[inline(never)]
     fn after_read(&mut self, key: Key<'_>, now: Seconds) {
         let home = Home::of(key.hash, self.core.bits);
-        let act = |writer: &mut Writer<'_>| writer.touch(key, home);
+        let act = |writer: &mut Writer<'_, S>| writer.touch(key, home);
         match self.core.access {
             Access::Crew => _ = self.try_holding(home.partition, now, act),
             Access::Erew | Access::Crcw => self.holding(home.partition, now, act),
@@ -312,9 +327,9 @@ impl MicaSession {
 
     #[cold]
     #[inline(never)]
-    fn read_slowly<S>(&mut self, key: Key<'_>, now: Seconds, sink: &mut S) -> Read
+    fn read_slowly<K>(&mut self, key: Key<'_>, now: Seconds, sink: &mut K) -> Read
     where
-        S: Sink<Pin = MicaPin>,
+        K: Sink<Pin = MicaPin<S>>,
     {
         let home = Home::of(key.hash, self.core.bits);
         if self.core.access == Access::Erew {
@@ -351,6 +366,7 @@ impl MicaSession {
                     }
                 }
                 Look::Found(Seen::Other, _) | Look::Absent => return Read::Miss(self.miss(key, home, now)),
+                Look::Deep => return self.read_deep(key, home, now, sink),
                 Look::Torn { copied } => {
                     if copied {
                         sink.undo();
@@ -362,12 +378,39 @@ impl MicaSession {
         }
     }
 
+    /// Reads as the one who holds the partition: nothing changes meanwhile.
+    fn read_deep<K>(&mut self, key: Key<'_>, home: Home, now: Seconds, sink: &mut K) -> Read
+    where
+        K: Sink<Pin = MicaPin<S>>,
+    {
+        let core = self.core.clone();
+        let wants = sink.wants();
+        let long = self.holding(home.partition, now, |writer| {
+            let found = writer.find(key, home).filter(|found| !found.entry.expiry().passed(now))?;
+            if found.entry.value_len() > INLINE_MAX && wants == Want::Value {
+                let value_at = found.entry.value_at();
+                let meta = found.entry.meta();
+                let pin = MicaPin::new(&core, home.partition, found.offset, value_at, meta.value_len);
+                return Some(Some((meta, pin)));
+            }
+            sink.found(&found.entry);
+            writer.touch(key, home);
+            Some(None)
+        });
+        match long {
+            None => return Read::Miss(MissKind::Absent),
+            Some(None) => {}
+            Some(Some((meta, pin))) => sink.pinned(&meta, pin),
+        }
+        Read::Hit
+    }
+
     /// Pins a long value, and gives it to the sink. False if it is not there any more.
     #[cold]
     #[inline(never)]
-    fn read_long<S>(&mut self, key: Key<'_>, home: Home, now: Seconds, sink: &mut S) -> bool
+    fn read_long<K>(&mut self, key: Key<'_>, home: Home, now: Seconds, sink: &mut K) -> bool
     where
-        S: Sink<Pin = MicaPin>,
+        K: Sink<Pin = MicaPin<S>>,
     {
         let core = self.core.clone();
         let found = self.holding(home.partition, now, |writer| {
@@ -393,8 +436,8 @@ impl MicaSession {
         let bucket = part.index.bucket(part.index.bucket_of(home.place, part.index.extent()));
         let is_flushed = |slot| {
             let offset = bucket.offset(slot);
-            part.log.is_flushed(offset)
-                && Entry::at(&self.core.region, part.log.at(offset), now)
+            part.space.is_flushed(offset)
+                && Entry::at(&self.core.region, part.space.at(offset), now)
                     .is_some_and(|entry| entry.key_is(key.bytes))
         };
         // It may change meanwhile: this is for statistics.
@@ -403,26 +446,28 @@ impl MicaSession {
 
     /// Whether an item that was read would go soon, and the policy cares.
     #[inline(always)]
-    fn is_worth_moving(&self, part: &Partition, offset: u64) -> bool {
-        part.log.is_evicting() && worth_moving(&self.core, part, offset)
+    fn is_worth_moving(&self, part: &Partition<S>, offset: u64) -> bool {
+        part.space.is_evicting() && worth_moving(&self.core, part, offset)
     }
 }
 
 /// Whether the policy has an item that is used again stored at the tail.
 #[inline(never)]
-pub(crate) fn worth_moving(core: &Core, part: &Partition, offset: u64) -> bool {
+pub(crate) fn worth_moving<S: Space>(core: &Core<S>, part: &Partition<S>, offset: u64) -> bool {
     match core.policy_in_force() {
         LogPolicy::Fifo => false,
-        LogPolicy::ApproxLru => part.log.is_in_older_half(offset),
+        LogPolicy::ApproxLru => part.space.is_in_older_half(offset),
         LogPolicy::Lru => true,
     }
 }
 
-impl Session for MicaSession {
-    type Pin = MicaPin;
-    type Draft = MicaDraft;
+impl<S: Space> Session for MicaSession<S> {
+    type Pin = MicaPin<S>;
+    type Draft = MicaDraft<S>;
     type Guess = Guess;
-    type Walk = MicaWalk;
+    type Walk = MicaWalk<S>;
+
+    const LOSSES: Losses = if S::IS_LOSSY { Losses::Allowed } else { Losses::Never };
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
@@ -449,7 +494,7 @@ impl Session for MicaSession {
             return Guess::default();
         };
         let offset = bucket.offset(slot);
-        let at = part.log.at(offset).bytes();
+        let at = part.space.at(offset).bytes();
         self.core.region.prefetch(at);
         self.core.region.prefetch(at + 64);
         Guess { offset, bucket: number, version }
@@ -457,9 +502,9 @@ impl Session for MicaSession {
 
     /// The usual case, here: what was guessed is the item, and it is short and was noted. All others are dealt with elsewhere.
     #[inline(always)]
-    fn read_with<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
+    fn read_with<K>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut K) -> Read
     where
-        S: Sink<Pin = MicaPin>,
+        K: Sink<Pin = MicaPin<S>>,
     {
         let core = &*self.core;
         let number = partition_of(key.hash, core.bits);
@@ -469,10 +514,10 @@ impl Session for MicaSession {
             return self.read_slowly(key, now, sink);
         }
         let bucket = part.index.bucket(guess.bucket);
-        if !bucket.begins_as(guess.version) || !part.log.is_live(guess.offset) {
+        if !bucket.begins_as(guess.version) || !part.space.is_live(guess.offset) {
             return self.read_slowly(key, now, sink);
         }
-        let entry = Entry::at(&core.region, part.log.at(guess.offset), now);
+        let entry = Entry::at(&core.region, part.space.at(guess.offset), now);
         let Some(entry) = entry.filter(|entry| entry.key_is(key.bytes)) else {
             return self.read_slowly(key, now, sink);
         };
@@ -482,7 +527,7 @@ impl Session for MicaSession {
         }
         hooks::pause(Window::Reading);
         sink.found(&entry);
-        if !bucket.is_still(guess.version) || !part.log.is_still_live(guess.offset) {
+        if !bucket.is_still(guess.version) || !part.space.is_still_live(guess.offset) {
             sink.undo();
             self.counters.add(Count::ReadRetries, 1);
             return self.read_slowly(key, now, sink);
@@ -499,7 +544,7 @@ impl Session for MicaSession {
         key: Key<'_>,
         now: Seconds,
         room: Option<Room>,
-        draft: Option<MicaDraft>,
+        draft: Option<MicaDraft<S>>,
         decide: F,
     ) -> Result<(), Refusal>
     where
@@ -519,14 +564,14 @@ impl Session for MicaSession {
         result
     }
 
-    fn draft(&mut self, key: &[u8], room: Room) -> Result<MicaDraft, Refusal> {
+    fn draft(&mut self, key: &[u8], room: Room) -> Result<MicaDraft<S>, Refusal> {
         if !self.fits(key.len(), &room) {
             return Err(Refusal::TooLarge);
         }
         Ok(MicaDraft::new(self.core.clone(), room.value_len))
     }
 
-    fn extend(&mut self, draft: &mut MicaDraft, bytes: &[u8]) -> Result<(), Refusal> {
+    fn extend(&mut self, draft: &mut MicaDraft<S>, bytes: &[u8]) -> Result<(), Refusal> {
         if draft.append(bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
     }
 
@@ -564,16 +609,16 @@ impl Session for MicaSession {
         self.do_maintain(now, pace, budget)
     }
 
-    fn begin_walk(&mut self) -> Option<MicaWalk> {
+    fn begin_walk(&mut self) -> Option<MicaWalk<S>> {
         MicaWalk::begin(&self.core)
     }
 
-    fn walk(&mut self, walk: &mut MicaWalk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
+    fn walk(&mut self, walk: &mut MicaWalk<S>, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
         self.step(walk, now, see)
     }
 }
 
-impl Drop for MicaSession {
+impl<S: Space> Drop for MicaSession<S> {
     fn drop(&mut self) {
         self.rest();
         self.core.registry.retire(&self.counters);

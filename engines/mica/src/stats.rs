@@ -3,13 +3,14 @@
 use crate::bucket::SLOTS;
 use crate::core::Core;
 use crate::entry::ONE_CLASS;
+use crate::space::Space;
 use guira_contract::{ClassCounts, ClassStats, EngineStats};
 use guira_items::Count;
 use guira_memory::MIB;
 use guira_sync::atomic::Ordering;
 use guira_sync::words::WORD;
 
-impl Core {
+impl<S: Space> Core<S> {
     pub(crate) fn stats(&self) -> EngineStats {
         let since = self.registry.since_reset();
         let held = self.registry.held();
@@ -32,7 +33,7 @@ impl Core {
             index_growing: self.partitions.iter().any(|partition| partition.index.to_move().is_some()),
             index_growths: self.growths.load(Ordering::Relaxed),
             read_retries: since(Count::ReadRetries),
-            lock_waits: self.waits.count(),
+            lock_waits: self.waiting.waits.count(),
             hand_steps: since(Count::HandSteps),
             memory_limit: self.memory() as u64,
             memory_reserve: self.plan.reserve as u64,
@@ -50,7 +51,7 @@ impl Core {
             return Vec::new();
         }
         let share = self.share();
-        let bytes: usize = self.partitions.iter().map(|partition| partition.log_bytes(share)).sum();
+        let bytes: usize = self.partitions.iter().map(|partition| partition.space_bytes(share)).sum();
         let used_chunks = held.bytes.div_ceil(WORD as u64);
         vec![ClassStats {
             id: u32::from(ONE_CLASS),

@@ -7,9 +7,9 @@ use crate::bucket::{Bucket, SLOTS, Tag};
 use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry, Shape};
-use crate::log::Passed;
 use crate::partition::{Home, Partition};
 use crate::session::worth_moving;
+use crate::space::Space;
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
 };
@@ -24,9 +24,9 @@ use guira_sync::words;
 const ALL: Option<ClassId> = Some(ClassId(0));
 
 /// A session at work on a partition that it holds.
-pub(crate) struct Writer<'s> {
-    pub(crate) core: &'s Core,
-    pub(crate) part: &'s Partition,
+pub(crate) struct Writer<'s, S> {
+    pub(crate) core: &'s Core<S>,
+    pub(crate) part: &'s Partition<S>,
     /// Its number.
     pub(crate) partition: usize,
     pub(crate) counters: &'s SessionCounters,
@@ -37,6 +37,9 @@ pub(crate) struct Writer<'s> {
 /// An item that is in the index under the key, dead or alive.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'s> {
+    /// Its bucket, whose version tells of changes.
+    main: Bucket<'s>,
+    /// The bucket that its slot is in: the same, or one that it goes on in.
     bucket: Bucket<'s>,
     slot: usize,
     pub(crate) offset: u64,
@@ -45,7 +48,7 @@ pub(crate) struct Found<'s> {
 
 /// Why an item is no longer there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gone {
+pub(crate) enum Gone {
     /// Another was put in its place, or it was deleted.
     Removed,
     /// It had expired.
@@ -56,6 +59,9 @@ enum Gone {
     Displaced,
 }
 
+/// A slot for an item: the bucket that it is in, its number, and the item that has to go for it.
+type Slot<'s> = (Bucket<'s>, usize, Option<Found<'s>>);
+
 /// An item whose room the log may have.
 struct Aside {
     offset: u64,
@@ -64,22 +70,29 @@ struct Aside {
 }
 
 /// The value of a new item.
-#[derive(Clone, Copy)]
-enum Source<'v> {
+enum Source<'v, S: Space> {
     Bytes(&'v [u8]),
-    Draft(&'v MicaDraft),
+    Draft(&'v MicaDraft<S>),
     /// What was put together in the session's scratch room.
     Scratch,
 }
 
-impl<'s> Writer<'s> {
+impl<S: Space> Clone for Source<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Space> Copy for Source<'_, S> {}
+
+impl<'s, S: Space> Writer<'s, S> {
     /// The item at `offset`, if there is one.
     #[inline(always)]
     pub(crate) fn entry_at(&self, offset: u64) -> Option<Entry<'s>> {
-        if !self.part.log.is_live(offset) {
+        if !self.part.space.is_live(offset) {
             return None;
         }
-        Entry::at(&self.core.region, self.part.log.at(offset), self.now)
+        Entry::at(&self.core.region, self.part.space.at(offset), self.now)
     }
 
     /// The bucket of a place.
@@ -92,16 +105,56 @@ impl<'s> Writer<'s> {
     /// The item that is in the index under the key.
     #[inline(always)]
     pub(crate) fn find(&self, key: Key<'_>, home: Home) -> Option<Found<'s>> {
-        let bucket = self.bucket_of(home.place);
-        for slot in bucket.tagged(Tag::of(key.hash.0)) {
-            let offset = bucket.offset(slot);
-            if let Some(entry) = self.entry_at(offset)
-                && entry.key_is(key.bytes)
-            {
-                return Some(Found { bucket, slot, offset, entry });
+        let main = self.bucket_of(home.place);
+        let mut bucket = main;
+        loop {
+            for slot in bucket.tagged(Tag::of(key.hash.0)) {
+                let offset = bucket.offset(slot);
+                if let Some(entry) = self.entry_at(offset)
+                    && entry.key_is(key.bytes)
+                {
+                    return Some(Found { main, bucket, slot, offset, entry });
+                }
             }
+            bucket = self.next_of(bucket)?;
         }
-        None
+    }
+
+    /// The bucket that one goes on in.
+    #[inline(always)]
+    fn next_of(&self, bucket: Bucket<'s>) -> Option<Bucket<'s>> {
+        if S::IS_LOSSY { None } else { self.part.index.linked(bucket.link()) }
+    }
+
+    /// The slots in use of the bucket with this number, and of those that it goes on in.
+    pub(crate) fn slots_of(&self, number: u32) -> Vec<(Bucket<'s>, usize)> {
+        let mut slots = Vec::new();
+        let mut next = Some(self.part.index.bucket(number));
+        while let Some(bucket) = next {
+            slots.extend(bucket.used().map(|slot| (bucket, slot)));
+            next = self.next_of(bucket);
+        }
+        slots
+    }
+
+    /// Empties the bucket with this number.
+    pub(crate) fn clear_bucket(&self, number: u32) {
+        let bucket = self.part.index.bucket(number);
+        bucket.change(|| self.empty(bucket));
+    }
+
+    /// Empties a bucket that is open, and gives those back that it goes on in.
+    pub(crate) fn empty(&self, bucket: Bucket<'s>) {
+        bucket.used().for_each(|slot| bucket.clear(slot));
+        let mut link = if S::IS_LOSSY { 0 } else { bucket.link() };
+        if link != 0 {
+            bucket.set_link(0);
+        }
+        while let Some(spare) = self.part.index.linked(link) {
+            let next = spare.link();
+            self.part.index.give_spare(link);
+            link = next;
+        }
     }
 
     /// Lets flushes take effect that have not yet.
@@ -119,7 +172,7 @@ impl<'s> Writer<'s> {
             return;
         }
         let (items, bytes) = (self.part.items.get(), self.part.bytes.get());
-        self.part.log.flush();
+        S::flush(self);
         self.counters.items_added(ALL, items.wrapping_neg(), bytes.wrapping_neg());
         self.counters.add(Count::Reclaimed, items);
         self.part.items.set(0);
@@ -132,7 +185,7 @@ impl<'s> Writer<'s> {
         &mut self,
         key: Key<'_>,
         home: Home,
-        draft: Option<MicaDraft>,
+        draft: Option<MicaDraft<S>>,
         mut decide: F,
     ) -> Result<(), Refusal>
     where
@@ -167,17 +220,17 @@ impl<'s> Writer<'s> {
     }
 
     /// Removes the item in a slot, if it is dead. Empties the slot if there is nothing any more. True if an item was removed.
-    pub(crate) fn remove_if_dead(&mut self, bucket: Bucket<'s>, slot: usize) -> bool {
+    pub(crate) fn remove_if_dead(&mut self, main: Bucket<'s>, bucket: Bucket<'s>, slot: usize) -> bool {
         let offset = bucket.offset(slot);
         match self.entry_at(offset) {
             None => {
-                bucket.change(|| bucket.clear(slot));
+                main.change(|| bucket.clear(slot));
                 false
             }
             Some(entry) => {
                 let is_dead = entry.expiry().passed(self.now);
                 if is_dead {
-                    self.remove(&Found { bucket, slot, offset, entry }, Gone::Dead);
+                    self.remove(&Found { main, bucket, slot, offset, entry }, Gone::Dead);
                 }
                 is_dead
             }
@@ -186,14 +239,31 @@ impl<'s> Writer<'s> {
 
     #[inline(never)]
     fn remove(&mut self, found: &Found<'s>, why: Gone) {
-        found.bucket.change(|| found.bucket.clear(found.slot));
+        found.main.change(|| {
+            found.bucket.clear(found.slot);
+            self.tighten(found.main);
+        });
         self.bury(found.offset, &found.entry, why);
+    }
+
+    /// Gives back the buckets that an open one goes on in, as far as they are empty.
+    fn tighten(&self, main: Bucket<'s>) {
+        let mut before = main;
+        while let Some(bucket) = self.next_of(before) {
+            if bucket.used().next().is_some() {
+                before = bucket;
+                continue;
+            }
+            let link = before.link();
+            before.set_link(bucket.link());
+            self.part.index.give_spare(link);
+        }
     }
 
     /// The entry at `offset` is no longer in the index.
     fn bury(&mut self, offset: u64, entry: &Entry<'_>, why: Gone) {
-        Anchor::bury(&self.core.region, self.part.log.at(offset));
         account_gone(self, entry, why);
+        S::leave(self, offset);
     }
 
     #[inline(always)]
@@ -204,7 +274,7 @@ impl<'s> Writer<'s> {
         present: Option<&Found<'s>>,
         is_live: bool,
         new: &NewItem<'_>,
-        draft: Option<&MicaDraft>,
+        draft: Option<&MicaDraft<S>>,
     ) -> Result<(), Refusal> {
         let blueprint = Blueprint {
             key: key.bytes,
@@ -214,6 +284,7 @@ impl<'s> Writer<'s> {
             cas: new.cas,
             state: new.state,
             accessed: self.now,
+            always: S::FIELDS,
         };
         let source = match new.value {
             Value::Bytes(bytes) => Source::Bytes(bytes),
@@ -249,7 +320,7 @@ impl<'s> Writer<'s> {
     }
 
     #[inline(always)]
-    fn length_of(&self, source: Source<'_>) -> usize {
+    fn length_of(&self, source: Source<'_, S>) -> usize {
         match source {
             Source::Bytes(bytes) => bytes.len(),
             Source::Draft(draft) => draft.value_len(),
@@ -263,7 +334,7 @@ impl<'s> Writer<'s> {
         &mut self,
         blueprint: &Blueprint<'_>,
         tag: Tag,
-        source: Source<'_>,
+        source: Source<'_, S>,
         present: Option<&Found<'s>>,
     ) -> Result<(), Refusal> {
         let shape = blueprint.shape(self.length_of(source));
@@ -282,17 +353,17 @@ impl<'s> Writer<'s> {
         &mut self,
         blueprint: &Blueprint<'_>,
         shape: Shape,
-        source: Source<'_>,
+        source: Source<'_, S>,
         present: &Found<'s>,
     ) {
         let old = present.entry.size();
         let is_dead = present.entry.expiry().passed(self.now);
-        let at = self.part.log.at(present.offset);
-        let open = present.bucket.open();
+        let at = self.part.space.at(present.offset);
+        let open = present.main.open();
         let words = if present.entry.has_fields_of(shape) {
             blueprint.write_over(&self.core.region, at, shape)
         } else {
-            blueprint.write(&self.core.region, at, shape, present.entry.room())
+            blueprint.write(&self.core.region, at, shape, Anchor::load(&self.core.region, at))
         };
         self.write_value(words, shape, source);
         hooks::pause(Window::Refilling);
@@ -316,36 +387,36 @@ impl<'s> Writer<'s> {
         blueprint: &Blueprint<'_>,
         shape: Shape,
         tag: Tag,
-        source: Source<'_>,
+        source: Source<'_, S>,
         present: Option<&Found<'s>>,
     ) -> Result<(), Refusal> {
-        let bucket = present.map_or_else(|| self.bucket_of(blueprint.place), |present| present.bucket);
-        let (slot, displaced) = match present {
-            Some(present) => (present.slot, None),
-            None => self.slot_in(bucket)?,
+        let main = self.bucket_of(blueprint.place);
+        let (bucket, slot, displaced) = match present {
+            Some(present) => (present.bucket, present.slot, None),
+            None => self.slot_for(blueprint.place, main)?,
         };
-        let evicts = self.core.options.eviction == Eviction::On;
+        let evicts = S::IS_LOSSY && self.core.options.eviction == Eviction::On;
         let aside = present.filter(|_| evicts).map(|present| self.set_aside(present));
-        let room = self.make_room(shape.units());
+        let room = S::find_room(self, shape.units() as u64);
         if let Err(refusal) = room {
             aside.inspect(|aside| self.put_back(aside));
             return Err(refusal);
         }
-        let offset = self.part.log.take(shape.units() as u64);
-        self.write(blueprint, shape, offset, shape.units(), source);
+        let (offset, anchor) = self.part.space.take(shape.units() as u64);
+        self.write(blueprint, shape, offset, anchor, source);
         if let Some(present) = present {
-            if aside.is_none() {
-                Anchor::bury(&self.core.region, self.part.log.at(present.offset));
-            }
             let is_dead = present.entry.expiry().passed(self.now);
             account_gone(self, &present.entry, if is_dead { Gone::Dead } else { Gone::Removed });
         }
-        if let Some(displaced) = displaced.filter(|displaced| self.part.log.is_live(displaced.offset)) {
+        if let Some(displaced) = displaced.filter(|displaced| self.part.space.is_live(displaced.offset)) {
             self.bury(displaced.offset, &displaced.entry, Gone::Displaced);
         }
-        bucket.change(|| bucket.set(slot, tag, offset));
+        main.change(|| bucket.set(slot, tag, offset));
+        if let Some(present) = present.filter(|_| aside.is_none()) {
+            S::leave(self, present.offset);
+        }
         self.account_stored(shape.size());
-        self.after_append();
+        self.after_store();
         Ok(())
     }
 
@@ -356,7 +427,7 @@ impl<'s> Writer<'s> {
         // A value that has become much shorter does not keep its room.
         units <= room
             && room <= 2 * units + 8
-            && !(self.part.log.is_evicting() && self.is_worth_moving(present.offset))
+            && !(self.part.space.is_evicting() && self.is_worth_moving(present.offset))
             && !self.is_pinned(present.offset)
     }
 
@@ -365,20 +436,27 @@ impl<'s> Writer<'s> {
     }
 
     #[inline(always)]
-    fn is_pinned(&self, offset: u64) -> bool {
-        let (pins, log) = (&self.part.pins, &self.part.log);
-        !pins.is_empty() && pins.has(offset, |offset| log.at(offset))
+    pub(crate) fn is_pinned(&self, offset: u64) -> bool {
+        let (pins, space) = (&self.part.pins, &self.part.space);
+        !pins.is_empty() && pins.has(offset, |offset| space.at(offset))
     }
 
     /// Writes an item at `offset`, where there are `room` words.
     #[inline]
-    fn write(&self, blueprint: &Blueprint<'_>, shape: Shape, offset: u64, room: usize, source: Source<'_>) {
-        let words = blueprint.write(&self.core.region, self.part.log.at(offset), shape, room);
+    fn write(
+        &self,
+        blueprint: &Blueprint<'_>,
+        shape: Shape,
+        offset: u64,
+        anchor: Anchor,
+        source: Source<'_, S>,
+    ) {
+        let words = blueprint.write(&self.core.region, self.part.space.at(offset), shape, anchor);
         self.write_value(words, shape, source);
     }
 
     #[inline(always)]
-    fn write_value(&self, words: &[AtomicU64], shape: Shape, source: Source<'_>) {
+    fn write_value(&self, words: &[AtomicU64], shape: Shape, source: Source<'_, S>) {
         let at = shape.value_at();
         match source {
             Source::Bytes(bytes) => words::copy_in(words, at, bytes),
@@ -396,7 +474,7 @@ impl<'s> Writer<'s> {
     /// Lets the log have the room of an item that another is about to take the place of. Where nothing is evicted it keeps it until then: the other may be
     /// refused.
     fn set_aside(&self, present: &Found<'_>) -> Aside {
-        let at = self.part.log.at(present.offset);
+        let at = self.part.space.at(present.offset);
         let anchor = Anchor::load(&self.core.region, at);
         Anchor::bury(&self.core.region, at);
         Aside { offset: present.offset, anchor }
@@ -404,61 +482,73 @@ impl<'s> Writer<'s> {
 
     /// The item stays, if its room was not taken.
     fn put_back(&self, aside: &Aside) {
-        if self.part.log.is_live(aside.offset) {
-            aside.anchor.store(&self.core.region, self.part.log.at(aside.offset));
+        if self.part.space.is_live(aside.offset) {
+            aside.anchor.store(&self.core.region, self.part.space.at(aside.offset));
         }
     }
 
-    /// Finds room for `units` words at the tail.
-    fn make_room(&mut self, units: usize) -> Result<(), Refusal> {
-        self.adjust();
-        let log = &self.part.log;
-        if units as u64 > log.end() {
-            return Err(Refusal::NoMemory);
-        }
-        log.make_room(units as u64, |head| self.pass(head)).map_err(|_| Refusal::NoMemory)
+    /// The same as `slot_in`, once more without what has expired if there is none.
+    fn slot_for(&mut self, place: u32, main: Bucket<'s>) -> Result<Slot<'s>, Refusal> {
+        self.slot_in(main).or_else(|_| {
+            let index = &self.part.index;
+            self.remove_dead_of(index.bucket_of(place, index.extent()));
+            self.slot_in(main)
+        })
     }
 
-    /// Lets go of the oldest entry, at `head`.
-    pub(crate) fn pass(&mut self, head: u64) -> Passed {
-        let log = &self.part.log;
-        let anchor = Anchor::load(&self.core.region, log.at(head));
-        let units = anchor.units() as u64;
-        let is_live = !anchor.is_dead() && !log.is_before_flush(head);
-        if let Some(entry) = is_live.then(|| Entry::at(&self.core.region, log.at(head), self.now)).flatten() {
-            let is_dead = entry.expiry().passed(self.now);
-            if !is_dead && self.core.options.eviction == Eviction::Off {
-                return Passed::Stays;
+    /// A slot of the bucket, or of one that it goes on in, that is empty, or whose item may go: of all items that of the one furthest behind the tail (MICA,
+    /// section 4.3.2). Where none may go the bucket goes on in another (section 4.3.3).
+    fn slot_in(&self, main: Bucket<'s>) -> Result<Slot<'s>, Refusal> {
+        if let Some(slot) = main.empty().next() {
+            return Ok((main, slot, None));
+        }
+        if S::IS_LOSSY {
+            return self.slot_of_oldest(main);
+        }
+        match self.slot_behind(main) {
+            Some((bucket, slot)) => Ok((bucket, slot, None)),
+            None => self.add_spare(main, self.part.index.take_spare()),
+        }
+    }
+
+    /// An empty slot in the buckets that one goes on in.
+    fn slot_behind(&self, main: Bucket<'s>) -> Option<(Bucket<'s>, usize)> {
+        let mut bucket = self.next_of(main)?;
+        loop {
+            if let Some(slot) = bucket.empty().next() {
+                return Some((bucket, slot));
             }
-            account_gone(self, &entry, if is_dead { Gone::Dead } else { Gone::Evicted });
-            Anchor::bury(&self.core.region, log.at(head));
+            bucket = self.next_of(bucket)?;
         }
-        self.counters.add(Count::HandSteps, 1);
-        if self.is_pinned(head) {
-            return Passed::Pinned(units);
-        }
-        Passed::Free(units)
     }
 
-    /// A slot of the bucket that is empty, or whose item may go: of all items that of the one furthest behind the tail (MICA, section 4.3.2).
-    fn slot_in(&self, bucket: Bucket<'s>) -> Result<(usize, Option<Found<'s>>), Refusal> {
-        if let Some(slot) = bucket.empty().next() {
-            return Ok((slot, None));
-        }
-        let log = &self.part.log;
-        let slot = (0..SLOTS).max_by_key(|slot| log.age(bucket.offset(*slot))).unwrap_or(0);
+    /// Has a bucket go on in a spare one first. Its slots are empty: nobody who comes by misses anything.
+    fn add_spare(&self, main: Bucket<'s>, link: Option<u32>) -> Result<Slot<'s>, Refusal> {
+        let link = link.ok_or(Refusal::NoMemory)?;
+        let spare = self.part.index.linked(link).ok_or(Refusal::NoMemory)?;
+        spare.set_link(main.link());
+        main.set_link(link);
+        Ok((spare, 0, None))
+    }
+
+    #[inline(never)]
+    fn slot_of_oldest(&self, bucket: Bucket<'s>) -> Result<Slot<'s>, Refusal> {
+        let space = &self.part.space;
+        let slot = (0..SLOTS).max_by_key(|slot| space.age(bucket.offset(*slot))).unwrap_or(0);
         let offset = bucket.offset(slot);
         match self.entry_at(offset) {
             Some(_) if self.core.options.eviction == Eviction::Off => Err(Refusal::NoMemory),
-            Some(entry) => Ok((slot, Some(Found { bucket, slot, offset, entry }))),
-            None => Ok((slot, None)),
+            Some(entry) => Ok((bucket, slot, Some(Found { main: bucket, bucket, slot, offset, entry }))),
+            None => Ok((bucket, slot, None)),
         }
     }
 
-    /// Takes an item in that comes from another bucket. Both are open. Where nothing may go and there is no room, it goes itself.
-    pub(crate) fn take_in(&mut self, bucket: Bucket<'s>, tag: Tag, offset: u64) {
-        match self.slot_in(bucket) {
-            Ok((slot, displaced)) => {
+    /// Takes an item in that comes from another bucket. Both are open. Where nothing may go and there is no room, it goes itself; a store sees to it
+    /// beforehand that there is.
+    pub(crate) fn take_in(&mut self, main: Bucket<'s>, tag: Tag, offset: u64) {
+        let slot = self.slot_in(main).or_else(|_| self.add_spare(main, self.part.index.take_any_spare()));
+        match slot {
+            Ok((bucket, slot, displaced)) => {
                 displaced.inspect(|displaced| self.bury(displaced.offset, &displaced.entry, Gone::Displaced));
                 bucket.set(slot, tag, offset);
             }
@@ -486,7 +576,7 @@ impl<'s> Writer<'s> {
             && (change.cas.is_none() || fields.has(Fields::CAS));
         let is_pinned = self.is_pinned(live.offset);
         if has_room && !(is_pinned && change.overwrite.is_some()) {
-            live.bucket.change(|| {
+            live.main.change(|| {
                 let header = entry.header().with_state(state);
                 entry.store_header(if bumped { header.read_at(self.now) } else { header });
                 if let Some(expiry) = change.expiry.filter(|_| fields.has(Fields::EXPIRY)) {
@@ -513,6 +603,7 @@ impl<'s> Writer<'s> {
             cas: change.cas.or(meta.cas),
             state: if bumped { state.with(ItemState::FETCHED) } else { state },
             accessed: if bumped { self.now } else { meta.last_access },
+            always: S::FIELDS,
         };
         match change.overwrite {
             Some(digits) => {
@@ -538,8 +629,7 @@ impl<'s> Writer<'s> {
 
     /// Stores an item that was used again at the tail, if the policy says so.
     fn move_up(&mut self, key: Key<'_>, home: Home) {
-        let log = &self.part.log;
-        if !log.is_evicting() {
+        if !self.part.space.is_evicting() {
             return;
         }
         if let Some(found) = self.find(key, home).filter(|found| self.is_worth_moving(found.offset)) {
@@ -548,10 +638,10 @@ impl<'s> Writer<'s> {
     }
 
     /// Stores the item in a slot again at the tail. False if there is no room for it.
-    pub(crate) fn move_slot(&mut self, bucket: Bucket<'s>, slot: usize) -> bool {
+    pub(crate) fn move_slot(&mut self, main: Bucket<'s>, bucket: Bucket<'s>, slot: usize) -> bool {
         let offset = bucket.offset(slot);
         match self.entry_at(offset) {
-            Some(entry) => self.move_to_tail(Found { bucket, slot, offset, entry }),
+            Some(entry) => self.move_to_tail(Found { main, bucket, slot, offset, entry }),
             None => true,
         }
     }
@@ -567,20 +657,24 @@ impl<'s> Writer<'s> {
             cas: meta.cas,
             state: meta.state,
             accessed: meta.last_access,
+            always: S::FIELDS,
         };
         // Room may be made of the item itself.
         self.join(&[], Some(found.entry), &[]);
         let shape = blueprint.shape(self.scratch.len());
-        let aside = self.set_aside(&found);
-        if self.make_room(shape.units()).is_err() {
-            self.put_back(&aside);
+        let aside = S::IS_LOSSY.then(|| self.set_aside(&found));
+        if S::find_room(self, shape.units() as u64).is_err() {
+            aside.inspect(|aside| self.put_back(aside));
             return false;
         }
-        let offset = self.part.log.take(shape.units() as u64);
-        self.write(&blueprint, shape, offset, shape.units(), Source::Scratch);
+        let (offset, anchor) = self.part.space.take(shape.units() as u64);
+        self.write(&blueprint, shape, offset, anchor, Source::Scratch);
         let (bucket, tag) = (found.bucket, found.bucket.tag(found.slot));
-        bucket.change(|| bucket.set(found.slot, tag, offset));
-        self.after_append();
+        found.main.change(|| bucket.set(found.slot, tag, offset));
+        if aside.is_none() {
+            S::leave(self, found.offset);
+        }
+        self.after_store();
         true
     }
 
@@ -599,11 +693,11 @@ fn padded(digits: &[u8], length: usize) -> Vec<u8> {
 }
 
 /// Counts an item that is no longer there.
-fn account_gone(writer: &Writer<'_>, entry: &Entry<'_>, why: Gone) {
+pub(crate) fn account_gone<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, why: Gone) {
     account_gone_bytes(writer, entry, entry.size(), why);
 }
 
-fn account_gone_bytes(writer: &Writer<'_>, entry: &Entry<'_>, size: usize, why: Gone) {
+fn account_gone_bytes<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, size: usize, why: Gone) {
     let (part, counters) = (writer.part, writer.counters);
     part.items.add(1u64.wrapping_neg());
     part.bytes.add((size as u64).wrapping_neg());

@@ -5,6 +5,7 @@
 
 use crate::core::Core;
 use crate::session::MicaSession;
+use crate::space::Space;
 use crate::update::Writer;
 use guira_contract::{ItemView, Meta, Walked, WalkedItem};
 use guira_sync::atomic::Ordering;
@@ -16,23 +17,23 @@ const STEP: usize = 64;
 
 /// A walk under way.
 #[derive(Debug)]
-pub struct MicaWalk {
-    core: Arc<Core>,
+pub struct MicaWalk<S> {
+    core: Arc<Core<S>>,
     /// The partition and the place that it has come to.
     partition: usize,
     place: u32,
 }
 
-impl MicaWalk {
+impl<S: Space> MicaWalk<S> {
     /// Begins a walk, unless one is under way.
-    pub(crate) fn begin(core: &Arc<Core>) -> Option<Self> {
+    pub(crate) fn begin(core: &Arc<Core<S>>) -> Option<Self> {
         // Relaxed: says nothing of what the walk sees.
         let is_free = !core.walking.swap(true, Ordering::Relaxed);
         is_free.then(|| MicaWalk { core: core.clone(), partition: 0, place: 0 })
     }
 }
 
-impl Drop for MicaWalk {
+impl<S> Drop for MicaWalk<S> {
     fn drop(&mut self) {
         self.core.walking.store(false, Ordering::Relaxed);
     }
@@ -44,10 +45,10 @@ struct Shown {
     meta: Meta,
 }
 
-impl MicaSession {
+impl<S: Space> MicaSession<S> {
     pub(crate) fn step(
         &mut self,
-        walk: &mut MicaWalk,
+        walk: &mut MicaWalk<S>,
         now: Seconds,
         see: &mut dyn FnMut(WalkedItem<'_>),
     ) -> Walked {
@@ -64,14 +65,14 @@ impl MicaSession {
     }
 }
 
-impl Writer<'_> {
+impl<S: Space> Writer<'_, S> {
     /// Collects the items of some buckets, from that of `place` on. Returns the place to go on from, if there is one.
     fn show(&self, mut place: u32, shown: &mut Vec<Shown>) -> Option<u32> {
         let index = &self.part.index;
         for _ in 0..STEP {
-            let bucket = index.bucket(index.bucket_of(place, index.extent()));
+            let number = index.bucket_of(place, index.extent());
             let beyond = index.beyond(place);
-            for slot in bucket.used() {
+            for (bucket, slot) in self.slots_of(number) {
                 let Some(entry) = self.entry_at(bucket.offset(slot)) else {
                     continue;
                 };

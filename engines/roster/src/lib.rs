@@ -14,7 +14,10 @@ pub use setup::{Lasting, Setup};
 use guira_contract::Engine;
 pub use guira_contract::{Opened, OptionError, Spec};
 use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
-use guira_mica::{Access, DEFAULT_PARTITIONS, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions};
+use guira_mica::{
+    Access, DEFAULT_PARTITIONS, Fits, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY,
+    Space,
+};
 use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
 
 /// The engine that runs unless another is named.
@@ -34,6 +37,7 @@ enum Parts {
     Slab { kind: Kind, policy: Policy, search: SearchLimits, versions: usize },
     Fleec { clock: BucketClock, buckets: Buckets },
     Mica { policy: LogPolicy, partitions: usize, access: Access },
+    MicaStore { partitions: usize, access: Access },
 }
 
 /// The indexes that any policy goes with.
@@ -49,6 +53,7 @@ enum Family {
     Slab(Kind),
     Fleec(Buckets),
     Mica,
+    MicaStore,
 }
 
 /// What can be done with an engine, whichever it is.
@@ -75,6 +80,7 @@ const PRESETS: &[Preset] = &[
     Preset { name: "fleec", index: LOCK_FREE, policy: BucketClock::NAME },
     Preset { name: "memclock", index: LOCKED, policy: BucketClock::NAME },
     Preset { name: "mica", index: LOSSY, policy: "approx-lru" },
+    Preset { name: "mica-store", index: CHAINED_BUCKETS, policy: NO_POLICY },
 ];
 
 /// FLeeC's index, of which its policy is a part.
@@ -83,6 +89,8 @@ const LOCK_FREE: &str = "lock-free";
 const LOCKED: &str = "locked-buckets";
 /// MICA's index, with logs whose order is the policy.
 const LOSSY: &str = "lossy";
+/// The same where nothing goes: buckets that are full go on in spare ones.
+const CHAINED_BUCKETS: &str = "bulk-chained";
 
 impl Default for Choice {
     fn default() -> Self {
@@ -106,6 +114,7 @@ const INDEXES: &[(&str, Family)] = &[
     (LOCK_FREE, Family::Fleec(Buckets::Open)),
     (LOCKED, Family::Fleec(Buckets::Locked)),
     (LOSSY, Family::Mica),
+    (CHAINED_BUCKETS, Family::MicaStore),
 ];
 
 /// What is called `name` in `table`.
@@ -149,12 +158,19 @@ impl Choice {
                 let parts = Parts::Fleec { clock: BucketClock::read(&policy)?, buckets };
                 return Ok(Choice { name: preset.name, index, parts });
             }
-            Family::Mica => {
+            Family::Mica | Family::MicaStore => {
                 index.allow(&["partitions"])?;
                 let partitions = index.number("partitions", 1..=MAX_PARTITIONS as u64)?;
                 let partitions = partitions.map_or(DEFAULT_PARTITIONS, |partitions| partitions as usize);
-                let policy = LogPolicy::read(&policy)?;
-                let parts = Parts::Mica { policy, partitions, access: Access::default() };
+                let access = Access::default();
+                let parts = if family == Family::Mica {
+                    Parts::Mica { policy: LogPolicy::read(&policy)?, partitions, access }
+                } else if policy.name == NO_POLICY {
+                    policy.allow(&[])?;
+                    Parts::MicaStore { partitions, access }
+                } else {
+                    return known("policy", &policy.name, &[(NO_POLICY, ())]).map(|()| Choice::default());
+                };
                 return Ok(Choice { name: preset.name, index, parts });
             }
         };
@@ -178,17 +194,22 @@ impl Choice {
     /// # Errors
     /// If there is no such mode, or the engine has no partitions.
     pub fn with_access(self, mode: &str) -> Result<Self, OptionError> {
-        match self.parts {
+        let parts = match self.parts {
             Parts::Mica { policy, partitions, .. } => {
-                let parts = Parts::Mica { policy, partitions, access: Access::read(mode)? };
-                Ok(Choice { parts, ..self })
+                Parts::Mica { policy, partitions, access: Access::read(mode)? }
             }
-            Parts::Slab { .. } | Parts::Fleec { .. } => Err(OptionError::Value {
-                name: "access".to_owned(),
-                value: mode.to_owned(),
-                expected: "allowed: only the engine mica has access modes",
-            }),
-        }
+            Parts::MicaStore { partitions, .. } => {
+                Parts::MicaStore { partitions, access: Access::read(mode)? }
+            }
+            Parts::Slab { .. } | Parts::Fleec { .. } => {
+                return Err(OptionError::Value {
+                    name: "access".to_owned(),
+                    value: mode.to_owned(),
+                    expected: "allowed: only the engines mica and mica-store have access modes",
+                });
+            }
+        };
+        Ok(Choice { parts, ..self })
     }
 
     /// Opens the engine, if its Region lasts with what was there, and gives it to `host`.
@@ -211,7 +232,11 @@ impl Choice {
             }
             Parts::Mica { policy, partitions, access } => {
                 let options = MicaOptions { policy, partitions, access, ..setup.mica() };
-                Ok(host.run(open_mica(options, setup)?))
+                Ok(host.run(open_mica::<Log>(options, setup)?))
+            }
+            Parts::MicaStore { partitions, access } => {
+                let options = MicaOptions { partitions, access, ..setup.mica() };
+                Ok(host.run(open_mica::<Fits>(options, setup)?))
             }
         }
     }
@@ -235,7 +260,7 @@ impl Choice {
     /// Who may access its partitions, if it has any.
     pub fn access(&self) -> Option<&'static str> {
         match self.parts {
-            Parts::Mica { access, .. } => Some(access.name()),
+            Parts::Mica { access, .. } | Parts::MicaStore { access, .. } => Some(access.name()),
             Parts::Slab { .. } | Parts::Fleec { .. } => None,
         }
     }
@@ -251,6 +276,7 @@ impl Choice {
             Parts::Slab { policy, .. } => policy.spec().to_string(),
             Parts::Fleec { clock, .. } => clock.spec().to_string(),
             Parts::Mica { policy, .. } => policy.spec().to_string(),
+            Parts::MicaStore { .. } => NO_POLICY.to_owned(),
         }
     }
 }
@@ -275,7 +301,7 @@ fn open_fleec(options: FleecOptions, setup: &Setup) -> Result<Opened<FleecEngine
     }
 }
 
-fn open_mica(options: MicaOptions, setup: &Setup) -> Result<Opened<MicaEngine>, OpenError> {
+fn open_mica<S: Space>(options: MicaOptions, setup: &Setup) -> Result<Opened<MicaEngine<S>>, OpenError> {
     match &setup.lasting {
         Some(lasting) => MicaEngine::open_lasting(options, &lasting.place, lasting.now_unix),
         None => with_less_reserve(setup, options.memory, |reserve| {
@@ -314,7 +340,7 @@ mod tests {
     fn kind(choice: &Choice) -> Option<Kind> {
         match choice.parts {
             Parts::Slab { kind, .. } => Some(kind),
-            Parts::Fleec { .. } | Parts::Mica { .. } => None,
+            Parts::Fleec { .. } | Parts::Mica { .. } | Parts::MicaStore { .. } => None,
         }
     }
 
@@ -350,9 +376,13 @@ mod tests {
         assert_eq!(mica.parts, Parts::Mica { policy: LogPolicy::Fifo, partitions: 4, access: Access::Erew });
         assert!(mica.settings().contains(&("index_access".to_owned(), "erew".to_owned())));
         let error = |mode| Choice::default().with_access(mode).unwrap_err().to_string();
-        assert!(error("erew").contains("only the engine mica"), "{}", error("erew"));
+        assert!(error("erew").contains("only the engines mica"), "{}", error("erew"));
         assert!(mica.with_access("read").unwrap_err().to_string().contains("erew, crew, crcw"));
         assert!(Choice::new("mica", Some("lossy:partitions=0"), None).is_err());
+        let store = Choice::new("mica-store", None, None).unwrap().with_access("crew").unwrap();
+        assert_eq!((store.index(), store.policy()), ("bulk-chained".to_owned(), "none".to_owned()));
+        let error = Choice::new("mica-store", None, Some("lru")).unwrap_err().to_string();
+        assert_eq!(error, "unknown policy 'lru'; there are: none");
     }
 
     #[test]
@@ -411,11 +441,11 @@ mod tests {
         let error = |engine, index, policy| Choice::new(engine, index, policy).unwrap_err().to_string();
         assert_eq!(
             error("redis", None, None),
-            "unknown engine 'redis'; there are: memc3, classic, fleec, memclock, mica"
+            "unknown engine 'redis'; there are: memc3, classic, fleec, memclock, mica, mica-store"
         );
         assert_eq!(
             error("memc3", Some("btree"), None),
-            "unknown index 'btree'; there are: cuckoo, chained, lock-free, locked-buckets, lossy"
+            "unknown index 'btree'; there are: cuckoo, chained, lock-free, locked-buckets, lossy, bulk-chained"
         );
         assert!(
             error("memc3", None, Some("mru"))

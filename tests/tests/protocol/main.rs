@@ -46,6 +46,7 @@ mod restart;
 mod slow_reader;
 mod stats;
 mod stats_detail;
+mod store_engine;
 mod tls;
 mod touch_and_gat;
 mod udp;

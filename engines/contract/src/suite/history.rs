@@ -31,6 +31,17 @@ struct Log {
     announced: AtomicU64,
     /// The number of the last write that was acknowledged; of a removal as well, which has a number of its own.
     acknowledged: AtomicU64,
+    /// The number of the last removal that was announced.
+    removal: AtomicU64,
+}
+
+/// Whether what was stored may be gone by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Losses {
+    /// As in a cache.
+    Legal,
+    /// As in a store.
+    Illegal,
 }
 
 const NOW: Seconds = Seconds(1000);
@@ -53,18 +64,27 @@ fn sequence_of(key: usize, found: &[u8]) -> Option<u64> {
 
 /// Runs the threads; panics if an answer was illegal. Returns how many reads hit.
 pub fn history<E: Engine>(engine: &E, plan: History) -> u64 {
+    run(engine, plan, Losses::Legal)
+}
+
+/// The same with an engine that has memory for all and loses nothing: to miss what was stored and not removed is illegal too.
+pub fn history_of_store<E: Engine>(engine: &E, plan: History) -> u64 {
+    run(engine, plan, Losses::Illegal)
+}
+
+fn run<E: Engine>(engine: &E, plan: History, losses: Losses) -> u64 {
     let logs: Vec<Log> = (0..plan.keys).map(|_| Log::default()).collect();
     std::thread::scope(|scope| {
         let run = |thread| {
             let (session, logs) = (engine.session(), &logs);
-            scope.spawn(move || work(session, logs, plan, thread))
+            scope.spawn(move || work(session, logs, plan, thread, losses))
         };
         let threads: Vec<_> = (0..plan.threads).map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread saw an illegal answer")).sum()
     })
 }
 
-fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize) -> u64 {
+fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize, losses: Losses) -> u64 {
     let mut random = Random::new(plan.seed * 1000 + thread as u64);
     let mut last_read = vec![0; logs.len()];
     let mut hits = 0;
@@ -86,12 +106,13 @@ fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize) 
             3 if own => {
                 let log = &logs[key];
                 let sequence = log.announced.load(Ordering::SeqCst) + 1;
+                log.removal.store(sequence, Ordering::SeqCst);
                 log.announced.store(sequence, Ordering::SeqCst);
                 let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
                 session.update(key, NOW, None, None, |_| Decision::Remove).expect("nothing is needed");
                 log.acknowledged.store(sequence, Ordering::SeqCst);
             }
-            _ => hits += read(&mut session, &logs[key], key, &name, &mut last_read[key], plan.seed),
+            _ => hits += read(&mut session, &logs[key], key, &name, &mut last_read[key], (plan.seed, losses)),
         }
         if operation % 32 == 0 {
             session.maintain(NOW, Pace::Idle, 4);
@@ -101,10 +122,19 @@ fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize) 
     hits
 }
 
-fn read<S: Session>(session: &mut S, log: &Log, key: usize, name: &str, last: &mut u64, seed: u64) -> u64 {
+fn read<S: Session>(
+    session: &mut S,
+    log: &Log,
+    key: usize,
+    name: &str,
+    last: &mut u64,
+    (seed, losses): (u64, Losses),
+) -> u64 {
     let acknowledged = log.acknowledged.load(Ordering::SeqCst);
     let Some(item) = value_of(session, name.as_bytes(), NOW) else {
-        // A cache may lose anything, so that a miss is always legal; the engine's own tests know when it is not.
+        // A cache may lose anything. In a store the item must have been removed by one of the writes that this may have come after.
+        let may_be_gone = acknowledged == 0 || log.removal.load(Ordering::SeqCst) >= acknowledged;
+        assert!(losses == Losses::Legal || may_be_gone, "seed {seed}: {name}: {acknowledged} is missed");
         return 0;
     };
     let announced = log.announced.load(Ordering::SeqCst);

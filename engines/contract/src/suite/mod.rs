@@ -1,4 +1,4 @@
-//! The conformance suite of caches. Every engine runs it, from a test of its own:
+//! The conformance suites of caches and of stores. Every engine runs one, from tests of its own:
 //! `guira_contract::suite::cache(|memory| MyEngine::open(memory))`.
 //!
 //! It panics with the seed and the step when something is wrong.
@@ -8,13 +8,15 @@ mod counting;
 mod differential;
 mod history;
 mod sink;
+mod stores;
 mod walks;
 
 pub use behaviour::behaviour;
 pub use counting::{Counting, counting};
 pub use differential::differential;
-pub use history::{History, history};
+pub use history::{History, history, history_of_store};
 pub use sink::{Copied, CopySink, store, value_of};
+pub use stores::stores;
 pub use walks::{walk_all, walks};
 
 use crate::session::Engine;
@@ -27,5 +29,17 @@ pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {
     }
     walks(&open);
     history(&open(8 << 20), History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
+    counting(&open(8 << 20), Counting { seed: 1, threads: 4, keys: 3, increments: 20_000 });
+}
+
+/// The same for an engine that evicts nothing and refuses what there is no room for.
+pub fn store_suite<E: Engine>(open: impl Fn(usize) -> E) {
+    behaviour::common(&open);
+    stores(&open);
+    for seed in 1..=8 {
+        differential(&open(64 << 20), seed, 20_000);
+    }
+    walks(&open);
+    history_of_store(&open(8 << 20), History { seed: 1, threads: 4, keys: 64, operations: 60_000 });
     counting(&open(8 << 20), Counting { seed: 1, threads: 4, keys: 3, increments: 20_000 });
 }

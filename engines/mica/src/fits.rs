@@ -1,0 +1,509 @@
+//! Segregated fits: the memory of a store's items (MICA, section 4.3.3).
+//!
+//! Chunks of any number of words lie next to each other in one space, from its start to the *top*; what lies beyond was never used, or is free again. A
+//! free chunk is on the list of its class: classes of one word each up to 1 KiB, and eight to each doubling above. A new item takes a chunk of the smallest class
+//! that fits, and gives what it does not need to another. Neighbours that are free become one: every chunk knows whether the one before it is free, and a free
+//! one ends with its length (boundary tags).
+//!
+//! ```text
+//! in use:  | anchor | item …                      |
+//! free:    | anchor | next free | free before | … | words |
+//! ```
+//!
+//! Lists are not lasting: they follow from the chunks.
+
+use crate::core::Core;
+use crate::entry::{Anchor, UNITS_MAX};
+use crate::log::Owned;
+use crate::maintain::Moving;
+use crate::partition::Partition;
+use crate::space::{SavedSpace, Space, held_of};
+use crate::update::Writer;
+use guira_contract::Refusal;
+use guira_items::{Fields, Held};
+use guira_memory::{Offset, Region};
+use guira_sync::atomic::{Ordering, fence};
+use guira_sync::words::{self, WORD};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The memory of a store's items.
+#[derive(Debug)]
+pub struct Fits {
+    region: Arc<Region>,
+    /// Where it begins in the Region, in bytes.
+    base: usize,
+    /// Beyond this nothing is used.
+    top: Owned,
+    end: Owned,
+    reached: Owned,
+    /// The first free chunk of each class; 0 if there is none.
+    lists: Box<[Owned]>,
+    /// Which classes have any, a bit each.
+    used_lists: [Owned; CLASSES.div_ceil(64)],
+    /// What [`Space::find_room`] has found: a free chunk, or 0 for room at the top.
+    found: Owned,
+    /// Chunks that were left while their values were being sent, and how many.
+    left: Mutex<Vec<u64>>,
+    left_count: Owned,
+}
+
+/// Chunks begin here: offset 0 is nobody's.
+const FIRST: u64 = 2;
+/// Words of the smallest chunk: what a free one has to hold.
+const SMALLEST: u64 = 4;
+/// Up to so many words each number has a class of its own: 1 KiB.
+const EXACT: u64 = (1 << EXACT_BITS) as u64;
+const EXACT_BITS: u32 = 7;
+/// Above, so many classes for each doubling.
+const STEPS_BITS: u32 = 3;
+const CLASSES: usize =
+    EXACT as usize + 1 + (((UNITS_MAX as u64 + 1).ilog2() - EXACT_BITS) << STEPS_BITS) as usize;
+/// In a class whose chunks differ so many are looked at before a larger class is.
+const LOOKED_AT: usize = 8;
+/// If there is no room, so many buckets are looked through for items that have expired; and so many again if there were any.
+const LOOKED_FOR_DEAD: u64 = 256;
+
+/// The class of chunks of so many words.
+fn class_of(units: u64) -> usize {
+    if units <= EXACT {
+        return units as usize;
+    }
+    let doubling = units.ilog2();
+    let step = units >> (doubling - STEPS_BITS) & ((1 << STEPS_BITS) - 1);
+    EXACT as usize + 1 + ((doubling - EXACT_BITS) << STEPS_BITS) as usize + step as usize
+}
+
+impl Fits {
+    fn word(&self, offset: u64) -> &guira_sync::atomic::AtomicU64 {
+        self.region.word(self.at(offset))
+    }
+
+    fn anchor(&self, offset: u64) -> Anchor {
+        Anchor::load(&self.region, self.at(offset))
+    }
+
+    fn set_anchor(&self, offset: u64, anchor: Anchor) {
+        anchor.store(&self.region, self.at(offset));
+    }
+
+    fn units(&self, offset: u64) -> u64 {
+        self.anchor(offset).units() as u64
+    }
+
+    fn next_of(&self, offset: u64) -> u64 {
+        words::load(self.word(offset + 1))
+    }
+
+    /// Makes a free chunk of so many words and puts it on its list. The chunk after it, if there is one, learns of it.
+    fn put(&self, offset: u64, units: u64, anchor: Anchor) {
+        let class = class_of(units);
+        let first = self.lists[class].get();
+        self.set_anchor(offset, anchor.free(units as usize));
+        words::store(self.word(offset + 1), first);
+        words::store(self.word(offset + 2), 0);
+        words::store(self.word(offset + units - 1), units);
+        if first != 0 {
+            words::store(self.word(first + 2), offset);
+        }
+        self.lists[class].set(offset);
+        let bits = &self.used_lists[class / 64];
+        bits.set(bits.get() | 1 << (class % 64));
+        let next = offset + units;
+        if next < self.top.get() {
+            self.set_anchor(next, self.anchor(next).after_free());
+        }
+    }
+
+    /// Takes a free chunk off its list.
+    fn unlink(&self, offset: u64) {
+        let class = class_of(self.units(offset));
+        let (next, before) = (self.next_of(offset), words::load(self.word(offset + 2)));
+        if next != 0 {
+            words::store(self.word(next + 2), before);
+        }
+        if before == 0 {
+            self.lists[class].set(next);
+        } else {
+            words::store(self.word(before + 1), next);
+        }
+        if self.lists[class].get() == 0 {
+            let bits = &self.used_lists[class / 64];
+            bits.set(bits.get() & !(1 << (class % 64)));
+        }
+    }
+
+    /// The first class from `class` on that has a free chunk.
+    fn list_from(&self, class: usize) -> Option<usize> {
+        let bits = |word: usize| self.used_lists.get(word).map(Owned::get);
+        let (mut word, mut seen) = (class / 64, bits(class / 64)? & (u64::MAX << (class % 64)));
+        while seen == 0 {
+            word += 1;
+            seen = bits(word)?;
+        }
+        Some(word * 64 + seen.trailing_zeros() as usize)
+    }
+
+    /// A free chunk of at least `units` words that lies before the end.
+    fn search(&self, units: u64) -> Option<u64> {
+        let mut class = class_of(units);
+        loop {
+            class = self.list_from(class)?;
+            let mut offset = self.lists[class].get();
+            for _ in 0..LOOKED_AT {
+                if offset == 0 {
+                    break;
+                }
+                let length = self.units(offset);
+                if length >= units && offset + length <= self.end.get() {
+                    return Some(offset);
+                }
+                offset = self.next_of(offset);
+            }
+            class += 1;
+        }
+    }
+
+    /// Looks for room, and remembers where it is.
+    fn find(&self, units: u64) -> bool {
+        let units = units.max(SMALLEST);
+        let found = self.search(units);
+        self.found.set(found.unwrap_or(0));
+        found.is_some() || self.top.get() + units <= self.end.get()
+    }
+
+    /// Frees a chunk.
+    fn give(&self, offset: u64) {
+        let (mut start, mut units) = (offset, self.units(offset));
+        let mut anchor = self.anchor(offset);
+        let next = start + units;
+        if next < self.top.get() && self.anchor(next).is_free() {
+            let more = self.units(next);
+            if units + more <= UNITS_MAX as u64 {
+                self.unlink(next);
+                units += more;
+            }
+        }
+        if anchor.is_after_free() {
+            let before = words::load(self.word(start - 1));
+            if units + before <= UNITS_MAX as u64 {
+                start -= before;
+                self.unlink(start);
+                anchor = self.anchor(start);
+                units += before;
+            }
+        }
+        if start + units < self.top.get() {
+            return self.put(start, units, anchor);
+        }
+        self.top.set(start);
+        // What lies before is free as well, if it was too long to become one with this.
+        while anchor.is_after_free() {
+            start -= words::load(self.word(start - 1));
+            anchor = self.anchor(start);
+            self.unlink(start);
+            self.top.set(start);
+        }
+    }
+
+    /// Frees what was left while it was being sent, as far as it has been sent.
+    fn give_left(&self, is_pinned: impl Fn(u64) -> bool) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|offset| {
+            let stays = is_pinned(*offset);
+            if !stays {
+                self.give(*offset);
+            }
+            stays
+        });
+        self.left_count.set(left.len() as u64);
+    }
+
+    /// Nothing is in use any more.
+    fn clear(&self) {
+        self.top.set(FIRST);
+        self.lists.iter().chain(&self.used_lists).for_each(|word| word.set(0));
+    }
+}
+
+#[allow(private_interfaces, reason = "spaces are written in this crate only")]
+impl Space for Fits {
+    const FORMAT: [u8; 8] = *b"micas001";
+    const IS_LOSSY: bool = false;
+    const FIELDS: Fields = Fields(Fields::CAS.0 | Fields::EXPIRY.0);
+
+    fn new(region: Arc<Region>, base: usize, _ring: u64, _offset_bits: u32) -> Self {
+        let fits = Fits {
+            region,
+            base,
+            top: Owned::default(),
+            end: Owned::default(),
+            reached: Owned::default(),
+            lists: (0..CLASSES).map(|_| Owned::default()).collect(),
+            used_lists: std::array::from_fn(|_| Owned::default()),
+            found: Owned::default(),
+            left: Mutex::default(),
+            left_count: Owned::default(),
+        };
+        fits.clear();
+        fits
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: u64) -> Offset {
+        Offset::from_bytes((self.base as u64).wrapping_add(offset.wrapping_mul(WORD as u64)))
+    }
+
+    /// What the index leads to is there: nothing goes by itself.
+    #[inline(always)]
+    fn is_live(&self, _offset: u64) -> bool {
+        true
+    }
+
+    /// A chunk is left after its slot, which the version of the bucket tells.
+    #[inline(always)]
+    fn is_still_live(&self, _offset: u64) -> bool {
+        true
+    }
+
+    fn is_flushed(&self, _offset: u64) -> bool {
+        false
+    }
+
+    fn age(&self, _offset: u64) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn is_evicting(&self) -> bool {
+        false
+    }
+
+    fn is_in_older_half(&self, _offset: u64) -> bool {
+        false
+    }
+
+    fn end(&self) -> u64 {
+        self.end.get()
+    }
+
+    fn set_end(&self, end: u64) {
+        self.end.set(end);
+    }
+
+    fn reached(&self) -> u64 {
+        self.reached.get()
+    }
+
+    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
+        writer.adjust();
+        let fits = &writer.part.space;
+        if fits.find(units) {
+            return Ok(());
+        }
+        if fits.left_count.get() > 0 {
+            fits.give_left(|offset| writer.is_pinned(offset));
+        }
+        // As long as there are any that have expired.
+        while !fits.find(units) {
+            if !writer.remove_some_dead(LOOKED_FOR_DEAD) {
+                return Err(Refusal::NoMemory);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, units: u64) -> (u64, Anchor) {
+        let units = units.max(SMALLEST);
+        // Release fence: pairs with the Acquire fence of `Bucket::is_still`: whoever sees what is written into the chunk from now on sees that the slot that
+        // led to it before has changed.
+        fence(Ordering::Release);
+        let offset = self.found.get();
+        if offset == 0 {
+            let offset = self.top.get();
+            self.top.set(offset + units);
+            self.reached.set(self.reached.get().max(offset + units));
+            return (offset, Anchor::room_of(units as usize));
+        }
+        let length = self.units(offset);
+        let anchor = self.anchor(offset);
+        self.unlink(offset);
+        if length - units >= SMALLEST {
+            self.put(offset + units, length - units, Anchor::room_of(0));
+            return (offset, anchor.in_use(units as usize));
+        }
+        let next = offset + length;
+        if next < self.top.get() {
+            self.set_anchor(next, self.anchor(next).after_used());
+        }
+        (offset, anchor.in_use(length as usize))
+    }
+
+    fn leave(writer: &mut Writer<'_, Self>, offset: u64) {
+        let fits = &writer.part.space;
+        if writer.is_pinned(offset) {
+            // Whoever finds the Region like this finds it free.
+            Anchor::bury(&writer.core.region, fits.at(offset));
+            fits.left.lock().unwrap_or_else(PoisonError::into_inner).push(offset);
+            fits.left_count.add(1);
+            return;
+        }
+        fits.give(offset);
+    }
+
+    fn flush(writer: &mut Writer<'_, Self>) {
+        let is_pinned = !writer.part.pins.is_empty() || writer.part.space.left_count.get() > 0;
+        for number in 0..writer.part.index.buckets() as u32 {
+            let slots = writer.slots_of(number);
+            if slots.is_empty() {
+                continue;
+            }
+            let offsets: Vec<u64> = slots.iter().map(|(bucket, slot)| bucket.offset(*slot)).collect();
+            writer.clear_bucket(number);
+            if is_pinned {
+                offsets.into_iter().for_each(|offset| Self::leave(writer, offset));
+            }
+        }
+        if !is_pinned {
+            writer.part.space.clear();
+        }
+    }
+
+    #[inline]
+    fn after_store(writer: &mut Writer<'_, Self>) {
+        if writer.part.space.left_count.get() > 0 {
+            let fits = &writer.part.space;
+            fits.give_left(|offset| writer.is_pinned(offset));
+        }
+    }
+
+    fn end_moved(_writer: &mut Writer<'_, Self>, _before: u64) {}
+
+    fn give_back(writer: &mut Writer<'_, Self>) -> bool {
+        match writer.move_some() {
+            Moving::More => true,
+            Moving::Stuck => false,
+            Moving::Done => {
+                let fits = &writer.part.space;
+                let is_given = fits.top.get() <= fits.end.get() && writer.discard_beyond_end();
+                if is_given {
+                    fits.reached.set(fits.reached.get().min(fits.end.get()));
+                }
+                is_given
+            }
+        }
+    }
+
+    fn saved(&self) -> SavedSpace {
+        [self.top.get(), self.end.get(), self.reached.get(), 0, 0, 0]
+    }
+
+    fn restore(&self, saved: SavedSpace) -> bool {
+        let [top, end, reached, ..] = saved;
+        self.top.set(top);
+        self.end.set(end);
+        self.reached.set(reached);
+        (FIRST..=reached.max(FIRST)).contains(&top)
+    }
+
+    fn recover(core: &Core<Self>, partition: &Partition<Self>) -> Option<Held> {
+        let fits = &partition.space;
+        let most = core.plan.ring;
+        let mut held = Held::default();
+        let (mut offset, mut was_free, mut dead) = (FIRST, false, Vec::new());
+        if fits.top.get() > most || fits.reached.get() > most {
+            return None;
+        }
+        while offset < fits.top.get() {
+            let anchor = fits.anchor(offset);
+            let units = anchor.units() as u64;
+            let is_sound =
+                units >= SMALLEST && offset + units <= fits.top.get() && anchor.is_after_free() == was_free;
+            if !is_sound {
+                return None;
+            }
+            was_free = anchor.is_free();
+            if was_free {
+                fits.put(offset, units, anchor);
+            } else if anchor.is_dead() {
+                dead.push(offset);
+            } else {
+                held = held.plus(held_of(core, fits.at(offset), anchor)?);
+            }
+            offset += units;
+        }
+        dead.into_iter().for_each(|offset| fits.give(offset));
+        Some(held)
+    }
+}
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+    use guira_memory::HugePages;
+
+    #[test]
+    fn classes_are_exact_to_1_kib_and_geometric_above() {
+        assert_eq!((class_of(4), class_of(128), class_of(129)), (4, 128, 129));
+        assert_eq!((class_of(143), class_of(144), class_of(255), class_of(256)), (129, 130, 136, 137));
+        assert_eq!(class_of(UNITS_MAX as u64), CLASSES - 1);
+        assert!((1..100_000).is_sorted_by_key(class_of));
+    }
+
+    /// Chunks of random sizes come and go; they never overlap, neighbours that are free are one, and when all are gone nothing is used.
+    #[test]
+    fn chunks_never_overlap_and_free_neighbours_become_one() {
+        let region = Arc::new(Region::anonymous(8 << 20, HugePages::No).unwrap());
+        let fits = Fits::new(region, 1 << 20, 1 << 19, 48);
+        fits.set_end(1 << 19);
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |bound: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 11) % bound
+        };
+        let mut chunks: Vec<(u64, u64)> = Vec::new();
+        for step in 0..30_000 {
+            let few = chunks.len() < 20 || (step / 3000) % 2 == 0;
+            if below(10) < if few { 7 } else { 3 } {
+                let units = if below(20) == 0 { below(3000) + 1 } else { below(120) + 1 };
+                if fits.find(units) {
+                    let (offset, anchor) = fits.take(units);
+                    fits.set_anchor(offset, anchor);
+                    let room = anchor.units() as u64;
+                    assert!(room >= units && offset + room <= 1 << 19);
+                    (offset + 1..offset + room).for_each(|at| words::store(fits.word(at), u64::MAX - at));
+                    chunks.push((offset, room));
+                }
+            } else if !chunks.is_empty() {
+                let (offset, room) = chunks.swap_remove(below(chunks.len() as u64) as usize);
+                let is_whole =
+                    (offset + 1..offset + room).all(|at| words::load(fits.word(at)) == u64::MAX - at);
+                assert!(is_whole, "step {step}: the chunk at {offset} was written to by somebody else");
+                fits.give(offset);
+            }
+            if step % 500 == 0 {
+                check(&fits, &chunks);
+            }
+        }
+        for (offset, _) in chunks.drain(..) {
+            fits.give(offset);
+        }
+        assert_eq!(fits.top.get(), FIRST);
+        assert_eq!(fits.list_from(0), None);
+    }
+
+    fn check(fits: &Fits, chunks: &[(u64, u64)]) {
+        let (mut offset, mut was_free, mut used) = (FIRST, false, 0);
+        while offset < fits.top.get() {
+            let anchor = fits.anchor(offset);
+            assert_eq!(anchor.is_after_free(), was_free);
+            assert!(!(was_free && anchor.is_free()), "two free chunks next to each other");
+            was_free = anchor.is_free();
+            used += u64::from(!was_free);
+            offset += anchor.units() as u64;
+        }
+        assert_eq!((offset, used), (fits.top.get(), chunks.len() as u64));
+        assert!(!was_free, "a free chunk at the top is none");
+    }
+}
