@@ -5,10 +5,11 @@ use crate::entry::{Anchor, Entry};
 use crate::log::{Log, Passed};
 use crate::maintain::Moving;
 use crate::partition::Partition;
+use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
 use crate::update::{Gone, Writer, account_gone};
 use guira_contract::Refusal;
-use guira_items::{Count, Eviction, Fields, Held};
+use guira_items::{Count, Fields, Held};
 use guira_memory::{Offset, Region};
 use std::sync::Arc;
 
@@ -68,7 +69,6 @@ impl Space for Log {
 
     #[inline]
     fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
-        writer.adjust();
         let log = &writer.part.space;
         if units > log.end() {
             return Err(Refusal::NoMemory);
@@ -106,8 +106,8 @@ impl Space for Log {
 
     fn give_back(writer: &mut Writer<'_, Self>) -> bool {
         let log = &writer.part.space;
-        // The tail leaves first what is to be given back.
-        if !writer.is_moving() && log.turn_before(log.end(), &mut |head| writer.pass(head)).is_err() {
+        // The tail leaves first what is to be given back. It may have come there again, around what is pinned.
+        if log.turn_before(log.end(), &mut |head| writer.pass(head)).is_err() {
             return false;
         }
         match writer.move_some() {
@@ -131,7 +131,7 @@ impl Space for Log {
         self.go_on(saved)
     }
 
-    fn recover(core: &Core<Self>, partition: &Partition<Self>) -> Option<Held> {
+    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held> {
         let log = &partition.space;
         let mut held = Held::default();
         for (start, length) in log.runs() {
@@ -148,6 +148,7 @@ impl Space for Log {
                 }
                 if is_live {
                     held = held.plus(held_of(core, at, anchor)?);
+                    offsets.add(offset);
                 }
                 passed += units;
             }
@@ -165,14 +166,13 @@ impl Writer<'_, Log> {
         let is_live = !anchor.is_dead() && !log.is_before_flush(head);
         if let Some(entry) = is_live.then(|| Entry::at(&self.core.region, log.at(head), self.now)).flatten() {
             let is_dead = entry.expiry().passed(self.now);
-            if !is_dead && self.core.options.eviction == Eviction::Off {
-                return Passed::Stays;
-            }
             account_gone(self, &entry, if is_dead { Gone::Dead } else { Gone::Evicted });
             Anchor::bury(&self.core.region, log.at(head));
         }
         self.counters.add(Count::HandSteps, 1);
         if self.is_pinned(head) {
+            // It may have been flushed. When the log comes by again it lies before no flush.
+            Anchor::bury(&self.core.region, log.at(head));
             return Passed::Pinned(units);
         }
         Passed::Free(units)

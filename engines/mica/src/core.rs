@@ -6,7 +6,7 @@ use crate::log::Log;
 use crate::maintain::Upkeep;
 use crate::options::{Access, LogPolicy, MicaOptions};
 use crate::partition::{Partition, Share};
-use crate::plan::{Plan, arriving};
+use crate::plan::{Plan, arriving, commit_step};
 use crate::restart;
 use crate::session::MicaSession;
 use crate::space::Space;
@@ -14,9 +14,9 @@ use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError, PolicyError, Reassign,
     ResizeError, Spec, Tuning,
 };
-use guira_items::{Eviction, Hashing, KEPT_PART, OpenError, Registry, Residence};
+use guira_items::{Hashing, KEPT_PART, OpenError, Registry, Residence};
 use guira_memory::lasting::RegionFile;
-use guira_memory::{Budget, HugePages, MIB, Region, RegionPlace};
+use guira_memory::{Budget, Region, RegionPlace};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use guira_sync::clock::{Seconds, TimeBase};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
@@ -99,7 +99,7 @@ impl<S: Space> Core<S> {
             arriving: Budget::new(arriving(options.memory, options.max_item_size)),
             share: AtomicUsize::new(0),
             largest_item: AtomicUsize::new(0),
-            commit_step: if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 },
+            commit_step: commit_step(options.pages_of_the_system()),
             registry: Registry::new(1),
             upkeep: Upkeep::new(plan.partitions),
             growths: AtomicU64::new(0),
@@ -184,12 +184,6 @@ impl<S: Space> Core<S> {
         LogPolicy::of(self.policy.load(Ordering::Relaxed))
     }
 
-    /// The same, if items go at all: where none do, none is moved to keep it.
-    #[inline(always)]
-    pub(crate) fn policy_in_force(&self) -> LogPolicy {
-        if self.options.eviction == Eviction::Off { LogPolicy::Fifo } else { self.policy() }
-    }
-
     /// The hash of a key.
     #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
@@ -219,6 +213,10 @@ impl<S: Space> Core<S> {
         let item = 2 * self.plan.partitions * self.options.max_item_size;
         let least = guira_items::MINIMUM.max(item).max(if S::IS_LOSSY { 0 } else { self.needed() });
         if memory < least {
+            return Err(ResizeError::TooSmall { memory, least });
+        }
+        let share = self.plan.share(memory, arriving(memory, self.options.max_item_size));
+        if let Some(least) = self.room_missing(share) {
             return Err(ResizeError::TooSmall { memory, least });
         }
         if memory > self.plan.reserve {

@@ -1,6 +1,7 @@
 //! Values that arrive in pieces. They are kept outside the log, where a sender who takes his time would be overtaken by it, and copied there when they are whole.
 
 use crate::core::Core;
+use crate::log::Log;
 use crate::space::Space;
 use guira_contract::ValueDraft;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ const PIECE: usize = 64 << 10;
 
 /// Room for one value that is not there yet.
 #[derive(Debug)]
-pub struct MicaDraft<S: Space> {
+pub struct MicaDraft<S: Space = Log> {
     core: Arc<Core<S>>,
     total: usize,
     arrived: usize,

@@ -17,6 +17,7 @@ use crate::entry::{Anchor, UNITS_MAX};
 use crate::log::Owned;
 use crate::maintain::Moving;
 use crate::partition::Partition;
+use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
 use crate::update::Writer;
 use guira_contract::Refusal;
@@ -295,7 +296,6 @@ impl Space for Fits {
     }
 
     fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
-        writer.adjust();
         let fits = &writer.part.space;
         if fits.find(units) {
             return Ok(());
@@ -405,7 +405,7 @@ impl Space for Fits {
         (FIRST..=reached.max(FIRST)).contains(&top)
     }
 
-    fn recover(core: &Core<Self>, partition: &Partition<Self>) -> Option<Held> {
+    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held> {
         let fits = &partition.space;
         let most = core.plan.ring;
         let mut held = Held::default();
@@ -428,6 +428,7 @@ impl Space for Fits {
                 dead.push(offset);
             } else {
                 held = held.plus(held_of(core, fits.at(offset), anchor)?);
+                offsets.add(offset);
             }
             offset += units;
         }

@@ -45,13 +45,15 @@ impl Flushes {
     }
 
     fn schedule(&self, now: Seconds, at: Seconds) {
-        // One that has fallen due and that nobody has met yet goes first: it would be forgotten.
-        self.settle(now);
-        let due = if at <= now { 0 } else { u64::from(at.0.min(u32::MAX - 1)) };
+        let scheduled = |word: u64| {
+            // One that has fallen due and that nobody has met yet goes first, and one that is due now at once: another would take its place.
+            let due_now = u64::from(u64::from(now.0) >= word & NEVER) + u64::from(at <= now);
+            let count = (word >> 32).wrapping_add(due_now);
+            let due = if at <= now { NEVER } else { u64::from(at.0.min(u32::MAX - 1)) };
+            Some(count << 32 | due)
+        };
         // Relaxed: as above.
-        let _ =
-            self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(word & !NEVER | due));
-        self.settle(now);
+        let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, scheduled);
     }
 
     /// What is kept across a restart.
@@ -86,5 +88,28 @@ mod tests {
         assert_eq!((flushes.count_at(Seconds(8)), flushes.count_at(Seconds(9))), (Some(1), None));
         flushes.schedule(Seconds(20), Seconds(30));
         assert_eq!((flushes.settle(Seconds(20)), flushes.settle(Seconds(30))), (2, 3));
+    }
+
+    #[test]
+    fn a_flush_at_once_is_counted_while_others_schedule_theirs() {
+        let flushes = Flushes::default();
+        let is_done = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while is_done.load(Ordering::Relaxed) == 0 {
+                    flushes.schedule(Seconds(5), Seconds(100));
+                }
+            });
+            for _ in 0..200_000 {
+                let before = flushes.settle(Seconds(5));
+                flushes.schedule(Seconds(5), Seconds(0));
+                let after = flushes.settle(Seconds(5));
+                if after == before {
+                    is_done.store(1, Ordering::Relaxed);
+                    panic!("a flush was lost after {before}");
+                }
+            }
+            is_done.store(1, Ordering::Relaxed);
+        });
     }
 }

@@ -35,6 +35,12 @@ impl Waiting {
         self.recalls.load(Ordering::Relaxed)
     }
 
+    /// The same, to look at which partitions are asked for.
+    pub(crate) fn heeded(&self) -> u64 {
+        // Acquire: pairs with the Release in `Hold::take`.
+        self.recalls.load(Ordering::Acquire)
+    }
+
     fn sleep(&self) {
         let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.bell.wait_timeout(sleepers, NAP));
@@ -53,11 +59,11 @@ const FREE: u64 = 0;
 const HELD: u64 = 1;
 /// Somebody holds it, and others wait.
 const WANTED: u64 = 2;
-/// It was given back for those who wait: whoever comes by now lets them go first.
+/// Nobody holds it, and one of those who wait is to have it next.
 const OFFERED: u64 = 3;
 
-/// Whoever has waited for so long is one of those.
-const NEWCOMER: u32 = 16;
+/// Whoever has waited so often takes what is offered, even if it was not offered to him.
+const PATIENCE: u32 = 1000;
 
 impl Hold {
     /// Takes it, if nobody has it.
@@ -74,17 +80,23 @@ impl Hold {
     #[inline(never)]
     pub(crate) fn take(&self, waiting: &Waiting, mut meanwhile: impl FnMut()) {
         let mut backoff = Backoff::default();
-        let mut rounds = 0;
+        let mut has_waited = false;
         loop {
-            if self.try_take() || (rounds >= NEWCOMER && self.take_offered()) {
+            if self.try_take() || (has_waited && self.accept()) {
                 return;
             }
             // Relaxed: it is a wish. Who holds it looks at the end of its batch.
-            if self.state.compare_exchange(HELD, WANTED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                waiting.recalls.fetch_add(1, Ordering::Relaxed);
+            match self.state.compare_exchange(HELD, WANTED, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    // Release: pairs with the Acquire in `Waiting::heeded`: who sees that there was a recall sees which partition is wanted.
+                    waiting.recalls.fetch_add(1, Ordering::Release);
+                    has_waited = true;
+                }
+                Err(state) => has_waited |= state == WANTED,
             }
             meanwhile();
-            rounds = backoff.wait();
+            let rounds = backoff.wait();
+            has_waited |= rounds > PATIENCE;
             match rounds {
                 1 => waiting.waits.note(),
                 AWAKE.. if !cfg!(guira_loom) => waiting.sleep(),
@@ -93,7 +105,8 @@ impl Hold {
         }
     }
 
-    fn take_offered(&self) -> bool {
+    /// Takes it, if it is offered.
+    fn accept(&self) -> bool {
         // Acquire: as in `try_take`.
         self.state.compare_exchange(OFFERED, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -103,16 +116,22 @@ impl Hold {
         self.state.load(Ordering::Relaxed) == WANTED
     }
 
+    /// Gives it to one of those who wait, before whoever gives it can take it again: else they would wait for long where threads are more than processors.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_over(&self, waiting: &Waiting) {
+        // Release: pairs with the Acquire in `accept`.
+        self.state.store(OFFERED, Ordering::Release);
+        waiting.bell.notify_all();
+    }
+
     /// Gives it back.
     #[inline(always)]
     pub(crate) fn give(&self, waiting: &Waiting) {
         if self.is_wanted() {
-            // Release: as below.
-            self.state.store(OFFERED, Ordering::Release);
-            waiting.bell.notify_all();
-        } else {
-            // Release: pairs with the Acquire in `try_take`. A wish that comes in between is overwritten: whoever has it wakes up by himself and wishes again.
-            self.state.store(FREE, Ordering::Release);
+            return self.hand_over(waiting);
         }
+        // Release: pairs with the Acquire in `try_take`. A wish that comes in between is overwritten: whoever has it wakes up by himself and wishes again.
+        self.state.store(FREE, Ordering::Release);
     }
 }

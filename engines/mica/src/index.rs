@@ -293,6 +293,7 @@ impl Index {
             && extent.cursor() <= extent.buckets()
             && extent.cursor() > 0
             && (extent.buckets()..=most).contains(&next)
+            && (next > extent.buckets() || !extent.is_growing())
             && (next..=most).contains(&reached)
             && spares <= u64::from(self.spares_max)
             && spares_used <= spares

@@ -34,5 +34,7 @@ pub use session::{Guess, MicaSession};
 pub use space::Space;
 pub use walk::MicaWalk;
 
+#[cfg(all(test, guira_loom))]
+mod loom_tests;
 #[cfg(all(test, not(guira_loom)))]
 mod tests;

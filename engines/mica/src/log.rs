@@ -75,9 +75,10 @@ pub(crate) enum Passed {
     Free(u64),
     /// It takes so many words, which are needed still.
     Pinned(u64),
-    /// It stays, and so does everything behind it.
-    Stays,
 }
+
+/// Words at the end of the log's part that are never used: a page of the system.
+const END_KEPT: u64 = 4096 / WORD as u64;
 
 /// The log has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,9 +207,10 @@ impl Log {
         from_head < to_tail
     }
 
-    /// From now on rounds end at `end` words from the start at the latest.
+    /// From now on rounds end at `end` words from the start at the latest. A tail that came to the very end of the log's part would be in the next round
+    /// before that has begun.
     pub(crate) fn move_round_end(&self, end: u64) {
-        self.end.set(end.min(self.ring));
+        self.end.set(end.min(self.ring - END_KEPT));
     }
 
     /// Where rounds end, in words from the start.
@@ -304,7 +306,6 @@ impl Log {
                     self.go_around(self.place(head), units);
                     self.after(head, units)
                 }
-                Passed::Stays => return Err(Full),
             }
         };
         self.set_head(next);
@@ -362,10 +363,24 @@ impl Log {
 
     /// What the older round has left is counted to the tail's round from now on, in which the tail goes on behind it. See `Log::adoption`.
     pub(crate) fn adopt(&self) {
+        self.cut_at_seam();
         let (head, tail) = (self.head.get(), self.tail.get());
         self.leave_hole(tail, self.place(head) - self.place(tail));
         self.tail.set(self.round(tail).wrapping_add(self.seam.get()) & self.bits);
         self.set_head(self.round(tail));
+    }
+
+    /// When memory was given back, an entry of the older round may have lost its end with what lay behind it. What follows it is no longer the next round.
+    fn cut_at_seam(&self) {
+        let (mut at, seam) = (self.head.get(), self.seam.get());
+        while self.place(at) < seam {
+            let units = Anchor::load(&self.region, self.place_of(at)).units() as u64;
+            let left = seam - self.place(at);
+            if units == 0 || units > left {
+                return self.leave_hole(at, left);
+            }
+            at = self.later(at, units);
+        }
     }
 
     fn set_head(&self, head: u64) {
@@ -397,7 +412,7 @@ impl Log {
 
     /// So many words may be appended between two buckets that are looked at for offsets that lie behind the head, if there are `buckets`: so
     /// none is left in the index when half of all offsets have gone by.
-    fn stride(&self, buckets: u64) -> u64 {
+    pub(crate) fn stride(&self, buckets: u64) -> u64 {
         // A quarter, less the rounds that are not whole.
         (self.bits / 4).saturating_sub(2 * self.ring).max(1) / (2 * buckets.max(1))
     }
@@ -415,6 +430,7 @@ impl Log {
         let is_sound = offsets.iter().all(|offset| *offset <= self.bits)
             && [end, seam, reached].iter().all(|place| *place <= self.ring)
             && self.ahead(head, tail) < 2 * self.ring
+            && self.ahead(head, flushed) <= self.ahead(head, tail)
             && rounds <= 1
             && self.place(tail) <= reached.max(end)
             && (rounds == 0 || (self.place(head) >= self.place(tail) && seam <= reached.max(1)));

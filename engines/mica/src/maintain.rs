@@ -9,7 +9,7 @@ use crate::session::MicaSession;
 use crate::space::Space;
 use crate::update::Writer;
 use guira_contract::{Pace, Switch, Tuning};
-use guira_items::{Count, Eviction};
+use guira_items::Count;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::words::WORD;
@@ -180,11 +180,7 @@ impl<S: Space> Writer<'_, S> {
         if let Some(bucket) = part.index.to_move() {
             return self.move_bucket(bucket);
         }
-        let fullness = match self.core.options.eviction {
-            _ if !S::IS_LOSSY => Fullness::CHAINED,
-            Eviction::On => Fullness::LOSSY,
-            Eviction::Off => Fullness::KEEPING,
-        };
+        let fullness = if S::IS_LOSSY { Fullness::LOSSY } else { Fullness::CHAINED };
         let (items, crowded_from) = (part.items.get(), part.crowded_from(share, fullness));
         if items < crowded_from {
             part.index.crowded_from(crowded_from);
@@ -218,18 +214,20 @@ impl<S: Space> Writer<'_, S> {
             self.entry_at(offset).map(|entry| (offset, entry.place(), bucket.tag(slot)))
         };
         let items: Vec<_> = slots.into_iter().filter_map(item).collect();
-        // Whoever looks for one of the items waits until all of them have moved.
+        // Whoever looks for one of the items waits until all of them have moved: in the old bucket, or in the new one as soon as he is told of it.
         let opened = bucket.open();
-        self.empty(bucket);
-        index.moved(number);
         let mut goals: [Option<(u32, Open<'_>)>; GOALS] = Default::default();
-        for (offset, place, tag) in items {
-            let goal = index.bucket_when_grown(place);
+        for (_, place, _) in &items {
+            let goal = index.bucket_when_grown(*place);
             let is_open = goal == number || goals.iter().flatten().any(|(open, _)| *open == goal);
             if let Some(free) = goals.iter_mut().find(|free| free.is_none()).filter(|_| !is_open) {
                 *free = Some((goal, index.bucket(goal).open()));
             }
-            self.take_in(index.bucket(goal), tag, offset);
+        }
+        self.empty(bucket);
+        index.moved(number);
+        for (offset, place, tag) in items {
+            self.take_in(index.bucket(index.bucket_when_grown(place)), tag, offset);
         }
         drop((opened, goals));
         let before = number.wrapping_sub(1);
@@ -244,13 +242,7 @@ impl<S: Space> Writer<'_, S> {
 
     /// Gives memory back, if items take more than they may. False if there is nothing to do, or to be had.
     fn shrink(&mut self) -> bool {
-        let share = self.core.share();
-        self.part.space_bytes(share) > self.part.space.end() as usize * WORD && S::give_back(self)
-    }
-
-    /// Whether items are just being moved to where memory is kept.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.core.upkeep.moves[self.partition].load(Ordering::Relaxed) != 0
+        self.part.space.reached() > self.part.space.end() && S::give_back(self)
     }
 
     /// Goes on with moving items that lie beyond the end to before it.
@@ -270,9 +262,9 @@ impl<S: Space> Writer<'_, S> {
                 }
             }
         }
-        let is_done = to == part.index.buckets();
-        next.store(if is_done { 0 } else { to + 1 }, Ordering::Relaxed);
-        if is_done { Moving::Done } else { Moving::More }
+        // Once all were looked at none is looked at again: nothing comes there any more.
+        next.store(to + 1, Ordering::Relaxed);
+        if to == part.index.buckets() { Moving::Done } else { Moving::More }
     }
 
     /// Gives the memory beyond the end back to the system: nothing lies there any more. False if it is not taken.
@@ -281,7 +273,11 @@ impl<S: Space> Writer<'_, S> {
         let from = self.core.plan.space_at(self.partition) + kept;
         let length = self.part.space_bytes(self.core.share()) - kept;
         // What is being sent is still needed.
-        self.part.pins.is_empty() && self.core.region.discard(from, length).is_ok()
+        let is_given = self.part.pins.is_empty() && self.core.region.discard(from, length).is_ok();
+        if is_given {
+            self.core.upkeep.moves[self.partition].store(0, Ordering::Relaxed);
+        }
+        is_given
     }
 
     /// Removes what has expired from the next `count` buckets. False if nothing had.

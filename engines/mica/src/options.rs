@@ -2,7 +2,7 @@
 
 use crate::bucket::OFFSET_BITS;
 use guira_contract::{OptionError, Spec};
-use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, OpenError, Residence, Sizes};
+use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Hashing, OpenError, Residence, Sizes};
 use guira_memory::{HugePages, MIB};
 
 /// How the engine is set up.
@@ -20,8 +20,6 @@ pub struct MicaOptions {
     pub access: Access,
     /// Which items go when memory is needed.
     pub policy: LogPolicy,
-    /// What happens when memory is full.
-    pub eviction: Eviction,
     /// Whether memory is committed in huge pages; `None`: if there is more than 64 MiB of it.
     pub huge_pages: Option<HugePages>,
     /// Whether memory may be swapped out.
@@ -119,7 +117,6 @@ impl Default for MicaOptions {
             partitions: DEFAULT_PARTITIONS,
             access: Access::default(),
             policy: LogPolicy::default(),
-            eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,
             hashing: Hashing::Seeded(0),

@@ -61,9 +61,6 @@ impl Fullness {
     /// Where buckets that are full go on in spare ones: of 72 % full ones, 8 % are.
     pub(crate) const CHAINED: Fullness =
         Fullness { small: 40, growing: 65, when_memory_is_full: 72, most: 72 };
-    /// Where none may.
-    pub(crate) const KEEPING: Fullness =
-        Fullness { small: 20, growing: 30, when_memory_is_full: 35, most: 35 };
 }
 
 /// An index may grow as it likes up to one part in so many of the partition.

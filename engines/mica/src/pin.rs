@@ -1,6 +1,7 @@
 //! A pinned value.
 
 use crate::core::Core;
+use crate::log::Log;
 use crate::space::Space;
 use guira_contract::ValuePin;
 use guira_memory::Offset;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 /// A long value that stays where it is until this is dropped: the log goes around it.
 #[derive(Debug)]
-pub struct MicaPin<S: Space> {
+pub struct MicaPin<S: Space = Log> {
     core: Arc<Core<S>>,
     partition: usize,
     /// The entry's offset in the log.

@@ -10,8 +10,8 @@ use crate::bucket::BUCKET_BYTES;
 use crate::entry::UNITS_MAX;
 use crate::index::{FIRST_BUCKETS, SPARE_PART};
 use crate::options::{MAX_PARTITIONS, MicaOptions};
-use guira_memory::MIB;
 use guira_memory::lasting::HEAD_BYTES;
+use guira_memory::{HugePages, MIB};
 use guira_sync::words::WORD;
 
 /// Where everything lies, in bytes from the start of the Region.
@@ -42,6 +42,9 @@ const FIRST_AT: usize = HEAD_BYTES.next_multiple_of(ALIGNED);
 
 /// A partition has room for so many of the largest items, at least.
 const LARGEST_ITEMS: usize = 4;
+
+/// A partition takes so many steps in which the system commits memory, at least: its index takes one, and what its log leaves of the last is lost.
+const LEAST_STEPS: usize = 8;
 
 /// Of all memory, one part in so many is for values that are still arriving.
 const ARRIVING_PART: usize = 64;
@@ -82,7 +85,9 @@ impl Plan {
     /// How many partitions there are.
     pub(crate) fn partitions(options: &MicaOptions) -> usize {
         let memory = options.memory - arriving(options.memory, options.max_item_size);
-        let most = (memory / (LARGEST_ITEMS * options.max_item_size.max(1))).max(1);
+        let least = LARGEST_ITEMS * options.max_item_size.max(1);
+        let step = commit_step(options.pages_of_the_system());
+        let most = (memory / least.max(LEAST_STEPS * step)).max(1);
         let wanted = options.partitions.clamp(1, MAX_PARTITIONS).next_power_of_two();
         wanted.min(1 << most.ilog2())
     }
@@ -121,6 +126,11 @@ impl Plan {
 /// Bytes of values that are still arriving, at the most, of `memory` bytes.
 pub(crate) fn arriving(memory: usize, max_item_size: usize) -> usize {
     (memory / ARRIVING_PART).max(2 * max_item_size).min(memory / 4)
+}
+
+/// The system commits memory in steps of so many bytes.
+pub(crate) fn commit_step(pages: HugePages) -> usize {
+    if pages == HugePages::Ask { 2 * MIB } else { 4096 }
 }
 
 #[cfg(all(test, not(guira_loom)))]

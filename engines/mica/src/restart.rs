@@ -9,7 +9,7 @@ use crate::core::{Core, MicaEngine};
 use crate::entry::Anchor;
 use crate::options::{MAX_PARTITIONS, MicaOptions};
 use crate::partition::{Partition, SavedPartition};
-use crate::plan::Plan;
+use crate::plan::{Plan, arriving};
 use crate::space::Space;
 use guira_contract::{CloseError, Emptied, Opened};
 use guira_items::{
@@ -97,6 +97,21 @@ impl Saved {
         };
         numbers.end()?;
         Ok(saved)
+    }
+}
+
+/// What is the same for the same offsets in any order, and hardly ever for others: how many there are, and the sum of their hashes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OffsetSum {
+    count: u64,
+    sum: u64,
+}
+
+impl OffsetSum {
+    pub(crate) fn add(&mut self, offset: u64) {
+        let mixed = (offset + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.count += 1;
+        self.sum = self.sum.wrapping_add((mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93));
     }
 }
 
@@ -198,32 +213,40 @@ impl<S: Space> Core<S> {
 
     /// Whether what cannot be given back leaves room for items.
     fn check_room(&self) -> Result<(), Emptied> {
-        let share = self.share();
-        let index = self.partitions.iter().map(|partition| partition.index_bytes(share)).max().unwrap_or(0);
-        let memory = self.memory();
-        if 2 * index > share.bytes {
-            return Err(Emptied::TooSmall { memory, least: 2 * index * self.partitions.len() });
+        match self.room_missing(self.share().bytes) {
+            Some(least) => Err(Emptied::TooSmall { memory: self.memory(), least }),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// If indexes, which give nothing back, would leave no room for items in a partition of `share` bytes: how much memory there would have to be.
+    pub(crate) fn room_missing(&self, share: usize) -> Option<usize> {
+        let index = self.partitions.iter().map(|partition| partition.index_bytes(self.share())).max();
+        let least = 2 * index.unwrap_or(0);
+        (least > share).then(|| {
+            let all = least * self.partitions.len();
+            all + arriving(2 * all, self.options.max_item_size)
+        })
     }
 
     /// What the items of a partition come to, if all that lies there is as it should be.
-    fn recover(&self, partition: &Partition<S>) -> Option<Held> {
-        let held = S::recover(self, partition)?;
-        (self.slots_in_use(partition)? == held.items).then_some(held)
+    pub(crate) fn recover(&self, partition: &Partition<S>) -> Option<Held> {
+        let mut offsets = OffsetSum::default();
+        let held = S::recover(self, partition, &mut offsets)?;
+        (self.slots_in_use(partition)? == offsets).then_some(held)
     }
 
-    /// How many slots of a partition's index lead to items. None if one leads elsewhere than to an item of its bucket. Those that lead to what is gone are
+    /// Where the slots of a partition's index lead that lead to items. None if one leads elsewhere than to an item of its bucket. Those that lead to what is gone are
     /// emptied.
-    fn slots_in_use(&self, partition: &Partition<S>) -> Option<u64> {
-        let mut in_use = 0;
+    fn slots_in_use(&self, partition: &Partition<S>) -> Option<OffsetSum> {
+        let mut in_use = OffsetSum::default();
         let index = &partition.index;
         for number in 0..index.buckets() as u32 {
             let main = index.bucket(number);
             main.begin()?;
             let (mut bucket, mut left) = (main, index.spares_reached() + 1);
             loop {
-                in_use += self.check_bucket(partition, number, main, bucket)?;
+                self.check_bucket(partition, number, [main, bucket], &mut in_use)?;
                 let next = if S::IS_LOSSY { None } else { index.linked(bucket.link()) };
                 let Some(next) = next else { break };
                 // More than there are: they lead in a circle.
@@ -234,15 +257,14 @@ impl<S: Space> Core<S> {
         Some(in_use)
     }
 
-    /// How many slots of one bucket lead to items, as above. Those of `main` begin with it.
+    /// Notes where the slots of a bucket lead, as above: one that `main` goes on in, or `main` itself.
     fn check_bucket(
         &self,
         partition: &Partition<S>,
         number: u32,
-        main: Bucket<'_>,
-        bucket: Bucket<'_>,
-    ) -> Option<u64> {
-        let mut in_use = 0;
+        [main, bucket]: [Bucket<'_>; 2],
+        in_use: &mut OffsetSum,
+    ) -> Option<()> {
         let (index, space) = (&partition.index, &partition.space);
         for slot in bucket.used() {
             let offset = bucket.offset(slot);
@@ -257,9 +279,9 @@ impl<S: Space> Core<S> {
             if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
                 return None;
             }
-            in_use += 1;
+            in_use.add(offset);
         }
-        Some(in_use)
+        Some(())
     }
 
     /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.

@@ -4,6 +4,7 @@ use crate::bucket::{Tag, Version};
 use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{ENTRY_MAX, Entry};
+use crate::log::Log;
 use crate::options::{Access, LogPolicy};
 use crate::partition::{Home, Partition, partition_of};
 use crate::pin::MicaPin;
@@ -84,11 +85,16 @@ impl Holdings {
     #[inline(always)]
     pub(crate) fn give<S: Space>(&mut self, core: &Core<S>, partition: usize) {
         if self.held[partition] {
-            self.held[partition] = false;
-            self.readable[partition] = !self.is_exclusive;
-            self.count -= 1;
+            self.forget(partition);
             core.partitions[partition].hold.give(&core.waiting);
         }
+    }
+
+    #[inline(always)]
+    fn forget(&mut self, partition: usize) {
+        self.held[partition] = false;
+        self.readable[partition] = !self.is_exclusive;
+        self.count -= 1;
     }
 
     /// What was done with a partition is done: it is kept, unless everybody writes.
@@ -110,10 +116,11 @@ impl Holdings {
     #[cold]
     #[inline(never)]
     fn heed<S: Space>(&mut self, core: &Core<S>) {
-        self.recalls_seen = core.waiting.recalls();
+        self.recalls_seen = core.waiting.heeded();
         for (number, partition) in core.partitions.iter().enumerate() {
-            if partition.hold.is_wanted() {
-                self.give(core, number);
+            if self.held[number] && partition.hold.is_wanted() {
+                self.forget(number);
+                partition.hold.hand_over(&core.waiting);
             }
         }
     }
@@ -130,7 +137,7 @@ impl Holdings {
 
 /// A session of the engine.
 #[derive(Debug)]
-pub struct MicaSession<S: Space> {
+pub struct MicaSession<S: Space = Log> {
     pub(crate) core: Arc<Core<S>>,
     pub(crate) holdings: Holdings,
     pub(crate) counters: Arc<SessionCounters>,
@@ -454,7 +461,7 @@ impl<S: Space> MicaSession<S> {
 /// Whether the policy has an item that is used again stored at the tail.
 #[inline(never)]
 pub(crate) fn worth_moving<S: Space>(core: &Core<S>, part: &Partition<S>, offset: u64) -> bool {
-    match core.policy_in_force() {
+    match core.policy() {
         LogPolicy::Fifo => false,
         LogPolicy::ApproxLru => part.space.is_in_older_half(offset),
         LogPolicy::Lru => true,

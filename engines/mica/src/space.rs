@@ -4,6 +4,7 @@
 use crate::core::Core;
 use crate::entry::{Anchor, Entry};
 use crate::partition::Partition;
+use crate::restart::OffsetSum;
 use crate::update::Writer;
 use guira_contract::{KEY_MAX, Refusal};
 use guira_items::{Fields, Held};
@@ -90,8 +91,8 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     /// Goes on from there. False if there can be no such space.
     fn restore(&self, saved: SavedSpace) -> bool;
 
-    /// What the items of a partition come to, if all that lies there is as it should be. Nobody uses it yet.
-    fn recover(core: &Core<Self>, partition: &Partition<Self>) -> Option<Held>;
+    /// What the items of a partition come to, and where they lie, if all is as it should be. Nobody uses it yet.
+    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held>;
 }
 
 /// What the item that begins with `anchor` at `at` comes to, if it can be one.

@@ -14,7 +14,7 @@ use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Eviction, Fields, SessionCounters, counted_size};
+use guira_items::{Count, Fields, SessionCounters, counted_size};
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
@@ -44,6 +44,13 @@ pub(crate) struct Found<'s> {
     slot: usize,
     pub(crate) offset: u64,
     pub(crate) entry: Entry<'s>,
+}
+
+impl Found<'_> {
+    /// The same item, if its offset may be counted in another way now.
+    fn again(&self) -> Self {
+        Found { offset: self.bucket.offset(self.slot), ..*self }
+    }
 }
 
 /// Why an item is no longer there.
@@ -390,22 +397,28 @@ impl<'s, S: Space> Writer<'s, S> {
         source: Source<'_, S>,
         present: Option<&Found<'s>>,
     ) -> Result<(), Refusal> {
+        // Before: it may count offsets anew.
+        self.adjust();
+        let present = present.map(|present| present.again());
+        let present = present.as_ref();
+        // Its room may be that of the new one.
+        let is_dead = present.is_some_and(|present| present.entry.expiry().passed(self.now));
         let main = self.bucket_of(blueprint.place);
         let (bucket, slot, displaced) = match present {
             Some(present) => (present.bucket, present.slot, None),
             None => self.slot_for(blueprint.place, main)?,
         };
-        let evicts = S::IS_LOSSY && self.core.options.eviction == Eviction::On;
-        let aside = present.filter(|_| evicts).map(|present| self.set_aside(present));
+        let aside = present.filter(|_| S::IS_LOSSY).map(|present| self.set_aside(present));
         let room = S::find_room(self, shape.units() as u64);
         if let Err(refusal) = room {
-            aside.inspect(|aside| self.put_back(aside));
+            if let (Some(aside), Some(present)) = (aside, present) {
+                self.put_back(&aside, present);
+            }
             return Err(refusal);
         }
         let (offset, anchor) = self.part.space.take(shape.units() as u64);
         self.write(blueprint, shape, offset, anchor, source);
         if let Some(present) = present {
-            let is_dead = present.entry.expiry().passed(self.now);
             account_gone(self, &present.entry, if is_dead { Gone::Dead } else { Gone::Removed });
         }
         if let Some(displaced) = displaced.filter(|displaced| self.part.space.is_live(displaced.offset)) {
@@ -480,10 +493,12 @@ impl<'s, S: Space> Writer<'s, S> {
         Aside { offset: present.offset, anchor }
     }
 
-    /// The item stays, if its room was not taken.
-    fn put_back(&self, aside: &Aside) {
+    /// The item stays, unless its room was taken.
+    fn put_back(&self, aside: &Aside, present: &Found<'_>) {
         if self.part.space.is_live(aside.offset) {
             aside.anchor.store(&self.core.region, self.part.space.at(aside.offset));
+        } else {
+            account_gone(self, &present.entry, Gone::Evicted);
         }
     }
 
@@ -537,7 +552,6 @@ impl<'s, S: Space> Writer<'s, S> {
         let slot = (0..SLOTS).max_by_key(|slot| space.age(bucket.offset(*slot))).unwrap_or(0);
         let offset = bucket.offset(slot);
         match self.entry_at(offset) {
-            Some(_) if self.core.options.eviction == Eviction::Off => Err(Refusal::NoMemory),
             Some(entry) => Ok((bucket, slot, Some(Found { main: bucket, bucket, slot, offset, entry }))),
             None => Ok((bucket, slot, None)),
         }
@@ -632,6 +646,7 @@ impl<'s, S: Space> Writer<'s, S> {
         if !self.part.space.is_evicting() {
             return;
         }
+        self.adjust();
         if let Some(found) = self.find(key, home).filter(|found| self.is_worth_moving(found.offset)) {
             self.move_to_tail(found);
         }
@@ -664,7 +679,9 @@ impl<'s, S: Space> Writer<'s, S> {
         let shape = blueprint.shape(self.scratch.len());
         let aside = S::IS_LOSSY.then(|| self.set_aside(&found));
         if S::find_room(self, shape.units() as u64).is_err() {
-            aside.inspect(|aside| self.put_back(aside));
+            if let Some(aside) = aside {
+                self.put_back(&aside, &found);
+            }
             return false;
         }
         let (offset, anchor) = self.part.space.take(shape.units() as u64);

@@ -4,6 +4,7 @@
 //! however the index grows: so the walk comes by each key that is stored all the time exactly once.
 
 use crate::core::Core;
+use crate::log::Log;
 use crate::session::MicaSession;
 use crate::space::Space;
 use crate::update::Writer;
@@ -17,7 +18,7 @@ const STEP: usize = 64;
 
 /// A walk under way.
 #[derive(Debug)]
-pub struct MicaWalk<S> {
+pub struct MicaWalk<S = Log> {
     core: Arc<Core<S>>,
     /// The partition and the place that it has come to.
     partition: usize,

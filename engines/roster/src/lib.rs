@@ -230,11 +230,12 @@ impl Choice {
                 let options = FleecOptions { clock, buckets, ..setup.fleec() };
                 Ok(host.run(open_fleec(options, setup)?))
             }
-            Parts::Mica { policy, partitions, access } => {
+            Parts::Mica { policy, partitions, access } if setup.eviction == Eviction::On => {
                 let options = MicaOptions { policy, partitions, access, ..setup.mica() };
                 Ok(host.run(open_mica::<Log>(options, setup)?))
             }
-            Parts::MicaStore { partitions, access } => {
+            // A log cannot keep what comes to its head: where nothing is to go items lie elsewhere.
+            Parts::Mica { partitions, access, .. } | Parts::MicaStore { partitions, access } => {
                 let options = MicaOptions { partitions, access, ..setup.mica() };
                 Ok(host.run(open_mica::<Fits>(options, setup)?))
             }

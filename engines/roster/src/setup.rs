@@ -111,7 +111,6 @@ impl Setup {
             memory: self.memory,
             reserve: self.reserve(),
             max_item_size: self.max_item_size,
-            eviction: self.eviction,
             huge_pages: self.huge_pages,
             residence: self.residence,
             hashing: Hashing::Seeded(self.seed),

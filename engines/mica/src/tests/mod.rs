@@ -1,5 +1,16 @@
 //! Tests of the engine as a whole.
 
+mod damage;
+mod growth;
+mod holds;
+mod memory;
+mod offsets;
+mod pins;
+mod policies;
+mod restarts;
+mod scratch;
+mod tools;
+
 use crate::{Access, Fits, Log, MicaEngine, MicaOptions, Space};
 use guira_contract::suite;
 

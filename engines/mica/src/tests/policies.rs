@@ -1,0 +1,123 @@
+//! Which items go.
+
+use super::tools::{NOW, check, get, put};
+use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
+use guira_contract::{Engine, EvictionWatcher, Meta, Spec};
+use guira_items::Hashing;
+use guira_sync::clock::Seconds;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+
+const KEPT: usize = 50;
+const NONE: RangeInclusive<usize> = 0..=0;
+/// Some buckets are full, and give up what is wanted with the rest.
+const MOST: RangeInclusive<usize> = KEPT * 9 / 10..=KEPT;
+
+fn open(policy: LogPolicy) -> MicaEngine {
+    let small = MicaOptions { memory: 2 << 20, max_item_size: 64 << 10, ..MicaOptions::default() };
+    MicaEngine::open(MicaOptions { partitions: 2, policy, ..small }).unwrap()
+}
+
+/// How many of some items are still there, if they are read again and again while the log goes around several times.
+fn survivors(engine: &MicaEngine, session: &mut MicaSession) -> usize {
+    let kept = |number| format!("kept{number}");
+    // Before the log has gone around once, nothing is stored again because it was read.
+    (0..20_000).for_each(|number| put(session, &format!("first{number}"), &[1; 100]).unwrap());
+    (0..KEPT).for_each(|number| put(session, &kept(number), b"wanted").unwrap());
+    for number in 0..60_000 {
+        put(session, &format!("other{number}"), &[1; 100]).unwrap();
+        if number % 20 == 0 {
+            get(session, &kept(number / 20 % KEPT));
+        }
+    }
+    let evicted = engine.stats().evictions;
+    assert!(evicted > 40_000, "{evicted}");
+    (0..KEPT).filter(|number| get(session, &kept(*number)).is_some()).count()
+}
+
+#[test]
+fn what_is_read_survives_but_for_fifo() {
+    for (policy, range) in [(LogPolicy::Fifo, NONE), (LogPolicy::ApproxLru, MOST), (LogPolicy::Lru, MOST)] {
+        let engine = open(policy);
+        let survivors = survivors(&engine, &mut engine.session());
+        assert!(range.contains(&survivors), "{policy:?}: {survivors}");
+        check(&engine);
+    }
+}
+
+#[test]
+fn a_policy_takes_over_while_the_engine_is_used() {
+    let engine = open(LogPolicy::Fifo);
+    let mut session = engine.session();
+    for (name, range) in [("lru", MOST), ("fifo", NONE), ("approx-lru", MOST), ("fifo", NONE)] {
+        engine.reset_stats();
+        engine.change_policy(&Spec::parse(name).unwrap()).unwrap();
+        assert_eq!(engine.policy().0.to_string(), name);
+        let survivors = survivors(&engine, &mut session);
+        assert!(range.contains(&survivors), "{name}: {survivors}");
+    }
+    assert!(engine.change_policy(&Spec::parse("clock").unwrap()).is_err());
+    assert_eq!(engine.policy().0.to_string(), "fifo");
+    drop(session);
+    check(&engine);
+}
+
+/// Keys that are numbers are their own hashes: the numbers below 2^31 have the same bucket however many there are.
+fn number_of(key: &[u8]) -> u64 {
+    std::str::from_utf8(key).ok().and_then(|key| key.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<(String, usize)>>);
+
+impl EvictionWatcher for Told {
+    fn watches(&self) -> Option<Seconds> {
+        Some(NOW)
+    }
+
+    fn evicted(&self, key: &[u8], meta: &Meta, now: Seconds) {
+        assert_eq!(now, NOW);
+        self.0.lock().unwrap().push((String::from_utf8_lossy(key).into_owned(), meta.value_len));
+    }
+}
+
+#[test]
+fn a_full_bucket_gives_up_the_item_furthest_behind_the_tail() {
+    let hashing = Hashing::Fixed(number_of);
+    let engine = MicaEngine::open(MicaOptions { partitions: 1, hashing, ..MicaOptions::default() }).unwrap();
+    let told = Arc::new(Told::default());
+    engine.watch_evictions(told.clone());
+    let mut session = engine.session();
+    for number in 1..=15 {
+        put(&mut session, &number.to_string(), &vec![1; number]).unwrap();
+    }
+    // Stored anew, since it is much longer.
+    put(&mut session, "1", &[2; 1000]).unwrap();
+    assert_eq!(engine.stats().evictions, 0);
+    put(&mut session, "16", b"v").unwrap();
+    assert!(get(&mut session, "2").is_none() && get(&mut session, "1").is_some());
+    put(&mut session, "17", b"v").unwrap();
+    assert!(get(&mut session, "3").is_none());
+    for number in [1, 4, 5, 15, 16, 17] {
+        assert!(get(&mut session, &number.to_string()).is_some(), "{number}");
+    }
+    let stats = engine.stats();
+    assert_eq!((stats.items, stats.evictions, stats.index_evictions), (15, 2, 2));
+    assert_eq!(*told.0.lock().unwrap(), [("2".to_owned(), 2), ("3".to_owned(), 3)]);
+    drop(session);
+    check(&engine);
+}
+
+#[test]
+fn every_eviction_is_told() {
+    let engine = open(LogPolicy::ApproxLru);
+    let told = Arc::new(Told::default());
+    engine.watch_evictions(told.clone());
+    let mut session = engine.session();
+    (0..40_000).for_each(|number| put(&mut session, &format!("key{number}"), &[1; 100]).unwrap());
+    let told = told.0.lock().unwrap();
+    let stats = engine.stats();
+    assert!(stats.evictions > 20_000 && told.len() as u64 == stats.evictions, "{stats:?}");
+    assert_eq!(stats.items + stats.evictions, 40_000);
+    assert!(told.iter().all(|(key, length)| *length == 100 && get(&mut session, key).is_none()));
+}
