@@ -131,6 +131,9 @@ impl<S: Space> Partition<S> {
             (buckets + buckets / 4).min(slots / SLOTS as u64)
         };
         let is_worth_it = wanted >= buckets + buckets / 16;
+        // What is committed is used, unless it is more than a quarter of all.
+        let whole = (bytes_of(wanted, share) / BUCKET_BYTES) as u64;
+        let wanted = if whole <= wanted + wanted / 4 { whole } else { wanted };
         (is_worth_it && self.cost_of(wanted, share) <= share.bytes / 2 && wanted <= most)
             .then_some(wanted as u32)
     }

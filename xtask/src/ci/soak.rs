@@ -17,6 +17,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "load", work: load },
         Step { name: "kills", work: kills },
         Step { name: "fleec", work: fleec },
+        Step { name: "mica", work: mica },
     ]
 }
 
@@ -43,9 +44,20 @@ fn kills(root: &Path) -> Work {
 /// The engine without locks: sixteen threads on it in one process, the load, and kills.
 fn fleec(root: &Path) -> Work {
     let threads = cargo(&["test", "--release", "--package", "guira-fleec", "--", "--ignored", "--nocapture"]);
-    let load = release(root, &["load", "--engine", "fleec", "--seconds", "300", "--memory", "256"]);
-    let kills = release(root, &["kills", "--engine", "fleec", "--kills", "100"]);
+    let [load, kills] = load_and_kills(root, "fleec");
     Work::Commands(vec![threads, build_release(), load, kills])
+}
+
+/// The engine with partitions: the load, and kills.
+fn mica(root: &Path) -> Work {
+    let [load, kills] = load_and_kills(root, "mica");
+    Work::Commands(vec![build_release(), load, kills])
+}
+
+/// The load and the kills, shorter, with another engine than the default.
+fn load_and_kills(root: &Path, engine: &str) -> [Command; 2] {
+    let load = ["load", "--engine", engine, "--seconds", "300", "--memory", "256"];
+    [release(root, &load), release(root, &["kills", "--engine", engine, "--kills", "100"])]
 }
 
 /// A minute with less of everything, against the debug build, whose assertions hold as well; always with the same seed.
