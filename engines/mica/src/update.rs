@@ -379,11 +379,7 @@ impl<'s, S: Space> Writer<'s, S> {
             account_gone_bytes(self, &present.entry, old, Gone::Dead);
             return self.account_stored(shape.size());
         }
-        if old != shape.size() {
-            let more = (shape.size() as u64).wrapping_sub(old as u64);
-            self.part.bytes.add(more);
-            self.counters.items_added(ALL, 0, more);
-        }
+        self.account_resized(old, shape.size());
         self.counters.add(Count::ItemsStored, 1);
     }
 
@@ -686,6 +682,8 @@ impl<'s, S: Space> Writer<'s, S> {
         }
         let (offset, anchor) = self.part.space.take(shape.units() as u64);
         self.write(&blueprint, shape, offset, anchor, Source::Scratch);
+        // A field that it no longer needs is left behind.
+        self.account_resized(found.entry.size(), shape.size());
         let (bucket, tag) = (found.bucket, found.bucket.tag(found.slot));
         found.main.change(|| bucket.set(found.slot, tag, offset));
         if aside.is_none() {
@@ -693,6 +691,16 @@ impl<'s, S: Space> Writer<'s, S> {
         }
         self.after_store();
         true
+    }
+
+    /// An item takes so many bytes that has taken so many before.
+    #[inline(always)]
+    fn account_resized(&self, before: usize, now: usize) {
+        if before != now {
+            let more = (now as u64).wrapping_sub(before as u64);
+            self.part.bytes.add(more);
+            self.counters.items_added(ALL, 0, more);
+        }
     }
 
     fn account_stored(&self, size: usize) {

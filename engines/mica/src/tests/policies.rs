@@ -1,8 +1,9 @@
 //! Which items go.
 
-use super::tools::{NOW, check, get, put};
+use super::tools::{NOW, check, get, key_of, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
-use guira_contract::{Engine, EvictionWatcher, Meta, Spec};
+use guira_contract::suite::store;
+use guira_contract::{Amendment, Decision, Engine, EvictionWatcher, Expiry, Meta, Session, Spec};
 use guira_items::Hashing;
 use guira_sync::clock::Seconds;
 use std::ops::RangeInclusive;
@@ -120,4 +121,28 @@ fn every_eviction_is_told() {
     assert!(stats.evictions > 20_000 && told.len() as u64 == stats.evictions, "{stats:?}");
     assert_eq!(stats.items + stats.evictions, 40_000);
     assert!(told.iter().all(|(key, length)| *length == 100 && get(&mut session, key).is_none()));
+}
+
+/// An item that no longer expires has a field that it does not need, and leaves it behind when it is stored again at the tail.
+#[test]
+fn what_an_item_leaves_behind_when_it_moves_is_counted() {
+    let engine =
+        MicaEngine::open(MicaOptions { policy: LogPolicy::Lru, memory: 2 << 20, ..MicaOptions::default() })
+            .unwrap();
+    let mut session = engine.session();
+    let mut number = 0;
+    while engine.stats().evictions == engine.stats().index_evictions {
+        put(&mut session, &format!("other{number}"), &[1; 200]).unwrap();
+        number += 1;
+    }
+    for number in 0..20 {
+        let name = format!("key{number}");
+        store(&mut session, name.as_bytes(), &[2; 50], 0, Expiry::At(Seconds(9000)), NOW).unwrap();
+        let never = || Amendment { expiry: Some(Expiry::Never), ..Amendment::default() };
+        let key = key_of(&session, &name);
+        session.update(key, NOW, None, None, |_| Decision::Amend(never())).unwrap();
+        assert!(get(&mut session, &name).is_some());
+    }
+    drop(session);
+    check(&engine);
 }
