@@ -14,8 +14,8 @@
 
 use crate::core::Core;
 use crate::entry::{Anchor, UNITS_MAX};
-use crate::log::Owned;
 use crate::maintain::Moving;
+use crate::owned::Owned;
 use crate::partition::Partition;
 use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
@@ -353,11 +353,11 @@ impl Space for Fits {
     fn flush(writer: &mut Writer<'_, Self>) {
         let is_pinned = !writer.part.pins.is_empty() || writer.part.space.left_count.get() > 0;
         for number in 0..writer.part.index.buckets() as u32 {
-            let slots = writer.slots_of(number);
-            if slots.is_empty() {
+            let offsets: Vec<u64> =
+                writer.slots_of(number).map(|(bucket, slot)| bucket.offset(slot)).collect();
+            if offsets.is_empty() {
                 continue;
             }
-            let offsets: Vec<u64> = slots.iter().map(|(bucket, slot)| bucket.offset(*slot)).collect();
             writer.clear_bucket(number);
             if is_pinned {
                 offsets.into_iter().for_each(|offset| Self::leave(writer, offset));

@@ -7,6 +7,9 @@
 //!
 //! So a request that reaches the wrong session is slow, in the worst case as slow as the holder's batch, and never wrong.
 
+use crate::core::Core;
+use crate::options::Access;
+use crate::space::Space;
 use guira_sync::atomic::{AtomicU64, Backoff, Ordering, Padded};
 use guira_sync::waits::Waits;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -133,5 +136,116 @@ impl Hold {
         }
         // Release: pairs with the Acquire in `try_take`. A wish that comes in between is overwritten: whoever has it wakes up by himself and wishes again.
         self.state.store(FREE, Ordering::Release);
+    }
+}
+
+/// The partitions that a session holds.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    held: Box<[bool]>,
+    /// The partitions that it may read: under EREW those that it holds.
+    readable: Box<[bool]>,
+    is_exclusive: bool,
+    count: usize,
+    /// The recalls that it has heeded.
+    recalls_seen: u64,
+}
+
+impl Holdings {
+    pub(crate) fn new<S: Space>(core: &Core<S>) -> Self {
+        let is_exclusive = core.access == Access::Erew;
+        let all = |state| vec![state; core.partitions.len()].into();
+        Holdings { held: all(false), readable: all(!is_exclusive), is_exclusive, count: 0, recalls_seen: 0 }
+    }
+
+    /// Whether the partition may be read as it is.
+    #[inline(always)]
+    pub(crate) fn may_read(&self, partition: usize) -> bool {
+        self.readable[partition]
+    }
+
+    /// Whether it holds the partition.
+    #[inline(always)]
+    pub(crate) fn has(&self, partition: usize) -> bool {
+        self.held[partition]
+    }
+
+    /// Holds the partition from now on.
+    #[inline(always)]
+    pub(crate) fn take<S: Space>(&mut self, core: &Core<S>, partition: usize) {
+        if !self.held[partition] && !self.try_take(core, partition) {
+            core.partitions[partition].hold.take(&core.waiting, || self.heed_recalls(core));
+            self.note(partition);
+        }
+    }
+
+    /// Holds the partition, if nobody else does.
+    #[inline(always)]
+    pub(crate) fn try_take<S: Space>(&mut self, core: &Core<S>, partition: usize) -> bool {
+        let taken = self.held[partition] || core.partitions[partition].hold.try_take();
+        if taken && !self.held[partition] {
+            self.note(partition);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn note(&mut self, partition: usize) {
+        self.held[partition] = true;
+        self.readable[partition] = true;
+        self.count += 1;
+    }
+
+    /// Gives the partition back, if it holds it.
+    #[inline(always)]
+    pub(crate) fn give<S: Space>(&mut self, core: &Core<S>, partition: usize) {
+        if self.held[partition] {
+            self.forget(partition);
+            core.partitions[partition].hold.give(&core.waiting);
+        }
+    }
+
+    #[inline(always)]
+    fn forget(&mut self, partition: usize) {
+        self.held[partition] = false;
+        self.readable[partition] = !self.is_exclusive;
+        self.count -= 1;
+    }
+
+    /// What was done with a partition is done: it is kept, unless everybody writes.
+    #[inline(always)]
+    pub(crate) fn release<S: Space>(&mut self, core: &Core<S>, partition: usize) {
+        if core.access == Access::Crcw {
+            self.give(core, partition);
+        }
+    }
+
+    /// Gives back what others wait for, if anybody waits who did not before.
+    #[inline(always)]
+    pub(crate) fn heed_recalls<S: Space>(&mut self, core: &Core<S>) {
+        if self.recalls_seen != core.waiting.recalls() {
+            self.heed(core);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn heed<S: Space>(&mut self, core: &Core<S>) {
+        self.recalls_seen = core.waiting.heeded();
+        for (number, partition) in core.partitions.iter().enumerate() {
+            if self.held[number] && partition.hold.is_wanted() {
+                self.forget(number);
+                partition.hold.hand_over(&core.waiting);
+            }
+        }
+    }
+
+    pub(crate) fn give_all<S: Space>(&mut self, core: &Core<S>) {
+        for partition in 0..self.held.len() {
+            if self.count == 0 {
+                return;
+            }
+            self.give(core, partition);
+        }
     }
 }

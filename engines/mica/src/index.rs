@@ -1,4 +1,4 @@
-//! The lossy index of a partition (MICA, section 4.3.2).
+//! The index of a partition: a cache's, whose buckets give items up (MICA, section 4.3.2), and a store's, whose buckets go on in spare ones (section 4.3.3).
 //!
 //! **It grows.** The paper's index has a size for good. Here nobody knows beforehand how large items are, so an index begins small and grows with
 //! them. A key belongs to the bucket `place · buckets / 2^32`, where its *place* is 32 bits of its hash: with more buckets every key moves on, and
@@ -8,7 +8,7 @@
 //! What has to be known of an item to move it, its place, lies in the log.
 
 use crate::bucket::{BUCKET_BYTES, Bucket};
-use crate::log::Owned;
+use crate::owned::Owned;
 use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use std::sync::Arc;

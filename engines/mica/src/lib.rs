@@ -13,6 +13,7 @@ mod index;
 mod log;
 mod maintain;
 mod options;
+mod owned;
 mod partition;
 mod pin;
 mod pins;

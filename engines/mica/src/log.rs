@@ -8,33 +8,20 @@
 //! An entry never straddles the end, so that it is read as one run of words. The paper maps the log's first page once more behind its last for that,
 //! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/decisions/0019-partitions.md has the figures.
 
+use crate::core::Core;
 use crate::entry::{Anchor, UNITS_MAX};
-use crate::space::SavedSpace;
+use crate::maintain::Moving;
+use crate::owned::Owned;
+use crate::partition::Partition;
+use crate::restart::OffsetSum;
+use crate::space::{SavedSpace, Space, held_of};
+use crate::update::Writer;
+use guira_contract::Refusal;
+use guira_items::{Fields, Held};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded, fence};
 use guira_sync::words::WORD;
 use std::sync::Arc;
-
-/// A number that only the holder of the partition changes.
-#[derive(Debug, Default)]
-pub(crate) struct Owned(AtomicU64);
-
-impl Owned {
-    #[inline(always)]
-    pub(crate) fn get(&self) -> u64 {
-        // Relaxed: the holder reads what it has written, or what the hold has handed over; statistics read something.
-        self.0.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add(&self, value: u64) {
-        self.set(self.get().wrapping_add(value));
-    }
-}
 
 /// A circular log: where the items of a cache lie.
 #[derive(Debug)]
@@ -85,27 +72,6 @@ const END_KEPT: u64 = 4096 / WORD as u64;
 pub(crate) struct Full;
 
 impl Log {
-    /// An empty log of `ring` words from `base` on, with offsets of so many bits.
-    pub(crate) fn begin(region: Arc<Region>, base: usize, ring: u64, offset_bits: u32) -> Self {
-        Log {
-            region,
-            base,
-            ring,
-            bits: (1 << offset_bits) - 1,
-            live_from: Padded::default(),
-            tail: Owned::default(),
-            head: Owned::default(),
-            flushed: Owned::default(),
-            end: Owned::default(),
-            seam: Owned::default(),
-            reached: Owned::default(),
-            tidied: Owned::default(),
-            to_tidy: Owned::default(),
-            stride: Owned::default(),
-            stride_for: Owned::default(),
-        }
-    }
-
     /// Whether a bucket has to be looked at for offsets that are gone, if there are so many.
     #[inline]
     pub(crate) fn is_to_tidy(&self, buckets: u64) -> bool {
@@ -124,12 +90,6 @@ impl Log {
         next
     }
 
-    /// Where the entry at `offset` lies.
-    #[inline(always)]
-    pub(crate) fn place_of(&self, offset: u64) -> Offset {
-        Offset::from_bytes(self.base as u64 + (offset & (self.ring - 1)) * WORD as u64)
-    }
-
     /// How far `to` lies ahead of `from`.
     #[inline(always)]
     fn ahead(&self, from: u64, to: u64) -> u64 {
@@ -141,30 +101,6 @@ impl Log {
     #[inline(always)]
     fn is_from(&self, from: u64, offset: u64) -> bool {
         self.ahead(from, offset) <= self.bits / 2
-    }
-
-    /// Whether the item at `offset`, which the index has named, is still there.
-    #[inline(always)]
-    pub(crate) fn has(&self, offset: u64) -> bool {
-        self.is_from(self.live_from.load(Ordering::Relaxed), offset)
-    }
-
-    /// The same for a reader that does not hold the partition, after it has copied what lies there.
-    #[inline(always)]
-    pub(crate) fn has_still(&self, offset: u64) -> bool {
-        // Acquire fence: pairs with the Release fence in `publish`: whoever saw anything of what took the item's room sees that it is gone.
-        fence(Ordering::Acquire);
-        self.has(offset)
-    }
-
-    /// Whether the item at `offset` was flushed, and its room not used since.
-    pub(crate) fn has_flushed(&self, offset: u64) -> bool {
-        !self.has(offset) && self.is_from(self.head.get(), offset)
-    }
-
-    /// How many words ago the item at `offset` was stored.
-    pub(crate) fn behind_tail(&self, offset: u64) -> u64 {
-        self.ahead(offset, self.tail.get())
     }
 
     /// The offset `by` words after another.
@@ -184,43 +120,6 @@ impl Log {
     /// Whether the head is in the round before the tail's.
     fn has_older_round(&self) -> bool {
         self.round(self.head.get()) != self.round(self.tail.get())
-    }
-
-    /// Whether entries go for others that come.
-    #[inline(always)]
-    pub(crate) fn has_turned(&self) -> bool {
-        self.seam.get() != 0
-    }
-
-    /// Whether the entry at `offset` is nearer to the head than to the tail.
-    pub(crate) fn is_nearer_to_head(&self, offset: u64) -> bool {
-        let (tail, place) = (self.tail.get(), self.place(offset));
-        let (from_head, to_tail) = if !self.has_older_round() {
-            (self.ahead(self.head.get(), offset), self.ahead(offset, tail))
-        } else if self.round(offset) == self.round(tail) {
-            let older = self.seam.get().saturating_sub(self.place(self.head.get()));
-            (older + place, self.place(tail) - place)
-        } else {
-            let from_head = place.saturating_sub(self.place(self.head.get()));
-            (from_head, self.seam.get().saturating_sub(place) + self.place(tail))
-        };
-        from_head < to_tail
-    }
-
-    /// From now on rounds end at `end` words from the start at the latest. A tail that came to the very end of the log's part would be in the next round
-    /// before that has begun.
-    pub(crate) fn move_round_end(&self, end: u64) {
-        self.end.set(end.min(self.ring - END_KEPT));
-    }
-
-    /// Where rounds end, in words from the start.
-    pub(crate) fn round_end(&self) -> u64 {
-        self.end.get()
-    }
-
-    /// How far the log has ever come, in words from the start.
-    pub(crate) fn committed(&self) -> u64 {
-        self.reached.get()
     }
 
     /// Nothing lies beyond `place` words from the start any more, and the memory there was given back.
@@ -268,19 +167,6 @@ impl Log {
                 return Ok(());
             }
         }
-    }
-
-    /// Takes the `units` words at the tail that `Log::make_room` has found. Returns the offset.
-    #[inline]
-    pub(crate) fn append(&self, units: u64) -> u64 {
-        let offset = self.tail.get();
-        let tail = offset.wrapping_add(units) & self.bits;
-        self.tail.set(tail);
-        let place = self.place(offset) + units;
-        if place > self.reached.get() {
-            self.reached.set(place);
-        }
-        offset
     }
 
     fn begin_round(&self) {
@@ -334,7 +220,7 @@ impl Log {
     fn leave_hole(&self, mut offset: u64, mut gap: u64) {
         while gap > 0 {
             let units = gap.min(UNITS_MAX as u64);
-            Anchor::hole(units as usize).store(&self.region, self.place_of(offset));
+            Anchor::hole(units as usize).store(&self.region, self.at(offset));
             offset = self.later(offset, units);
             gap -= units;
         }
@@ -374,7 +260,7 @@ impl Log {
     fn cut_at_seam(&self) {
         let (mut at, seam) = (self.head.get(), self.seam.get());
         while self.place(at) < seam {
-            let units = Anchor::load(&self.region, self.place_of(at)).units() as u64;
+            let units = Anchor::load(&self.region, self.at(at)).units() as u64;
             let left = seam - self.place(at);
             if units == 0 || units > left {
                 return self.leave_hole(at, left);
@@ -406,7 +292,7 @@ impl Log {
         // A flush is forgotten once the head has passed it: it must not fall behind by half of all offsets.
         self.flushed.set(live_from);
         self.live_from.store(live_from, Ordering::Relaxed);
-        // Release fence: pairs with the Acquire fence in `has_still`.
+        // Release fence: pairs with the Acquire fence in `is_still_live`.
         fence(Ordering::Release);
     }
 
@@ -417,13 +303,169 @@ impl Log {
         (self.bits / 4).saturating_sub(2 * self.ring).max(1) / (2 * buckets.max(1))
     }
 
-    /// What is kept across a restart.
-    pub(crate) fn numbers(&self) -> SavedSpace {
+    /// The offsets that entries can be found from, oldest first: from each up to where the next begins, in words from the start.
+    pub(crate) fn runs(&self) -> [(u64, u64); 2] {
+        let (head, tail) = (self.head.get(), self.tail.get());
+        if self.has_older_round() {
+            let ahead = self.seam.get().saturating_sub(self.place(head));
+            [(head, ahead), (self.round(tail), self.place(tail))]
+        } else {
+            [(head, self.ahead(head, tail)), (tail, 0)]
+        }
+    }
+}
+
+#[allow(private_interfaces, reason = "spaces are written in this crate only")]
+impl Space for Log {
+    const FORMAT: [u8; 8] = *b"mica0001";
+    const IS_LOSSY: bool = true;
+    const FIELDS: Fields = Fields(0);
+
+    fn new(region: Arc<Region>, base: usize, ring: u64, offset_bits: u32) -> Self {
+        Log {
+            region,
+            base,
+            ring,
+            bits: (1 << offset_bits) - 1,
+            live_from: Padded::default(),
+            tail: Owned::default(),
+            head: Owned::default(),
+            flushed: Owned::default(),
+            end: Owned::default(),
+            seam: Owned::default(),
+            reached: Owned::default(),
+            tidied: Owned::default(),
+            to_tidy: Owned::default(),
+            stride: Owned::default(),
+            stride_for: Owned::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn at(&self, offset: u64) -> Offset {
+        Offset::from_bytes(self.base as u64 + (offset & (self.ring - 1)) * WORD as u64)
+    }
+
+    #[inline(always)]
+    fn is_live(&self, offset: u64) -> bool {
+        self.is_from(self.live_from.load(Ordering::Relaxed), offset)
+    }
+
+    #[inline(always)]
+    fn is_still_live(&self, offset: u64) -> bool {
+        // Acquire fence: pairs with the Release fence in `publish`: whoever saw anything of what took the item's room sees that it is gone.
+        fence(Ordering::Acquire);
+        self.is_live(offset)
+    }
+
+    fn is_flushed(&self, offset: u64) -> bool {
+        !self.is_live(offset) && self.is_from(self.head.get(), offset)
+    }
+
+    fn age(&self, offset: u64) -> u64 {
+        self.ahead(offset, self.tail.get())
+    }
+
+    #[inline(always)]
+    fn is_evicting(&self) -> bool {
+        self.seam.get() != 0
+    }
+
+    fn is_in_older_half(&self, offset: u64) -> bool {
+        let (tail, place) = (self.tail.get(), self.place(offset));
+        let (from_head, to_tail) = if !self.has_older_round() {
+            (self.ahead(self.head.get(), offset), self.ahead(offset, tail))
+        } else if self.round(offset) == self.round(tail) {
+            let older = self.seam.get().saturating_sub(self.place(self.head.get()));
+            (older + place, self.place(tail) - place)
+        } else {
+            let from_head = place.saturating_sub(self.place(self.head.get()));
+            (from_head, self.seam.get().saturating_sub(place) + self.place(tail))
+        };
+        from_head < to_tail
+    }
+
+    fn end(&self) -> u64 {
+        self.end.get()
+    }
+
+    /// A tail that came to the very end of the log's part would be in the next round before that has begun.
+    fn set_end(&self, end: u64) {
+        self.end.set(end.min(self.ring - END_KEPT));
+    }
+
+    fn reached(&self) -> u64 {
+        self.reached.get()
+    }
+
+    #[inline]
+    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
+        let log = &writer.part.space;
+        if units > log.end() {
+            return Err(Refusal::NoMemory);
+        }
+        log.make_room(units, |head| writer.pass(head)).map_err(|_| Refusal::NoMemory)
+    }
+
+    #[inline]
+    fn take(&self, units: u64) -> (u64, Anchor) {
+        let offset = self.tail.get();
+        let tail = offset.wrapping_add(units) & self.bits;
+        self.tail.set(tail);
+        let place = self.place(offset) + units;
+        if place > self.reached.get() {
+            self.reached.set(place);
+        }
+        (offset, Anchor::room_of(units as usize))
+    }
+
+    /// The room is taken back when the head comes by.
+    fn leave(writer: &mut Writer<'_, Self>, offset: u64) {
+        Anchor::bury(&writer.core.region, writer.part.space.at(offset));
+    }
+
+    fn flush(writer: &mut Writer<'_, Self>) {
+        writer.part.space.forget_all();
+    }
+
+    #[inline]
+    fn after_store(writer: &mut Writer<'_, Self>) {
+        let part = writer.part;
+        while part.space.is_to_tidy(part.index.buckets()) {
+            writer.tidy_one();
+        }
+    }
+
+    fn end_moved(writer: &mut Writer<'_, Self>, before: u64) {
+        if writer.part.space.end() > before {
+            writer.adopt();
+        }
+    }
+
+    fn give_back(writer: &mut Writer<'_, Self>) -> bool {
+        let log = &writer.part.space;
+        // The tail leaves first what is to be given back. It may have come there again, around what is pinned.
+        if log.turn_before(log.end(), &mut |head| writer.pass(head)).is_err() {
+            return false;
+        }
+        match writer.move_some() {
+            Moving::More => true,
+            Moving::Stuck => false,
+            Moving::Done => {
+                let is_given = writer.discard_beyond_end();
+                if is_given {
+                    log.forget_beyond(log.end());
+                }
+                is_given
+            }
+        }
+    }
+
+    fn saved(&self) -> SavedSpace {
         [&self.tail, &self.head, &self.flushed, &self.end, &self.seam, &self.reached].map(Owned::get)
     }
 
-    /// Goes on from there. False if there can be no such log.
-    pub(crate) fn go_on(&self, saved: SavedSpace) -> bool {
+    fn restore(&self, saved: SavedSpace) -> bool {
         let [tail, head, flushed, end, seam, reached] = saved;
         let offsets = [tail, head, flushed];
         let rounds = self.ahead(self.round(head), self.round(tail)) / self.ring;
@@ -447,14 +489,28 @@ impl Log {
         is_sound
     }
 
-    /// The offsets that entries can be found from, oldest first: from each up to where the next begins, in words from the start.
-    pub(crate) fn runs(&self) -> [(u64, u64); 2] {
-        let (head, tail) = (self.head.get(), self.tail.get());
-        if self.has_older_round() {
-            let ahead = self.seam.get().saturating_sub(self.place(head));
-            [(head, ahead), (self.round(tail), self.place(tail))]
-        } else {
-            [(head, self.ahead(head, tail)), (tail, 0)]
+    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held> {
+        let log = &partition.space;
+        let mut held = Held::default();
+        for (start, length) in log.runs() {
+            let mut passed = 0;
+            while passed < length {
+                let offset = log.later(start, passed);
+                let at = log.at(offset);
+                let anchor = Anchor::load(&core.region, at);
+                let units = anchor.units() as u64;
+                let is_live = !anchor.is_dead() && !log.is_before_flush(offset);
+                // What was given back at the end of a round may be the end of an entry.
+                if units == 0 || (is_live && units > length - passed) {
+                    return None;
+                }
+                if is_live {
+                    held = held.plus(held_of(core, at, anchor)?);
+                    offsets.add(offset);
+                }
+                passed += units;
+            }
         }
+        Some(held)
     }
 }

@@ -205,7 +205,6 @@ impl<S: Space> Writer<'_, S> {
     fn move_bucket(&mut self, number: u32) -> bool {
         let index = &self.part.index;
         let bucket = index.bucket(number);
-        let slots = self.slots_of(number);
         if !S::IS_LOSSY && index.spares_left() < GOALS as u64 {
             return false;
         }
@@ -213,7 +212,7 @@ impl<S: Space> Writer<'_, S> {
             let offset = bucket.offset(slot);
             self.entry_at(offset).map(|entry| (offset, entry.place(), bucket.tag(slot)))
         };
-        let items: Vec<_> = slots.into_iter().filter_map(item).collect();
+        let items: Vec<_> = self.slots_of(number).filter_map(item).collect();
         // Whoever looks for one of the items waits until all of them have moved: in the old bucket, or in the new one as soon as he is told of it.
         let opened = bucket.open();
         let mut goals: [Option<(u32, Open<'_>)>; GOALS] = Default::default();
@@ -253,7 +252,8 @@ impl<S: Space> Writer<'_, S> {
         let to = part.index.buckets().min(from + MOVE_SLICE);
         for number in from..to {
             let main = part.index.bucket(number as u32);
-            for (bucket, slot) in self.slots_of(number as u32) {
+            let slots: Vec<_> = self.slots_of(number as u32).collect();
+            for (bucket, slot) in slots {
                 let offset = bucket.offset(slot);
                 let start = part.space.at(offset).bytes() - part.space.at(0).bytes();
                 let is_beyond = |entry: Entry<'_>| start / WORD + entry.room() > end as usize;
@@ -297,7 +297,8 @@ impl<S: Space> Writer<'_, S> {
         let main = self.part.index.bucket(number);
         let (mut seen, mut removed) = (0, 0);
         // From the last: a bucket that becomes empty is given back, and its slots are not looked at again.
-        for (bucket, slot) in self.slots_of(number).into_iter().rev() {
+        let slots: Vec<_> = self.slots_of(number).collect();
+        for (bucket, slot) in slots.into_iter().rev() {
             seen += 1;
             removed += u64::from(self.remove_if_dead(main, bucket, slot));
         }

@@ -3,7 +3,8 @@
 use crate::bucket::{BUCKET_BYTES, SLOTS};
 use crate::hold::Hold;
 use crate::index::{FIRST_BUCKETS, Index, SPARE_PART, SavedIndex};
-use crate::log::Owned;
+use crate::options::LogPolicy;
+use crate::owned::Owned;
 use crate::pins::Pins;
 use crate::plan::Plan;
 use crate::space::{SavedSpace, Space};
@@ -154,6 +155,17 @@ impl<S: Space> Partition<S> {
     /// Whether so many buckets and the items as they are fit into the share.
     pub(crate) fn has_room_for(&self, buckets: u32, share: Share) -> bool {
         self.cost_of(u64::from(buckets), share) + self.space_bytes(share) <= share.bytes
+    }
+
+    /// Whether `policy` has an item that is used again stored at the tail: if it would go otherwise, and soon.
+    #[inline(always)]
+    pub(crate) fn is_worth_moving(&self, policy: impl FnOnce() -> LogPolicy, offset: u64) -> bool {
+        self.space.is_evicting()
+            && match policy() {
+                LogPolicy::Fifo => false,
+                LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
+                LogPolicy::Lru => true,
+            }
     }
 
     /// What is kept across a restart.

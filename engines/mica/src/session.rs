@@ -4,8 +4,9 @@ use crate::bucket::{Tag, Version};
 use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{ENTRY_MAX, Entry};
+use crate::hold::Holdings;
 use crate::log::Log;
-use crate::options::{Access, LogPolicy};
+use crate::options::Access;
 use crate::partition::{Home, Partition, partition_of};
 use crate::pin::MicaPin;
 use crate::space::Space;
@@ -23,117 +24,6 @@ use std::sync::Arc;
 
 /// The longest value that is copied as it is found; longer ones are pinned.
 pub(crate) const INLINE_MAX: usize = 16 << 10;
-
-/// The partitions that a session holds.
-#[derive(Debug)]
-pub(crate) struct Holdings {
-    held: Box<[bool]>,
-    /// The partitions that it may read: under EREW those that it holds.
-    readable: Box<[bool]>,
-    is_exclusive: bool,
-    count: usize,
-    /// The recalls that it has heeded.
-    recalls_seen: u64,
-}
-
-impl Holdings {
-    fn new<S: Space>(core: &Core<S>) -> Self {
-        let is_exclusive = core.access == Access::Erew;
-        let all = |state| vec![state; core.partitions.len()].into();
-        Holdings { held: all(false), readable: all(!is_exclusive), is_exclusive, count: 0, recalls_seen: 0 }
-    }
-
-    /// Whether the partition may be read as it is.
-    #[inline(always)]
-    fn may_read(&self, partition: usize) -> bool {
-        self.readable[partition]
-    }
-
-    /// Whether it holds the partition.
-    #[inline(always)]
-    pub(crate) fn has(&self, partition: usize) -> bool {
-        self.held[partition]
-    }
-
-    /// Holds the partition from now on.
-    #[inline(always)]
-    pub(crate) fn take<S: Space>(&mut self, core: &Core<S>, partition: usize) {
-        if !self.held[partition] && !self.try_take(core, partition) {
-            core.partitions[partition].hold.take(&core.waiting, || self.heed_recalls(core));
-            self.note(partition);
-        }
-    }
-
-    /// Holds the partition, if nobody else does.
-    #[inline(always)]
-    pub(crate) fn try_take<S: Space>(&mut self, core: &Core<S>, partition: usize) -> bool {
-        let taken = self.held[partition] || core.partitions[partition].hold.try_take();
-        if taken && !self.held[partition] {
-            self.note(partition);
-        }
-        taken
-    }
-
-    #[inline(always)]
-    fn note(&mut self, partition: usize) {
-        self.held[partition] = true;
-        self.readable[partition] = true;
-        self.count += 1;
-    }
-
-    /// Gives the partition back, if it holds it.
-    #[inline(always)]
-    pub(crate) fn give<S: Space>(&mut self, core: &Core<S>, partition: usize) {
-        if self.held[partition] {
-            self.forget(partition);
-            core.partitions[partition].hold.give(&core.waiting);
-        }
-    }
-
-    #[inline(always)]
-    fn forget(&mut self, partition: usize) {
-        self.held[partition] = false;
-        self.readable[partition] = !self.is_exclusive;
-        self.count -= 1;
-    }
-
-    /// What was done with a partition is done: it is kept, unless everybody writes.
-    #[inline(always)]
-    pub(crate) fn release<S: Space>(&mut self, core: &Core<S>, partition: usize) {
-        if core.access == Access::Crcw {
-            self.give(core, partition);
-        }
-    }
-
-    /// Gives back what others wait for, if anybody waits who did not before.
-    #[inline(always)]
-    fn heed_recalls<S: Space>(&mut self, core: &Core<S>) {
-        if self.recalls_seen != core.waiting.recalls() {
-            self.heed(core);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn heed<S: Space>(&mut self, core: &Core<S>) {
-        self.recalls_seen = core.waiting.heeded();
-        for (number, partition) in core.partitions.iter().enumerate() {
-            if self.held[number] && partition.hold.is_wanted() {
-                self.forget(number);
-                partition.hold.hand_over(&core.waiting);
-            }
-        }
-    }
-
-    fn give_all<S: Space>(&mut self, core: &Core<S>) {
-        for partition in 0..self.held.len() {
-            if self.count == 0 {
-                return;
-            }
-            self.give(core, partition);
-        }
-    }
-}
 
 /// A session of the engine.
 #[derive(Debug)]
@@ -355,7 +245,9 @@ impl<S: Space> MicaSession<S> {
             let mut reader = Reader { part, core, key, now, sink: &mut *sink };
             match reader.search(home.place) {
                 Look::Found(Seen::Copied { noted }, offset) => {
-                    if sink.recency() == Recency::Bump && (!noted || self.is_worth_moving(part, offset)) {
+                    if sink.recency() == Recency::Bump
+                        && (!noted || part.is_worth_moving(|| core.policy(), offset))
+                    {
                         self.after_read(key, now);
                     }
                     return Read::Hit;
@@ -450,22 +342,6 @@ impl<S: Space> MicaSession<S> {
         // It may change meanwhile: this is for statistics.
         if bucket.tagged(Tag::of(key.hash.0)).any(is_flushed) { MissKind::Flushed } else { MissKind::Absent }
     }
-
-    /// Whether an item that was read would go soon, and the policy cares.
-    #[inline(always)]
-    fn is_worth_moving(&self, part: &Partition<S>, offset: u64) -> bool {
-        part.space.is_evicting() && worth_moving(&self.core, part, offset)
-    }
-}
-
-/// Whether the policy has an item that is used again stored at the tail.
-#[inline(never)]
-pub(crate) fn worth_moving<S: Space>(core: &Core<S>, part: &Partition<S>, offset: u64) -> bool {
-    match core.policy() {
-        LogPolicy::Fifo => false,
-        LogPolicy::ApproxLru => part.space.is_in_older_half(offset),
-        LogPolicy::Lru => true,
-    }
 }
 
 impl<S: Space> Session for MicaSession<S> {
@@ -539,7 +415,7 @@ impl<S: Space> Session for MicaSession<S> {
             self.counters.add(Count::ReadRetries, 1);
             return self.read_slowly(key, now, sink);
         }
-        let is_done = entry.header().is_noted(now) && !self.is_worth_moving(part, guess.offset);
+        let is_done = entry.header().is_noted(now) && !part.is_worth_moving(|| core.policy(), guess.offset);
         if !is_done && sink.recency() == Recency::Bump {
             self.after_read(key, now);
         }

@@ -8,7 +8,6 @@ use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry, Shape};
 use crate::partition::{Home, Partition};
-use crate::session::worth_moving;
 use crate::space::Space;
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
@@ -134,14 +133,10 @@ impl<'s, S: Space> Writer<'s, S> {
     }
 
     /// The slots in use of the bucket with this number, and of those that it goes on in.
-    pub(crate) fn slots_of(&self, number: u32) -> Vec<(Bucket<'s>, usize)> {
-        let mut slots = Vec::new();
-        let mut next = Some(self.part.index.bucket(number));
-        while let Some(bucket) = next {
-            slots.extend(bucket.used().map(|slot| (bucket, slot)));
-            next = self.next_of(bucket);
-        }
-        slots
+    pub(crate) fn slots_of(&self, number: u32) -> impl Iterator<Item = (Bucket<'s>, usize)> + use<'_, 's, S> {
+        let first = self.part.index.bucket(number);
+        let buckets = std::iter::successors(Some(first), |bucket| self.next_of(*bucket));
+        buckets.flat_map(|bucket| bucket.used().map(move |slot| (bucket, slot)))
     }
 
     /// Empties the bucket with this number.
@@ -363,7 +358,6 @@ impl<'s, S: Space> Writer<'s, S> {
         source: Source<'_, S>,
         present: &Found<'s>,
     ) {
-        let old = present.entry.size();
         let is_dead = present.entry.expiry().passed(self.now);
         let at = self.part.space.at(present.offset);
         let open = present.main.open();
@@ -376,10 +370,10 @@ impl<'s, S: Space> Writer<'s, S> {
         hooks::pause(Window::Refilling);
         drop(open);
         if is_dead {
-            account_gone_bytes(self, &present.entry, old, Gone::Dead);
+            account_gone(self, &present.entry, Gone::Dead);
             return self.account_stored(shape.size());
         }
-        self.account_resized(old, shape.size());
+        self.account_resized(present.entry.size(), shape.size());
         self.counters.add(Count::ItemsStored, 1);
     }
 
@@ -436,12 +430,8 @@ impl<'s, S: Space> Writer<'s, S> {
         // A value that has become much shorter does not keep its room.
         units <= room
             && room <= 2 * units + 8
-            && !(self.part.space.is_evicting() && self.is_worth_moving(present.offset))
+            && !self.part.is_worth_moving(|| self.core.policy(), present.offset)
             && !self.is_pinned(present.offset)
-    }
-
-    fn is_worth_moving(&self, offset: u64) -> bool {
-        worth_moving(self.core, self.part, offset)
     }
 
     #[inline(always)]
@@ -643,7 +633,10 @@ impl<'s, S: Space> Writer<'s, S> {
             return;
         }
         self.adjust();
-        if let Some(found) = self.find(key, home).filter(|found| self.is_worth_moving(found.offset)) {
+        if let Some(found) = self
+            .find(key, home)
+            .filter(|found| self.part.is_worth_moving(|| self.core.policy(), found.offset))
+        {
             self.move_to_tail(found);
         }
     }
@@ -719,11 +712,7 @@ fn padded(digits: &[u8], length: usize) -> Vec<u8> {
 
 /// Counts an item that is no longer there.
 pub(crate) fn account_gone<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, why: Gone) {
-    account_gone_bytes(writer, entry, entry.size(), why);
-}
-
-fn account_gone_bytes<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, size: usize, why: Gone) {
-    let (part, counters) = (writer.part, writer.counters);
+    let (part, counters, size) = (writer.part, writer.counters, entry.size());
     part.items.add(1u64.wrapping_neg());
     part.bytes.add((size as u64).wrapping_neg());
     counters.item_removed(ALL, size as u64);

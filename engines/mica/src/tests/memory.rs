@@ -1,6 +1,7 @@
 //! Where memory goes: when there is less of it or more, when nothing may be evicted, when values arrive.
 
 use super::tools::{NOW, check, get, key_of, put, settle};
+use crate::Space;
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::{
     Decision, Engine, EvictionWatcher, Expiry, ItemState, ItemView, Meta, NewItem, ResizeError, Room,
@@ -93,9 +94,9 @@ fn more_memory_in_the_middle_of_a_round_loses_no_item_without_counting_it() {
     };
     let core = engine.core.clone();
     let log = &core.partitions[0].space;
-    other(&mut session, &|| log.place(core.partitions[0].saved().space[0]) > log.round_end() / 2);
+    other(&mut session, &|| log.place(core.partitions[0].saved().space[0]) > log.end() / 2);
     (1..=15).for_each(|number| put(&mut session, &number.to_string(), b"v").unwrap());
-    other(&mut session, &|| log.has_turned());
+    other(&mut session, &|| log.is_evicting());
     engine.resize(8 * MIB).unwrap();
     let before = engine.stats().index_evictions;
     put(&mut session, "16", b"v").unwrap();

@@ -2,6 +2,7 @@
 
 use super::ACCESSES;
 use super::tools::{Random, check, get, put, remove};
+use crate::Space;
 use crate::entry::Anchor;
 use crate::log::{Log, Passed};
 use crate::{Access, LogPolicy, MicaEngine, MicaOptions};
@@ -22,7 +23,7 @@ impl Odometer {
     fn look(&mut self, engine: &MicaEngine) {
         let partition = &engine.core.partitions[0];
         let [tail, ..] = partition.saved().space;
-        self.gone += partition.space.behind_tail(self.tail);
+        self.gone += partition.space.age(self.tail);
         self.tail = tail;
     }
 }
@@ -128,24 +129,24 @@ fn an_offset_left_in_the_index_would_be_live_again() {
     const BITS: u32 = 16;
     let region = Arc::new(Region::anonymous(4 << 20, HugePages::No).unwrap());
     let ring = 1 << (BITS - 4);
-    let log = Log::begin(region.clone(), 1 << 20, ring, BITS);
-    log.move_round_end(ring - 1024);
+    let log = Log::new(region.clone(), 1 << 20, ring, BITS);
+    log.set_end(ring - 1024);
     let append = || {
-        let pass = |head| Passed::Free(Anchor::load(&region, log.place_of(head)).units() as u64);
+        let pass = |head| Passed::Free(Anchor::load(&region, log.at(head)).units() as u64);
         log.make_room(8, pass).unwrap();
-        let offset = log.append(8);
-        Anchor::hole(8).store(&region, log.place_of(offset));
+        let offset = log.take(8).0;
+        Anchor::hole(8).store(&region, log.at(offset));
         offset
     };
     let first = append();
-    assert!(log.has(first));
+    assert!(log.is_live(first));
     let (mut gone, mut dead_until) = (0, None);
     let mut before = first;
     while dead_until.is_none() {
         let offset = append();
         gone += offset.wrapping_sub(before) & ((1 << BITS) - 1);
         before = offset;
-        if gone > 2 * ring && log.has(first) {
+        if gone > 2 * ring && log.is_live(first) {
             dead_until = Some(gone);
         }
     }

@@ -1,0 +1,24 @@
+//! Numbers that only the holder of a partition changes.
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only the holder of the partition changes.
+#[derive(Debug, Default)]
+pub(crate) struct Owned(AtomicU64);
+
+impl Owned {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: the holder reads what it has written, or what the hold has handed over; statistics read something.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add(&self, value: u64) {
+        self.set(self.get().wrapping_add(value));
+    }
+}
