@@ -5,6 +5,7 @@ mod datagram;
 mod inherited;
 mod listener;
 mod mailbox;
+mod path;
 mod poll;
 mod stream;
 mod tls;
@@ -16,6 +17,7 @@ pub use datagram::{
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
+pub use path::{BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, Sent, ServerPath};
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};
 pub use tls::{
