@@ -92,7 +92,8 @@ fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
 fn addresses(running: &Running) -> String {
     let streams = running.addresses().iter().map(ToString::to_string);
     let datagrams = running.udp_addresses().iter().map(|address| format!("udp {address}"));
-    streams.chain(datagrams).collect::<Vec<_>>().join(", ")
+    let mica = running.mica_addresses().iter().map(|address| format!("mica {address}"));
+    streams.chain(datagrams).chain(mica).collect::<Vec<_>>().join(", ")
 }
 
 /// Tells on standard output where a server listens and how memory is divided.
@@ -104,6 +105,9 @@ pub(crate) fn tell(options: &Options, running: &Running) {
     }
     for address in running.udp_addresses() {
         let _ = writeln!(out, "listening on udp {address}");
+    }
+    for address in running.mica_addresses() {
+        let _ = writeln!(out, "listening on mica {address}");
     }
     if let Some((place, opening)) = running.region() {
         let _ = writeln!(out, "region {place}: {opening}");

@@ -11,6 +11,7 @@ pub mod binary;
 mod classic;
 mod line;
 mod meta;
+pub mod mica;
 mod number;
 mod reply;
 

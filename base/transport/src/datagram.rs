@@ -48,8 +48,8 @@ pub fn datagram_socket(address: SocketAddr, sharing: PortSharing) -> io::Result<
 /// Who a datagram is from.
 #[derive(Clone, Copy)]
 pub struct Peer {
-    address: libc::sockaddr_storage,
-    length: libc::socklen_t,
+    pub(crate) address: libc::sockaddr_storage,
+    pub(crate) length: libc::socklen_t,
 }
 
 impl std::fmt::Debug for Peer {
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Peer {
 }
 
 /// Nobody.
-const NOBODY: Peer = Peer {
+pub(crate) const NOBODY: Peer = Peer {
     // SAFETY: zeroes are an address of no family.
     address: unsafe { std::mem::zeroed() },
     length: 0,
@@ -215,7 +215,7 @@ impl Outgoing {
 }
 
 /// The count in a result of the system's; none if it would have blocked.
-fn none_if_blocked(result: libc::c_int) -> io::Result<usize> {
+pub(crate) fn none_if_blocked(result: libc::c_int) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(result) {
         return Ok(count);
     }

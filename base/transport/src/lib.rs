@@ -17,7 +17,9 @@ pub use datagram::{
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
-pub use path::{BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, Sent, ServerPath};
+pub use path::{
+    BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath,
+};
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};
 pub use tls::{

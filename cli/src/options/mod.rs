@@ -28,6 +28,12 @@ pub(crate) struct Told {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) udp_port_per_worker: Option<bool>,
 
+    /// Where to take MICA's datagrams from (docs/protocol-mica.md): IP:PORT; each worker has a port, counted up from that one; may be
+    /// repeated [default: nowhere]
+    #[arg(long, value_name = "ADDR")]
+    #[serde(deserialize_with = "words::list")]
+    pub(crate) mica: Option<Vec<String>>,
+
     /// Permissions of UNIX sockets, in octal [default: 700]
     #[arg(long, value_name = "MODE")]
     pub(crate) unix_mode: Option<String>,
@@ -225,7 +231,7 @@ impl Told {
     #[must_use]
     pub(crate) fn or(self, other: Self) -> Self {
         first_said!(self, other:
-            listen, udp, udp_port_per_worker, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
+            listen, udp, udp_port_per_worker, mica, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, user, workers, pin_workers, memory, engine, index,
             policy, access, max_item_size, growth_factor, smallest_item, size_weight,
             disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,

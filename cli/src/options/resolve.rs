@@ -95,15 +95,18 @@ impl Told {
             None => default.listen.clone(),
             Some(texts) => texts.iter().map(|text| text.parse()).collect::<Result<Vec<Listen>, _>>()?,
         };
-        let udp = self.udp.iter().flatten().map(|text| {
-            let expected = "IP:PORT or [v6]:PORT";
-            text.parse().map_err(|_| ConfigError::Value { name: "udp", expected, value: text.clone() })
-        });
-        let udp = udp.collect::<Result<Vec<SocketAddr>, _>>()?;
-        check(!(listen.is_empty() && udp.is_empty()), "listen", "at least one address", "an empty list")?;
+        let udp = socket_addresses("udp", self.udp.as_deref())?;
+        let mica = socket_addresses("mica", self.mica.as_deref())?;
+        check(
+            !(listen.is_empty() && udp.is_empty() && mica.is_empty()),
+            "listen",
+            "at least one address",
+            "an empty list",
+        )?;
         let options = Options {
             listen,
             udp,
+            mica,
             udp_ports: if self.udp_port_per_worker == Some(true) {
                 UdpPorts::PerWorker
             } else {
@@ -261,6 +264,7 @@ impl Told {
         Told {
             listen: Some(options.listen.iter().map(Listen::to_string).collect()),
             udp: Some(options.udp.iter().map(SocketAddr::to_string).collect()),
+            mica: Some(options.mica.iter().map(SocketAddr::to_string).collect()),
             udp_port_per_worker: Some(options.udp_ports == UdpPorts::PerWorker),
             unix_mode: Some(format!("{:o}", options.unix_mode)),
             protocol: self.protocol.or(Some("auto".to_owned())),
@@ -311,6 +315,13 @@ fn prefix_delimiter(letter: char) -> Result<u8, ConfigError> {
     let byte = u8::try_from(letter).ok().filter(|byte| byte.is_ascii_graphic());
     let expected = "a character of ASCII";
     byte.ok_or(ConfigError::Value { name: "prefix-delimiter", expected, value: letter.to_string() })
+}
+
+fn socket_addresses(name: &'static str, texts: Option<&[String]>) -> Result<Vec<SocketAddr>, ConfigError> {
+    let expected = "IP:PORT or [v6]:PORT";
+    let address =
+        |text: &String| text.parse().map_err(|_| ConfigError::Value { name, expected, value: text.clone() });
+    texts.iter().copied().flatten().map(address).collect()
 }
 
 fn unix_mode(text: &str) -> Result<u32, ConfigError> {

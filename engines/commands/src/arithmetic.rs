@@ -43,6 +43,11 @@ fn number_in(item: &dyn ItemView) -> Option<u64> {
 }
 
 impl Step {
+    /// Counts by `delta`, and changes nothing else.
+    pub(crate) fn of(direction: Direction, delta: u64) -> Self {
+        Step { direction, delta, cas: None, cas_new: None, expiry: None, initial: None }
+    }
+
     /// What to do about the item that is there, and what to tell. An item that has a cas unique gets `fresh` with
     /// its new value.
     fn decide(&self, item: Option<&dyn ItemView>, fresh: u64) -> (Decision<'static>, Counted) {
@@ -112,15 +117,7 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        let step = Step {
-            direction: command.direction,
-            delta: command.delta,
-            cas: None,
-            cas_new: None,
-            expiry: None,
-            initial: None,
-        };
-        let outcome = self.count_step(key, &step);
+        let outcome = self.count_step(key, &Step::of(command.direction, command.delta));
         if command.noreply == Noreply::Yes {
             return;
         }

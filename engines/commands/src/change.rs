@@ -4,12 +4,20 @@ use crate::counters::CommandCount;
 use crate::observe::DeletedBy;
 use crate::store::refusal_line;
 use crate::{Executor, Replies};
-use guira_contract::{Amendment, Decision, ItemView, Key, Recency, Session};
-use guira_protocol::{Delete, Noreply, Touch};
+use guira_contract::{Amendment, Decision, ItemView, Key, Recency, Refusal, Session};
+use guira_protocol::{Delete, Exptime, Noreply, Touch};
 
 impl<S: Session> Executor<S> {
     /// delete
     pub fn delete<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, delete: &Delete<'_>, replies: &mut R) {
+        let found = self.delete_key(key);
+        if delete.noreply == Noreply::No {
+            replies.buffer().line(if found { "DELETED" } else { "NOT_FOUND" });
+        }
+    }
+
+    /// Deletes a key, and tells whether there was something.
+    pub(crate) fn delete_key(&mut self, key: Key<'_>) -> bool {
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
         let mut found = false;
@@ -22,14 +30,24 @@ impl<S: Session> Executor<S> {
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| found));
         self.saw_delete(key, DeletedBy::Delete, item.filter(|_| found));
-        if delete.noreply == Noreply::No {
-            replies.buffer().line(if found { "DELETED" } else { "NOT_FOUND" });
-        }
+        found
     }
 
     /// touch
     pub fn touch<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, touch: &Touch<'_>, replies: &mut R) {
-        let expiry = Some(self.expiry(touch.exptime));
+        let line = match self.touch_key(key, touch.exptime) {
+            Ok(true) => "TOUCHED",
+            Ok(false) => "NOT_FOUND",
+            Err(refusal) => refusal_line(refusal),
+        };
+        if touch.noreply == Noreply::No {
+            replies.buffer().line(line);
+        }
+    }
+
+    /// Gives an item another time to expire, and tells whether there was one.
+    pub(crate) fn touch_key(&mut self, key: Key<'_>, time: Exptime) -> Result<bool, Refusal> {
+        let expiry = Some(self.expiry(time));
         let mut found = false;
         let decide = |item: Option<&dyn ItemView>| {
             found = item.is_some();
@@ -42,13 +60,6 @@ impl<S: Session> Executor<S> {
         if found {
             self.sample(CommandCount::TouchHits, key);
         }
-        let line = match result {
-            Ok(()) if found => "TOUCHED",
-            Ok(()) => "NOT_FOUND",
-            Err(refusal) => refusal_line(refusal),
-        };
-        if touch.noreply == Noreply::No {
-            replies.buffer().line(line);
-        }
+        result.map(|()| found)
     }
 }

@@ -11,6 +11,7 @@ mod by_class;
 mod change;
 mod counters;
 mod debug;
+mod direct;
 mod exptime;
 mod meta_get;
 mod meta_reply;
@@ -23,6 +24,7 @@ pub use by_class::{BY_CLASS, ClassCounters};
 pub use counters::{CommandCount, CommandCounters};
 pub use store::{Data, Incoming};
 
+use arithmetic::{Counted, Step};
 use guira_contract::{Key, Session, ValuePin};
 use guira_protocol::ReplyBuffer;
 use guira_sync::clock::{CoarseClock, Seconds};

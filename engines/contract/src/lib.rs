@@ -20,8 +20,9 @@ pub mod suite;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
 pub use lasting::{CloseError, Emptied, Opened, Opening};
 pub use session::{
-    Engine, EvictionWatcher, Key, KeyHash, Losses, MissKind, Pace, PolicyError, Read, Reassign, Refusal,
-    ResizeError, Room, Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked, WalkedItem, Want,
+    Access, Engine, EvictionWatcher, Key, KeyHash, Losses, MissKind, Pace, Partitioning, PolicyError, Read,
+    Reassign, Refusal, ResizeError, Room, Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked,
+    WalkedItem, Want,
 };
 pub use spec::Spec;
 pub use stats::{ClassCounts, ClassStats, EngineStats, OptionError};

@@ -206,6 +206,14 @@ pub trait Session {
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> KeyHash;
 
+    /// The hash of a key, if whoever asks for it has told one. An engine whose clients hash believes them: one that lies stores a copy of its
+    /// own, which is found by the same lie only. All others do not look at it.
+    #[inline(always)]
+    fn hash_told(&self, key: &[u8], told: u64) -> KeyHash {
+        let _ = told;
+        self.hash(key)
+    }
+
     /// First stage of prefetching: asks for the buckets of a key.
     fn prefetch_buckets(&self, hash: KeyHash);
 
@@ -328,6 +336,58 @@ pub enum PolicyError {
     NoRoom,
 }
 
+/// Who may read and write a partition of keys (MICA, section 4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Exclusive read, exclusive write: one session does both.
+    Erew,
+    /// Concurrent read, exclusive write: everybody reads, one session writes.
+    Crew,
+    /// Concurrent read, concurrent write: everybody does both, one after the other for each partition.
+    #[default]
+    Crcw,
+}
+
+const ACCESSES: [(&str, Access); 3] =
+    [("erew", Access::Erew), ("crew", Access::Crew), ("crcw", Access::Crcw)];
+
+impl Access {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        ACCESSES[self as usize].0
+    }
+
+    /// The one that is called `name`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn read(name: &str) -> Result<Self, OptionError> {
+        let known = || "erew, crew, crcw".to_owned();
+        let unknown = || OptionError::Unknown { what: "access mode", name: name.to_owned(), known: known() };
+        ACCESSES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode).ok_or_else(unknown)
+    }
+}
+
+/// How an engine divides keys, so that whoever sends a request can tell where it should go. What is sent elsewhere is slower and never wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partitioning {
+    /// The highest bits of a key's hash, so many of them, are its partition.
+    pub bits: u32,
+    /// Who may work on one.
+    pub access: Access,
+    /// The seed of the hash, which is rapidhash v3, the variant called micro.
+    pub seed: u64,
+}
+
+impl Partitioning {
+    /// Which of `workers` threads a key's partition is at home at.
+    #[inline(always)]
+    pub fn home(&self, hash: KeyHash, workers: usize) -> usize {
+        let partition = if self.bits == 0 { 0 } else { hash.0 >> (u64::BITS - self.bits) };
+        ((partition * workers as u64) >> self.bits) as usize
+    }
+}
+
 /// What an operator may change while an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuning {
@@ -406,6 +466,11 @@ pub trait Engine: Send + Sync + 'static {
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError>
     where
         Self: Sized;
+
+    /// How keys are divided among threads, if they are.
+    fn partitioning(&self) -> Option<Partitioning> {
+        None
+    }
 
     /// What it counts.
     fn stats(&self) -> EngineStats;

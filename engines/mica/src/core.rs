@@ -4,15 +4,15 @@ use crate::flush::Flushes;
 use crate::hold::Waiting;
 use crate::log::Log;
 use crate::maintain::Upkeep;
-use crate::options::{Access, LogPolicy, MicaOptions};
+use crate::options::{LogPolicy, MicaOptions};
 use crate::partition::{Partition, Share};
 use crate::plan::{Plan, arriving, commit_step};
 use crate::restart;
 use crate::session::MicaSession;
 use crate::space::Space;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError, PolicyError, Reassign,
-    ResizeError, Spec, Tuning,
+    Access, CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError, Partitioning,
+    PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::{Hashing, KEPT_PART, OpenError, Registry, Residence};
 use guira_memory::lasting::RegionFile;
@@ -326,6 +326,15 @@ impl<S: Space> Engine for MicaEngine<S> {
 
     fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+
+    fn partitioning(&self) -> Option<Partitioning> {
+        match self.core.options.hashing {
+            Hashing::Seeded(seed) => {
+                Some(Partitioning { bits: self.core.bits, access: self.core.access, seed })
+            }
+            Hashing::Fixed(_) => None,
+        }
     }
 
     fn stats(&self) -> EngineStats {

@@ -8,8 +8,8 @@
 //! So a request that reaches the wrong session is slow, in the worst case as slow as the holder's batch, and never wrong.
 
 use crate::core::Core;
-use crate::options::Access;
 use crate::space::Space;
+use guira_contract::Access;
 use guira_sync::atomic::{AtomicU64, Backoff, Ordering, Padded};
 use guira_sync::waits::Waits;
 use std::sync::{Condvar, Mutex, PoisonError};

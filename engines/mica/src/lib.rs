@@ -29,7 +29,7 @@ pub use crate::core::{MicaEngine, NO_POLICY};
 pub use draft::MicaDraft;
 pub use fits::Fits;
 pub use log::Log;
-pub use options::{Access, DEFAULT_PARTITIONS, LogPolicy, MAX_PARTITIONS, MicaOptions};
+pub use options::{DEFAULT_PARTITIONS, LogPolicy, MAX_PARTITIONS, MicaOptions};
 pub use pin::MicaPin;
 pub use session::{Guess, MicaSession};
 pub use space::Space;

@@ -1,7 +1,7 @@
 //! How the engine is set up.
 
 use crate::bucket::OFFSET_BITS;
-use guira_contract::{OptionError, Spec};
+use guira_contract::{Access, OptionError, Spec};
 use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Hashing, OpenError, Residence, Sizes};
 use guira_memory::{HugePages, MIB};
 
@@ -28,36 +28,6 @@ pub struct MicaOptions {
     pub hashing: Hashing,
     /// Bits of an offset in the log, in words. What is less than 48 is for tests that want to see offsets wrap.
     pub offset_bits: u32,
-}
-
-/// Who may read and write a partition (MICA, section 4.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Exclusive read, exclusive write: one session does both.
-    Erew,
-    /// Concurrent read, exclusive write: everybody reads, one session writes.
-    Crew,
-    /// Concurrent read, concurrent write: everybody does both, one after the other for each partition.
-    #[default]
-    Crcw,
-}
-
-const ACCESSES: [(&str, Access); 3] =
-    [("erew", Access::Erew), ("crew", Access::Crew), ("crcw", Access::Crcw)];
-
-impl Access {
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        ACCESSES[self as usize].0
-    }
-
-    /// The one that is called `name`.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn read(name: &str) -> Result<Self, OptionError> {
-        known("access mode", name, &ACCESSES)
-    }
 }
 
 /// Which items go first when the log is full (MICA, section 4.3.1).
@@ -154,7 +124,7 @@ mod tests {
 
     #[test]
     fn modes_and_policies_are_read_as_they_are_written() {
-        for (name, access) in ACCESSES {
+        for (name, access) in [("erew", Access::Erew), ("crew", Access::Crew), ("crcw", Access::Crcw)] {
             assert_eq!((Access::read(name).unwrap(), access.name()), (access, name));
         }
         for (number, (name, policy)) in POLICIES.into_iter().enumerate() {

@@ -6,15 +6,14 @@ use crate::draft::MicaDraft;
 use crate::entry::{ENTRY_MAX, Entry};
 use crate::hold::Holdings;
 use crate::log::Log;
-use crate::options::Access;
 use crate::partition::{Home, Partition, partition_of};
 use crate::pin::MicaPin;
 use crate::space::Space;
 use crate::update::Writer;
 use crate::walk::MicaWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, Losses, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
-    Walked, WalkedItem, Want,
+    Access, Decision, ItemView, Key, KeyHash, Losses, MissKind, Pace, Read, Recency, Refusal, Room, Session,
+    Sink, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, SessionCounters, counted_size};
@@ -355,6 +354,11 @@ impl<S: Space> Session for MicaSession<S> {
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
         self.core.hash(key)
+    }
+
+    #[inline(always)]
+    fn hash_told(&self, _key: &[u8], told: u64) -> KeyHash {
+        KeyHash(told)
     }
 
     #[inline(always)]

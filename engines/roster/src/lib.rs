@@ -11,12 +11,11 @@ pub use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, OpenError
 pub use guira_slab::{DEFAULT_SIZE_WEIGHT, HugePages, NoPlace, RegionPlace};
 pub use setup::{Lasting, Setup};
 
-use guira_contract::Engine;
+use guira_contract::{Access, Engine};
 pub use guira_contract::{Opened, OptionError, Spec};
 use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
 use guira_mica::{
-    Access, DEFAULT_PARTITIONS, Fits, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY,
-    Space,
+    DEFAULT_PARTITIONS, Fits, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY, Space,
 };
 use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
 

@@ -17,6 +17,7 @@ mod auth;
 mod binary;
 mod connection;
 mod dialogue;
+mod direct;
 mod division;
 mod errand;
 mod listen;
@@ -37,6 +38,7 @@ mod watch;
 mod worker;
 
 pub use auth::UsersError;
+pub use direct::DirectError;
 pub use division::least_memory;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};

@@ -2,6 +2,7 @@
 
 use crate::acceptor::{Acceptor, Port};
 use crate::admin::{Admin, EngineAdmin, Settings};
+use crate::direct::{self, DirectEnd, DirectError, Place, Way};
 use crate::division::{Division, least_memory};
 use crate::listen::{ListenTraits, Security};
 use crate::notes;
@@ -11,8 +12,8 @@ use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::{self, UdpEnd};
 use crate::watch::{EvictionTap, Hub};
-use crate::worker::Worker;
-use guira_contract::{CloseError, Engine, Opening};
+use crate::worker::{Ends, Worker};
+use guira_contract::{CloseError, Engine, Opening, Session};
 use guira_memory::release_code;
 use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
@@ -45,8 +46,13 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// It cannot take MICA's datagrams.
+    #[error(transparent)]
+    Direct(#[from] DirectError),
     /// Datagrams are to be served, and clients have to say who they are.
-    #[error("users (auth-file, -Y, -S) and UDP do not go together: a datagram cannot tell who it is from")]
+    #[error(
+        "users (auth-file, -Y, -S) do not go together with UDP or mica: a datagram cannot tell who it is from"
+    )]
     NamelessDatagrams,
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
@@ -84,6 +90,7 @@ pub enum StopError {
 pub struct Running {
     addresses: Vec<Address>,
     udp_addresses: Vec<SocketAddr>,
+    mica_addresses: Vec<SocketAddr>,
     shared: Arc<Shared>,
     pulse: Pulse,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -140,7 +147,9 @@ impl Pulse {
 /// If users and datagrams are to be served, or there is too little memory.
 pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> Result<(), StartError> {
     let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
-    if secrets.users.is_some() && (!options.udp.is_empty() || inherited.iter().any(is_datagrams)) {
+    if secrets.users.is_some()
+        && (!(options.udp.is_empty() && options.mica.is_empty()) || inherited.iter().any(is_datagrams))
+    {
         return Err(StartError::NamelessDatagrams);
     }
     if !Division::of(options, options.memory.0).is_enough() {
@@ -203,7 +212,9 @@ impl Host for Starting<'_> {
         let ports = open_ports(options, self.inherited, self.secrets.tls.as_ref())?;
         let udp = udp::open(options, &self.wanted_udp, &self.inherited_udp)
             .map_err(|(address, source)| StartError::Datagrams { address, source })?;
-        let running = start_with(options, self.secrets, (ports, udp), opened.engine, &opened.notes, clock)?;
+        let ways = direct::open(options, opened.engine.partitioning())?;
+        let ports = Ports { streams: ports, udp, ways };
+        let running = start_with(options, self.secrets, ports, opened.engine, &opened.notes, clock)?;
         Ok(Running { found, ..running })
     }
 }
@@ -226,16 +237,26 @@ fn setup(options: &Options, memory: usize) -> Setup {
     }
 }
 
-/// Starts a server with this engine and clock, at these ports; the UDP sockets are each worker's.
+/// Everything that requests come by.
+struct Ports {
+    streams: Vec<Port>,
+    /// Each worker's.
+    udp: Vec<Vec<UdpSocket>>,
+    ways: Vec<Vec<Way>>,
+}
+
+/// Starts a server with this engine and clock, at these ports.
 fn start_with<E: Engine + Clone>(
     options: &Options,
     secrets: Secrets,
-    (ports, udp): (Vec<Port>, Vec<Vec<UdpSocket>>),
+    ports: Ports,
     engine: E,
     notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
+    let Ports { streams: ports, udp, ways } = ports;
     let udp_addresses = datagram_addresses(&udp);
+    let mica_addresses = mica_addresses(options, &ways);
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let division = Division::of(options, options.memory.0);
@@ -255,30 +276,19 @@ fn start_with<E: Engine + Clone>(
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
+    let partitioning = engine.partitioning();
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
-    for (index, sockets) in udp.into_iter().enumerate() {
-        let udp = (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks));
+    for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
+        let place = Place { worker: index, workers: options.workers, partitioning };
+        let ends = Ends {
+            acceptor: acceptor.take(),
+            udp: (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks)),
+            direct: DirectEnd::new(ways, place, shared.bursts[index].clone()),
+        };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
-        let acceptor = acceptor.take();
-        let (placement, ready) = (options.placement, ready.clone());
-        let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-            if placement == Placement::Pinned {
-                pin(index);
-            }
-            match Worker::new(index, session, shared, admin, acceptor, udp) {
-                Ok(worker) => {
-                    // Whoever starts the server waits for this; if it is gone, so is the server.
-                    let _ = ready.send(Ok(()));
-                    worker.run()
-                }
-                Err(error) => {
-                    let _ = ready.send(Err(error));
-                    Ok(())
-                }
-            }
-        })?;
-        threads.push(thread);
+        let make = move || Worker::new(index, session, shared, admin, ends);
+        threads.push(start_worker(index, options.placement, ready.clone(), make)?);
     }
     for _ in 0..options.workers {
         started.recv().map_err(io::Error::other)??;
@@ -288,7 +298,42 @@ fn start_with<E: Engine + Clone>(
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)
     });
-    Ok(Running { addresses, udp_addresses, shared, pulse, threads, memory, found: None, closer })
+    Ok(Running {
+        addresses,
+        udp_addresses,
+        mica_addresses,
+        shared,
+        pulse,
+        threads,
+        memory,
+        found: None,
+        closer,
+    })
+}
+
+/// Starts the thread of a worker, which tells when it is ready, or why it is not.
+fn start_worker<S: Session>(
+    index: usize,
+    placement: Placement,
+    ready: mpsc::Sender<io::Result<()>>,
+    make: impl FnOnce() -> io::Result<Worker<S>> + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
+        if placement == Placement::Pinned {
+            pin(index);
+        }
+        match make() {
+            Ok(worker) => {
+                // Whoever starts the server waits for this; if it is gone, so is the server.
+                let _ = ready.send(Ok(()));
+                worker.run()
+            }
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                Ok(())
+            }
+        }
+    })
 }
 
 /// Inherited sockets, those of connections and those of datagrams.
@@ -312,6 +357,12 @@ fn datagram_addresses(workers: &[Vec<UdpSocket>]) -> Vec<SocketAddr> {
         }
     }
     addresses
+}
+
+/// Where MICA's datagrams for the first worker are taken from.
+fn mica_addresses(options: &Options, ways: &[Vec<Way>]) -> Vec<SocketAddr> {
+    let ports = ways.first().into_iter().flatten().map(|way| way.directory.port);
+    options.mica.iter().zip(ports).map(|(address, port)| SocketAddr::new(address.ip(), port)).collect()
 }
 
 /// Opens everything that connections come from.
@@ -392,6 +443,11 @@ impl Running {
     /// Where it takes datagrams from, with the ports that were taken.
     pub fn udp_addresses(&self) -> &[SocketAddr] {
         &self.udp_addresses
+    }
+
+    /// Where it takes MICA's datagrams for its first worker from; the others have the ports after it.
+    pub fn mica_addresses(&self) -> &[SocketAddr] {
+        &self.mica_addresses
     }
 
     /// How it is.

@@ -19,6 +19,8 @@ pub struct Options {
     pub udp: Vec<SocketAddr>,
     /// How workers share the UDP ports.
     pub udp_ports: UdpPorts,
+    /// Where to take MICA's datagrams from: for each worker a port, from this one on.
+    pub mica: Vec<SocketAddr>,
     /// Permissions of UNIX sockets.
     pub unix_mode: u32,
     /// Connections that nobody has accepted yet.
@@ -161,6 +163,7 @@ impl Default for Options {
             listen: vec![Listen { traits, address: Address::Tcp(DEFAULT_LISTEN), optional: false }],
             udp: Vec::new(),
             udp_ports: UdpPorts::default(),
+            mica: Vec::new(),
             unix_mode: 0o700,
             backlog: 1024,
             speaks: Speaks::default(),

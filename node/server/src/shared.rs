@@ -3,6 +3,7 @@
 use crate::acceptor::Arrival;
 use crate::auth::Users;
 use crate::dialogue::Access;
+use crate::direct::BurstSizes;
 use crate::division::Division;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
@@ -34,6 +35,15 @@ pub(crate) enum WorkerCount {
     IdleKicks,
     /// Datagrams received.
     Datagrams,
+    /// MICA's datagrams received, and requests in them.
+    MicaDatagrams,
+    MicaRequests,
+    /// Datagrams that made no sense.
+    MicaMalformed,
+    /// Datagrams that went by another directory.
+    MicaMoved,
+    /// Requests that another worker should have got.
+    MicaMisdirected,
 }
 
 impl WorkerCount {
@@ -46,6 +56,11 @@ impl WorkerCount {
         WorkerCount::AuthErrors,
         WorkerCount::IdleKicks,
         WorkerCount::Datagrams,
+        WorkerCount::MicaDatagrams,
+        WorkerCount::MicaRequests,
+        WorkerCount::MicaMalformed,
+        WorkerCount::MicaMoved,
+        WorkerCount::MicaMisdirected,
     ];
 
     /// Its name in `stats`.
@@ -58,11 +73,16 @@ impl WorkerCount {
             WorkerCount::AuthErrors => "auth_errors",
             WorkerCount::IdleKicks => "idle_kicks",
             WorkerCount::Datagrams => "udp_datagrams",
+            WorkerCount::MicaDatagrams => "mica_datagrams",
+            WorkerCount::MicaRequests => "mica_requests",
+            WorkerCount::MicaMalformed => "mica_malformed",
+            WorkerCount::MicaMoved => "mica_moved",
+            WorkerCount::MicaMisdirected => "mica_misdirected",
         }
     }
 }
 
-const COUNTS: usize = WorkerCount::Datagrams as usize + 1;
+const COUNTS: usize = WorkerCount::MicaMisdirected as usize + 1;
 
 /// One worker's counters.
 #[derive(Debug, Default)]
@@ -84,6 +104,8 @@ pub(crate) struct Shared {
     pub(crate) clock: CoarseClock,
     pub(crate) started: Stopwatch,
     pub(crate) workers: Vec<(Arc<WorkerCounters>, Arc<CommandCounters>)>,
+    /// How many of MICA's datagrams each worker finds at once.
+    pub(crate) bursts: Vec<Arc<BurstSizes>>,
     pub(crate) connections: Connections,
     /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) errands: AtomicU64,
@@ -148,6 +170,7 @@ impl Shared {
             clock,
             started: Stopwatch::start(),
             workers: (0..options.workers).map(|_| Default::default()).collect(),
+            bursts: (0..options.workers).map(|_| Default::default()).collect(),
             connections: Connections {
                 limits: options.connections,
                 current: AtomicU64::new(0),

@@ -4,6 +4,7 @@ use crate::acceptor::{Acceptor, Arrival};
 use crate::admin::Admin;
 use crate::connection::{Bench, Connection, Turn};
 use crate::dialogue::{Interpreter, OUTBOX_FULL};
+use crate::direct::{DirectEnd, Next};
 use crate::errand::Guest;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
@@ -16,7 +17,7 @@ use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
-use guira_transport::{Event, Interest, Mailbox, Poll, Token};
+use guira_transport::{Doze, Event, Interest, Mailbox, Poll, Token};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,18 @@ const REST_AFTER: Duration = Duration::from_millis(10);
 const BELL: Token = Token(0);
 const FIRST_LISTENER: u64 = 1;
 const FIRST_UDP: u64 = 1 << 31;
+/// Any of MICA's paths: all are looked at in each round.
+const PATH: Token = Token(FIRST_CONNECTION - 1);
 const FIRST_CONNECTION: u64 = 1 << 32;
+
+/// What requests come by to a worker, beside connections.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// The first worker's.
+    pub(crate) acceptor: Option<Acceptor>,
+    pub(crate) udp: Option<UdpEnd>,
+    pub(crate) direct: DirectEnd,
+}
 
 /// A worker.
 #[derive(Debug)]
@@ -58,6 +70,7 @@ pub(crate) struct Worker<S: Session> {
     rested: bool,
     acceptor: Option<Acceptor>,
     udp: Option<UdpEnd>,
+    direct: DirectEnd,
     /// When idle connections were last looked for.
     kicked: Seconds,
     /// When certificates were last looked for.
@@ -72,9 +85,9 @@ impl<S: Session> Worker<S> {
         session: S,
         shared: Arc<Shared>,
         admin: Arc<dyn Admin>,
-        acceptor: Option<Acceptor>,
-        udp: Option<UdpEnd>,
+        ends: Ends,
     ) -> io::Result<Self> {
+        let Ends { acceptor, udp, direct } = ends;
         let poll = Poll::new()?;
         let mailbox = shared.mailboxes[index].clone();
         poll.add(&*mailbox, BELL, Interest::Read)?;
@@ -84,6 +97,7 @@ impl<S: Session> Worker<S> {
         for (index, socket) in udp.iter().flat_map(UdpEnd::sockets).enumerate() {
             poll.add(socket, Token(FIRST_UDP + index as u64), Interest::Read)?;
         }
+        direct.listen(&poll, PATH)?;
         let (counters, commands) = shared.workers[index].clone();
         let tap = Arc::new(Tap::new(&shared, index));
         let observer = Box::new(TapEnd(tap.clone()));
@@ -113,6 +127,7 @@ impl<S: Session> Worker<S> {
             rested: true,
             acceptor,
             udp,
+            direct,
             kicked: Seconds(0),
             looked: Seconds(0),
             pulsed: Seconds(0),
@@ -124,7 +139,11 @@ impl<S: Session> Worker<S> {
         let mut events = Vec::new();
         let mut more_upkeep = true;
         loop {
-            self.wait(&mut events, more_upkeep)?;
+            let next = self.direct.serve(&mut self.bench.interpreter)?;
+            if next == Next::Again {
+                continue;
+            }
+            self.wait(&mut events, more_upkeep || next == Next::LookAround)?;
             self.look_around();
             let idle = events.is_empty() && self.again.is_empty();
             if let Some(acceptor) = self.acceptor.as_mut() {
@@ -176,9 +195,14 @@ impl<S: Session> Worker<S> {
             Some(soon) => timeout.map(|timeout| timeout.min(soon)),
             None => timeout,
         };
+        if self.direct.doze() == Doze::Disturbed {
+            self.direct.wake();
+            return self.poll.wait(Some(Duration::ZERO), events);
+        }
         let session = self.bench.interpreter.executor.session();
         session.offline();
         let result = self.poll.wait(timeout, events);
+        self.direct.wake();
         let session = self.bench.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {
@@ -198,6 +222,7 @@ impl<S: Session> Worker<S> {
 
     fn on_event(&mut self, event: Event) {
         match event.token {
+            PATH => {}
             BELL => {
                 for arrival in self.mailbox.take() {
                     self.admit(arrival);

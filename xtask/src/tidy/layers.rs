@@ -50,6 +50,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
+    ("guira-client", Only(&["guira-routing", "guira-protocol", "guira-transport", "guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),
     ("guira-load", AnythingBelowTheLab),

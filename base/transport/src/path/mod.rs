@@ -5,6 +5,11 @@
 //!
 //! Datagrams may be lost, doubled and reordered on every path, as the network does it. Nothing here blocks but [`ClientPath::wait`].
 
+mod segments;
+mod udp;
+
+pub use udp::{UDP_PATH_BYTES, UdpClientPath, UdpServerPath};
+
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
 use std::io;
@@ -75,8 +80,14 @@ pub trait ServerPath: Debug + Send {
 
 /// A client's end of a path, to all threads of a server.
 pub trait ClientPath: Debug + Send {
-    /// How many threads there are.
+    /// How many threads it leads to.
     fn cores(&self) -> usize;
+
+    /// Leads to so many threads from now on. What was posted and not sent is lost, as what is on its way may be.
+    ///
+    /// # Errors
+    /// If the path is of no more use.
+    fn reach(&mut self, cores: usize) -> io::Result<()>;
 
     /// Room for a datagram of [`PAYLOAD_MAX`] bytes to thread `core`. `None` if too much is under way: receive first.
     ///

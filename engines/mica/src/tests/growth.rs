@@ -1,8 +1,8 @@
 //! Readers, while the index grows.
 
 use super::tools::{check, get, put};
-use crate::{Access, MicaEngine, MicaOptions};
-use guira_contract::{Engine, Session};
+use crate::{MicaEngine, MicaOptions};
+use guira_contract::{Access, Engine, Session};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 

@@ -2,8 +2,8 @@
 
 use super::ACCESSES;
 use super::tools::{NOW, Random, check, get, pin_of, put, remove, settle};
-use crate::{Access, MicaEngine, MicaOptions, MicaSession};
-use guira_contract::{Engine, Pace, Session, ValuePin};
+use crate::{MicaEngine, MicaOptions, MicaSession};
+use guira_contract::{Access, Engine, Pace, Session, ValuePin};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Barrier;
 use std::thread;

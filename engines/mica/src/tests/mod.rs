@@ -11,7 +11,8 @@ mod restarts;
 mod scratch;
 mod tools;
 
-use crate::{Access, Fits, Log, MicaEngine, MicaOptions, Space};
+use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
+use guira_contract::Access;
 use guira_contract::suite;
 
 pub(crate) const ACCESSES: [Access; 3] = [Access::Erew, Access::Crew, Access::Crcw];

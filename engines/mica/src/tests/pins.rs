@@ -2,8 +2,8 @@
 
 use super::ACCESSES;
 use super::tools::{NOW, check, get, pin_of, put, remove, settle};
-use crate::{Access, LogPolicy, MicaEngine, MicaOptions, MicaPin, MicaSession};
-use guira_contract::{Amendment, Decision, Digits, Engine, Refusal, Session, ValuePin};
+use crate::{LogPolicy, MicaEngine, MicaOptions, MicaPin, MicaSession};
+use guira_contract::{Access, Amendment, Decision, Digits, Engine, Refusal, Session, ValuePin};
 
 const LONG: usize = 40_000;
 

@@ -2,10 +2,11 @@
 
 use super::scratch::Scratch;
 use super::tools::{NOW, check, get, key_of, pin_of, put, remove, settle};
-use crate::{Access, LogPolicy, MicaEngine, MicaOptions, MicaSession};
+use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{store, value_of, walk_all};
 use guira_contract::{
-    Amendment, CloseError, Decision, Emptied, Engine, EngineStats, Expiry, ItemState, Opening, Session,
+    Access, Amendment, CloseError, Decision, Emptied, Engine, EngineStats, Expiry, ItemState, Opening,
+    Session,
 };
 use guira_items::{Hashing, OpenError};
 use guira_memory::lasting::Loss;

@@ -99,8 +99,8 @@ impl<E: Engine> EngineAdmin<E> {
         }
         out.stat("bytes_read", worker(WorkerCount::BytesRead));
         out.stat("bytes_written", worker(WorkerCount::BytesWritten));
-        if self.settings.has_udp() {
-            out.stat("udp_datagrams", worker(WorkerCount::Datagrams));
+        for what in self.settings.counts_of_datagrams() {
+            out.stat(what.name(), worker(*what));
         }
         out.stat("limit_maxbytes", self.memory.load(Ordering::Relaxed));
         out.stat("accepting_conns", u32::from(!connections.waiting.load(Ordering::Relaxed)));
@@ -122,6 +122,17 @@ impl<E: Engine> EngineAdmin<E> {
             tell_tls(out, tls, shared.clock.now_unix());
         }
         engine(out, &self.engine.stats());
+    }
+}
+
+impl<E: Engine> EngineAdmin<E> {
+    /// How many of MICA's datagrams each worker finds at once: `worker:size`, where a size stands for those down to half of it.
+    pub(super) fn bursts(&self, out: &mut Lines<'_>) {
+        for (worker, sizes) in self.shared.bursts.iter().enumerate() {
+            for (most, count) in sizes.counts() {
+                out.stat(&format!("{worker}:{most}"), count);
+            }
+        }
     }
 }
 

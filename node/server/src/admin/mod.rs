@@ -105,6 +105,7 @@ impl<E: Engine> EngineAdmin<E> {
                 Some(advisor) => self.advise(advisor, &mut out),
                 None => return refuse(reply, "CLIENT_ERROR stats mrc not allowed"),
             },
+            ["bursts", ..] => self.bursts(&mut out),
             ["conns", ..] => self.shared.registry.tell(now, |name, value| out.stat(name, value)),
             ["detail", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats detail not allowed"),
             ["detail", "on", ..] => {

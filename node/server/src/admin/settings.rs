@@ -3,6 +3,7 @@
 use super::{EngineAdmin, Lines};
 use crate::listen::Speaks;
 use crate::options::{Beyond, Options, UdpPorts};
+use crate::shared::WorkerCount;
 use guira_contract::Engine;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
@@ -20,9 +21,22 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Whether datagrams are served.
-    pub(super) fn has_udp(&self) -> bool {
-        self.udp_port != 0
+    /// What is counted of datagrams, as far as they are served: memcached's are, or MICA's.
+    pub(super) fn counts_of_datagrams(&self) -> &'static [WorkerCount] {
+        const ALL: [WorkerCount; 6] = [
+            WorkerCount::Datagrams,
+            WorkerCount::MicaDatagrams,
+            WorkerCount::MicaRequests,
+            WorkerCount::MicaMalformed,
+            WorkerCount::MicaMoved,
+            WorkerCount::MicaMisdirected,
+        ];
+        match (self.udp_port != 0, !self.options.mica.is_empty()) {
+            (false, false) => &[],
+            (true, false) => &ALL[..1],
+            (false, true) => &ALL[1..],
+            (true, true) => &ALL,
+        }
     }
 
     /// The settings of a server that was started with `options` and listens at these addresses.

@@ -1,0 +1,224 @@
+//! Requests of a datagram.
+
+use super::{DATAGRAM_HEADER, Header, Kind, REQUEST_HEADER, u16_at, u32_at, u64_at};
+use crate::KEY_MAX;
+use crate::number::Exptime;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// Nothing, but to answer.
+    Noop = 0,
+    /// Read a value.
+    Get = 1,
+    /// Store a value.
+    Set = 2,
+    /// Store a value if there is none.
+    Add = 3,
+    /// Store a value if there is one.
+    Replace = 4,
+    /// Remove.
+    Delete = 5,
+    /// Add a number (8 bytes in the place of a value) to the one that is stored, as memcached's incr does.
+    Increment = 6,
+    /// The same as memcached's decr.
+    Decrement = 7,
+    /// Give it another time to expire.
+    Touch = 8,
+}
+
+impl Operation {
+    #[inline(always)]
+    fn of(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => Operation::Noop,
+            1 => Operation::Get,
+            2 => Operation::Set,
+            3 => Operation::Add,
+            4 => Operation::Replace,
+            5 => Operation::Delete,
+            6 => Operation::Increment,
+            7 => Operation::Decrement,
+            8 => Operation::Touch,
+            _ => return None,
+        })
+    }
+
+    /// Whether it may be sent again when no answer came. A store may not: another client's may have come in between, and would be undone.
+    pub fn is_idempotent(self) -> bool {
+        matches!(self, Operation::Noop | Operation::Get | Operation::Delete)
+    }
+
+    /// Whether it leaves what is stored as it is.
+    #[inline(always)]
+    pub fn is_read(self) -> bool {
+        matches!(self, Operation::Noop | Operation::Get)
+    }
+
+    /// Whether a value follows the key.
+    fn has_value(self) -> bool {
+        matches!(self, Operation::Set | Operation::Add | Operation::Replace)
+    }
+
+    fn is_arithmetic(self) -> bool {
+        matches!(self, Operation::Increment | Operation::Decrement)
+    }
+}
+
+/// Bytes of the number that [`Operation::Increment`] has in the place of a value.
+const DELTA_BYTES: usize = 8;
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'d> {
+    /// What is to be done; `None` if there is no such operation.
+    pub operation: Option<Operation>,
+    /// The key: 1 to 250 bytes, or none with [`Operation::Noop`].
+    pub key: &'d [u8],
+    /// The value.
+    pub value: &'d [u8],
+    /// The client's flags.
+    pub flags: u32,
+    /// When it is to expire, as in memcached.
+    pub exptime: Exptime,
+    /// The hash of the key, as the client says.
+    pub hash: u64,
+}
+
+impl<'d> Record<'d> {
+    /// Reads the request at `at`, and tells where the next begins. `None` if it is cut short.
+    #[inline(always)]
+    pub fn read(datagram: &'d [u8], at: usize) -> Option<(Self, usize)> {
+        let rest = datagram.get(at..)?;
+        let head = rest.first_chunk::<REQUEST_HEADER>()?;
+        let (key_len, value_len) = (usize::from(head[1]), usize::from(u16_at(head, 2)));
+        let body = rest[REQUEST_HEADER..].get(..key_len + value_len)?;
+        let (key, value) = body.split_at(key_len);
+        let record = Record {
+            operation: Operation::of(head[0]),
+            key,
+            value,
+            flags: u32_at(head, 4),
+            exptime: Exptime(u32_at(head, 8) as i32),
+            hash: u64_at(head, 12),
+        };
+        Some((record, at + REQUEST_HEADER + key_len + value_len))
+    }
+
+    /// Whether it can be executed: what it lacks for its operation, or has too much of, makes no sense.
+    #[inline(always)]
+    pub fn is_sound(&self) -> bool {
+        let Some(operation) = self.operation else {
+            return false;
+        };
+        if operation == Operation::Noop {
+            return self.key.is_empty() && self.value.is_empty();
+        }
+        let value = match operation {
+            operation if operation.has_value() => true,
+            operation if operation.is_arithmetic() => self.value.len() == DELTA_BYTES,
+            _ => self.value.is_empty(),
+        };
+        (1..=KEY_MAX).contains(&self.key.len()) && value
+    }
+
+    /// The number to add or to take away.
+    pub fn delta(&self) -> u64 {
+        self.value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+/// All requests of a datagram, if it holds as many as it says and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests<'d> {
+    datagram: &'d [u8],
+    at: usize,
+    left: u16,
+}
+
+impl<'d> Requests<'d> {
+    /// The requests behind `header`.
+    pub fn of(datagram: &'d [u8], header: &Header) -> Self {
+        Requests { datagram, at: DATAGRAM_HEADER, left: header.count }
+    }
+}
+
+impl<'d> Iterator for Requests<'d> {
+    type Item = Record<'d>;
+
+    fn next(&mut self) -> Option<Record<'d>> {
+        self.left = self.left.checked_sub(1)?;
+        let (record, next) = Record::read(self.datagram, self.at)?;
+        self.at = next;
+        Some(record)
+    }
+}
+
+/// Writes the requests of a datagram.
+#[derive(Debug)]
+pub struct RequestWriter<'b> {
+    out: &'b mut [u8],
+    at: usize,
+    count: u16,
+}
+
+impl<'b> RequestWriter<'b> {
+    /// An empty datagram in `out`.
+    ///
+    /// # Panics
+    /// If that is shorter than [`DATAGRAM_HEADER`].
+    pub fn new(out: &'b mut [u8]) -> Self {
+        assert!(out.len() >= DATAGRAM_HEADER, "room for a header");
+        RequestWriter { out, at: DATAGRAM_HEADER, count: 0 }
+    }
+
+    /// Goes on at `at`, behind `count` requests.
+    #[inline(always)]
+    pub fn resume(out: &'b mut [u8], at: usize, count: u16) -> Self {
+        RequestWriter { out, at, count }
+    }
+
+    /// Where the next request begins.
+    #[inline(always)]
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Adds a request, if there is room for it.
+    #[inline(always)]
+    pub fn push(&mut self, record: &Record<'_>) -> bool {
+        let (key_len, value_len) = (record.key.len(), record.value.len());
+        let Some(room) = self.out.get_mut(self.at..) else {
+            return false;
+        };
+        let length = REQUEST_HEADER + key_len + value_len;
+        if room.len() < length || key_len > KEY_MAX || self.count == u16::MAX {
+            return false;
+        }
+        let (head, body) = room.split_at_mut(REQUEST_HEADER);
+        head[0] = record.operation.map_or(u8::MAX, |operation| operation as u8);
+        head[1] = key_len as u8;
+        head[2..4].copy_from_slice(&(value_len as u16).to_le_bytes());
+        head[4..8].copy_from_slice(&record.flags.to_le_bytes());
+        head[8..12].copy_from_slice(&record.exptime.0.to_le_bytes());
+        head[12..20].copy_from_slice(&record.hash.to_le_bytes());
+        body[..key_len].copy_from_slice(record.key);
+        body[key_len..key_len + value_len].copy_from_slice(record.value);
+        self.at += length;
+        self.count += 1;
+        true
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Writes the header, and tells the datagram's length.
+    pub fn finish(self, generation: u32, sequence: u32, opaque: u64) -> usize {
+        let header = Header { kind: Kind::Requests, count: self.count, generation, sequence, opaque };
+        header.write(self.out);
+        self.at
+    }
+}

@@ -1,0 +1,384 @@
+//! The path through the kernel: UDP sockets.
+
+use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
+use super::{BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, Sent, ServerPath};
+use crate::datagram::{PortSharing, datagram_socket};
+use arrayvec::ArrayVec;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::time::Timespec;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Rooms begin so many bytes after one another.
+const STRIDE: usize = 1536;
+
+/// Room for the datagrams of a burst.
+#[derive(Debug)]
+struct Rooms {
+    bytes: Box<[u8]>,
+    /// How long each is; 0 if there is none.
+    lengths: [u16; BURST_MAX],
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Rooms { bytes: vec![0; BURST_MAX * STRIDE].into_boxed_slice(), lengths: [0; BURST_MAX] }
+    }
+}
+
+impl Rooms {
+    #[inline(always)]
+    fn room(&mut self, index: usize) -> &mut [u8] {
+        &mut self.bytes[index * STRIDE..][..PAYLOAD_MAX]
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, index: usize, length: usize) {
+        assert!(length <= PAYLOAD_MAX, "no more than the room");
+        self.lengths[index] = length as u16;
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        &self.bytes[index * STRIDE..][..usize::from(self.lengths[index])]
+    }
+}
+
+/// What a [`UdpServerPath`] takes at most, in bytes.
+pub const UDP_PATH_BYTES: usize = (2 << 20) + BURST_MAX * STRIDE + (128 << 10);
+
+/// A server's end: a UDP socket of its own.
+#[derive(Debug)]
+pub struct UdpServerPath {
+    socket: UdpSocket,
+    intake: Intake,
+    answers: Rooms,
+    burst: usize,
+    segmentation: Segmentation,
+}
+
+impl UdpServerPath {
+    /// Takes datagrams at `address`, which no other socket has.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = datagram_socket(address, PortSharing::Alone)?;
+        receive_segmented(socket.as_fd());
+        let segmentation = Segmentation::On;
+        Ok(UdpServerPath {
+            socket,
+            intake: Intake::default(),
+            answers: Rooms::default(),
+            burst: 0,
+            segmentation,
+        })
+    }
+
+    /// Where it takes them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+impl ServerPath for UdpServerPath {
+    fn receive(&mut self) -> io::Result<usize> {
+        self.answers.lengths[..self.burst].fill(0);
+        // An error is one of a datagram sent before: whoever it was for is not there.
+        self.burst = self.intake.advance(self.socket.as_fd()).unwrap_or(0);
+        Ok(self.burst)
+    }
+
+    #[inline(always)]
+    fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
+        (self.intake.get(index), self.answers.room(index))
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, index: usize, length: usize) {
+        assert!(index < self.burst, "a datagram of the burst");
+        self.answers.fill(index, length);
+    }
+
+    fn send(&mut self) -> Sent {
+        let answered = (0..self.burst).filter(|index| self.answers.lengths[*index] > 0);
+        let datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
+            answered.map(|index| Outbound::answer(&self.intake, index, self.answers.get(index))).collect();
+        let sent = send(self.socket.as_fd(), &datagrams, &mut self.segmentation);
+        drop(datagrams);
+        self.answers.lengths[..self.burst].fill(0);
+        sent
+    }
+
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn doze(&mut self) -> Doze {
+        if self.intake.is_last() { Doze::Sound } else { Doze::Disturbed }
+    }
+
+    fn wake(&mut self) {}
+}
+
+/// What is under way to one thread of a server.
+#[derive(Debug)]
+struct Lane {
+    socket: UdpSocket,
+    rooms: Rooms,
+    posted: usize,
+}
+
+/// A client's end: a connected UDP socket for each thread of the server.
+#[derive(Debug)]
+pub struct UdpClientPath {
+    /// The first thread.
+    server: SocketAddr,
+    lanes: Vec<Lane>,
+    intake: Intake,
+    /// The lane whose room was given out last.
+    chosen: usize,
+    /// The lane that is looked at first for what has arrived.
+    turn: usize,
+    segmentation: Segmentation,
+}
+
+impl UdpClientPath {
+    /// A path to the first thread of a server, which has this port; the others have those after it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn connect(server: SocketAddr) -> io::Result<Self> {
+        let mut path = UdpClientPath {
+            server,
+            lanes: Vec::new(),
+            intake: Intake::default(),
+            chosen: 0,
+            turn: 0,
+            segmentation: Segmentation::On,
+        };
+        path.reach(1)?;
+        Ok(path)
+    }
+
+    /// Opens the lane to a thread.
+    fn lane(&self, core: usize) -> io::Result<Lane> {
+        let mut server = self.server;
+        let any: SocketAddr = match server {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = datagram_socket(any, PortSharing::Alone)?;
+        server.set_port(server.port().wrapping_add(core as u16));
+        socket.connect(server)?;
+        receive_segmented(socket.as_fd());
+        Ok(Lane { socket, rooms: Rooms::default(), posted: 0 })
+    }
+
+    fn flush_lane(&mut self, core: usize) {
+        let lane = &mut self.lanes[core];
+        let datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
+            (0..lane.posted).map(|index| Outbound { peer: None, bytes: lane.rooms.get(index) }).collect();
+        send(lane.socket.as_fd(), &datagrams, &mut self.segmentation);
+        lane.posted = 0;
+    }
+}
+
+impl ClientPath for UdpClientPath {
+    fn cores(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn reach(&mut self, cores: usize) -> io::Result<()> {
+        self.lanes.truncate(cores);
+        for core in self.lanes.len()..cores {
+            let lane = self.lane(core)?;
+            self.lanes.push(lane);
+        }
+        self.turn = 0;
+        Ok(())
+    }
+
+    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+        if self.lanes[core].posted == BURST_MAX {
+            self.flush_lane(core);
+        }
+        self.chosen = core;
+        let lane = &mut self.lanes[core];
+        Some(lane.rooms.room(lane.posted))
+    }
+
+    fn post(&mut self, length: usize) {
+        let lane = &mut self.lanes[self.chosen];
+        assert!(lane.posted < BURST_MAX, "room was given");
+        lane.rooms.fill(lane.posted, length);
+        lane.posted += 1;
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for core in 0..self.lanes.len() {
+            if self.lanes[core].posted > 0 {
+                self.flush_lane(core);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        for _ in 0..self.lanes.len() {
+            let socket = self.lanes[self.turn].socket.as_fd();
+            // An error is one of a datagram sent before: the server is not there, or not yet again.
+            let count = self.intake.advance(socket).unwrap_or(0);
+            (0..count).for_each(|index| take(self.intake.get(index)));
+            if self.intake.is_last() {
+                self.turn = (self.turn + 1) % self.lanes.len();
+            }
+            if count > 0 {
+                return Ok(count);
+            }
+        }
+        Ok(0)
+    }
+
+    fn wait(&mut self, most: Duration) -> io::Result<()> {
+        if !self.intake.is_last() {
+            return Ok(());
+        }
+        let mut sockets: Vec<PollFd<'_>> =
+            self.lanes.iter().map(|lane| PollFd::new(&lane.socket, PollFlags::IN)).collect();
+        let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        match poll(&mut sockets, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers all that has arrived with the same bytes turned round, and tells how many there were.
+    fn echo(server: &mut UdpServerPath) -> usize {
+        let count = server.receive().unwrap();
+        for index in 0..count {
+            let (datagram, room) = server.exchange(index);
+            let length = datagram.len();
+            room[..length].copy_from_slice(datagram);
+            room[..length].reverse();
+            server.answer(index, length);
+        }
+        assert_eq!(server.send().datagrams, count);
+        count
+    }
+
+    fn pair(address: &str) -> Option<(Vec<UdpServerPath>, UdpClientPath)> {
+        // Two ports next to each other; another process may have taken the second.
+        for _ in 0..100 {
+            let first = UdpServerPath::bind(address.parse().unwrap()).ok()?;
+            let mut address = first.address().unwrap();
+            let mut client = UdpClientPath::connect(address).unwrap();
+            client.reach(2).unwrap();
+            address.set_port(address.port().wrapping_add(1));
+            if let Ok(second) = UdpServerPath::bind(address) {
+                return Some((vec![first, second], client));
+            }
+        }
+        panic!("no two ports");
+    }
+
+    fn exchange_all(address: &str) {
+        let Some((mut servers, mut client)) = pair(address) else {
+            return println!("skipped: this machine does not have {address}");
+        };
+        let mut expected = Vec::new();
+        for number in 0..500u32 {
+            // Many of one length in a row, and some of others.
+            let length = if number % 50 == 7 { PAYLOAD_MAX } else { 40 + (number as usize / 100) };
+            let mut bytes = vec![number as u8; length];
+            bytes[..4].copy_from_slice(&number.to_le_bytes());
+            let room = client.room(number as usize % 2).unwrap();
+            room[..length].copy_from_slice(&bytes);
+            client.post(length);
+            bytes.reverse();
+            expected.push(bytes);
+        }
+        client.flush().unwrap();
+        let mut received = Vec::new();
+        while received.len() < 500 {
+            servers.iter_mut().for_each(|server| _ = echo(server));
+            client.receive(&mut |bytes| received.push(bytes.to_vec())).unwrap();
+        }
+        received.sort();
+        expected.sort();
+        assert!(received == expected);
+    }
+
+    #[test]
+    fn answers_reach_whoever_asked_over_both_families() {
+        exchange_all("127.0.0.1:0");
+        exchange_all("[::1]:0");
+    }
+
+    #[test]
+    fn what_is_too_long_is_dropped() {
+        let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.send_to(&[0; PAYLOAD_MAX + 1], server.address().unwrap()).unwrap();
+        client.send_to(&[1; PAYLOAD_MAX], server.address().unwrap()).unwrap();
+        let mut count = 0;
+        while count == 0 {
+            count = server.receive().unwrap();
+        }
+        assert_eq!((count, server.exchange(0).0), (1, &[1; PAYLOAD_MAX][..]));
+        assert_eq!(server.send(), Sent::default(), "nothing was answered");
+    }
+
+    #[test]
+    fn a_burst_has_an_end_and_the_rest_disturbs_sleep() {
+        let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut client = UdpClientPath::connect(server.address().unwrap()).unwrap();
+        for _ in 0..2 * BURST_MAX {
+            client.room(0).unwrap()[0] = 1;
+            client.post(100);
+        }
+        client.flush().unwrap();
+        let mut total = 0;
+        while total < 2 * BURST_MAX {
+            let count = server.receive().unwrap();
+            assert!(count <= BURST_MAX);
+            total += count;
+            let expected = if total < 2 * BURST_MAX { Doze::Disturbed } else { Doze::Sound };
+            assert_eq!(server.doze(), expected);
+            server.wake();
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_yet_is_no_error() {
+        let gone = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = gone.address().unwrap();
+        drop(gone);
+        let mut client = UdpClientPath::connect(address).unwrap();
+        let ask = |client: &mut UdpClientPath| {
+            client.room(0).unwrap()[0] = 9;
+            client.post(1);
+            client.flush().unwrap();
+        };
+        ask(&mut client);
+        client.wait(Duration::from_secs(5)).unwrap();
+        assert_eq!(client.receive(&mut |_| panic!("nobody is there")).unwrap(), 0);
+        let mut server = UdpServerPath::bind(address).unwrap();
+        ask(&mut client);
+        while echo(&mut server) == 0 {}
+        let mut received = 0;
+        while received == 0 {
+            client.wait(Duration::from_secs(5)).unwrap();
+            received = client.receive(&mut |bytes| assert_eq!(bytes, [9])).unwrap();
+        }
+    }
+}

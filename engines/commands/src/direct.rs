@@ -1,0 +1,192 @@
+//! The requests of MICA's datagrams. Their clients hash keys and have no connection; what they ask for is answered in one record of a
+//! datagram, and a value is written where it is sent from.
+
+use crate::counters::CommandCount;
+use crate::observe::Got;
+use crate::store::{Data, Older, Request, Stored};
+use crate::{Counted, Executor, Step};
+use guira_contract::{
+    ItemState, ItemView, Key, KeyHash, Meta, Read, Recency, Refusal, Session, Sink, ValuePin, Want,
+};
+use guira_protocol::mica::{DATAGRAM_HEADER, Operation, REPLY_HEADER, Record, ReplyWriter, Status};
+use guira_protocol::{Direction, Verb};
+use std::marker::PhantomData;
+
+/// Writes a value into the room that there is.
+struct RoomSink<'r, P> {
+    room: &'r mut [u8],
+    flags: u32,
+    value_len: usize,
+    pin: PhantomData<P>,
+}
+
+impl<P: ValuePin> Sink for RoomSink<'_, P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    #[inline(always)]
+    fn found<I: ItemView>(&mut self, item: &I) {
+        (self.flags, self.value_len) = (item.flags(), item.value_len());
+        if let Some(room) = self.room.get_mut(..self.value_len) {
+            item.copy_value(0, room);
+        }
+    }
+
+    fn undo(&mut self) {}
+
+    #[inline(always)]
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, meta: &Meta, _pin: P) {
+        (self.flags, self.value_len) = (meta.flags, meta.value_len);
+    }
+}
+
+/// What is to be told of a refusal.
+fn refused(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::TooLarge => Status::TooLarge,
+        Refusal::NoMemory => Status::OutOfMemory,
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// The hash of a key whose hash a client tells, and the first stage of prefetching it.
+    #[inline(always)]
+    pub fn prefetch_told(&self, key: &[u8], told: u64) -> KeyHash {
+        let hash = self.session.hash_told(key, told);
+        self.session.prefetch_buckets(hash);
+        hash
+    }
+
+    /// Executes a request and writes its record, with `after` more to come in the same datagram.
+    #[inline(always)]
+    pub fn direct(
+        &mut self,
+        record: &Record<'_>,
+        hash: KeyHash,
+        guess: S::Guess,
+        writer: &mut ReplyWriter<'_>,
+        after: usize,
+    ) {
+        let key = Key { bytes: record.key, hash };
+        if record.operation == Some(Operation::Get) && record.is_sound() {
+            return self.direct_get(key, guess, writer, after);
+        }
+        let status = self.direct_other(key, record, writer, after);
+        status.inspect(|status| writer.put(*status, 0, 0));
+    }
+
+    #[inline(always)]
+    fn direct_get(&mut self, key: Key<'_>, guess: S::Guess, writer: &mut ReplyWriter<'_>, after: usize) {
+        let room = writer.room(after);
+        let most = room.len();
+        let mut sink = RoomSink { room, flags: 0, value_len: 0, pin: PhantomData };
+        let read = self.session.read_with(key, guess, self.now, &mut sink);
+        let (flags, value_len) = (sink.flags, sink.value_len);
+        match read {
+            Read::Hit => {
+                self.count(CommandCount::CmdGet);
+                self.count(CommandCount::GetHits);
+                self.sample(CommandCount::GetHits, key);
+                self.saw_get(key, Got::Found);
+                if value_len <= most {
+                    return writer.put(Status::Done, flags, value_len);
+                }
+                let fits_alone = DATAGRAM_HEADER + REPLY_HEADER + value_len <= writer.longest();
+                writer.put(if fits_alone { Status::AskAlone } else { Status::UseTcp }, flags, 0);
+            }
+            Read::Miss(kind) => {
+                self.count_miss(kind);
+                self.saw_get(key, Got::Missed(kind));
+                writer.put(Status::NotFound, 0, 0);
+            }
+        }
+    }
+
+    /// Executes anything but a get, and tells what is to be said of it, unless a record was written.
+    #[inline(never)]
+    fn direct_other(
+        &mut self,
+        key: Key<'_>,
+        record: &Record<'_>,
+        writer: &mut ReplyWriter<'_>,
+        after: usize,
+    ) -> Option<Status> {
+        if !record.is_sound() {
+            return Some(Status::Invalid);
+        }
+        Some(match record.operation? {
+            Operation::Noop | Operation::Get => Status::Done,
+            Operation::Set => self.direct_store(key, Verb::Set, record),
+            Operation::Add => self.direct_store(key, Verb::Add, record),
+            Operation::Replace => self.direct_store(key, Verb::Replace, record),
+            Operation::Delete if self.delete_key(key) => Status::Done,
+            Operation::Delete => Status::NotFound,
+            Operation::Increment => return self.direct_count(key, Direction::Up, record, writer, after),
+            Operation::Decrement => return self.direct_count(key, Direction::Down, record, writer, after),
+            Operation::Touch => match self.touch_key(key, record.exptime) {
+                Ok(true) => Status::Done,
+                Ok(false) => Status::NotFound,
+                Err(refusal) => refused(refusal),
+            },
+        })
+    }
+
+    fn direct_store(&mut self, key: Key<'_>, verb: Verb, record: &Record<'_>) -> Status {
+        let request = Request {
+            verb,
+            join_cas: None,
+            older: Older::Exists,
+            flags: record.flags,
+            expiry: self.expiry(record.exptime),
+            cas: None,
+            state: ItemState::NONE,
+            vivify: None,
+        };
+        let room = request.room(record.value.len());
+        let stored = if self.session.fits(key.bytes.len(), &room) {
+            self.do_store(key, &request, Data::Bytes(record.value))
+        } else {
+            self.count_refusal(Refusal::TooLarge);
+            self.saw_refusal(key.bytes, verb, Refusal::TooLarge);
+            Err(Refusal::TooLarge)
+        };
+        match stored {
+            Ok(Stored::Yes(_)) => Status::Done,
+            Ok(_) => Status::NotStored,
+            Err(refusal) => {
+                if verb == Verb::Set {
+                    self.remove_refused(key);
+                }
+                refused(refusal)
+            }
+        }
+    }
+
+    fn direct_count(
+        &mut self,
+        key: Key<'_>,
+        direction: Direction,
+        record: &Record<'_>,
+        writer: &mut ReplyWriter<'_>,
+        after: usize,
+    ) -> Option<Status> {
+        Some(match self.count_step(key, &Step::of(direction, record.delta())) {
+            Ok(Counted::Now(number, _)) => {
+                let number = number.to_le_bytes();
+                writer.room(after)[..number.len()].copy_from_slice(&number);
+                writer.put(Status::Done, 0, number.len());
+                return None;
+            }
+            Ok(Counted::NotANumber) => Status::NotANumber,
+            Ok(_) => Status::NotFound,
+            Err(refusal) => refused(refusal),
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! One request at a time.
+
+use super::courier::{Courier, CourierOptions, Request, Ticket, learn};
+use super::error::ClientError;
+use super::ledger::Outcome;
+use guira_protocol::mica::{Directory, Operation, Status};
+use guira_sync::clock::Stopwatch;
+use guira_transport::{ClientPath, UdpClientPath};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What was found under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The value.
+    pub value: Vec<u8>,
+    /// The flags it was stored with.
+    pub flags: u32,
+}
+
+/// A client that asks and waits for the answer.
+#[derive(Debug)]
+pub struct Client<P> {
+    courier: Courier<P>,
+    watch: Stopwatch,
+    asked: u64,
+}
+
+/// How long a client waits for the directory before it asks again.
+const QUESTION: Duration = Duration::from_millis(20);
+
+impl Client<UdpClientPath> {
+    /// A client of the server whose first worker takes MICA's datagrams at `server`.
+    ///
+    /// # Errors
+    /// If nobody answers there, or the system refuses.
+    pub fn udp(server: SocketAddr, options: CourierOptions) -> Result<Self, ClientError> {
+        Client::new(UdpClientPath::connect(server)?, options)
+    }
+}
+
+impl<P: ClientPath> Client<P> {
+    /// A client of the server at the other end of `path`.
+    ///
+    /// # Errors
+    /// If nobody answers there, or the system refuses.
+    pub fn new(mut path: P, options: CourierOptions) -> Result<Self, ClientError> {
+        use std::hash::{BuildHasher, RandomState};
+        let id = RandomState::new().hash_one("client");
+        let directory = learn(&mut path, QUESTION)?;
+        let courier = Courier::new(path, directory, id, options)?;
+        Ok(Client { courier, watch: Stopwatch::start(), asked: 0 })
+    }
+
+    /// How the server divides keys.
+    pub fn directory(&self) -> Directory {
+        self.courier.directory()
+    }
+
+    /// Reads a key.
+    ///
+    /// # Errors
+    /// If no answer comes, or the value does not fit into a datagram.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Found>, ClientError> {
+        let (status, flags, value) = self.call(&Request::of(Operation::Get, key))?;
+        match status {
+            Status::Done => Ok(Some(Found { value, flags })),
+            Status::NotFound => Ok(None),
+            status => Err(ClientError::Refused(status)),
+        }
+    }
+
+    /// Stores a value under a key, with memcached's expiration time.
+    ///
+    /// # Errors
+    /// If no answer comes, or the item is too large.
+    pub fn set(&mut self, key: &[u8], value: &[u8], flags: u32, exptime: i32) -> Result<(), ClientError> {
+        let request = Request { operation: Operation::Set, key, value, flags, exptime };
+        match self.call(&request)? {
+            (Status::Done, ..) => Ok(()),
+            (status, ..) => Err(ClientError::Refused(status)),
+        }
+    }
+
+    /// Removes a key, and tells whether there was something. If no answer came and it was sent again, what was there may be gone by the first.
+    ///
+    /// # Errors
+    /// If no answer comes.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, ClientError> {
+        match self.call(&Request::of(Operation::Delete, key))? {
+            (Status::Done, ..) => Ok(true),
+            (Status::NotFound, ..) => Ok(false),
+            (status, ..) => Err(ClientError::Refused(status)),
+        }
+    }
+
+    /// Carries out any request, and tells what the server says: the status, flags and value.
+    ///
+    /// # Errors
+    /// If no answer comes, or it cannot be sent.
+    pub fn call(&mut self, request: &Request<'_>) -> Result<(Status, u32, Vec<u8>), ClientError> {
+        self.asked += 1;
+        let ticket = Ticket(self.asked);
+        // There is room for the only one.
+        let _ = self.courier.ask(request, ticket)?;
+        self.courier.flush(self.watch.elapsed())?;
+        let mut answer = None;
+        loop {
+            self.courier.poll(self.watch.elapsed(), &mut |told, outcome| {
+                if told == ticket {
+                    answer = Some(match outcome {
+                        Outcome::Answered(reply) => Ok((reply.status, reply.flags, reply.value.to_vec())),
+                        Outcome::Lost => Err(ClientError::Lost),
+                    });
+                }
+            })?;
+            match answer {
+                Some(answer) => return answer,
+                None => self.courier.wait(Duration::from_millis(1))?,
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What is under way, and what becomes of it.
+
+use super::courier::{Busy, CourierOptions, Request, Ticket};
+use super::slots::{Deadline, Slot, Slots, State};
+use guira_protocol::mica::{
+    Directory, HashFunction, Header, Kind, Operation, PartitionAccess, Record, Replied, ReplyRecords, Status,
+};
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'r> {
+    /// The server has answered.
+    Answered(Replied<'r>),
+    /// No answer came, not even after it was sent again if it could be. What was to be changed may have been changed, or not.
+    Lost,
+}
+
+/// A request that has to be sent again.
+#[derive(Debug)]
+struct Held {
+    ticket: Ticket,
+    operation: Operation,
+    key: Box<[u8]>,
+    value: Box<[u8]>,
+    flags: u32,
+    exptime: i32,
+    tries: u32,
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) directory: Directory,
+    secrets: RapidSecrets,
+    pub(super) slots: Slots,
+    /// The slot that is being filled for each thread.
+    open: Vec<Option<usize>>,
+    /// Slots to be sent, in order.
+    sealed: VecDeque<usize>,
+    deadlines: VecDeque<Deadline>,
+    /// Requests that were not answered for, and are to be sent again, alone if `tries` says so.
+    again: Vec<Held>,
+    /// Whose answers these are: comes back with them.
+    id: u64,
+    options: CourierOptions,
+    /// The thread that the next read goes to that may go to any.
+    turn: usize,
+    /// The server goes by another directory: which is to be asked for.
+    pub(super) moved: bool,
+}
+
+impl Ledger {
+    pub(super) fn new(directory: Directory, id: u64, options: CourierOptions) -> Self {
+        Ledger {
+            directory,
+            secrets: RapidSecrets::seed(directory.seed),
+            slots: Slots::new(options.window),
+            open: vec![None; usize::from(directory.cores)],
+            sealed: VecDeque::new(),
+            deadlines: VecDeque::new(),
+            again: Vec::new(),
+            id,
+            options,
+            turn: 0,
+            moved: false,
+        }
+    }
+
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> u64 {
+        match self.directory.hash {
+            HashFunction::RapidMicro => rapidhash_v3_micro_inline::<true, true>(key, &self.secrets),
+            HashFunction::Servers => 0,
+        }
+    }
+
+    /// The thread that a request goes to.
+    #[inline(always)]
+    fn core_of(&mut self, operation: Operation, hash: u64) -> usize {
+        let anywhere = match self.directory.access {
+            PartitionAccess::Shared => true,
+            PartitionAccess::Crew => operation.is_read(),
+            PartitionAccess::Erew | PartitionAccess::Crcw => false,
+        };
+        if !anywhere {
+            return self.directory.home(hash);
+        }
+        self.turn += 1;
+        if self.turn >= usize::from(self.directory.cores) {
+            self.turn = 0;
+        }
+        self.turn
+    }
+
+    /// Adds a request to a datagram for its thread.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, request: &Request<'_>, ticket: Ticket, tries: u32) -> Result<(), Busy> {
+        let hash = self.hash(request.key);
+        let core = self.core_of(request.operation, hash);
+        let record = request.record(hash);
+        let index = match self.open[core] {
+            Some(index) if tries == 0 => index,
+            _ => self.open_slot(core, tries)?,
+        };
+        if !self.slots.get(index).push(&record, ticket) {
+            self.seal(index);
+            let index = self.open_slot(core, tries)?;
+            assert!(self.slots.get(index).push(&record, ticket), "it fits into a datagram of its own");
+            return Ok(());
+        }
+        // What is sent again goes alone: it may be what did not fit before.
+        if self.slots.get(index).tickets.len() >= usize::from(self.options.per_datagram) || tries > 0 {
+            self.seal(index);
+        }
+        Ok(())
+    }
+
+    fn open_slot(&mut self, core: usize, tries: u32) -> Result<usize, Busy> {
+        let index = self.slots.open(core, tries).ok_or(Busy)?;
+        if tries == 0 {
+            self.open[core] = Some(index);
+        }
+        Ok(index)
+    }
+
+    #[inline(always)]
+    fn seal(&mut self, index: usize) {
+        let slot = self.slots.get(index);
+        slot.seal(self.directory.generation, self.id);
+        let core = slot.core;
+        if self.open[core] == Some(index) {
+            self.open[core] = None;
+        }
+        self.sealed.push_back(index);
+    }
+
+    /// No more requests are waited for.
+    pub(super) fn seal_all(&mut self) {
+        for core in 0..self.open.len() {
+            if let Some(index) = self.open[core] {
+                self.seal(index);
+            }
+        }
+    }
+
+    /// Shows the next datagram to be sent to `send`, and notes it as sent at `now` if that says so. False if there is none, or it was not sent.
+    pub(super) fn send_next(&mut self, now: Duration, send: impl FnOnce(&Slot) -> bool) -> bool {
+        let Some(&index) = self.sealed.front() else {
+            return false;
+        };
+        let slot = self.slots.get(index);
+        if !send(slot) {
+            return false;
+        }
+        slot.state = State::Sent;
+        let deadline = Deadline { at: now + self.options.patience, sequence: slot.sequence };
+        self.sealed.pop_front();
+        self.deadlines.push_back(deadline);
+        true
+    }
+
+    /// A datagram has arrived.
+    #[inline(always)]
+    pub(super) fn receive(&mut self, datagram: &[u8], tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+        let Ok(header) = Header::read(datagram) else {
+            return 0;
+        };
+        if header.kind == Kind::Directory {
+            self.learn(datagram);
+            return 0;
+        }
+        if header.opaque != self.id {
+            return 0;
+        }
+        let Some(index) = self.slots.of(header.sequence) else {
+            return 0;
+        };
+        match header.kind {
+            Kind::Replies => self.tell_replies(datagram, &header, index, tell),
+            Kind::Moved => {
+                self.moved = true;
+                self.hold_back(index, |_| true);
+                0
+            }
+            Kind::Malformed => {
+                let invalid = Replied { status: Status::Invalid, flags: 0, value: &[] };
+                let slot = self.slots.get(index);
+                slot.tickets.iter().for_each(|ticket| tell(*ticket, Outcome::Answered(invalid)));
+                let told = slot.tickets.len();
+                self.slots.close(index);
+                told
+            }
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn tell_replies(
+        &mut self,
+        datagram: &[u8],
+        header: &Header,
+        index: usize,
+        tell: &mut dyn FnMut(Ticket, Outcome<'_>),
+    ) -> usize {
+        let slot = self.slots.get(index);
+        let count = slot.tickets.len();
+        // One that was cut short is as good as lost. A single one is looked at once.
+        let is_whole = usize::from(header.count) == count
+            && (count == 1 || ReplyRecords::of(datagram, header).count() == count);
+        if !is_whole {
+            return 0;
+        }
+        let (mut told, mut alone) = (0, 0);
+        for (reply, ticket) in ReplyRecords::of(datagram, header).zip(&slot.tickets) {
+            if reply.status == Status::AskAlone && count > 1 {
+                alone += 1;
+            } else {
+                tell(*ticket, Outcome::Answered(reply));
+                told += 1;
+            }
+        }
+        match alone {
+            0 if told == count => self.slots.close(index),
+            0 => {}
+            _ => {
+                let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
+                self.hold_back(index, |number| statuses[number] == Status::AskAlone);
+            }
+        }
+        told
+    }
+
+    /// Takes those requests of a datagram back that are to be sent again, and is done with the datagram.
+    #[cold]
+    fn hold_back(&mut self, index: usize, is_wanted: impl Fn(usize) -> bool) {
+        let slot = self.slots.get(index);
+        let tries = slot.tries + 1;
+        let wanted = slot.records().enumerate().filter(|(number, _)| is_wanted(*number));
+        self.again.extend(wanted.filter_map(|(_, (ticket, record))| Held::of(ticket, &record, tries)));
+        self.slots.close(index);
+    }
+
+    /// What was not answered in time is sent again, or given up.
+    pub(super) fn look_at_time(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+        let mut told = 0;
+        while let Some(deadline) = self.deadlines.front() {
+            let index = self.slots.of(deadline.sequence);
+            if index.is_some() && deadline.at > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            if let Some(index) = index {
+                told += self.give_up(index, tell);
+            }
+        }
+        told
+    }
+
+    #[cold]
+    fn give_up(&mut self, index: usize, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+        let slot = self.slots.get(index);
+        let has_tries = slot.tries < self.options.repeats;
+        let mut repeated = Vec::new();
+        let mut told = 0;
+        for (ticket, record) in slot.records() {
+            let repeats = has_tries && record.operation.is_some_and(Operation::is_idempotent);
+            repeated.push(repeats);
+            if !repeats {
+                tell(ticket, Outcome::Lost);
+                told += 1;
+            }
+        }
+        self.hold_back(index, |number| repeated[number]);
+        told
+    }
+
+    /// Sends again what has to be.
+    pub(super) fn ask_again(&mut self) {
+        while !self.moved
+            && let Some(held) = self.again.pop()
+        {
+            if self.ask(&held.request(), held.ticket, held.tries).is_err() {
+                return self.again.push(held);
+            }
+        }
+    }
+
+    /// How many requests wait to be sent again.
+    pub(super) fn held(&self) -> usize {
+        self.again.len()
+    }
+
+    /// The server tells how it divides keys. What is under way by the old directory is told to be moved when its answer comes.
+    fn learn(&mut self, datagram: &[u8]) {
+        let Some(directory) = Directory::read(datagram).filter(|_| self.moved) else {
+            return;
+        };
+        self.seal_all();
+        self.directory = directory;
+        self.secrets = RapidSecrets::seed(directory.seed);
+        self.open = vec![None; usize::from(directory.cores)];
+        self.turn = 0;
+        self.moved = false;
+    }
+}
+
+impl Held {
+    fn of(ticket: Ticket, record: &Record<'_>, tries: u32) -> Option<Self> {
+        Some(Held {
+            ticket,
+            operation: record.operation?,
+            key: record.key.into(),
+            value: record.value.into(),
+            flags: record.flags,
+            exptime: record.exptime.0,
+            tries,
+        })
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request {
+            operation: self.operation,
+            key: &self.key,
+            value: &self.value,
+            flags: self.flags,
+            exptime: self.exptime,
+        }
+    }
+}

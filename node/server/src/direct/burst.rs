@@ -1,0 +1,180 @@
+//! A burst of datagrams: all requests are read first, and for each its bucket is asked for, then its item, then they are executed in order
+//! (MICA, section 4.3.1 has the same stages for one packet after another).
+
+use super::Place;
+use crate::dialogue::BATCH;
+use crate::shared::{WorkerCount, WorkerCounters};
+use arrayvec::ArrayVec;
+use guira_commands::Executor;
+use guira_contract::{Access, KeyHash, Session};
+use guira_protocol::mica::{
+    DATAGRAM_HEADER, Directory, Header, Kind, REQUEST_HEADER, Record, ReplyWriter, Unreadable,
+};
+use guira_transport::{BURST_MAX, PAYLOAD_MAX, ServerPath};
+
+/// The most requests that a datagram can hold.
+const REQUESTS_MAX: usize = (PAYLOAD_MAX - DATAGRAM_HEADER) / REQUEST_HEADER;
+
+/// A request of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Entry<G> {
+    /// Where it begins in its datagram.
+    at: u16,
+    hash: KeyHash,
+    guess: G,
+}
+
+/// A datagram of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Datagram {
+    index: usize,
+    header: Header,
+}
+
+/// Requests that are executed together: those of a few datagrams, or one.
+#[derive(Debug)]
+struct Batch<G> {
+    datagrams: ArrayVec<Datagram, BURST_MAX>,
+    entries: ArrayVec<Entry<G>, { BATCH + REQUESTS_MAX }>,
+}
+
+/// Answers a burst.
+pub(super) struct Burst<'b> {
+    path: &'b mut dyn ServerPath,
+    directory: &'b Directory,
+    place: Place,
+    counters: &'b WorkerCounters,
+}
+
+impl<'b> Burst<'b> {
+    pub(super) fn new(
+        path: &'b mut dyn ServerPath,
+        directory: &'b Directory,
+        place: Place,
+        counters: &'b WorkerCounters,
+    ) -> Self {
+        Burst { path, directory, place, counters }
+    }
+
+    /// Answers all datagrams of it.
+    pub(super) fn serve<S: Session>(&mut self, executor: &mut Executor<S>, count: usize) {
+        let mut batch: Batch<S::Guess> = Batch { datagrams: ArrayVec::new(), entries: ArrayVec::new() };
+        for index in 0..count {
+            self.take(executor, index, &mut batch);
+            if batch.entries.len() >= BATCH {
+                self.execute(executor, &mut batch);
+            }
+        }
+        self.execute(executor, &mut batch);
+        self.counters.add(WorkerCount::MicaDatagrams, count as u64);
+    }
+
+    /// Reads a datagram, and asks for the buckets of its keys.
+    #[inline(always)]
+    fn take<S: Session>(&mut self, executor: &Executor<S>, index: usize, batch: &mut Batch<S::Guess>) {
+        let (datagram, room) = self.path.exchange(index);
+        self.counters.add(WorkerCount::BytesRead, datagram.len() as u64);
+        let header = match Header::read(datagram) {
+            Ok(header) if header.kind == Kind::Requests && header.generation == self.directory.generation => {
+                header
+            }
+            other => {
+                let length = self.answer_otherwise(index, other);
+                return self.path.answer(index, length);
+            }
+        };
+        let (first, mut at) = (batch.entries.len(), DATAGRAM_HEADER);
+        for _ in 0..header.count {
+            let Some((record, next)) = Record::read(datagram, at) else {
+                at = usize::MAX;
+                break;
+            };
+            let hash = executor.prefetch_told(record.key, record.hash);
+            batch.entries.push(Entry { at: at as u16, hash, guess: S::Guess::default() });
+            at = next;
+        }
+        // Nothing is done of a datagram that does not hold what it says, and nothing else.
+        if at != datagram.len() {
+            batch.entries.truncate(first);
+            header.answer(Kind::Malformed, 0, self.directory.generation).write(room);
+            self.counters.add(WorkerCount::MicaMalformed, 1);
+            return self.path.answer(index, DATAGRAM_HEADER);
+        }
+        batch.datagrams.push(Datagram { index, header });
+    }
+
+    /// Writes the answer to what is no request, and tells how long it is.
+    #[cold]
+    #[inline(never)]
+    fn answer_otherwise(&mut self, index: usize, header: Result<Header, Unreadable>) -> usize {
+        let (datagram, room) = self.path.exchange(index);
+        let generation = self.directory.generation;
+        let (header, kind) = match header {
+            Ok(header) if header.kind == Kind::Requests => {
+                self.counters.add(WorkerCount::MicaMoved, 1);
+                (header, Kind::Moved)
+            }
+            Ok(header) if header.kind == Kind::AskDirectory => {
+                // What is shorter than its answer is nobody's honest question.
+                let length = self.directory.write(header, room);
+                return if datagram.len() < length { 0 } else { length };
+            }
+            Err(Unreadable::Unknown(header)) => {
+                self.counters.add(WorkerCount::MicaMalformed, 1);
+                (header, Kind::Malformed)
+            }
+            // To answer answers would never end, once somebody has sent one in another server's name.
+            Ok(_) | Err(Unreadable::Foreign) => {
+                self.counters.add(WorkerCount::MicaMalformed, 1);
+                return 0;
+            }
+        };
+        header.answer(kind, 0, generation).write(room);
+        DATAGRAM_HEADER
+    }
+
+    /// Executes what was read, and empties the batch.
+    #[inline(always)]
+    fn execute<S: Session>(&mut self, executor: &mut Executor<S>, batch: &mut Batch<S::Guess>) {
+        for entry in &mut batch.entries {
+            entry.guess = executor.prefetch_item(entry.hash);
+        }
+        for _ in 0..Executor::<S>::PREFETCH_STEPS {
+            batch.entries.iter_mut().for_each(|entry| executor.prefetch_next(&mut entry.guess));
+        }
+        self.counters.add(WorkerCount::MicaRequests, batch.entries.len() as u64);
+        let mut entries = batch.entries.iter();
+        for Datagram { index, header } in batch.datagrams.drain(..) {
+            let (datagram, room) = self.path.exchange(index);
+            let mut writer = ReplyWriter::resume(room, DATAGRAM_HEADER);
+            let count = usize::from(header.count);
+            for (number, entry) in entries.by_ref().take(count).enumerate() {
+                let Some((record, _)) = Record::read(datagram, usize::from(entry.at)) else {
+                    break;
+                };
+                if is_misdirected(self.place, &record, entry.hash) {
+                    self.counters.add(WorkerCount::MicaMisdirected, 1);
+                }
+                executor.direct(&record, entry.hash, entry.guess, &mut writer, count - number - 1);
+            }
+            let length = writer.at();
+            header.answer(Kind::Replies, header.count, header.generation).write(room);
+            self.path.answer(index, length);
+        }
+        batch.entries.clear();
+    }
+}
+
+/// Whether another worker should have got a request. It is executed all the same.
+#[inline(always)]
+fn is_misdirected(place: Place, record: &Record<'_>, hash: KeyHash) -> bool {
+    let Some(partitioning) = place.partitioning.filter(|_| place.workers > 1) else {
+        return false;
+    };
+    let matters = match partitioning.access {
+        Access::Erew => true,
+        Access::Crew => record.operation.is_some_and(|operation| !operation.is_read()),
+        Access::Crcw => false,
+    };
+    matters && partitioning.home(hash, place.workers) != place.worker
+}

@@ -1,0 +1,127 @@
+//! MICA's datagrams: a worker's paths that they come by, and when they are looked at.
+//!
+//! As long as datagrams come, a worker goes from path to path and looks at its connections only now and then; when none have come for a while
+//! it sleeps until something rings.
+
+mod burst;
+mod directory;
+mod histogram;
+mod open;
+
+pub(crate) use directory::describe;
+pub(crate) use histogram::BurstSizes;
+pub use open::DirectError;
+pub(crate) use open::open;
+
+use crate::dialogue::Interpreter;
+use crate::shared::WorkerCount;
+use burst::Burst;
+use guira_contract::{Partitioning, Session};
+use guira_protocol::mica::Directory;
+use guira_transport::{Doze, Interest, Poll, ServerPath, Token, UDP_PATH_BYTES};
+use rustix::fd::AsRawFd;
+use std::io;
+use std::sync::Arc;
+
+/// Rounds without a datagram before a worker sleeps: with a look at its connections in each, some tens of microseconds.
+const AWAKE: u32 = 64;
+/// Rounds with datagrams before a worker looks at its connections.
+const ROUNDS: u32 = 16;
+
+/// What a worker takes for a path, in bytes.
+pub(crate) const PATH_BYTES: usize = UDP_PATH_BYTES;
+
+/// A path, and what its clients are told of the server.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) path: Box<dyn ServerPath>,
+    pub(crate) directory: Directory,
+}
+
+/// What a worker has to know to tell whether a request should have gone elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) worker: usize,
+    pub(crate) workers: usize,
+    pub(crate) partitioning: Option<Partitioning>,
+}
+
+/// The paths of one worker.
+#[derive(Debug)]
+pub(crate) struct DirectEnd {
+    ways: Vec<Way>,
+    place: Place,
+    sizes: Arc<BurstSizes>,
+    /// Rounds without a datagram.
+    quiet: u32,
+    /// Rounds since the connections were looked at.
+    rounds: u32,
+}
+
+/// What a worker should do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Serve datagrams again.
+    Again,
+    /// Look at its connections too, without waiting.
+    LookAround,
+    /// Wait, if there is nothing else to do.
+    Wait,
+}
+
+impl DirectEnd {
+    pub(crate) fn new(ways: Vec<Way>, place: Place, sizes: Arc<BurstSizes>) -> Self {
+        DirectEnd { ways, place, sizes, quiet: AWAKE, rounds: 0 }
+    }
+
+    /// Has `poll` tell when something arrives.
+    pub(crate) fn listen(&self, poll: &Poll, token: Token) -> io::Result<()> {
+        self.ways.iter().try_for_each(|way| poll.add(way.path.bell(), token, Interest::Read))
+    }
+
+    /// Answers what has arrived.
+    pub(crate) fn serve<S: Session>(&mut self, interpreter: &mut Interpreter<S>) -> io::Result<Next> {
+        if self.ways.is_empty() {
+            return Ok(Next::Wait);
+        }
+        let mut total = 0;
+        for way in &mut self.ways {
+            let count = way.path.receive()?;
+            if count == 0 {
+                continue;
+            }
+            self.sizes.note(count);
+            interpreter.tap.serve(way.path.bell().as_raw_fd());
+            let counters = interpreter.counters.clone();
+            Burst::new(&mut *way.path, &way.directory, self.place, &counters)
+                .serve(&mut interpreter.executor, count);
+            let sent = way.path.send();
+            counters.add(WorkerCount::BytesWritten, sent.bytes as u64);
+            interpreter.executor.session().quiesce();
+            total += count;
+        }
+        self.quiet = if total > 0 { 0 } else { self.quiet.saturating_add(1) };
+        self.rounds += 1;
+        if total > 0 && self.rounds < ROUNDS {
+            return Ok(Next::Again);
+        }
+        self.rounds = 0;
+        Ok(if self.quiet < AWAKE { Next::LookAround } else { Next::Wait })
+    }
+
+    /// The worker is about to sleep.
+    pub(crate) fn doze(&mut self) -> Doze {
+        let mut doze = Doze::Sound;
+        for way in &mut self.ways {
+            if way.path.doze() == Doze::Disturbed {
+                doze = Doze::Disturbed;
+            }
+        }
+        doze
+    }
+
+    /// The worker is awake again.
+    pub(crate) fn wake(&mut self) {
+        self.ways.iter_mut().for_each(|way| way.path.wake());
+    }
+}

@@ -1,0 +1,70 @@
+//! Opening the paths of all workers.
+
+use super::{Way, describe};
+use crate::options::Options;
+use guira_contract::Partitioning;
+use guira_transport::UdpServerPath;
+use std::io;
+use std::net::SocketAddr;
+
+/// Ports are taken in a row: with a port of the system's choice it may take some tries to find one.
+const TRIES: u32 = 100;
+
+/// Why datagrams cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot take MICA's datagrams at {address}, for {workers} workers from that port on")]
+pub struct DirectError {
+    /// Where.
+    address: SocketAddr,
+    /// So many ports.
+    workers: usize,
+    /// What the system said.
+    source: io::Error,
+}
+
+/// Opens the paths of all workers.
+///
+/// # Errors
+/// If an address cannot be had.
+pub(crate) fn open(
+    options: &Options,
+    partitioning: Option<Partitioning>,
+) -> Result<Vec<Vec<Way>>, DirectError> {
+    let mut workers: Vec<Vec<Way>> = (0..options.workers).map(|_| Vec::new()).collect();
+    for address in &options.mica {
+        let paths = bind_row(*address, options.workers);
+        let paths =
+            paths.map_err(|source| DirectError { address: *address, workers: options.workers, source })?;
+        let port = paths.first().map_or(0, |(taken, _)| taken.port());
+        let directory = describe(partitioning, options.workers, port);
+        for (ways, (_, path)) in workers.iter_mut().zip(paths) {
+            ways.push(Way { path: Box::new(path), directory });
+        }
+    }
+    Ok(workers)
+}
+
+/// Opens a socket for each worker, at ports next to each other.
+fn bind_row(address: SocketAddr, workers: usize) -> io::Result<Vec<(SocketAddr, UdpServerPath)>> {
+    let mut tries = if address.port() == 0 { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        match try_bind_row(address, workers) {
+            Err(error) if tries > 0 && error.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+}
+
+fn try_bind_row(address: SocketAddr, workers: usize) -> io::Result<Vec<(SocketAddr, UdpServerPath)>> {
+    let mut row = Vec::new();
+    let mut next = address;
+    for _ in 0..workers {
+        let path = UdpServerPath::bind(next)?;
+        let taken = path.address()?;
+        row.push((taken, path));
+        let port = taken.port().checked_add(1);
+        next.set_port(port.ok_or(io::Error::from(io::ErrorKind::AddrInUse))?);
+    }
+    Ok(row)
+}
