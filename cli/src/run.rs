@@ -93,7 +93,8 @@ fn addresses(running: &Running) -> String {
     let streams = running.addresses().iter().map(ToString::to_string);
     let datagrams = running.udp_addresses().iter().map(|address| format!("udp {address}"));
     let mica = running.mica_addresses().iter().map(|address| format!("mica {address}"));
-    streams.chain(datagrams).chain(mica).collect::<Vec<_>>().join(", ")
+    let local = running.local().map(|path| format!("local {}", path.display()));
+    streams.chain(datagrams).chain(mica).chain(local).collect::<Vec<_>>().join(", ")
 }
 
 /// Tells on standard output where a server listens and how memory is divided.
@@ -108,6 +109,9 @@ pub(crate) fn tell(options: &Options, running: &Running) {
     }
     for address in running.mica_addresses() {
         let _ = writeln!(out, "listening on mica {address}");
+    }
+    if let Some(path) = running.local() {
+        let _ = writeln!(out, "listening on local {}", path.display());
     }
     if let Some((place, opening)) = running.region() {
         let _ = writeln!(out, "region {place}: {opening}");

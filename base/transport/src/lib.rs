@@ -18,7 +18,8 @@ pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
 pub use path::{
-    BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath,
+    BURST_MAX, ClientPath, Doze, Lender, PAYLOAD_MAX, RING_PATH_BYTES, RingClientPath, RingError,
+    RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, ring_paths,
 };
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};

@@ -1,7 +1,7 @@
 //! Waiting for several sockets at once.
 
 use rustix::event::epoll;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::time::Timespec;
 use std::fmt;
 use std::io;
@@ -48,6 +48,16 @@ pub struct Event {
 pub struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
+}
+
+// SAFETY: an event has room for a pointer, but what is kept in it here is a token, a number. The descriptor belongs to the process.
+unsafe impl Send for Poll {}
+
+impl AsFd for Poll {
+    /// It can be waited for itself: it has something to read when anything has happened.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
 }
 
 impl fmt::Debug for Poll {

@@ -98,7 +98,7 @@ impl Told {
         let udp = socket_addresses("udp", self.udp.as_deref())?;
         let mica = socket_addresses("mica", self.mica.as_deref())?;
         check(
-            !(listen.is_empty() && udp.is_empty() && mica.is_empty()),
+            !(listen.is_empty() && udp.is_empty() && mica.is_empty() && self.local.is_none()),
             "listen",
             "at least one address",
             "an empty list",
@@ -107,6 +107,7 @@ impl Told {
             listen,
             udp,
             mica,
+            local: self.local.as_ref().map(PathBuf::from),
             udp_ports: if self.udp_port_per_worker == Some(true) {
                 UdpPorts::PerWorker
             } else {
@@ -265,6 +266,7 @@ impl Told {
             listen: Some(options.listen.iter().map(Listen::to_string).collect()),
             udp: Some(options.udp.iter().map(SocketAddr::to_string).collect()),
             mica: Some(options.mica.iter().map(SocketAddr::to_string).collect()),
+            local: options.local.as_ref().map(|path| path.display().to_string()),
             udp_port_per_worker: Some(options.udp_ports == UdpPorts::PerWorker),
             unix_mode: Some(format!("{:o}", options.unix_mode)),
             protocol: self.protocol.or(Some("auto".to_owned())),

@@ -1,6 +1,6 @@
 //! How the memory of the process is divided: `--memory` is the ceiling of all of it.
 
-use crate::direct::PATH_BYTES;
+use crate::direct;
 use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
@@ -54,7 +54,7 @@ impl Division {
     pub(crate) fn of(options: &Options, memory: usize) -> Self {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
-        let paths = options.mica.len() * PATH_BYTES;
+        let paths = direct::path_bytes(options);
         let workers = options.workers * (WORKER_BYTES + datagrams + paths);
         let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);

@@ -25,6 +25,7 @@ use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub enum StartError {
     Direct(#[from] DirectError),
     /// Datagrams are to be served, and clients have to say who they are.
     #[error(
-        "users (auth-file, -Y, -S) do not go together with UDP or mica: a datagram cannot tell who it is from"
+        "users (auth-file, -Y, -S) do not go together with UDP, mica or local: a datagram cannot tell who it is from"
     )]
     NamelessDatagrams,
     /// The engine cannot be opened.
@@ -91,6 +92,7 @@ pub struct Running {
     addresses: Vec<Address>,
     udp_addresses: Vec<SocketAddr>,
     mica_addresses: Vec<SocketAddr>,
+    local: Option<PathBuf>,
     shared: Arc<Shared>,
     pulse: Pulse,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -148,7 +150,7 @@ impl Pulse {
 pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> Result<(), StartError> {
     let is_datagrams = |socket: &Inherited| matches!(socket, Inherited::Datagram(_));
     if secrets.users.is_some()
-        && (!(options.udp.is_empty() && options.mica.is_empty()) || inherited.iter().any(is_datagrams))
+        && (!options.udp.is_empty() || options.serves_mica() || inherited.iter().any(is_datagrams))
     {
         return Err(StartError::NamelessDatagrams);
     }
@@ -212,8 +214,10 @@ impl Host for Starting<'_> {
         let ports = open_ports(options, self.inherited, self.secrets.tls.as_ref())?;
         let udp = udp::open(options, &self.wanted_udp, &self.inherited_udp)
             .map_err(|(address, source)| StartError::Datagrams { address, source })?;
-        let ways = direct::open(options, opened.engine.partitioning())?;
-        let ports = Ports { streams: ports, udp, ways };
+        let division = Division::of(options, options.memory.0);
+        let room = Arc::new(Room::new(&division, options.workers));
+        let ways = direct::open(options, opened.engine.partitioning(), &room)?;
+        let ports = Ports { streams: ports, udp, ways, room };
         let running = start_with(options, self.secrets, ports, opened.engine, &opened.notes, clock)?;
         Ok(Running { found, ..running })
     }
@@ -243,6 +247,8 @@ struct Ports {
     /// Each worker's.
     udp: Vec<Vec<UdpSocket>>,
     ways: Vec<Vec<Way>>,
+    /// What they may hold.
+    room: Arc<Room>,
 }
 
 /// Starts a server with this engine and clock, at these ports.
@@ -254,13 +260,12 @@ fn start_with<E: Engine + Clone>(
     notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
-    let Ports { streams: ports, udp, ways } = ports;
+    let Ports { streams: ports, udp, ways, room } = ports;
     let udp_addresses = datagram_addresses(&udp);
     let mica_addresses = mica_addresses(options, &ways);
     let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let division = Division::of(options, options.memory.0);
-    let room = Arc::new(Room::new(&division, options.workers));
     let hub = Arc::new(Hub::new(options.workers, options.log, room)?);
     engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
@@ -302,6 +307,7 @@ fn start_with<E: Engine + Clone>(
         addresses,
         udp_addresses,
         mica_addresses,
+        local: options.local.clone(),
         shared,
         pulse,
         threads,
@@ -359,7 +365,7 @@ fn datagram_addresses(workers: &[Vec<UdpSocket>]) -> Vec<SocketAddr> {
     addresses
 }
 
-/// Where MICA's datagrams for the first worker are taken from.
+/// Where MICA's datagrams for the first worker are taken from, over the network.
 fn mica_addresses(options: &Options, ways: &[Vec<Way>]) -> Vec<SocketAddr> {
     let ports = ways.first().into_iter().flatten().map(|way| way.directory.port);
     options.mica.iter().zip(ports).map(|(address, port)| SocketAddr::new(address.ip(), port)).collect()
@@ -448,6 +454,11 @@ impl Running {
     /// Where it takes MICA's datagrams for its first worker from; the others have the ports after it.
     pub fn mica_addresses(&self) -> &[SocketAddr] {
         &self.mica_addresses
+    }
+
+    /// Where clients on this host find the rings for MICA's datagrams.
+    pub fn local(&self) -> Option<&Path> {
+        self.local.as_deref()
     }
 
     /// How it is.

@@ -21,6 +21,8 @@ pub struct Options {
     pub udp_ports: UdpPorts,
     /// Where to take MICA's datagrams from: for each worker a port, from this one on.
     pub mica: Vec<SocketAddr>,
+    /// Where clients on the same host find the rings for MICA's datagrams.
+    pub local: Option<PathBuf>,
     /// Permissions of UNIX sockets.
     pub unix_mode: u32,
     /// Connections that nobody has accepted yet.
@@ -88,6 +90,13 @@ impl Default for Storage {
             reserve: None,
             region: None,
         }
+    }
+}
+
+impl Options {
+    /// Whether MICA's datagrams are served.
+    pub(crate) fn serves_mica(&self) -> bool {
+        !self.mica.is_empty() || self.local.is_some()
     }
 }
 
@@ -164,6 +173,7 @@ impl Default for Options {
             udp: Vec::new(),
             udp_ports: UdpPorts::default(),
             mica: Vec::new(),
+            local: None,
             unix_mode: 0o700,
             backlog: 1024,
             speaks: Speaks::default(),

@@ -5,9 +5,12 @@
 //!
 //! Datagrams may be lost, doubled and reordered on every path, as the network does it. Nothing here blocks but [`ClientPath::wait`].
 
+mod ring;
+mod rooms;
 mod segments;
 mod udp;
 
+pub use ring::{Lender, RING_PATH_BYTES, RingClientPath, RingError, RingServerPath, ring_paths};
 pub use udp::{UDP_PATH_BYTES, UdpClientPath, UdpServerPath};
 
 use rustix::fd::BorrowedFd;

@@ -1,7 +1,8 @@
 //! The path through the kernel: UDP sockets.
 
+use super::rooms::{ROOMS_BYTES, Rooms};
 use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
-use super::{BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, Sent, ServerPath};
+use super::{BURST_MAX, ClientPath, Doze, Sent, ServerPath};
 use crate::datagram::{PortSharing, datagram_socket};
 use arrayvec::ArrayVec;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,42 +12,8 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Rooms begin so many bytes after one another.
-const STRIDE: usize = 1536;
-
-/// Room for the datagrams of a burst.
-#[derive(Debug)]
-struct Rooms {
-    bytes: Box<[u8]>,
-    /// How long each is; 0 if there is none.
-    lengths: [u16; BURST_MAX],
-}
-
-impl Default for Rooms {
-    fn default() -> Self {
-        Rooms { bytes: vec![0; BURST_MAX * STRIDE].into_boxed_slice(), lengths: [0; BURST_MAX] }
-    }
-}
-
-impl Rooms {
-    #[inline(always)]
-    fn room(&mut self, index: usize) -> &mut [u8] {
-        &mut self.bytes[index * STRIDE..][..PAYLOAD_MAX]
-    }
-
-    #[inline(always)]
-    fn fill(&mut self, index: usize, length: usize) {
-        assert!(length <= PAYLOAD_MAX, "no more than the room");
-        self.lengths[index] = length as u16;
-    }
-
-    fn get(&self, index: usize) -> &[u8] {
-        &self.bytes[index * STRIDE..][..usize::from(self.lengths[index])]
-    }
-}
-
 /// What a [`UdpServerPath`] takes at most, in bytes.
-pub const UDP_PATH_BYTES: usize = (2 << 20) + BURST_MAX * STRIDE + (128 << 10);
+pub const UDP_PATH_BYTES: usize = (2 << 20) + ROOMS_BYTES + (128 << 10);
 
 /// A server's end: a UDP socket of its own.
 #[derive(Debug)]
@@ -87,7 +54,7 @@ impl UdpServerPath {
 
 impl ServerPath for UdpServerPath {
     fn receive(&mut self) -> io::Result<usize> {
-        self.answers.lengths[..self.burst].fill(0);
+        self.answers.clear(self.burst);
         // An error is one of a datagram sent before: whoever it was for is not there.
         self.burst = self.intake.advance(self.socket.as_fd()).unwrap_or(0);
         Ok(self.burst)
@@ -105,12 +72,12 @@ impl ServerPath for UdpServerPath {
     }
 
     fn send(&mut self) -> Sent {
-        let answered = (0..self.burst).filter(|index| self.answers.lengths[*index] > 0);
+        let answered = (0..self.burst).filter(|index| self.answers.length(*index) > 0);
         let datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
             answered.map(|index| Outbound::answer(&self.intake, index, self.answers.get(index))).collect();
         let sent = send(self.socket.as_fd(), &datagrams, &mut self.segmentation);
         drop(datagrams);
-        self.answers.lengths[..self.burst].fill(0);
+        self.answers.clear(self.burst);
         sent
     }
 
@@ -260,6 +227,7 @@ impl ClientPath for UdpClientPath {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PAYLOAD_MAX;
     use super::*;
 
     /// Answers all that has arrived with the same bytes turned round, and tells how many there were.

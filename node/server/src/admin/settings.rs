@@ -31,7 +31,7 @@ impl Settings {
             WorkerCount::MicaMoved,
             WorkerCount::MicaMisdirected,
         ];
-        match (self.udp_port != 0, !self.options.mica.is_empty()) {
+        match (self.udp_port != 0, self.options.serves_mica()) {
             (false, false) => &[],
             (true, false) => &ALL[..1],
             (false, true) => &ALL[1..],

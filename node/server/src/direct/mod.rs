@@ -14,11 +14,12 @@ pub use open::DirectError;
 pub(crate) use open::open;
 
 use crate::dialogue::Interpreter;
+use crate::options::Options;
 use crate::shared::WorkerCount;
 use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
-use guira_transport::{Doze, Interest, Poll, ServerPath, Token, UDP_PATH_BYTES};
+use guira_transport::{Doze, Interest, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES};
 use rustix::fd::AsRawFd;
 use std::io;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ const AWAKE: u32 = 64;
 /// Rounds with datagrams before a worker looks at its connections.
 const ROUNDS: u32 = 16;
 
-/// What a worker takes for a path, in bytes.
-pub(crate) const PATH_BYTES: usize = UDP_PATH_BYTES;
+/// What a worker takes for its paths, in bytes.
+pub(crate) fn path_bytes(options: &Options) -> usize {
+    options.mica.len() * UDP_PATH_BYTES + if options.local.is_some() { RING_PATH_BYTES } else { 0 }
+}
 
 /// A path, and what its clients are told of the server.
 #[derive(Debug)]

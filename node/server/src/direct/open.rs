@@ -2,24 +2,38 @@
 
 use super::{Way, describe};
 use crate::options::Options;
+use crate::room::Room;
 use guira_contract::Partitioning;
-use guira_transport::UdpServerPath;
+use guira_transport::{Lender, RingError, UdpServerPath, ring_paths};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Ports are taken in a row: with a port of the system's choice it may take some tries to find one.
 const TRIES: u32 = 100;
 
 /// Why datagrams cannot be taken.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take MICA's datagrams at {address}, for {workers} workers from that port on")]
-pub struct DirectError {
-    /// Where.
-    address: SocketAddr,
-    /// So many ports.
-    workers: usize,
-    /// What the system said.
-    source: io::Error,
+pub enum DirectError {
+    /// From the network.
+    #[error("cannot take MICA's datagrams at {address}, for {workers} workers from that port on")]
+    Network {
+        /// Where.
+        address: SocketAddr,
+        /// So many ports.
+        workers: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// From clients on the same host.
+    #[error("cannot give rings to clients at {path}")]
+    Local {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: RingError,
+    },
 }
 
 /// Opens the paths of all workers.
@@ -29,19 +43,43 @@ pub struct DirectError {
 pub(crate) fn open(
     options: &Options,
     partitioning: Option<Partitioning>,
+    room: &Arc<Room>,
 ) -> Result<Vec<Vec<Way>>, DirectError> {
     let mut workers: Vec<Vec<Way>> = (0..options.workers).map(|_| Vec::new()).collect();
     for address in &options.mica {
         let paths = bind_row(*address, options.workers);
-        let paths =
-            paths.map_err(|source| DirectError { address: *address, workers: options.workers, source })?;
+        let paths = paths.map_err(|source| DirectError::Network {
+            address: *address,
+            workers: options.workers,
+            source,
+        })?;
         let port = paths.first().map_or(0, |(taken, _)| taken.port());
         let directory = describe(partitioning, options.workers, port);
         for (ways, (_, path)) in workers.iter_mut().zip(paths) {
             ways.push(Way { path: Box::new(path), directory });
         }
     }
+    if let Some(path) = &options.local {
+        let lender: Arc<dyn Lender> = room.clone();
+        let paths = ring_paths(path.clone(), options.unix_mode, options.workers, &lender)
+            .map_err(|source| DirectError::Local { path: path.clone(), source })?;
+        let directory = describe(partitioning, options.workers, 0);
+        for (ways, path) in workers.iter_mut().zip(paths) {
+            ways.push(Way { path: Box::new(path), directory });
+        }
+    }
     Ok(workers)
+}
+
+/// What clients' rings take is part of what connections may hold.
+impl Lender for Room {
+    fn lend(&self, bytes: usize) -> bool {
+        Room::lend(self, bytes)
+    }
+
+    fn take_back(&self, bytes: usize) {
+        Room::take_back(self, bytes);
+    }
 }
 
 /// Opens a socket for each worker, at ports next to each other.

@@ -1,0 +1,241 @@
+//! The client's ends of its rings.
+
+use super::lane::{Broken, Consumer, Producer};
+use super::meeting::{client_ends, take};
+use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::time::Timespec;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The rings to one thread of the server.
+#[derive(Debug)]
+struct Lane {
+    requests: Producer,
+    answers: Consumer,
+    /// Wakes the thread.
+    bell: OwnedFd,
+}
+
+impl Lane {
+    fn ring(&self) {
+        // It fails only if it has been ringing all the time.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+struct Link {
+    stream: UnixStream,
+    /// Wakes the client.
+    bell: OwnedFd,
+    lanes: Vec<Lane>,
+}
+
+impl Link {
+    fn open(socket: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let gifts = take(&stream)?;
+        let lane = |(core, bell)| {
+            let (requests, answers) = client_ends(&gifts.memory, core);
+            Lane { requests, answers, bell }
+        };
+        let lanes = gifts.bells.into_iter().enumerate().map(lane).collect();
+        Ok(Link { stream, bell: gifts.client_bell, lanes })
+    }
+
+    /// Whether the server is still there.
+    fn is_open(&self) -> bool {
+        let mut sockets = [PollFd::new(&self.stream, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(poll(&mut sockets, Some(&now)), Ok(0))
+    }
+}
+
+/// How long a server may take to let a client in.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Rounds without an answer between two looks whether the server is still there.
+const LOOK_EVERY: u32 = 4096;
+
+/// A client's end: rings to all threads of a server on this host. If the server goes, what is sent is lost until another listens at the same place.
+#[derive(Debug)]
+pub struct RingClientPath {
+    socket: PathBuf,
+    link: Option<Link>,
+    /// Threads of the server, the last time that there was one.
+    cores: usize,
+    /// What is being written, or read.
+    room: Box<[u8]>,
+    /// The lane whose room was given out last.
+    chosen: usize,
+    /// The lane that is looked at first for answers.
+    turn: usize,
+    /// Rounds without an answer.
+    quiet: u32,
+}
+
+impl RingClientPath {
+    /// A path to the server that listens at `socket`.
+    ///
+    /// # Errors
+    /// What the system says, or that the server takes no more clients.
+    pub fn connect(socket: impl Into<PathBuf>) -> io::Result<Self> {
+        let socket = socket.into();
+        let link = Link::open(&socket)?;
+        Ok(RingClientPath {
+            socket,
+            cores: link.lanes.len(),
+            link: Some(link),
+            room: vec![0; PAYLOAD_MAX].into_boxed_slice(),
+            chosen: 0,
+            turn: 0,
+            quiet: 0,
+        })
+    }
+
+    /// Looks whether the server is there, and connects to its successor if it is not.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        self.quiet = 0;
+        if self.link.as_ref().is_some_and(Link::is_open) {
+            return;
+        }
+        self.link = Link::open(&self.socket).ok();
+        if let Some(link) = &self.link {
+            self.cores = link.lanes.len();
+        }
+        self.turn = 0;
+    }
+
+    /// The server makes no sense.
+    #[cold]
+    fn give_up(&mut self) {
+        self.link = None;
+    }
+
+    /// Takes a burst from one lane.
+    #[inline(always)]
+    fn drain(&mut self, core: usize, take: &mut dyn FnMut(&[u8])) -> Result<usize, Broken> {
+        let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(core)) else {
+            return Ok(0);
+        };
+        let mut count = 0;
+        while count < BURST_MAX
+            && let Some(length) = lane.answers.pop(&mut self.room)?
+        {
+            take(&self.room[..length]);
+            count += 1;
+        }
+        if lane.answers.release() {
+            lane.ring();
+        }
+        Ok(count)
+    }
+}
+
+impl ClientPath for RingClientPath {
+    fn cores(&self) -> usize {
+        self.cores
+    }
+
+    fn reach(&mut self, _cores: usize) -> io::Result<()> {
+        // There are as many rings as the server has threads. If it has others now, so has its successor.
+        if self.link.is_none() {
+            self.look();
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+        self.chosen = core;
+        if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(core)) {
+            match lane.requests.has_room(1) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(Broken) => self.give_up(),
+            }
+        }
+        Some(&mut self.room)
+    }
+
+    #[inline(always)]
+    fn post(&mut self, length: usize) {
+        let bytes = &self.room[..length];
+        if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(self.chosen)) {
+            lane.requests.push(bytes);
+        }
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) -> io::Result<()> {
+        for lane in self.link.iter_mut().flat_map(|link| &mut link.lanes) {
+            if lane.requests.publish() {
+                lane.ring();
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        for step in 0..self.cores {
+            let core = (self.turn + step) % self.cores;
+            match self.drain(core, take) {
+                Ok(0) => {}
+                Ok(count) => {
+                    self.turn = (core + 1) % self.cores;
+                    self.quiet = 0;
+                    return Ok(count);
+                }
+                Err(Broken) => {
+                    self.give_up();
+                    return Ok(0);
+                }
+            }
+        }
+        self.quiet += 1;
+        if self.quiet >= LOOK_EVERY {
+            self.look();
+        }
+        Ok(0)
+    }
+
+    fn wait(&mut self, most: Duration) -> io::Result<()> {
+        if self.link.is_none() {
+            self.look();
+        }
+        let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+        let Some(link) = &mut self.link else {
+            // Nobody is there: there is nothing that could ring.
+            std::thread::sleep(most);
+            return Ok(());
+        };
+        // Whoever makes no sense is found out by the next look at it.
+        let is_something = link.lanes.iter_mut().any(|lane| lane.answers.doze() != Ok(false));
+        if !is_something {
+            let mut sources =
+                [PollFd::new(&link.bell, PollFlags::IN), PollFd::new(&link.stream, PollFlags::IN)];
+            match poll(&mut sources, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let is_gone = !sources[1].revents().is_empty();
+            if !sources[0].revents().is_empty() {
+                let _ = rustix::io::read(&link.bell, &mut [0; 8]);
+            }
+            if is_gone {
+                self.quiet = LOOK_EVERY;
+            }
+        }
+        link.lanes.iter_mut().for_each(|lane| lane.answers.wake());
+        Ok(())
+    }
+}

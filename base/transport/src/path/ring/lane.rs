@@ -1,0 +1,341 @@
+//! A ring of datagrams with one producer and one consumer, which do not trust each other.
+//!
+//! ```text
+//! word    0 tail: where the producer writes next        8 head: where the consumer reads next     (one line each)
+//!        16 asleep: the consumer waits for its eventfd  24 starving: the producer waits for room
+//!        32 datagrams: a word with the length, then the bytes; a length of WRAP: go on at the beginning
+//! ```
+//!
+//! Head and tail count words from the beginning of time, modulo 2^64; the place is their rest modulo the capacity.
+
+use super::shared::Shared;
+use crate::path::PAYLOAD_MAX;
+use guira_sync::atomic::{AtomicU64, Ordering, fence};
+use guira_sync::words::{self, WORD};
+use std::sync::Arc;
+
+const TAIL: usize = 0;
+const HEAD: usize = 8;
+const ASLEEP: usize = 16;
+const STARVING: usize = 24;
+const DATA: usize = 32;
+
+/// Words of the longest datagram.
+const LONGEST: usize = 1 + PAYLOAD_MAX.div_ceil(WORD);
+/// With so much room there is some for the longest datagram, wherever the end is.
+const ENOUGH: u64 = 2 * LONGEST as u64;
+const WRAP: u64 = u64::MAX;
+
+/// What the other end has written makes no sense: it is lost or hostile, and nothing more is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// Words that a ring takes whose datagrams take up to `capacity`.
+pub(super) const fn ring_words(capacity: usize) -> usize {
+    DATA + capacity
+}
+
+/// Where a ring lies.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) memory: Arc<Shared>,
+    /// Its first word.
+    pub(super) from: usize,
+    /// Words for datagrams: a power of two.
+    pub(super) capacity: usize,
+}
+
+impl Place {
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.memory.words()[self.from + at]
+    }
+
+    #[inline(always)]
+    fn data(&self) -> &[AtomicU64] {
+        &self.memory.words()[self.from + DATA..][..self.capacity]
+    }
+
+    #[inline(always)]
+    fn index(&self, position: u64) -> usize {
+        position as usize & (self.capacity - 1)
+    }
+
+    /// Sets a flag that says that this end waits. What is looked at next is at least as new as what the other end has seen when it looks at the flag.
+    fn raise(&self, flag: usize) {
+        self.word(flag).store(1, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `take_flag`: either that end sees the flag, or this one what it has done.
+        fence(Ordering::SeqCst);
+    }
+
+    fn lower(&self, flag: usize) {
+        self.word(flag).store(0, Ordering::Relaxed);
+    }
+
+    /// After something was done that the other end may wait for: whether it has to be woken.
+    #[inline(always)]
+    fn take_flag(&self, flag: usize) -> bool {
+        // SeqCst: pairs with the fence in `raise`.
+        fence(Ordering::SeqCst);
+        let flag = self.word(flag);
+        flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+/// The end that writes.
+#[derive(Debug)]
+pub(super) struct Producer {
+    place: Place,
+    tail: u64,
+    /// What the consumer knows of.
+    published: u64,
+    /// Where the consumer was when this was last looked at.
+    head: u64,
+}
+
+impl Producer {
+    /// Writes to an empty ring.
+    pub(super) fn new(place: Place) -> Self {
+        Producer { place, tail: 0, published: 0, head: 0 }
+    }
+
+    /// Whether there is room for `count` datagrams, however long.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, count: usize) -> Result<bool, Broken> {
+        let wanted = count as u64 * ENOUGH;
+        if self.room() >= wanted {
+            return Ok(true);
+        }
+        // Acquire: pairs with the Release in `Consumer::release`: what is overwritten has been read.
+        let head = self.place.word(HEAD).load(Ordering::Acquire);
+        if self.tail.wrapping_sub(head) > self.place.capacity as u64 {
+            return Err(Broken);
+        }
+        self.head = head;
+        Ok(self.room() >= wanted)
+    }
+
+    /// Words that are free, as far as is known.
+    #[inline(always)]
+    fn room(&self) -> u64 {
+        self.place.capacity as u64 - self.tail.wrapping_sub(self.head)
+    }
+
+    /// The consumer is to wake this end when there is room. Looks once more whether there is, for one datagram.
+    pub(super) fn starve(&mut self) -> Result<bool, Broken> {
+        self.place.raise(STARVING);
+        self.has_room(1)
+    }
+
+    /// Adds a datagram. There is room for it.
+    #[inline(always)]
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let length = 1 + bytes.len().div_ceil(WORD);
+        let mut at = self.place.index(self.tail);
+        let data = self.place.data();
+        if at + length > data.len() {
+            words::store(&data[at], WRAP);
+            self.tail = self.tail.wrapping_add((data.len() - at) as u64);
+            at = 0;
+        }
+        words::store(&data[at], bytes.len() as u64);
+        words::copy_in(data, (at + 1) * WORD, bytes);
+        self.tail = self.tail.wrapping_add(length as u64);
+    }
+
+    /// Lets the consumer know of all that was added. True if it has to be woken.
+    #[inline(always)]
+    pub(super) fn publish(&mut self) -> bool {
+        if self.tail == self.published {
+            return false;
+        }
+        self.published = self.tail;
+        // Release: pairs with the Acquire in `Consumer::look`: who sees the tail sees the datagrams before it.
+        self.place.word(TAIL).store(self.tail, Ordering::Release);
+        self.place.take_flag(ASLEEP)
+    }
+}
+
+/// The end that reads.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    place: Place,
+    head: u64,
+    /// What the producer knows of.
+    released: u64,
+    /// Where the producer was when this was last looked at.
+    tail: u64,
+}
+
+impl Consumer {
+    /// Reads from an empty ring.
+    pub(super) fn new(place: Place) -> Self {
+        Consumer { place, head: 0, released: 0, tail: 0 }
+    }
+
+    /// Whether there is something to read.
+    #[inline(always)]
+    pub(super) fn look(&mut self) -> Result<bool, Broken> {
+        if self.head != self.tail {
+            return Ok(true);
+        }
+        // Acquire: pairs with the Release in `Producer::publish`.
+        let tail = self.place.word(TAIL).load(Ordering::Acquire);
+        if tail.wrapping_sub(self.head) > self.place.capacity as u64 {
+            return Err(Broken);
+        }
+        self.tail = tail;
+        Ok(self.head != tail)
+    }
+
+    /// Copies the next datagram to the beginning of `out`, which has room for the longest, and tells how long it is.
+    #[inline(always)]
+    pub(super) fn pop(&mut self, out: &mut [u8]) -> Result<Option<usize>, Broken> {
+        while self.look()? {
+            let data = self.place.data();
+            let at = self.place.index(self.head);
+            let length = words::load(&data[at]);
+            if length == WRAP {
+                self.advance((data.len() - at) as u64)?;
+                continue;
+            }
+            let length = usize::try_from(length).map_err(|_| Broken)?;
+            let taken = 1 + length.div_ceil(WORD);
+            if length > PAYLOAD_MAX || at + taken > data.len() {
+                return Err(Broken);
+            }
+            words::copy_out(data, (at + 1) * WORD, &mut out[..length]);
+            self.advance(taken as u64)?;
+            return Ok(Some(length));
+        }
+        Ok(None)
+    }
+
+    /// Goes on by so many words, all of which the producer has written.
+    #[inline(always)]
+    fn advance(&mut self, words: u64) -> Result<(), Broken> {
+        if words > self.tail.wrapping_sub(self.head) {
+            return Err(Broken);
+        }
+        self.head = self.head.wrapping_add(words);
+        Ok(())
+    }
+
+    /// Gives the room of all that was read back. True if the producer has to be woken.
+    #[inline(always)]
+    pub(super) fn release(&mut self) -> bool {
+        if self.head == self.released {
+            return false;
+        }
+        self.released = self.head;
+        // Release: pairs with the Acquire in `Producer::has_room`.
+        self.place.word(HEAD).store(self.head, Ordering::Release);
+        self.place.take_flag(STARVING)
+    }
+
+    /// The producer is to wake this end. True if there is something already.
+    pub(super) fn doze(&mut self) -> Result<bool, Broken> {
+        self.place.raise(ASLEEP);
+        self.look()
+    }
+
+    /// This end is awake.
+    pub(super) fn wake(&mut self) {
+        self.place.lower(ASLEEP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(capacity: usize) -> (Producer, Consumer, Place) {
+        let (memory, _) = Shared::create(ring_words(capacity)).unwrap();
+        let place = Place { memory: Arc::new(memory), from: 0, capacity };
+        (Producer::new(place.clone()), Consumer::new(place.clone()), place)
+    }
+
+    fn pop(consumer: &mut Consumer) -> Result<Option<Vec<u8>>, Broken> {
+        let mut out = [0; PAYLOAD_MAX];
+        Ok(consumer.pop(&mut out)?.map(|length| out[..length].to_vec()))
+    }
+
+    #[test]
+    fn datagrams_of_all_lengths_come_out_in_order_round_and_round() {
+        let (mut producer, mut consumer, _) = ring(1024);
+        let bytes = |number: usize| vec![number as u8; number * 37 % (PAYLOAD_MAX + 1)];
+        let (mut sent, mut taken) = (0, 0);
+        while taken < 5000 {
+            while sent < 5000 && producer.has_room(1).unwrap() {
+                producer.push(&bytes(sent));
+                sent += 1;
+            }
+            assert!(!producer.publish());
+            while let Some(datagram) = pop(&mut consumer).unwrap() {
+                assert_eq!(datagram, bytes(taken));
+                taken += 1;
+            }
+            consumer.release();
+        }
+    }
+
+    #[test]
+    fn nothing_is_seen_before_it_is_published_and_no_room_before_it_is_given_back() {
+        let (mut producer, mut consumer, _) = ring(1024);
+        producer.push(b"one");
+        assert_eq!(pop(&mut consumer), Ok(None));
+        assert!(!producer.publish());
+        assert_eq!(pop(&mut consumer), Ok(Some(b"one".to_vec())));
+        while producer.has_room(1).unwrap() {
+            producer.push(&[1; PAYLOAD_MAX]);
+        }
+        producer.publish();
+        while pop(&mut consumer).unwrap().is_some() {}
+        assert_eq!(producer.has_room(1), Ok(false));
+        assert!(!consumer.release());
+        assert_eq!(producer.has_room(2), Ok(true));
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_once() {
+        let (mut producer, mut consumer, _) = ring(1024);
+        assert_eq!(consumer.doze(), Ok(false));
+        producer.push(b"a");
+        assert!(producer.publish());
+        producer.push(b"b");
+        assert!(!producer.publish(), "it was woken already");
+        assert_eq!(consumer.doze(), Ok(true), "there is something");
+        consumer.wake();
+        while producer.has_room(1).unwrap() {
+            producer.push(&[1; PAYLOAD_MAX]);
+        }
+        producer.publish();
+        assert_eq!(producer.starve(), Ok(false));
+        while pop(&mut consumer).unwrap().is_some() {}
+        assert!(consumer.release());
+        assert_eq!(producer.has_room(1), Ok(true));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_noticed() {
+        let lies: [(usize, u64); 5] =
+            [(TAIL, 5000), (TAIL, u64::MAX), (DATA, 2000), (DATA, u64::MAX - 1), (DATA, PAYLOAD_MAX as u64)];
+        for (at, lie) in lies {
+            let (mut producer, mut consumer, place) = ring(1024);
+            producer.push(b"one");
+            producer.publish();
+            place.word(at).store(lie, Ordering::Relaxed);
+            assert_eq!(pop(&mut consumer), Err(Broken), "{lie} at {at}");
+        }
+        let (mut producer, mut consumer, place) = ring(1024);
+        producer.push(b"one");
+        producer.publish();
+        place.word(DATA).store(WRAP, Ordering::Relaxed);
+        assert_eq!(pop(&mut consumer), Err(Broken), "nothing was written up to the end");
+        for lie in [1, 1 << 40, u64::MAX / 2] {
+            let (mut producer, _, place) = ring(1024);
+            place.word(HEAD).store(lie, Ordering::Relaxed);
+            assert_eq!(producer.has_room(3), Err(Broken), "{lie} has not been written");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How a client is given its rings.
+
+use super::lane::{Consumer, Place, Producer, ring_words};
+use super::shared::Shared;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// Words for requests under way, and for answers, of each thread.
+const REQUESTS: usize = 8 << 10;
+const ANSWERS: usize = 16 << 10;
+/// Words that both take.
+const PAIR: usize = ring_words(REQUESTS) + ring_words(ANSWERS);
+
+/// Bytes of a client's rings, to so many threads.
+pub(super) fn rings_bytes(cores: usize) -> usize {
+    cores * PAIR * guira_sync::words::WORD
+}
+
+/// What the server says first: who it is, and how many threads there are.
+const HELLO: usize = 8;
+const MAGIC: [u8; 4] = *b"GmR1";
+
+/// The most threads that a client can be given rings to: as many descriptors go with one message, less two.
+pub(super) const CORES_MAX: usize = 250;
+/// Room for the descriptors of one message.
+const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(252));
+
+/// What a client is given: memory, what wakes it up, and what wakes up each thread.
+#[derive(Debug)]
+pub(super) struct Gifts {
+    pub(super) memory: Arc<Shared>,
+    pub(super) client_bell: OwnedFd,
+    pub(super) bells: Vec<OwnedFd>,
+}
+
+/// The requests' ring of a thread, and its answers'.
+pub(super) fn places(memory: &Arc<Shared>, core: usize) -> (Place, Place) {
+    let requests = Place { memory: memory.clone(), from: core * PAIR, capacity: REQUESTS };
+    let from = core * PAIR + ring_words(REQUESTS);
+    (requests, Place { memory: memory.clone(), from, capacity: ANSWERS })
+}
+
+/// The server's ends of a thread's rings.
+pub(super) fn server_ends(memory: &Arc<Shared>, core: usize) -> (Consumer, Producer) {
+    let (requests, answers) = places(memory, core);
+    (Consumer::new(requests), Producer::new(answers))
+}
+
+/// The client's ends of a thread's rings.
+pub(super) fn client_ends(memory: &Arc<Shared>, core: usize) -> (Producer, Consumer) {
+    let (requests, answers) = places(memory, core);
+    (Producer::new(requests), Consumer::new(answers))
+}
+
+/// New memory for a client of a server with so many threads.
+pub(super) fn new_memory(cores: usize) -> io::Result<(Arc<Shared>, OwnedFd)> {
+    let (memory, file) = Shared::create(cores * PAIR)?;
+    Ok((Arc::new(memory), file))
+}
+
+/// Gives a client what it needs. The bells are the threads'.
+pub(super) fn give(
+    link: impl AsFd,
+    memory: &OwnedFd,
+    client_bell: &OwnedFd,
+    bells: &[OwnedFd],
+) -> io::Result<()> {
+    let mut hello = [0; HELLO];
+    hello[..4].copy_from_slice(&MAGIC);
+    hello[4..].copy_from_slice(&(bells.len() as u32).to_le_bytes());
+    let files: Vec<BorrowedFd<'_>> =
+        [memory, client_bell].into_iter().chain(bells).map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); ANCILLARY];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&files));
+    let sent = sendmsg(link, &[IoSlice::new(&hello)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    if sent == HELLO { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Tells a client that it gets nothing.
+pub(super) fn refuse(link: impl AsFd) {
+    let mut hello = [0; HELLO];
+    hello[..4].copy_from_slice(&MAGIC);
+    let mut ancillary = SendAncillaryBuffer::default();
+    // If it is not told it sees that it is alone.
+    let _ = sendmsg(link, &[IoSlice::new(&hello)], &mut ancillary, SendFlags::NOSIGNAL);
+}
+
+/// Takes what the server gives.
+pub(super) fn take(link: impl AsFd) -> io::Result<Gifts> {
+    let mut hello = [0; HELLO];
+    let mut space = [MaybeUninit::uninit(); ANCILLARY];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        link,
+        &mut [IoSliceMut::new(&mut hello)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL,
+    )?;
+    let mut files: Vec<OwnedFd> = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            files.extend(rights);
+        }
+    }
+    if received.bytes != HELLO || hello[..4] != MAGIC {
+        return Err(io::Error::other("nobody who has rings listens there"));
+    }
+    let cores = u32::from_le_bytes([hello[4], hello[5], hello[6], hello[7]]) as usize;
+    if cores == 0 {
+        return Err(io::Error::other("the server takes no more clients"));
+    }
+    if files.len() != cores + 2 {
+        return Err(io::Error::other("the server has not given what it has promised"));
+    }
+    let bells = files.split_off(2);
+    let (Some(client_bell), Some(file)) = (files.pop(), files.pop()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let memory = Arc::new(Shared::open(&file, cores * PAIR)?);
+    Ok(Gifts { memory, client_bell, bells })
+}

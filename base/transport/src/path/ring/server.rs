@@ -1,0 +1,405 @@
+//! The server's ends of the rings of all clients.
+
+use super::lane::{Broken, Consumer, Producer};
+use super::meeting::{CORES_MAX, give, new_memory, refuse, rings_bytes, server_ends};
+use crate::address::Address;
+use crate::listener::{ListenError, ListenOptions, Listener};
+use crate::path::rooms::{ROOMS_BYTES, Rooms};
+use crate::path::{BURST_MAX, Doze, Sent, ServerPath};
+use crate::poll::{Event, Interest, Poll, Token};
+use crate::stream::Stream;
+use guira_sync::atomic::{AtomicBool, Ordering};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fmt::Debug;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Why there can be no rings.
+#[derive(Debug, thiserror::Error)]
+pub enum RingError {
+    /// The socket that clients connect to.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// There are too many threads.
+    #[error("clients on this host can be given rings to {CORES_MAX} workers, not to {0}")]
+    Cores(usize),
+    /// The system refuses.
+    #[error("cannot prepare rings")]
+    System(#[from] io::Error),
+}
+
+/// Whose memory clients' rings are.
+pub trait Lender: Debug + Send + Sync {
+    /// Lends so many bytes, if there are.
+    fn lend(&self, bytes: usize) -> bool;
+    /// Takes them back.
+    fn take_back(&self, bytes: usize);
+}
+
+/// A client, as long as it is connected or a thread still has rings of its.
+#[derive(Debug)]
+struct Link {
+    stream: Stream,
+    /// It is gone, or of no more use.
+    over: AtomicBool,
+    lender: Arc<dyn Lender>,
+    bytes: usize,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.lender.take_back(self.bytes);
+    }
+}
+
+/// The rings of a client to this thread.
+#[derive(Debug)]
+struct Lane {
+    requests: Consumer,
+    answers: Producer,
+    /// Wakes the client.
+    client_bell: Arc<OwnedFd>,
+    /// Wakes this thread.
+    bell: OwnedFd,
+    link: Arc<Link>,
+}
+
+impl Lane {
+    fn ring(&self) {
+        // It fails only if it has been ringing all the time.
+        let _ = rustix::io::write(&*self.client_bell, &1u64.to_ne_bytes());
+    }
+}
+
+/// Lanes that a thread has not taken over yet.
+#[derive(Debug)]
+struct Arrivals {
+    /// Something has changed: there are lanes, or a client is gone.
+    news: AtomicBool,
+    /// LOCK: arrivals. Leaf.
+    lanes: Mutex<Vec<Lane>>,
+    bell: OwnedFd,
+}
+
+impl Arrivals {
+    fn new() -> io::Result<Self> {
+        Ok(Arrivals { news: AtomicBool::new(false), lanes: Mutex::default(), bell: new_bell()? })
+    }
+
+    fn tell(&self) {
+        // Release: pairs with the Acquire in `RingServerPath::hear`: who hears of it sees what has changed.
+        self.news.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+}
+
+fn new_bell() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// A bell has rung, and was heard.
+fn silence(bell: impl AsFd) {
+    // It fails if it did not ring, which is as well.
+    let _ = rustix::io::read(bell, &mut [0; 8]);
+}
+
+/// What the first thread does for all of them: it lets clients in, and sees when they go.
+#[derive(Debug)]
+struct Host {
+    listener: Listener,
+    threads: Vec<Arc<Arrivals>>,
+    clients: Vec<Option<Arc<Link>>>,
+    lender: Arc<dyn Lender>,
+}
+
+const LISTENER: Token = Token(0);
+const BELL: Token = Token(1);
+const FIRST_CLIENT: u64 = 2;
+
+/// A server's end: the rings of all clients to one thread.
+#[derive(Debug)]
+pub struct RingServerPath {
+    lanes: Vec<Lane>,
+    arrivals: Arc<Arrivals>,
+    /// What rings while the thread sleeps.
+    poll: Poll,
+    host: Option<Host>,
+    datagrams: Rooms,
+    answers: Rooms,
+    /// The lane that each datagram of the burst is from.
+    from: [usize; BURST_MAX],
+    burst: usize,
+    /// The lane that is looked at first.
+    turn: usize,
+    /// Rounds until the bells are looked at.
+    rounds: u32,
+}
+
+/// What a [`RingServerPath`] takes beside the rings, in bytes.
+pub const RING_PATH_BYTES: usize = 2 * ROOMS_BYTES + (16 << 10);
+
+/// Rounds between two looks at bells, as long as the thread does not sleep: clients come and go seldom.
+const LOOK_EVERY: u32 = 1024;
+
+/// The ends of `cores` threads, of clients that connect to `socket`, whose permissions are `mode`.
+///
+/// # Errors
+/// If nobody can listen there, or there are too many threads.
+pub fn ring_paths(
+    socket: PathBuf,
+    mode: u32,
+    cores: usize,
+    lender: &Arc<dyn Lender>,
+) -> Result<Vec<RingServerPath>, RingError> {
+    if cores > CORES_MAX {
+        return Err(RingError::Cores(cores));
+    }
+    let options = ListenOptions { backlog: 128, unix_mode: mode };
+    let listener = Listener::bind(&Address::Unix(socket), options)?;
+    let threads: Vec<Arc<Arrivals>> =
+        (0..cores).map(|_| Arrivals::new().map(Arc::new)).collect::<io::Result<_>>()?;
+    let mut host =
+        Some(Host { listener, threads: threads.clone(), clients: Vec::new(), lender: lender.clone() });
+    let path = |arrivals| Ok(RingServerPath::new(arrivals, host.take())?);
+    threads.into_iter().map(path).collect()
+}
+
+impl RingServerPath {
+    fn new(arrivals: Arc<Arrivals>, host: Option<Host>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&arrivals.bell, BELL, Interest::Read)?;
+        if let Some(host) = &host {
+            poll.add(&host.listener, LISTENER, Interest::Read)?;
+        }
+        Ok(RingServerPath {
+            lanes: Vec::new(),
+            arrivals,
+            poll,
+            host,
+            datagrams: Rooms::default(),
+            answers: Rooms::default(),
+            from: [0; BURST_MAX],
+            burst: 0,
+            turn: 0,
+            rounds: 0,
+        })
+    }
+
+    /// How many clients have rings to this thread.
+    #[cfg(test)]
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Looks at what has rung.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) -> io::Result<()> {
+        self.rounds = LOOK_EVERY;
+        let mut events: Vec<Event> = Vec::new();
+        self.poll.wait(Some(Duration::ZERO), &mut events)?;
+        for event in events {
+            match (event.token, &mut self.host) {
+                (BELL, _) => {
+                    silence(&self.arrivals.bell);
+                    self.lanes.iter().for_each(|lane| silence(&lane.bell));
+                }
+                (LISTENER, Some(host)) => host.admit(&self.poll),
+                (Token(client), Some(host)) => host.end((client - FIRST_CLIENT) as usize),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over lanes of new clients, and drops those of clients that are gone.
+    #[cold]
+    #[inline(never)]
+    fn hear(&mut self) -> io::Result<()> {
+        // Acquire: pairs with the Release in `Arrivals::tell`.
+        self.arrivals.news.swap(false, Ordering::Acquire);
+        let arrived =
+            std::mem::take(&mut *self.arrivals.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        for lane in arrived {
+            self.poll.add(&lane.bell, BELL, Interest::Read)?;
+            self.lanes.push(lane);
+        }
+        self.lanes.retain(|lane| !lane.link.over.load(Ordering::Acquire));
+        self.turn = 0;
+        Ok(())
+    }
+
+    /// Takes datagrams from one lane.
+    #[inline(always)]
+    fn drain(&mut self, number: usize) -> Result<(), Broken> {
+        let lane = &mut self.lanes[number];
+        let first = self.burst;
+        while self.burst < BURST_MAX && lane.requests.look()? {
+            // Who does not take answers is not served: nothing is asked of the system and nothing is kept for him.
+            if !lane.answers.has_room(self.burst - first + 1)? {
+                break;
+            }
+            let Some(length) = lane.requests.pop(self.datagrams.room(self.burst))? else {
+                break;
+            };
+            self.datagrams.fill(self.burst, length);
+            self.from[self.burst] = number;
+            self.burst += 1;
+        }
+        if lane.requests.release() {
+            lane.ring();
+        }
+        Ok(())
+    }
+
+    /// A client is of no more use.
+    #[cold]
+    fn give_up(&mut self, number: usize) {
+        let link = &self.lanes[number].link;
+        link.over.store(true, Ordering::Release);
+        if let Stream::Unix(stream) = &link.stream {
+            // The first thread sees it, and tells the others.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        self.arrivals.tell();
+    }
+}
+
+impl Host {
+    /// Lets in whoever waits.
+    fn admit(&mut self, poll: &Poll) {
+        // An error is one of this client, or there are no descriptors: then it waits.
+        while let Ok(Some((stream, _))) = self.listener.accept() {
+            let _ = self.admit_one(stream, poll);
+        }
+    }
+
+    fn admit_one(&mut self, stream: Stream, poll: &Poll) -> io::Result<()> {
+        let (cores, bytes) = (self.threads.len(), rings_bytes(self.threads.len()));
+        if !self.lender.lend(bytes) {
+            refuse(&stream);
+            return Ok(());
+        }
+        let lender = self.lender.clone();
+        let link = Arc::new(Link { stream, over: AtomicBool::new(false), lender, bytes });
+        let (memory, file) = new_memory(cores)?;
+        let client_bell = Arc::new(new_bell()?);
+        let bells: Vec<OwnedFd> = (0..cores).map(|_| new_bell()).collect::<io::Result<_>>()?;
+        give(&link.stream, &file, &client_bell, &bells)?;
+        let vacant = self.clients.iter().position(Option::is_none);
+        let number = vacant.unwrap_or(self.clients.len());
+        poll.add(&link.stream, Token(FIRST_CLIENT + number as u64), Interest::Read)?;
+        if vacant.is_none() {
+            self.clients.push(None);
+        }
+        for (core, (bell, thread)) in bells.into_iter().zip(&self.threads).enumerate() {
+            let (requests, answers) = server_ends(&memory, core);
+            let lane = Lane { requests, answers, client_bell: client_bell.clone(), bell, link: link.clone() };
+            thread.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+            thread.tell();
+        }
+        self.clients[number] = Some(link);
+        Ok(())
+    }
+
+    /// A client's socket tells something: that it is gone, or what nobody has asked for, which is as bad.
+    fn end(&mut self, number: usize) {
+        let Some(link) = self.clients.get_mut(number).and_then(Option::take) else {
+            return;
+        };
+        link.over.store(true, Ordering::Release);
+        self.threads.iter().for_each(|thread| thread.tell());
+    }
+}
+
+impl ServerPath for RingServerPath {
+    #[inline(always)]
+    fn receive(&mut self) -> io::Result<usize> {
+        self.answers.clear(self.burst);
+        self.burst = 0;
+        if self.rounds == 0 {
+            self.look()?;
+        }
+        self.rounds -= 1;
+        // Relaxed: `hear` looks again.
+        if self.arrivals.news.load(Ordering::Relaxed) {
+            self.hear()?;
+        }
+        let count = self.lanes.len();
+        for step in 0..count {
+            let number = (self.turn + step) % count;
+            if self.drain(number) == Err(Broken) {
+                self.give_up(number);
+            }
+        }
+        self.turn = if count == 0 { 0 } else { (self.turn + 1) % count };
+        Ok(self.burst)
+    }
+
+    #[inline(always)]
+    fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
+        assert!(index < self.burst, "a datagram of the burst");
+        (self.datagrams.get(index), self.answers.room(index))
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, index: usize, length: usize) {
+        assert!(index < self.burst, "a datagram of the burst");
+        self.answers.fill(index, length);
+    }
+
+    #[inline(always)]
+    fn send(&mut self) -> Sent {
+        let mut sent = Sent::default();
+        let mut index = 0;
+        // Datagrams of a lane lie in a row.
+        while index < self.burst {
+            let number = self.from[index];
+            let lane = &mut self.lanes[number];
+            while index < self.burst && self.from[index] == number {
+                let bytes = self.answers.get(index);
+                if !bytes.is_empty() {
+                    lane.answers.push(bytes);
+                    sent.datagrams += 1;
+                    sent.bytes += bytes.len();
+                }
+                index += 1;
+            }
+            if lane.answers.publish() {
+                lane.ring();
+            }
+        }
+        self.answers.clear(self.burst);
+        self.burst = 0;
+        sent
+    }
+
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.poll.as_fd()
+    }
+
+    fn doze(&mut self) -> Doze {
+        let mut doze = Doze::Sound;
+        for number in 0..self.lanes.len() {
+            let lane = &mut self.lanes[number];
+            let disturbed = lane.requests.doze().and_then(|is_something| {
+                // What cannot be answered is not something yet: then the client rings when it has taken answers.
+                Ok(is_something && (lane.answers.has_room(1)? || lane.answers.starve()?))
+            });
+            match disturbed {
+                Ok(false) => {}
+                Ok(true) => doze = Doze::Disturbed,
+                Err(Broken) => self.give_up(number),
+            }
+        }
+        doze
+    }
+
+    fn wake(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.requests.wake());
+        self.rounds = 0;
+    }
+}

@@ -1,0 +1,230 @@
+//! Clients and a server in one process.
+
+use super::server::Lender;
+use super::{RingClientPath, RingServerPath, ring_paths};
+use crate::path::{BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, ServerPath};
+use guira_sync::atomic::{AtomicUsize, Ordering};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lends up to so many bytes.
+#[derive(Debug)]
+struct Purse(AtomicUsize);
+
+impl Lender for Purse {
+    fn lend(&self, bytes: usize) -> bool {
+        let take = |left: usize| left.checked_sub(bytes);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    fn take_back(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+struct Socket(PathBuf);
+
+impl Socket {
+    fn new(name: &str) -> Self {
+        Socket(std::env::temp_dir().join(format!("guira-ring-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn server(socket: &Path, cores: usize, purse: &Arc<Purse>) -> Vec<RingServerPath> {
+    let lender: Arc<dyn Lender> = purse.clone();
+    ring_paths(socket.to_owned(), 0o700, cores, &lender).unwrap()
+}
+
+fn rich() -> Arc<Purse> {
+    Arc::new(Purse(AtomicUsize::new(1 << 30)))
+}
+
+/// Answers everything with the same bytes turned round, and tells how many there were.
+fn echo(server: &mut RingServerPath) -> usize {
+    let count = server.receive().unwrap();
+    for index in 0..count {
+        let (datagram, room) = server.exchange(index);
+        let length = datagram.len();
+        room[..length].copy_from_slice(datagram);
+        room[..length].reverse();
+        server.answer(index, length);
+    }
+    assert_eq!(server.send().datagrams, count);
+    count
+}
+
+/// A client that the server has let in: it is let in by whoever serves.
+fn connect(socket: &Path, servers: &mut [RingServerPath]) -> RingClientPath {
+    let socket = socket.to_owned();
+    let client = std::thread::spawn(move || RingClientPath::connect(socket).unwrap());
+    while !client.is_finished() {
+        servers.iter_mut().for_each(|server| {
+            server.wake();
+            echo(server);
+        });
+    }
+    while servers.iter().any(is_ringing) {
+        servers.iter_mut().for_each(|server| {
+            server.wake();
+            echo(server);
+        });
+    }
+    client.join().unwrap()
+}
+
+fn ask(client: &mut RingClientPath, core: usize, bytes: &[u8]) {
+    client.room(core).unwrap()[..bytes.len()].copy_from_slice(bytes);
+    client.post(bytes.len());
+    client.flush().unwrap();
+}
+
+fn answers(client: &mut RingClientPath) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    client.receive(&mut |bytes| all.push(bytes.to_vec())).unwrap();
+    all
+}
+
+#[test]
+fn each_thread_gets_what_is_sent_to_it_and_each_client_its_answers() {
+    let socket = Socket::new("exchange");
+    let mut servers = server(&socket.0, 2, &rich());
+    let mut clients = [connect(&socket.0, &mut servers), connect(&socket.0, &mut servers)];
+    for round in 0..2000u32 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            let mut bytes = vec![round as u8; round as usize * 7 % (PAYLOAD_MAX - 5) + 5];
+            bytes[..4].copy_from_slice(&round.to_le_bytes());
+            bytes[4] = number as u8;
+            ask(client, round as usize % 2, &bytes);
+            assert_eq!(echo(&mut servers[(round as usize + 1) % 2]), 0, "it is the other thread's");
+            assert_eq!(echo(&mut servers[round as usize % 2]), 1);
+            bytes.reverse();
+            assert_eq!(answers(client), [bytes]);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_not_served_and_keeps_nobody_awake() {
+    let socket = Socket::new("greedy");
+    let mut servers = server(&socket.0, 1, &rich());
+    let (mut greedy, mut other) = (connect(&socket.0, &mut servers), connect(&socket.0, &mut servers));
+    let mut asked = 0;
+    while greedy.room(0).is_some() {
+        greedy.post(PAYLOAD_MAX);
+        greedy.flush().unwrap();
+        asked += 1;
+        // The requests' ring is full only when the answers' is.
+        echo(&mut servers[0]);
+    }
+    assert!(asked > BURST_MAX);
+    ask(&mut other, 0, b"hello");
+    assert_eq!(echo(&mut servers[0]), 1);
+    assert_eq!(answers(&mut other), [b"olleh"]);
+    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert!(!is_ringing(&servers[0]));
+    // As soon as it reads, it is served again.
+    let mut taken = answers(&mut greedy).len();
+    assert!(is_ringing(&servers[0]));
+    servers[0].wake();
+    while taken < asked {
+        echo(&mut servers[0]);
+        taken += answers(&mut greedy).len();
+    }
+}
+
+fn is_ringing(server: &RingServerPath) -> bool {
+    let bell = server.bell();
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&now)).unwrap() > 0
+}
+
+#[test]
+fn who_sleeps_is_woken_by_the_other() {
+    let socket = Socket::new("sleep");
+    let mut servers = server(&socket.0, 1, &rich());
+    let mut client = connect(&socket.0, &mut servers);
+    echo(&mut servers[0]);
+    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert!(!is_ringing(&servers[0]));
+    ask(&mut client, 0, b"abc");
+    assert!(is_ringing(&servers[0]));
+    assert_eq!(servers[0].doze(), Doze::Disturbed);
+    servers[0].wake();
+    let waiter = std::thread::spawn(move || {
+        while answers(&mut client).is_empty() {
+            client.wait(Duration::from_secs(60)).unwrap();
+        }
+    });
+    assert_eq!(echo(&mut servers[0]), 1);
+    waiter.join().unwrap();
+    assert_eq!(servers[0].doze(), Doze::Sound);
+    servers[0].wake();
+    echo(&mut servers[0]);
+    assert_eq!(servers[0].doze(), Doze::Sound);
+}
+
+#[test]
+fn memory_is_lent_and_taken_back_when_a_client_goes() {
+    let socket = Socket::new("memory");
+    let bytes = super::meeting::rings_bytes(2);
+    let purse = Arc::new(Purse(AtomicUsize::new(bytes)));
+    let mut servers = server(&socket.0, 2, &purse);
+    let client = connect(&socket.0, &mut servers);
+    assert_eq!(purse.0.load(Ordering::Relaxed), 0);
+    let path = socket.0.clone();
+    let refused = std::thread::spawn(move || RingClientPath::connect(path).unwrap_err().to_string());
+    while !refused.is_finished() {
+        servers[0].wake();
+        echo(&mut servers[0]);
+    }
+    assert_eq!(refused.join().unwrap(), "the server takes no more clients");
+    drop(client);
+    while purse.0.load(Ordering::Relaxed) < bytes {
+        servers.iter_mut().for_each(|server| {
+            server.wake();
+            echo(server);
+        });
+    }
+    assert!(servers.iter().all(|server| server.lanes() == 0));
+}
+
+#[test]
+fn a_client_finds_the_server_that_comes_after_another() {
+    let socket = Socket::new("successor");
+    let mut servers = server(&socket.0, 1, &rich());
+    let mut client = connect(&socket.0, &mut servers);
+    drop(servers);
+    ask(&mut client, 0, b"lost");
+    assert!(answers(&mut client).is_empty());
+    client.wait(Duration::ZERO).unwrap();
+    assert!(answers(&mut client).is_empty(), "nobody is there");
+    ask(&mut client, 0, b"lost too");
+    let mut servers = server(&socket.0, 2, &rich());
+    let patient = std::thread::spawn(move || {
+        while client.cores() == 1 {
+            client.wait(Duration::from_millis(1)).unwrap();
+            answers(&mut client);
+        }
+        client
+    });
+    while !patient.is_finished() {
+        servers.iter_mut().for_each(|server| {
+            server.wake();
+            echo(server);
+        });
+    }
+    let mut client = patient.join().unwrap();
+    for (core, server) in servers.iter_mut().enumerate() {
+        ask(&mut client, core, b"abc");
+        while echo(server) == 0 {}
+        assert_eq!(answers(&mut client), [b"cba"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! Room for the datagrams of a burst.
+
+use super::{BURST_MAX, PAYLOAD_MAX};
+
+/// Rooms begin so many bytes after one another.
+const STRIDE: usize = 1536;
+
+/// Bytes that [`Rooms`] take.
+pub(super) const ROOMS_BYTES: usize = BURST_MAX * STRIDE;
+
+/// Room for the datagrams of a burst.
+#[derive(Debug)]
+pub(super) struct Rooms {
+    bytes: Box<[u8]>,
+    /// How long each is; 0 if there is none.
+    lengths: [u16; BURST_MAX],
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Rooms { bytes: vec![0; ROOMS_BYTES].into_boxed_slice(), lengths: [0; BURST_MAX] }
+    }
+}
+
+impl Rooms {
+    #[inline(always)]
+    pub(super) fn room(&mut self, index: usize) -> &mut [u8] {
+        &mut self.bytes[index * STRIDE..][..PAYLOAD_MAX]
+    }
+
+    /// The first `length` bytes of a room are a datagram.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, index: usize, length: usize) {
+        assert!(length <= PAYLOAD_MAX, "no more than the room");
+        self.lengths[index] = length as u16;
+    }
+
+    /// How long a datagram is.
+    #[inline(always)]
+    pub(super) fn length(&self, index: usize) -> usize {
+        usize::from(self.lengths[index])
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, index: usize) -> &[u8] {
+        &self.bytes[index * STRIDE..][..usize::from(self.lengths[index])]
+    }
+
+    /// Forgets the first `count`.
+    pub(super) fn clear(&mut self, count: usize) {
+        self.lengths[..count].fill(0);
+    }
+}
