@@ -18,6 +18,7 @@ pub mod differential;
 pub mod escape;
 pub mod expected;
 pub mod lines;
+pub mod mica;
 pub mod random;
 pub mod scratch;
 pub mod server;

@@ -277,7 +277,7 @@ fn start_with<E: Engine + Clone>(
         let address = socket.local_addr()?;
         shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
     }
-    let settings = Settings::new(options, &addresses, &udp_addresses);
+    let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses);
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));

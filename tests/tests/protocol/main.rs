@@ -35,6 +35,8 @@ mod meta_get;
 mod meta_noop_quiet;
 mod meta_set;
 mod meta_stale_win_recache;
+mod mica_datagrams;
+mod mica_rings;
 mod multiget;
 mod noreply;
 mod numbers;

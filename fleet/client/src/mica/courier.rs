@@ -125,6 +125,11 @@ impl<P: ClientPath> Courier<P> {
         Ok(Courier { path, ledger: Ledger::new(directory, id, options), asked: None })
     }
 
+    #[cfg(test)]
+    pub(super) fn path(&mut self) -> &mut P {
+        &mut self.path
+    }
+
     /// How the server divides keys.
     pub fn directory(&self) -> Directory {
         self.ledger.directory

@@ -14,3 +14,6 @@ pub use client::{Client, Found};
 pub use courier::{Busy, Courier, CourierOptions, Request, Ticket, learn};
 pub use error::ClientError;
 pub use ledger::Outcome;
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use guira_contract::Engine;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption, TlsOptions};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The settings of a server, as far as they do not change.
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
     udp_port: u16,
     listen: String,
     unix_path: Option<String>,
+    mica: String,
 }
 
 impl Settings {
@@ -40,7 +42,12 @@ impl Settings {
     }
 
     /// The settings of a server that was started with `options` and listens at these addresses.
-    pub(crate) fn new(options: &Options, addresses: &[Address], udp: &[std::net::SocketAddr]) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        addresses: &[Address],
+        udp: &[SocketAddr],
+        mica: &[SocketAddr],
+    ) -> Self {
         let tcp_port = addresses.iter().find_map(|address| match address {
             Address::Tcp(address) => Some(address.port()),
             Address::Unix(_) => None,
@@ -52,9 +59,10 @@ impl Settings {
         Settings {
             options: options.clone(),
             tcp_port: tcp_port.unwrap_or(0),
-            udp_port: udp.first().map_or(0, std::net::SocketAddr::port),
+            udp_port: udp.first().map_or(0, SocketAddr::port),
             listen: addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(","),
             unix_path,
+            mica: mica.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","),
         }
     }
 }
@@ -72,6 +80,11 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("maxconns", options.connections.max);
         out.stat("tcpport", self.settings.tcp_port);
         out.stat("udpport", self.settings.udp_port);
+        out.stat("mica", if self.settings.mica.is_empty() { "none" } else { &self.settings.mica });
+        out.stat(
+            "local",
+            options.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string()),
+        );
         out.stat("inter", &self.settings.listen);
         out.stat("verbosity", self.shared.verbosity.load(relaxed));
         out.stat("oldest", 0);

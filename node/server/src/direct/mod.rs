@@ -94,6 +94,8 @@ impl DirectEnd {
                 continue;
             }
             self.sizes.note(count);
+            // After they have come: what was told to have expired before they were sent has.
+            interpreter.executor.look_at_clock();
             interpreter.tap.serve(way.path.bell().as_raw_fd());
             let counters = interpreter.counters.clone();
             Burst::new(&mut *way.path, &way.directory, self.place, &counters)

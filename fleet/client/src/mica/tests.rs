@@ -1,0 +1,372 @@
+//! A courier over a wire that loses, doubles, reorders, cuts and forges, to a server that is a table.
+
+use super::*;
+use guira_protocol::mica::{
+    DATAGRAM_HEADER, Directory, HashFunction, Header, Kind, Operation, PartitionAccess, REPLY_HEADER,
+    ReplyWriter, Requests, Status,
+};
+use guira_transport::{ClientPath, PAYLOAD_MAX};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::time::Duration;
+
+/// What becomes of the datagrams that come next: nothing, if there is no rule left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    LoseRequest,
+    LoseAnswer,
+    DoubleAnswer,
+    CutAnswer,
+    /// It comes after the next one.
+    Delay,
+    /// Before it comes one with a lie in it: its byte at this place is another.
+    Forge(usize),
+}
+
+#[derive(Debug)]
+struct Wire {
+    cores: usize,
+    directory: Directory,
+    table: HashMap<Vec<u8>, (u32, Vec<u8>)>,
+    /// Each request as it came to the server: thread, operation, hash.
+    seen: Vec<(usize, Operation, u64)>,
+    faults: VecDeque<Fault>,
+    room: Vec<u8>,
+    chosen: usize,
+    answers: VecDeque<Vec<u8>>,
+    delayed: Vec<Vec<u8>>,
+    /// No more than so many answers at once.
+    slow: bool,
+}
+
+const DIRECTORY: Directory = Directory {
+    generation: 1,
+    access: PartitionAccess::Erew,
+    hash: HashFunction::RapidMicro,
+    cores: 2,
+    partition_bits: 4,
+    port: 1,
+    seed: 77,
+    datagram_max: PAYLOAD_MAX as u32,
+};
+
+impl Wire {
+    fn new(directory: Directory, faults: &[Fault]) -> Self {
+        Wire {
+            cores: 1,
+            directory,
+            table: HashMap::new(),
+            seen: Vec::new(),
+            faults: faults.iter().copied().collect(),
+            room: vec![0; PAYLOAD_MAX],
+            chosen: 0,
+            answers: VecDeque::new(),
+            delayed: Vec::new(),
+            slow: false,
+        }
+    }
+
+    /// What the server answers.
+    fn serve(&mut self, core: usize, datagram: &[u8]) -> Vec<u8> {
+        let header = Header::read(datagram).unwrap();
+        let mut out = vec![0; PAYLOAD_MAX];
+        if header.kind == Kind::AskDirectory {
+            let length = self.directory.write(header, &mut out);
+            out.truncate(length);
+            return out;
+        }
+        if header.generation != self.directory.generation {
+            header.answer(Kind::Moved, 0, self.directory.generation).write(&mut out);
+            out.truncate(DATAGRAM_HEADER);
+            return out;
+        }
+        let mut writer = ReplyWriter::resume(&mut out, DATAGRAM_HEADER);
+        for (number, record) in Requests::of(datagram, &header).enumerate() {
+            let operation = record.operation.unwrap();
+            self.seen.push((core, operation, record.hash));
+            let after = usize::from(header.count) - number - 1;
+            match (operation, self.table.get(record.key)) {
+                (Operation::Get, Some((flags, value))) if value.len() <= writer.room(after).len() => {
+                    writer.room(after)[..value.len()].copy_from_slice(value);
+                    writer.put(Status::Done, *flags, value.len());
+                }
+                (Operation::Get, Some(_)) => writer.put(Status::AskAlone, 0, 0),
+                (Operation::Set, _) => {
+                    self.table.insert(record.key.to_vec(), (record.flags, record.value.to_vec()));
+                    writer.put(Status::Done, 0, 0);
+                }
+                (Operation::Delete, Some(_)) => {
+                    self.table.remove(record.key);
+                    writer.put(Status::Done, 0, 0);
+                }
+                (_, _) => writer.put(Status::NotFound, 0, 0),
+            }
+        }
+        let length = writer.at();
+        header.answer(Kind::Replies, header.count, header.generation).write(&mut out);
+        out.truncate(length);
+        out
+    }
+}
+
+impl ClientPath for Wire {
+    fn cores(&self) -> usize {
+        self.cores
+    }
+
+    fn reach(&mut self, cores: usize) -> io::Result<()> {
+        self.cores = cores;
+        Ok(())
+    }
+
+    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+        assert!(core < self.cores);
+        self.chosen = core;
+        Some(&mut self.room)
+    }
+
+    fn post(&mut self, length: usize) {
+        let fault = self.faults.pop_front().unwrap_or(Fault::None);
+        if fault == Fault::LoseRequest {
+            return;
+        }
+        let datagram = self.room[..length].to_vec();
+        let mut answer = self.serve(self.chosen, &datagram);
+        match fault {
+            Fault::LoseAnswer => return,
+            Fault::DoubleAnswer => self.answers.push_back(answer.clone()),
+            Fault::CutAnswer => answer.truncate(answer.len() - 1),
+            Fault::Forge(at) => {
+                let mut lie = answer.clone();
+                lie[at] ^= 0x5a;
+                self.answers.push_back(lie);
+            }
+            Fault::Delay => return self.delayed.push(answer),
+            Fault::None | Fault::LoseRequest => {}
+        }
+        self.answers.push_back(answer);
+        self.answers.extend(self.delayed.drain(..));
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        let count = if self.slow { self.answers.len().min(1) } else { self.answers.len() };
+        self.answers.drain(..count).for_each(|answer| take(&answer));
+        Ok(count)
+    }
+
+    fn wait(&mut self, _most: Duration) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+const PATIENCE: Duration = Duration::from_millis(20);
+
+fn courier(wire: Wire, per_datagram: u16) -> Courier<Wire> {
+    let options = CourierOptions { per_datagram, window: 8, patience: PATIENCE, repeats: 3 };
+    let directory = wire.directory;
+    Courier::new(wire, directory, 99, options).unwrap()
+}
+
+fn set<'r>(key: &'r [u8], value: &'r [u8]) -> Request<'r> {
+    Request { value, flags: 5, ..Request::of(Operation::Set, key) }
+}
+
+fn get(key: &[u8]) -> Request<'_> {
+    Request::of(Operation::Get, key)
+}
+
+/// What was told of each ticket: the status and the value, or that it is lost.
+type Told = Vec<(u64, Option<(Status, Vec<u8>)>)>;
+
+/// Lets time go by until everything is told.
+fn tell_all(courier: &mut Courier<Wire>, now: &mut Duration) -> Told {
+    let mut told = Told::new();
+    for _ in 0..50 {
+        courier.flush(*now).unwrap();
+        courier
+            .poll(*now, &mut |ticket, outcome| {
+                told.push((
+                    ticket.0,
+                    match outcome {
+                        Outcome::Answered(reply) => Some((reply.status, reply.value.to_vec())),
+                        Outcome::Lost => None,
+                    },
+                ));
+            })
+            .unwrap();
+        *now += PATIENCE / 2;
+    }
+    assert!(courier.is_idle());
+    told.sort_by_key(|(ticket, _)| *ticket);
+    told
+}
+
+fn done(value: &[u8]) -> Option<(Status, Vec<u8>)> {
+    Some((Status::Done, value.to_vec()))
+}
+
+fn ask_all(courier: &mut Courier<Wire>, requests: &[Request<'_>]) -> Told {
+    for (number, request) in requests.iter().enumerate() {
+        courier.ask(request, Ticket(number as u64)).unwrap().unwrap();
+    }
+    tell_all(courier, &mut Duration::from_secs(1))
+}
+
+#[test]
+fn requests_in_a_datagram_are_answered_in_their_order() {
+    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
+    let told = ask_all(&mut courier, &[set(b"a", b"1"), get(b"a"), get(b"b"), set(b"b", b"2"), get(b"b")]);
+    let missing = Some((Status::NotFound, Vec::new()));
+    assert_eq!(told, [(0, done(b"")), (1, done(b"1")), (2, missing), (3, done(b"")), (4, done(b"2"))]);
+}
+
+#[test]
+fn only_what_does_no_harm_is_sent_again() {
+    for fault in [Fault::LoseRequest, Fault::LoseAnswer, Fault::CutAnswer] {
+        let wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::None, fault, Fault::None]);
+        let mut courier = courier(wire, 64);
+        assert_eq!(ask_all(&mut courier, &[set(b"a", b"1")]), [(0, done(b""))]);
+        let told = ask_all(&mut courier, &[get(b"a"), set(b"x", b"2"), Request::of(Operation::Noop, b"")]);
+        assert_eq!(told[0], (0, done(b"1")), "{fault:?}");
+        assert_eq!(told[1], (1, None), "{fault:?}: it may have been stored, or not");
+        assert_eq!(told.len(), 3);
+    }
+}
+
+#[test]
+fn what_is_never_answered_is_given_up() {
+    let mut courier = courier(Wire::new(DIRECTORY, &[Fault::LoseRequest; 100]), 1);
+    assert_eq!(ask_all(&mut courier, &[get(b"a"), set(b"b", b"1")]), [(0, None), (1, None)]);
+}
+
+#[test]
+fn each_request_is_told_of_once_whatever_the_wire_does() {
+    let faults = [
+        Fault::DoubleAnswer,
+        Fault::Delay,
+        Fault::None,
+        Fault::Delay,
+        Fault::DoubleAnswer,
+        Fault::LoseAnswer,
+        Fault::Delay,
+        Fault::DoubleAnswer,
+    ];
+    let mut courier = courier(Wire::new(DIRECTORY, &faults), 1);
+    let keys: Vec<Vec<u8>> = (0..8u8).map(|number| vec![b'k', number]).collect();
+    let requests: Vec<Request<'_>> = keys.iter().map(|key| get(key)).collect();
+    let told = ask_all(&mut courier, &requests);
+    let tickets: Vec<u64> = told.iter().map(|(ticket, _)| *ticket).collect();
+    assert_eq!(tickets, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert!(told.iter().all(|(_, outcome)| *outcome == Some((Status::NotFound, Vec::new()))));
+}
+
+#[test]
+fn forged_answers_are_not_believed() {
+    // Magic, version, kind, count, sequence, opaque.
+    for at in [0, 1, 2, 3, 4, 12, 13, 14, 15, 16, 23] {
+        let mut courier = courier(Wire::new(DIRECTORY, &[Fault::None, Fault::Forge(at)]), 1);
+        assert_eq!(ask_all(&mut courier, &[set(b"a", b"1")]), [(0, done(b""))]);
+        assert_eq!(ask_all(&mut courier, &[get(b"a")]), [(0, done(b"1"))], "a lie at {at}");
+    }
+}
+
+#[test]
+fn a_server_that_divides_keys_anew_is_asked_how_and_loses_nothing() {
+    let mut courier = courier(Wire::new(DIRECTORY, &[]), 4);
+    let keys: Vec<Vec<u8>> = (0..20u8).map(|number| vec![b'k', number]).collect();
+    let sets: Vec<Request<'_>> = keys.iter().map(|key| set(key, b"value")).collect();
+    assert_eq!(ask_all(&mut courier, &sets).len(), 20);
+    let next = Directory { generation: 2, cores: 3, seed: 78, ..DIRECTORY };
+    let wire = courier.path();
+    wire.directory = next;
+    wire.seen.clear();
+    let gets: Vec<Request<'_>> = keys.iter().map(|key| get(key)).collect();
+    assert!(ask_all(&mut courier, &gets).iter().all(|(_, outcome)| *outcome == done(b"value")));
+    assert_eq!(courier.directory(), next);
+    let seen = &courier.path().seen;
+    assert!(seen.len() == 20 && seen.iter().all(|(core, _, hash)| *core == next.home(*hash)));
+}
+
+#[test]
+fn what_does_not_fit_beside_others_is_asked_for_alone() {
+    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
+    let long = vec![7; PAYLOAD_MAX - DATAGRAM_HEADER - REPLY_HEADER - 20];
+    assert_eq!(ask_all(&mut courier, &[set(b"a", &long), set(b"b", &long)]).len(), 2);
+    let told = ask_all(&mut courier, &[get(b"a"), get(b"b"), get(b"c")]);
+    assert_eq!(told, [(0, done(&long)), (1, done(&long)), (2, Some((Status::NotFound, Vec::new())))]);
+}
+
+#[test]
+fn requests_go_where_their_keys_are_at_home_and_reads_anywhere_if_they_may() {
+    let keys: Vec<Vec<u8>> = (0..64u8).map(|number| vec![b'k', number]).collect();
+    for access in
+        [PartitionAccess::Erew, PartitionAccess::Crew, PartitionAccess::Crcw, PartitionAccess::Shared]
+    {
+        let directory = Directory { access, cores: 4, ..DIRECTORY };
+        let mut courier = courier(Wire::new(directory, &[]), 1);
+        keys.iter().for_each(|key| _ = ask_all(&mut courier, &[set(key, b"1")]));
+        keys.iter().for_each(|key| _ = ask_all(&mut courier, &[get(key)]));
+        let seen = courier.path().seen.clone();
+        let at_home = |read: bool| {
+            let of_kind: Vec<_> =
+                seen.iter().filter(|(_, operation, _)| operation.is_read() == read).collect();
+            of_kind.iter().filter(|(core, _, hash)| *core == directory.home(*hash)).count() * 100
+                / of_kind.len()
+        };
+        let spread = |read: bool| {
+            (0..4)
+                .all(|core| seen.iter().any(|(it, operation, _)| *it == core && operation.is_read() == read))
+        };
+        let everywhere = access == PartitionAccess::Shared;
+        assert_eq!(at_home(false) == 100, !everywhere, "{access:?}");
+        assert_eq!(at_home(true) == 100, !everywhere && access != PartitionAccess::Crew, "{access:?}");
+        assert!(spread(true) && spread(false));
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_a_reason() {
+    let mut courier = courier(Wire::new(DIRECTORY, &[]), 1);
+    let mut ask = |request: &Request<'_>| courier.ask(request, Ticket(0)).unwrap_err().to_string();
+    assert_eq!(ask(&get(b"")), "a key has 1 to 250 bytes, not 0");
+    assert_eq!(ask(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
+    assert_eq!(
+        ask(&set(b"a", &[0; PAYLOAD_MAX])),
+        "key and value of 1453 bytes do not fit into a datagram: use TCP"
+    );
+}
+
+#[test]
+fn no_more_is_under_way_than_the_window_allows() {
+    let mut wire = Wire::new(DIRECTORY, &[]);
+    wire.slow = true;
+    let mut courier = courier(wire, 1);
+    let mut asked = 0;
+    while courier.ask(&get(b"a"), Ticket(asked)).unwrap().is_ok() {
+        asked += 1;
+    }
+    assert_eq!(asked, 8);
+    courier.flush(Duration::ZERO).unwrap();
+    assert!(courier.ask(&get(b"a"), Ticket(8)).unwrap().is_err());
+    assert_eq!(courier.poll(Duration::ZERO, &mut |_, _| ()).unwrap(), 1);
+    assert!(courier.ask(&get(b"a"), Ticket(8)).unwrap().is_ok());
+    assert_eq!(tell_all(&mut courier, &mut Duration::from_secs(0)).len(), 8);
+}
+
+#[test]
+fn a_client_asks_for_the_directory_first_and_again_if_that_is_lost() {
+    let faults = [Fault::LoseRequest, Fault::LoseAnswer];
+    let mut client = Client::new(Wire::new(DIRECTORY, &faults), CourierOptions::default()).unwrap();
+    assert_eq!(client.directory(), DIRECTORY);
+    client.set(b"a", b"1", 5, 0).unwrap();
+    assert_eq!(client.get(b"a").unwrap(), Some(Found { value: b"1".to_vec(), flags: 5 }));
+    assert_eq!((client.delete(b"a").unwrap(), client.delete(b"a").unwrap()), (true, false));
+    assert_eq!(client.get(b"a").unwrap(), None);
+    let nobody = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), CourierOptions::default());
+    assert_eq!(nobody.unwrap_err().to_string(), "nobody answers there who speaks of MICA");
+}

@@ -1,0 +1,141 @@
+//! MICA's datagrams of clients on the same host (`--local`): what one process writes into memory the other reads there.
+
+use guira_client::mica::{Client, ClientError, CourierOptions};
+use guira_tests::scratch::Scratch;
+use guira_tests::server::{run_guira, wait_for};
+use guira_tests::{Server, Setup};
+use guira_transport::{ClientPath, PAYLOAD_MAX, RingClientPath};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+fn start(socket: &Path) -> Server {
+    Setup::new().guira_argument("--local").guira_argument(socket.to_str().unwrap()).start_guira()
+}
+
+fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("local")
+}
+
+fn client(socket: &Path) -> Client<RingClientPath> {
+    let path = wait_for("the socket for rings", || RingClientPath::connect(socket).ok());
+    Client::new(path, CourierOptions::default()).unwrap()
+}
+
+#[test]
+fn a_client_stores_and_reads_through_memory() {
+    let scratch = Scratch::new();
+    let server = start(&socket(&scratch));
+    let mut client = client(&socket(&scratch));
+    assert_eq!(client.directory().cores, 2);
+    for number in 0..500u32 {
+        let key = format!("key{number}");
+        client.set(key.as_bytes(), &number.to_le_bytes(), number, 0).unwrap();
+    }
+    for number in 0..500u32 {
+        let found = client.get(format!("key{number}").as_bytes()).unwrap().unwrap();
+        assert_eq!((found.value, found.flags), (number.to_le_bytes().to_vec(), number));
+    }
+    // Whoever hashes as the directory says finds what others have stored.
+    let mut tcp = server.connect();
+    tcp.exchange("set over-tcp 5 0 3\r\nabc\r\n", "STORED\r\n");
+    assert_eq!(client.get(b"over-tcp").unwrap().unwrap().value, b"abc");
+    tcp.exchange("get key65\r\n", "VALUE key65 65 4\r\nA\0\0\0\r\nEND\r\n");
+    let long = "x".repeat(20_000);
+    tcp.exchange(format!("set long 0 0 20000\r\n{long}\r\n"), "STORED\r\n");
+    let error = client.get(b"long").unwrap_err();
+    assert_eq!(error.to_string(), "object too large for a datagram: use TCP");
+    assert!(matches!(client.set(b"long", &[0; PAYLOAD_MAX], 0, 0), Err(ClientError::TooLong { .. })));
+    assert!(client.delete(b"key1").unwrap() && !client.delete(b"key1").unwrap());
+    assert_eq!(tcp.stats("")["mica_malformed"], "0");
+}
+
+#[test]
+fn a_server_restarted_under_its_clients_is_found_again() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let server = start(&path);
+    let mut client = client(&path);
+    client.set(b"key", b"value", 0, 0).unwrap();
+    server.stop("KILL");
+    assert!(matches!(client.set(b"key", b"lost", 0, 0), Err(ClientError::Lost)));
+    // It has other partitions and another seed, if it has any.
+    let _server = start(&path);
+    wait_for("the next server", || client.get(b"key").ok());
+    client.set(b"key", b"again", 0, 0).unwrap();
+    assert_eq!(client.get(b"key").unwrap().unwrap().value, b"again");
+}
+
+#[test]
+fn a_client_that_never_reads_its_ring_is_let_alone_and_the_others_are_served() {
+    let scratch = Scratch::new();
+    let server = start(&socket(&scratch));
+    let mut served = client(&socket(&scratch));
+    served.set(b"key", b"value", 0, 0).unwrap();
+    let mut greedy = RingClientPath::connect(socket(&scratch)).unwrap();
+    let question = [b"Gm\x01\x05".to_vec(), vec![0; 44]].concat();
+    let mut posted = 0;
+    for core in 0..greedy.cores() {
+        while let Some(room) = greedy.room(core) {
+            room[..question.len()].copy_from_slice(&question);
+            greedy.post(question.len());
+            greedy.flush().unwrap();
+            posted += 1;
+        }
+    }
+    assert!(posted > 1000, "{posted}");
+    for _ in 0..100 {
+        assert_eq!(served.get(b"key").unwrap().unwrap().value, b"value");
+    }
+    // It is asleep as before: it waits for neither of them.
+    let ticks = || cpu_ticks(server.process_id());
+    wait_for("the server to sleep", || {
+        let before = ticks();
+        std::thread::sleep(Duration::from_millis(100));
+        (ticks() - before <= 1).then_some(())
+    });
+    let mut taken = 0;
+    wait_for("all its answers", || {
+        while greedy.receive(&mut |_| taken += 1).unwrap() > 0 {}
+        (taken >= 1000).then_some(())
+    });
+}
+
+/// Hundredths of a second of processor time that a process has taken.
+fn cpu_ticks(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn clients_take_no_more_memory_than_connections_may() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let setup = Setup::new().guira_argument("--local").guira_argument(path.to_str().unwrap());
+    let _server = setup.guira_argument("--connection-memory=2MiB").start_guira();
+    let mut clients = vec![wait_for("the socket for rings", || RingClientPath::connect(&path).ok())];
+    let error = loop {
+        match RingClientPath::connect(&path) {
+            Ok(client) => clients.push(client),
+            Err(error) => break error,
+        }
+        assert!(clients.len() < 10);
+    };
+    assert_eq!(error.to_string(), "the server takes no more clients");
+    clients.pop();
+    wait_for("room for another client", || RingClientPath::connect(&path).ok());
+}
+
+#[test]
+fn users_and_datagrams_do_not_go_together() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("users");
+    std::fs::write(&file, "user:password\n").unwrap();
+    let (file, path) = (file.to_str().unwrap(), socket(&scratch));
+    for more in [["--local", path.to_str().unwrap()], ["--mica", "127.0.0.1:0"]] {
+        let base = ["serve", "--listen", "127.0.0.1:0", "--auth-file", file];
+        let output = run_guira(&[&base[..], &more[..]].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("a datagram cannot tell who it is from"), "{text}");
+    }
+}
