@@ -370,3 +370,20 @@ fn a_client_asks_for_the_directory_first_and_again_if_that_is_lost() {
     let nobody = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), CourierOptions::default());
     assert_eq!(nobody.unwrap_err().to_string(), "nobody answers there who speaks of MICA");
 }
+
+#[test]
+fn hashes_are_those_of_the_document() {
+    let document = include_str!("../../../../docs/protocol-mica.md");
+    let mut rows = 0;
+    for line in document.lines().filter(|line| line.contains("| k |")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+        let directory = Directory { seed: number(cells[0]), ..DIRECTORY };
+        let mut courier = courier(Wire::new(directory, &[]), 1);
+        let key = vec![b'k'; cells[2].parse().unwrap()];
+        ask_all(&mut courier, &[get(&key)]);
+        assert_eq!(courier.path().seen[0].2, number(cells[3]), "{line}");
+        rows += 1;
+    }
+    assert_eq!(rows, 34);
+}
