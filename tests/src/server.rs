@@ -119,8 +119,12 @@ impl Setup {
             command.args(["--max-item-size", &format!("{mib}MiB")]);
         }
         let engine = std::env::var("GUIRA_TEST_ENGINE").ok();
-        if let Some(engine) = engine.filter(|engine| !self.unsuitable.contains(&engine.as_str())) {
-            command.arg("--engine").arg(engine);
+        let name = |engine: &str| engine.split(':').next().unwrap_or_default().to_owned();
+        if let Some(engine) = engine.filter(|engine| !self.unsuitable.contains(&name(engine).as_str())) {
+            command.arg("--engine").arg(name(&engine));
+            if let Some((_, access)) = engine.split_once(':') {
+                command.arg("--access").arg(access);
+            }
         }
         command.args(&self.arguments);
         let mut process = Process::spawn(command);
@@ -189,7 +193,7 @@ impl Setup {
 /// | variable | meaning |
 /// |---|---|
 /// | `GUIRA_TEST_SERVER` | `guira` (default) or `memcached` |
-/// | `GUIRA_TEST_ENGINE` | engine that guira runs, unless it is started by memcached's options |
+/// | `GUIRA_TEST_ENGINE` | engine that guira runs, unless it is started by memcached's options; `mica:erew` names an access mode too |
 /// | `GUIRA_BIN` | path of the guira binary; default: beside the test binary in the target directory |
 /// | `GUIRA_MEMCACHED` | path of the memcached under test; default: the one in `PATH` |
 /// | `GUIRA_PEER` | path of the memcached that the differential test compares with; default: the one in `PATH` |

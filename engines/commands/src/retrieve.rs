@@ -97,11 +97,23 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
 }
 
 impl<S: Session> Executor<S> {
+    /// The hash of a key.
+    #[inline(always)]
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        self.session.hash(key)
+    }
+
+    /// The first stage of prefetching.
+    #[inline(always)]
+    pub fn prefetch_hash(&self, hash: KeyHash) {
+        self.session.prefetch_buckets(hash);
+    }
+
     /// The hash of a key, and the first stage of prefetching it.
     #[inline(always)]
     pub fn prefetch(&self, key: &[u8]) -> KeyHash {
-        let hash = self.session.hash(key);
-        self.session.prefetch_buckets(hash);
+        let hash = self.hash(key);
+        self.prefetch_hash(hash);
         hash
     }
 

@@ -5,6 +5,7 @@ use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SH
 use crate::errand::Errand;
 use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
+use crate::post::{Leftover, Parcel, Sender};
 use crate::registry::{ConnectionFacts, Doing};
 use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
@@ -39,6 +40,8 @@ pub(crate) struct Connection<S: Session> {
     input: Vec<u8>,
     /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
     unsent: Option<Box<Outbox<S::Pin>>>,
+    /// Requests that wait until replies before theirs were sent.
+    leftovers: Vec<Leftover>,
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
     /// What it holds, as the room knows.
@@ -68,14 +71,22 @@ pub(crate) enum Turn {
     Close(CloseReason),
 }
 
+/// When an outbox counts as full, in bytes.
+fn outbox_full(room: &Room) -> usize {
+    if room.is_short() { OUTBOX_FULL_SHORT } else { OUTBOX_FULL }
+}
+
 impl<S: Session> Connection<S> {
-    pub(crate) fn new(arrival: Arrival) -> Self {
+    /// A connection at this place of its worker, with a number that no other has had there.
+    pub(crate) fn new(arrival: Arrival, place: usize, serial: u64) -> Self {
+        let sender = Sender { place, serial, client: arrival.facts.id };
         Connection {
             stream: arrival.stream,
             facts: arrival.facts,
-            dialogue: Dialogue::new(arrival.speaks, arrival.access),
+            dialogue: Dialogue::new(arrival.speaks, arrival.access, Some(sender)),
             input: arrival.input,
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
+            leftovers: Vec::new(),
             interest: Interest::Read,
             held: Holding::default(),
             over: false,
@@ -130,10 +141,22 @@ impl<S: Session> Connection<S> {
         turn
     }
 
+    /// Replies of another worker have come. False if they are somebody else's.
+    pub(crate) fn hear(&mut self, parcel: &mut Parcel<S::Pin>) -> bool {
+        let is_ours = self.dialogue.sender == Some(parcel.sender);
+        if let Some(unsent) = self.unsent.as_mut().filter(|_| is_ours) {
+            let (parts, replies) = parcel.split();
+            unsent.fill(parts, replies);
+            self.leftovers.extend(parcel.leftover());
+        }
+        is_ours
+    }
+
     /// What it holds now.
     pub(crate) fn holding(&self) -> Holding {
         let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
         holding.bytes += self.input.capacity() + self.stream.holds();
+        holding.bytes += self.leftovers.iter().map(Leftover::bytes).sum::<usize>();
         holding
     }
 
@@ -167,7 +190,7 @@ impl<S: Session> Connection<S> {
         }
         let rounds = if bench.interpreter.shared.room.is_short() { ROUNDS_SHORT } else { ROUNDS };
         for _ in 0..rounds {
-            if let Some(turn) = self.send_unsent(counters) {
+            if let Some(turn) = self.send_unsent(&mut bench.interpreter, counters) {
                 return turn;
             }
             if self.over {
@@ -187,7 +210,7 @@ impl<S: Session> Connection<S> {
     }
 
     /// Sends what is still unsent. `None` if nothing is any more.
-    fn send_unsent(&mut self, counters: &WorkerCounters) -> Option<Turn> {
+    fn send_unsent(&mut self, interpreter: &mut Interpreter<S>, counters: &WorkerCounters) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
         let Ok((sent, bytes)) = unsent.send(&mut self.stream) else {
             return Some(Turn::Close(CloseReason::Error));
@@ -199,16 +222,28 @@ impl<S: Session> Connection<S> {
                 None
             }
             Sent::Blocked => Some(Turn::Wait(Interest::Write)),
-            Sent::Waiting => Some(Turn::Wait(Interest::End)),
+            Sent::Waiting => Some(self.post_leftovers(interpreter)),
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
         }
+    }
+
+    /// All replies that have come were sent: now those that come after them are asked for.
+    fn post_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
+        let full = outbox_full(&interpreter.shared.room);
+        let post = &mut interpreter.post;
+        if let Some(sender) = self.dialogue.sender {
+            self.leftovers.retain(|leftover| !post.put_again(sender, leftover));
+            post.dispatch(full);
+        }
+        // If all parcels are under way they will be back soon.
+        if self.leftovers.is_empty() { Turn::Wait(Interest::End) } else { Turn::Again }
     }
 
     /// Executes what was read, or reads and executes; then sends.
     fn round(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<Option<Turn>> {
         let Bench { interpreter, input, outbox } = bench;
         let short = interpreter.shared.room.is_short();
-        interpreter.full = if short { OUTBOX_FULL_SHORT } else { OUTBOX_FULL };
+        interpreter.full = outbox_full(&interpreter.shared.room);
         let input = match (short, self.dialogue.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies, and nothing of it is kept.

@@ -10,6 +10,7 @@ use crate::binary::PacketValue;
 use crate::errand::Errand;
 use crate::listen::Speaks;
 use crate::outbox::Outbox;
+use crate::post::{Post, Route, Sender, Use, use_of};
 use crate::shared::{Shared, WorkerCounters};
 use crate::watch::{CloseReason, Tap};
 use arrayvec::ArrayVec;
@@ -70,6 +71,8 @@ pub(crate) struct Dialogue<S: Session> {
     pub(crate) asked: bool,
     /// Why it is over, if it is.
     pub(crate) ends: CloseReason,
+    /// To whom replies of other workers come back; without, none are asked.
+    pub(crate) sender: Option<Sender>,
 }
 
 /// Whether a client has said who it is.
@@ -82,13 +85,13 @@ pub(crate) enum Access {
 }
 
 impl<S: Session> Dialogue<S> {
-    pub(crate) fn new(speaks: Speaks, access: Access) -> Self {
+    pub(crate) fn new(speaks: Speaks, access: Access, sender: Option<Sender>) -> Self {
         let protocol = match speaks {
             Speaks::Any => Protocol::Undecided,
             Speaks::Text => Protocol::Text,
             Speaks::Binary => Protocol::Binary,
         };
-        Dialogue { phase: Phase::Command, protocol, access, asked: false, ends: CloseReason::Error }
+        Dialogue { phase: Phase::Command, protocol, access, asked: false, ends: CloseReason::Error, sender }
     }
 
     /// What is spoken, as far as it is known.
@@ -153,10 +156,10 @@ pub(crate) enum Stopped {
 
 /// A request of a batch.
 #[derive(Debug)]
-struct Entry<'a, G> {
-    command: Command<'a>,
-    hash: KeyHash,
-    guess: G,
+pub(crate) struct Entry<'a, G> {
+    pub(crate) command: Command<'a>,
+    pub(crate) hash: KeyHash,
+    pub(crate) guess: G,
     /// Its data block, with its line end.
     data: &'a [u8],
     /// Where the next request begins.
@@ -171,13 +174,27 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) tap: Arc<Tap>,
+    pub(crate) post: Post<S::Pin>,
     /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where room is short.
     pub(crate) full: usize,
 }
 
 impl<S: Session> Interpreter<S> {
-    /// Takes requests from `input` and answers them. Returns how many bytes were taken, and why it has stopped.
+    /// Takes requests from `input` and answers them, or has others answer them. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(
+        &mut self,
+        dialogue: &mut Dialogue<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> (usize, Stopped) {
+        let result = self.run_on(dialogue, input, outbox);
+        if self.post.is_in_use() {
+            self.post.dispatch(self.full);
+        }
+        result
+    }
+
+    fn run_on(
         &mut self,
         dialogue: &mut Dialogue<S>,
         input: &[u8],
@@ -218,7 +235,9 @@ impl<S: Session> Interpreter<S> {
             };
             at += taken;
             if taken == 0 && !matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) {
-                return (at, Stopped::NeedsInput);
+                // It may be others that it needs.
+                let stopped = if outbox.open_slots() > 0 { Stopped::OutboxFull } else { Stopped::NeedsInput };
+                return (at, stopped);
             }
         }
     }
@@ -244,14 +263,22 @@ impl<S: Session> Interpreter<S> {
             return special.map_or(0, |special| self.special(dialogue, special, outbox));
         }
         for entry in &mut batch {
-            if entry.hash != KeyHash::default() {
+            if entry.hash != KeyHash::default() && self.is_here(entry.hash, || use_of(&entry.command)) {
                 entry.guess = self.executor.prefetch_item(entry.hash);
             }
         }
         for _ in 0..Executor::<S>::PREFETCH_STEPS {
             batch.iter_mut().for_each(|entry| self.executor.prefetch_next(&mut entry.guess));
         }
+        let mut begin = 0;
         for entry in &batch {
+            let request = &input[begin..entry.end];
+            begin = entry.end;
+            match self.route(dialogue, entry, request, outbox) {
+                Route::Here => {}
+                Route::Posted => continue,
+                Route::Waits => return begin - request.len(),
+            }
             self.execute(dialogue, entry, outbox);
             if matches!(dialogue.phase, Phase::Over | Phase::Errand(_)) || outbox.weight() >= self.full {
                 return entry.end;
@@ -260,9 +287,29 @@ impl<S: Session> Interpreter<S> {
         at
     }
 
+    /// Whether a request about a key is executed here, as far as is known before those in front of it are.
+    #[inline(always)]
+    fn is_here(&self, hash: KeyHash, what: impl FnOnce() -> Use) -> bool {
+        !self.post.is_in_use() || self.post.home_elsewhere(hash, what(), false).is_none()
+    }
+
+    /// The hash of a key. Asks for its bucket if that is to be looked at here.
+    #[inline(always)]
+    fn meet(&self, key: &[u8], command: &Command<'_>) -> KeyHash {
+        let hash = self.executor.hash(key);
+        if self.is_here(hash, || use_of(command)) {
+            self.executor.prefetch_hash(hash);
+        }
+        hash
+    }
+
     /// Parses the request at `at`, if it can be executed in a batch.
     #[inline(always)]
-    fn parse_one<'a>(&self, input: &'a [u8], at: usize) -> Result<Entry<'a, S::Guess>, Special<'a>> {
+    pub(crate) fn parse_one<'a>(
+        &self,
+        input: &'a [u8],
+        at: usize,
+    ) -> Result<Entry<'a, S::Guess>, Special<'a>> {
         let line = match cut(&input[at..]) {
             Cut::Line(line) => line,
             Cut::Unfinished => return Err(Special::Unfinished),
@@ -276,32 +323,32 @@ impl<S: Session> Interpreter<S> {
         let mut data: &[u8] = &[];
         let hash = match &command {
             Command::Get(get) => match get.keys.single() {
-                Some(key) => self.executor.prefetch(key),
+                Some(key) => self.meet(key, &command),
                 None => return Err(Special::Keys(*get, line)),
             },
             Command::Store(Store { key, length, .. }) => {
                 data = block(input, end, *length).ok_or(Special::Incomplete(line))?;
-                self.executor.prefetch(key)
+                self.meet(key, &command)
             }
             Command::Meta(Meta::Set(MetaSet { key, length, .. })) => {
                 data = block(input, end, *length).ok_or(Special::Incomplete(line))?;
-                self.prefetch_meta(key)
+                self.meet_meta(key, &command)
             }
             Command::Meta(Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _)) => {
-                self.prefetch_meta(&get.key)
+                self.meet_meta(&get.key, &command)
             }
-            Command::MetaDebug(key) => self.prefetch_meta(key),
-            Command::Delete(delete) => self.executor.prefetch(delete.key),
-            Command::Arithmetic(command) => self.executor.prefetch(command.key),
-            Command::Touch(touch) => self.executor.prefetch(touch.key),
+            Command::MetaDebug(key) => self.meet_meta(key, &command),
+            Command::Delete(delete) => self.meet(delete.key, &command),
+            Command::Arithmetic(arithmetic) => self.meet(arithmetic.key, &command),
+            Command::Touch(touch) => self.meet(touch.key, &command),
             _ => KeyHash::default(),
         };
         end += data.len();
         Ok(Entry { command, hash, guess: S::Guess::default(), data, end })
     }
 
-    fn prefetch_meta(&self, key: &MetaKey<'_>) -> KeyHash {
-        self.executor.prefetch(key.bytes(&mut [0; 336]))
+    fn meet_meta(&self, key: &MetaKey<'_>, command: &Command<'_>) -> KeyHash {
+        self.meet(key.bytes(&mut [0; 336]), command)
     }
 
     /// What cannot be executed in a batch and comes first. Returns how many bytes were taken.
@@ -335,6 +382,8 @@ impl<S: Session> Interpreter<S> {
                 let left = self.keys(dialogue, get.keys, get.unique, get.touch, outbox);
                 left.map_or(line.length, |left| line.text.len() - left)
             }
+            // It is stored by this worker, whoever its key belongs to.
+            Special::Incomplete(_) if outbox.open_slots() > 0 => 0,
             Special::Incomplete(line) => self.incomplete(dialogue, line, outbox),
         }
     }
@@ -456,10 +505,15 @@ impl<S: Session> Interpreter<S> {
     ) -> Option<usize> {
         loop {
             let mut batch = ArrayVec::<(Key<'_>, usize, S::Guess), BATCH>::new();
+            let what = if touch.is_none() { Use::Read } else { Use::Write };
+            let mut before = keys.rest();
             while !batch.is_full()
                 && let Some(bytes) = keys.next()
             {
-                let hash = self.executor.prefetch(bytes);
+                let hash = self.executor.hash(bytes);
+                if self.is_here(hash, || what) {
+                    self.executor.prefetch_hash(hash);
+                }
                 batch.push((Key { bytes, hash }, keys.rest(), S::Guess::default()));
             }
             if batch.is_empty() {
@@ -467,12 +521,26 @@ impl<S: Session> Interpreter<S> {
                 return None;
             }
             for (key, _, guess) in &mut batch {
-                *guess = self.executor.prefetch_item(key.hash);
+                if self.is_here(key.hash, || what) {
+                    *guess = self.executor.prefetch_item(key.hash);
+                }
             }
             for _ in 0..Executor::<S>::PREFETCH_STEPS {
                 batch.iter_mut().for_each(|(_, _, guess)| self.executor.prefetch_next(guess));
             }
             for (key, rest, guess) in &batch {
+                match self.route_one_of_keys(dialogue, key.bytes, key.hash, (unique, touch), outbox) {
+                    Route::Here => {}
+                    Route::Posted => {
+                        before = *rest;
+                        continue;
+                    }
+                    Route::Waits => {
+                        dialogue.phase = Phase::Keys(unique, touch);
+                        return Some(before);
+                    }
+                }
+                before = *rest;
                 match touch {
                     None => self.executor.get(*key, *guess, unique, outbox),
                     Some(time) => self.executor.get_and_touch(*key, time, unique, outbox),
@@ -486,7 +554,7 @@ impl<S: Session> Interpreter<S> {
     }
 
     #[inline(always)]
-    fn execute(
+    pub(crate) fn execute(
         &mut self,
         dialogue: &mut Dialogue<S>,
         entry: &Entry<'_, S::Guess>,
@@ -621,7 +689,7 @@ impl<S: Session> Interpreter<S> {
 
 /// What [`Interpreter::parse_one`] finds that does not go into a batch.
 #[derive(Debug)]
-enum Special<'a> {
+pub(crate) enum Special<'a> {
     /// The line has not ended.
     Unfinished,
     /// The line is too long.

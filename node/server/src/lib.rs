@@ -26,6 +26,7 @@ mod node;
 mod notes;
 mod options;
 mod outbox;
+mod post;
 mod queue;
 mod registry;
 mod room;

@@ -7,6 +7,7 @@ use crate::division::{Division, least_memory};
 use crate::listen::{ListenTraits, Security};
 use crate::notes;
 use crate::options::{Options, Placement, machine_memory};
+use crate::post::{Offices, Post};
 use crate::room::Room;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
@@ -282,6 +283,7 @@ fn start_with<E: Engine + Clone>(
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let partitioning = engine.partitioning();
+    let offices = Arc::new(Offices::new(options.workers));
     let mut threads = Vec::new();
     let (ready, started) = mpsc::channel();
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
@@ -290,6 +292,7 @@ fn start_with<E: Engine + Clone>(
             acceptor: acceptor.take(),
             udp: (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks)),
             direct: DirectEnd::new(ways, place, shared.bursts[index].clone()),
+            post: Post::new(index, offices.clone(), shared.mailboxes.clone(), partitioning),
         };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
         let make = move || Worker::new(index, session, shared, admin, ends);

@@ -2,10 +2,10 @@
 //!
 //! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
-//! whose reply comes later. Everything is sent in order, up to the first slot that is still empty. Slots are for engines that have to wait
-//! for a disk or for another machine: there is none yet, and only tests fill them.
+//! whose reply comes later, from another worker (crate::post). Everything is sent in order, up to the first slot that is still empty.
 
 use crate::dialogue::OUTBOX_FULL;
+use crate::post::{Part, ReplyEnd};
 use crate::room::Holding;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
@@ -13,6 +13,7 @@ use guira_protocol::ReplyBuffer;
 use guira_transport::{Progress, Stream};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 
 /// Names a slot of an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,11 @@ pub(crate) struct Outbox<P> {
     /// How many bytes of the buffer were sent.
     sent: usize,
     inserts: VecDeque<Insert<P>>,
+    /// Replies that have come for slots.
+    late: Vec<u8>,
     slots: u64,
+    /// Slots that are still empty.
+    open: usize,
 }
 
 #[derive(Debug)]
@@ -40,15 +45,19 @@ struct Insert<P> {
 #[derive(Debug)]
 enum Inserted<P> {
     Value(P),
-    Slot(SlotId, Option<Vec<u8>>),
+    /// A reply is to come.
+    Slot(SlotId),
+    /// It has come: these bytes of those that came late.
+    Late(Range<usize>),
 }
 
 impl<P: ValuePin> Insert<P> {
     /// Bytes of it from `from` on, as many as lie next to each other.
-    fn piece(&self, from: usize) -> &[u8] {
+    fn piece<'a>(&'a self, late: &'a [u8], from: usize) -> &'a [u8] {
         match &self.what {
             Inserted::Value(pin) => pin.piece(from),
-            Inserted::Slot(_, filled) => filled.as_ref().map_or(&[], |reply| &reply[from..]),
+            Inserted::Slot(_) => &[],
+            Inserted::Late(range) => &late[range.start + from..range.end],
         }
     }
 
@@ -56,7 +65,8 @@ impl<P: ValuePin> Insert<P> {
     fn length(&self) -> Option<usize> {
         match &self.what {
             Inserted::Value(pin) => Some(pin.value_len()),
-            Inserted::Slot(_, filled) => filled.as_ref().map(Vec::len),
+            Inserted::Slot(_) => None,
+            Inserted::Late(range) => Some(range.len()),
         }
     }
 }
@@ -83,7 +93,14 @@ const PARTS: usize = 16;
 impl<P: ValuePin> Outbox<P> {
     /// An empty outbox with room for `capacity` bytes.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Outbox { buffer: ReplyBuffer::with_capacity(capacity), sent: 0, inserts: VecDeque::new(), slots: 0 }
+        Outbox {
+            buffer: ReplyBuffer::with_capacity(capacity),
+            sent: 0,
+            inserts: VecDeque::new(),
+            late: Vec::new(),
+            slots: 0,
+            open: 0,
+        }
     }
 
     /// One that has these bytes to send.
@@ -113,32 +130,87 @@ impl<P: ValuePin> Outbox<P> {
 
     /// What it holds: bytes, and bytes of long values.
     pub(crate) fn holding(&self) -> Holding {
-        Holding { bytes: self.buffer.len() + size_of::<Self>(), pinned: self.long_weight() }
+        let late = self.late.capacity();
+        Holding { bytes: self.buffer.len() + late + size_of::<Self>(), pinned: self.long_weight() }
     }
 
     fn long_weight(&self) -> usize {
-        self.inserts.iter().map(|insert| insert.length().unwrap_or(0) - insert.sent).sum()
+        let of_one = |insert: &Insert<P>| match &insert.what {
+            Inserted::Value(pin) => pin.value_len() - insert.sent,
+            Inserted::Slot(_) | Inserted::Late(_) => 0,
+        };
+        self.inserts.iter().map(of_one).sum()
+    }
+
+    /// How many slots are still empty.
+    #[inline(always)]
+    pub(crate) fn open_slots(&self) -> usize {
+        self.open
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> ReplyEnd {
+        ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
+    }
+
+    /// Takes these bytes off its end, if it ends so.
+    pub(crate) fn trim_end(&mut self, bytes: &[u8]) {
+        if self.buffer.as_slice().ends_with(bytes) {
+            self.buffer.truncate(self.buffer.len() - bytes.len());
+        }
+    }
+
+    /// Forgets everything, and keeps a buffer of no more than `kept` bytes.
+    pub(crate) fn forget(&mut self, kept: usize) {
+        self.inserts.clear();
+        self.sent = 0;
+        if self.buffer.capacity() > kept {
+            self.buffer = ReplyBuffer::with_capacity(0);
+        } else {
+            self.buffer.clear();
+        }
     }
 
     /// Leaves a place for a reply that comes later.
-    #[cfg_attr(not(test), expect(dead_code, reason = "every engine there is answers at once; tests do not"))]
     pub(crate) fn defer(&mut self) -> SlotId {
         self.slots += 1;
         let id = SlotId(self.slots);
-        self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Slot(id, None), sent: 0 });
+        self.open += 1;
+        self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Slot(id), sent: 0 });
         id
     }
 
-    /// The reply for a slot has come.
-    #[cfg_attr(not(test), expect(dead_code, reason = "every engine there is answers at once; tests do not"))]
-    pub(crate) fn fill(&mut self, id: SlotId, reply: Vec<u8>) {
-        for insert in &mut self.inserts {
-            if let Inserted::Slot(slot, filled) = &mut insert.what
-                && *slot == id
-            {
-                *filled = Some(reply);
-                return;
+    /// Replies have come for slots, in the order of those: they are taken out of `replies`, where each part tells where its reply ends.
+    pub(crate) fn fill(&mut self, parts: &[Part], replies: &mut Outbox<P>) {
+        let bytes = replies.buffer.as_slice();
+        let mut values = replies.inserts.drain(..);
+        let mut parts = parts.iter();
+        let mut next = parts.next();
+        let mut done = ReplyEnd::default();
+        for insert in std::mem::take(&mut self.inserts) {
+            let part = next.filter(|part| matches!(insert.what, Inserted::Slot(slot) if slot == part.slot));
+            let Some(part) = part else {
+                self.inserts.push_back(insert);
+                continue;
+            };
+            let mut late = |inserts: &mut VecDeque<Insert<P>>, range: Range<usize>| {
+                if !range.is_empty() {
+                    let from = self.late.len();
+                    self.late.extend_from_slice(&bytes[range]);
+                    let what = Inserted::Late(from..self.late.len());
+                    inserts.push_back(Insert { at: insert.at, what, sent: 0 });
+                }
+            };
+            let end = part.reply_end;
+            for value in values.by_ref().take(end.inserts - done.inserts) {
+                late(&mut self.inserts, done.bytes..value.at);
+                done.bytes = value.at;
+                self.inserts.push_back(Insert { at: insert.at, what: value.what, sent: 0 });
             }
+            late(&mut self.inserts, done.bytes..end.bytes);
+            done = end;
+            self.open -= 1;
+            next = parts.next();
         }
     }
 
@@ -160,7 +232,7 @@ impl<P: ValuePin> Outbox<P> {
             };
             let mut position = insert.sent;
             while position < length && !parts.is_full() {
-                let piece = insert.piece(position);
+                let piece = insert.piece(&self.late, position);
                 parts.push(IoSlice::new(piece));
                 position += piece.len();
             }
@@ -250,6 +322,7 @@ impl<P: ValuePin> Outbox<P> {
     /// Forgets what was sent. A buffer that a long answer has made large becomes a usual one again.
     fn empty(&mut self) {
         self.sent = 0;
+        self.late.clear();
         if self.buffer.capacity() > KEPT_MAX {
             self.buffer = ReplyBuffer::with_capacity(2 * OUTBOX_FULL);
         } else {
@@ -262,6 +335,8 @@ impl<P: ValuePin> Outbox<P> {
         let rest = &self.buffer.as_slice()[self.sent..];
         let mut taken = Outbox::of(rest);
         taken.slots = self.slots;
+        taken.open = std::mem::take(&mut self.open);
+        taken.late = std::mem::take(&mut self.late);
         taken.inserts = std::mem::take(&mut self.inserts);
         for insert in &mut taken.inserts {
             insert.at -= self.sent;
@@ -287,6 +362,7 @@ impl<P: ValuePin> Replies for Outbox<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::post::Trim;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
@@ -363,6 +439,43 @@ mod tests {
         assert!(outbox.buffer.capacity() <= KEPT_MAX, "taken out");
     }
 
+    fn part(slot: SlotId, replies: &Outbox<TwoPieces>) -> Part {
+        Part { slot, trim: Trim::Nothing, request_end: 0, reply_end: replies.end() }
+    }
+
+    fn fill(outbox: &mut Outbox<TwoPieces>, slot: SlotId, reply: &[u8]) {
+        let mut replies = Outbox::of(reply);
+        outbox.fill(&[part(slot, &replies)], &mut replies);
+    }
+
+    #[test]
+    fn replies_of_a_parcel_fill_their_slots_with_the_values_in_them() {
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let slots = [outbox.defer(), outbox.defer(), outbox.defer(), outbox.defer()];
+        outbox.buffer().put(b".");
+        let mut replies = Outbox::with_capacity(16);
+        let mut parts = Vec::new();
+        for (number, slot) in [0, 2, 3].into_iter().zip([slots[0], slots[2], slots[3]]) {
+            if number != 2 {
+                replies.buffer().put(b"<");
+                replies.pin(TwoPieces(format!("{number}").repeat(4).into_bytes(), 1));
+                replies.buffer().put(b"|");
+                replies.pin(TwoPieces(b"xy".to_vec(), 1));
+                replies.buffer().put(b">");
+            }
+            parts.push(part(slot, &replies));
+        }
+        outbox.fill(&parts, &mut replies);
+        assert_eq!(outbox.open_slots(), 1);
+        let mut out = Vec::new();
+        outbox.collect(&mut out);
+        assert_eq!(out, b"<0000|xy>");
+        fill(&mut outbox, slots[1], b"one");
+        outbox.collect(&mut out);
+        assert_eq!(out, b"<0000|xy>one<3333|xy>.");
+        assert!(outbox.is_empty() && outbox.open_slots() == 0);
+    }
+
     #[test]
     fn slots_that_are_filled_late_and_out_of_order_are_sent_in_order() {
         let (mut stream, mut client) = pair();
@@ -373,14 +486,14 @@ mod tests {
         let fourth = outbox.defer();
         let fifth = outbox.defer();
         outbox.buffer().put(b"6");
-        outbox.fill(fourth, b"four".to_vec());
+        fill(&mut outbox, fourth, b"four");
         assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::Waiting, 1));
         assert_eq!(read(&mut client, 1), b"1");
         let mut outbox = outbox.take_rest();
-        outbox.fill(second, b"two".to_vec());
+        fill(&mut outbox, second, b"two");
         assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::Waiting, 8));
         assert_eq!(read(&mut client, 8), b"two3four");
-        outbox.fill(fifth, Vec::new());
+        fill(&mut outbox, fifth, b"");
         assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::All, 1));
         assert_eq!(read(&mut client, 1), b"6");
     }

@@ -44,6 +44,8 @@ pub(crate) enum WorkerCount {
     MicaMoved,
     /// Requests that another worker should have got.
     MicaMisdirected,
+    /// Requests executed for other workers.
+    Forwarded,
 }
 
 impl WorkerCount {
@@ -61,6 +63,7 @@ impl WorkerCount {
         WorkerCount::MicaMalformed,
         WorkerCount::MicaMoved,
         WorkerCount::MicaMisdirected,
+        WorkerCount::Forwarded,
     ];
 
     /// Its name in `stats`.
@@ -78,11 +81,12 @@ impl WorkerCount {
             WorkerCount::MicaMalformed => "mica_malformed",
             WorkerCount::MicaMoved => "mica_moved",
             WorkerCount::MicaMisdirected => "mica_misdirected",
+            WorkerCount::Forwarded => "forwarded_requests",
         }
     }
 }
 
-const COUNTS: usize = WorkerCount::MicaMisdirected as usize + 1;
+const COUNTS: usize = WorkerCount::Forwarded as usize + 1;
 
 /// One worker's counters.
 #[derive(Debug, Default)]

@@ -220,7 +220,7 @@ impl UdpEnd {
         if frame[4..6] != [0, 1] || is_reply(request) {
             return 0;
         }
-        let dialogue = Dialogue::new(self.speaks, interpreter.shared.access());
+        let dialogue = Dialogue::new(self.speaks, interpreter.shared.access(), None);
         let mut request = Request { dialogue, bytes: request, answered: 0, messages: 0, written: 0 };
         let mut more = More::Yes;
         while more == More::Yes {

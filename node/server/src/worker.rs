@@ -7,6 +7,7 @@ use crate::dialogue::{Interpreter, OUTBOX_FULL};
 use crate::direct::{DirectEnd, Next};
 use crate::errand::Guest;
 use crate::outbox::Outbox;
+use crate::post::Post;
 use crate::queue::Queue;
 use crate::registry::Doing;
 use crate::room::{Asked, Seat};
@@ -35,6 +36,9 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A worker that has had nothing to do for so long gives back what its session keeps.
 const REST_AFTER: Duration = Duration::from_millis(10);
 
+/// Parcels that are dealt with before connections have their turn.
+const PARCELS_AT_ONCE: usize = 32;
+
 /// The bell of the mailbox. Listeners come next, connections after [`FIRST_CONNECTION`].
 const BELL: Token = Token(0);
 const FIRST_LISTENER: u64 = 1;
@@ -45,11 +49,13 @@ const FIRST_CONNECTION: u64 = 1 << 32;
 
 /// What requests come by to a worker, beside connections.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct Ends<P> {
     /// The first worker's.
     pub(crate) acceptor: Option<Acceptor>,
     pub(crate) udp: Option<UdpEnd>,
     pub(crate) direct: DirectEnd,
+    /// From and to other workers.
+    pub(crate) post: Post<P>,
 }
 
 /// A worker.
@@ -63,6 +69,8 @@ pub(crate) struct Worker<S: Session> {
     bench: Bench<S>,
     /// Connections by token; empty places are used again.
     connections: Vec<Option<Connection<S>>>,
+    /// How many there have been.
+    serial: u64,
     vacant: Vec<usize>,
     /// Connections that have more to do.
     again: Queue,
@@ -85,9 +93,9 @@ impl<S: Session> Worker<S> {
         session: S,
         shared: Arc<Shared>,
         admin: Arc<dyn Admin>,
-        ends: Ends,
+        ends: Ends<S::Pin>,
     ) -> io::Result<Self> {
-        let Ends { acceptor, udp, direct } = ends;
+        let Ends { acceptor, udp, direct, post } = ends;
         let poll = Poll::new()?;
         let mailbox = shared.mailboxes[index].clone();
         poll.add(&*mailbox, BELL, Interest::Read)?;
@@ -109,6 +117,7 @@ impl<S: Session> Worker<S> {
                 shared: shared.clone(),
                 counters: counters.clone(),
                 tap,
+                post,
                 full: OUTBOX_FULL,
             },
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
@@ -122,6 +131,7 @@ impl<S: Session> Worker<S> {
             counters,
             bench,
             connections: Vec::new(),
+            serial: 0,
             vacant: Vec::new(),
             again: Queue::default(),
             rested: true,
@@ -152,16 +162,19 @@ impl<S: Session> Worker<S> {
             for event in events.drain(..) {
                 self.on_event(event);
             }
+            let delivered = self.deliver();
             self.serve_again();
             if let Some(index) = self.udp.as_ref().and_then(UdpEnd::unanswered) {
                 self.serve_datagrams(index);
             }
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
             let done = self.upkeep(pace, budget);
-            more_upkeep = done > 0;
+            more_upkeep = done > 0 || delivered;
             self.kick_idle();
             self.look_after_certificates();
-            if self.shared.is_stopping() && self.close_those_at_rest() {
+            let is_over = self.shared.is_stopping() && self.close_those_at_rest();
+            // Others may wait for replies of this one.
+            if is_over && (!self.bench.interpreter.post.is_busy() || self.is_abandoned()) {
                 return Ok(());
             }
         }
@@ -195,7 +208,9 @@ impl<S: Session> Worker<S> {
             Some(soon) => timeout.map(|timeout| timeout.min(soon)),
             None => timeout,
         };
-        if self.direct.doze() == Doze::Disturbed {
+        let post = &self.bench.interpreter.post;
+        if !post.doze() || self.direct.doze() == Doze::Disturbed {
+            post.wake();
             self.direct.wake();
             return self.poll.wait(Some(Duration::ZERO), events);
         }
@@ -203,6 +218,7 @@ impl<S: Session> Worker<S> {
         session.offline();
         let result = self.poll.wait(timeout, events);
         self.direct.wake();
+        self.bench.interpreter.post.wake();
         let session = self.bench.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {
@@ -243,6 +259,32 @@ impl<S: Session> Worker<S> {
                 }
             }
         }
+    }
+
+    /// Executes what other workers have posted, and takes the replies that come back. True if there was something.
+    fn deliver(&mut self) -> bool {
+        let mut delivered = false;
+        for _ in 0..PARCELS_AT_ONCE {
+            let Some(mut parcel) = self.bench.interpreter.post.next() else {
+                break;
+            };
+            delivered = true;
+            if !self.bench.interpreter.post.is_own(&parcel) {
+                // What has changed before it was posted has changed for it.
+                self.look_around();
+                self.bench.interpreter.run_parcel(&mut parcel);
+                self.bench.interpreter.executor.session().quiesce();
+                self.counters.add(WorkerCount::Forwarded, parcel.parts.len() as u64);
+                self.bench.interpreter.post.give_back(parcel);
+                continue;
+            }
+            let place = parcel.sender.place;
+            if self.connection(place).is_some_and(|connection| connection.hear(&mut parcel)) {
+                self.again.push(place);
+            }
+            self.bench.interpreter.post.keep(parcel);
+        }
+        delivered
     }
 
     /// One more turn for those that had more to do before this round began.
@@ -294,7 +336,8 @@ impl<S: Session> Worker<S> {
         let stream = &arrival.stream;
         let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
         let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
-        self.connections[index] = Some(Connection::new(arrival));
+        self.serial += 1;
+        self.connections[index] = Some(Connection::new(arrival, index, self.serial));
         if is_ready {
             self.again.push(index);
         }
@@ -442,6 +485,11 @@ impl<S: Session> Worker<S> {
                 self.close(index, CloseReason::IdleTimeout);
             }
         }
+    }
+
+    /// Whether there was time enough to end.
+    fn is_abandoned(&self) -> bool {
+        self.shared.abandoned.load(Ordering::Acquire)
     }
 
     /// Closes the connections that have nothing under way. True if there are none any more.

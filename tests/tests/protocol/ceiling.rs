@@ -123,7 +123,7 @@ fn room_is_given_back_when_connections_go() {
         blind.iter_mut().for_each(|client| send_blindly(client, "get small\r\n", 20_000));
         wait_for("replies that nobody takes", || (used(&mut client) > before + 20 * 2000).then_some(()));
         blind.into_iter().for_each(Client::abandon);
-        wait_for("the room to be free", || (used(&mut client) == before).then_some(()));
+        wait_for("the room to be free", || (used(&mut client) <= before).then_some(()));
     }
 }
 

@@ -18,6 +18,7 @@ mod differential;
 mod expiry;
 mod fairness;
 mod flush_all;
+mod forwarded;
 mod get_and_set;
 mod huge_values;
 mod incr_decr;

@@ -132,7 +132,7 @@ fn the_directory_tells_how_keys_are_divided() {
         "crew, rapidhash, 2 cores, 4 partitions"
     );
     assert_eq!(u32::from_le_bytes([body[16], body[17], body[18], body[19]]), LONGEST as u32);
-    let (_server, client) = start_with(&["--engine=memc3"]);
+    let (_server, client) = shared();
     let body = client.directory().body;
     assert_eq!((body[0], body[1], body[4], &body[8..16]), (0, 0, 0, &[0; 8][..]), "shared by all workers");
 }

@@ -102,6 +102,9 @@ impl<E: Engine> EngineAdmin<E> {
         for what in self.settings.counts_of_datagrams() {
             out.stat(what.name(), worker(*what));
         }
+        if self.engine.partitioning().is_some() {
+            out.stat("forwarded_requests", worker(WorkerCount::Forwarded));
+        }
         out.stat("limit_maxbytes", self.memory.load(Ordering::Relaxed));
         out.stat("accepting_conns", u32::from(!connections.waiting.load(Ordering::Relaxed)));
         out.stat("listen_disabled_num", connections.full.load(Ordering::Relaxed));
