@@ -19,7 +19,9 @@ pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
 pub use path::{
     BURST_MAX, ClientPath, Doze, Lender, PAYLOAD_MAX, RING_PATH_BYTES, RingClientPath, RingError,
-    RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, ring_paths,
+    RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, XdpAttach, XdpChecksums,
+    XdpClientOptions, XdpClientPath, XdpCopying, XdpCounters, XdpError, XdpFacts, XdpMode, XdpServerOptions,
+    XdpServerPath, XdpSteering, ring_paths,
 };
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};

@@ -9,9 +9,14 @@ mod ring;
 mod rooms;
 mod segments;
 mod udp;
+mod xdp;
 
 pub use ring::{Lender, RING_PATH_BYTES, RingClientPath, RingError, RingServerPath, ring_paths};
 pub use udp::{UDP_PATH_BYTES, UdpClientPath, UdpServerPath};
+pub use xdp::{
+    XdpAttach, XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpCounters, XdpError, XdpFacts,
+    XdpMode, XdpServerOptions, XdpServerPath, XdpSteering,
+};
 
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;

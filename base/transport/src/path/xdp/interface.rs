@@ -1,0 +1,237 @@
+//! An interface with our program at it, and sockets for several threads.
+
+use super::bpf::{self, SocketMap, XdpMode};
+use super::error::XdpError;
+use super::netlink::{self, Mac};
+use super::program::{Filter, program};
+use super::socket::{Kick, Place, Socket};
+use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
+use guira_sync::clock::Stopwatch;
+use rustix::event::epoll;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How an interface is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpFacts {
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// Whether the card itself reads and writes our memory.
+    pub zero_copy: bool,
+    /// Queues by which packets arrive.
+    pub queues: u32,
+    /// Memory that is shared with the kernel, for all threads together. It is committed from the start.
+    pub bytes: usize,
+}
+
+/// What is asked of an interface.
+#[derive(Clone, Debug)]
+pub(super) struct Wishes {
+    pub(super) interface: String,
+    pub(super) attach: XdpAttach,
+    pub(super) copying: XdpCopying,
+    pub(super) steering: XdpSteering,
+}
+
+/// The kernel tears sockets and programs down a moment after they were closed; an interface that is taken is asked again for so long.
+const TEARDOWN: Duration = Duration::from_millis(500);
+
+/// The program at the interface, and what belongs to it. It goes with the last thread's sockets.
+#[derive(Debug)]
+struct Attachment {
+    _link: OwnedFd,
+    map: SocketMap,
+    _rules: Option<ethtool::Rules>,
+    facts: XdpFacts,
+}
+
+/// What one thread has at an interface.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    /// One for each queue by which its packets may come.
+    pub(super) sockets: Vec<Socket>,
+    /// What tells of any of them, if they are several.
+    bell: Option<OwnedFd>,
+    /// Under which the program knows the sockets.
+    keys: Vec<u32>,
+    attachment: Arc<Attachment>,
+}
+
+impl Endpoint {
+    pub(super) fn facts(&self) -> XdpFacts {
+        self.attachment.facts
+    }
+
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_ref().map_or_else(|| self.sockets[0].as_fd(), AsFd::as_fd)
+    }
+
+    /// Has the kernel send what it has not taken yet, by any socket.
+    pub(super) fn kick(&mut self) -> Kick {
+        let kicks = self.sockets.iter_mut().map(Socket::kick);
+        kicks.fold(Kick::Done, |worst, kick| if worst == Kick::Done { kick } else { worst })
+    }
+
+    /// What has gone wrong while nobody looked.
+    pub(super) fn error(&self) -> Option<Errno> {
+        self.sockets.iter().find_map(Socket::error)
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // Other threads may go on: what comes for this one is the kernel's again.
+        self.keys.iter().for_each(|key| self.attachment.map.remove(*key));
+        self.sockets.iter_mut().for_each(|socket| socket.abandon(&mut Vec::new()));
+    }
+}
+
+/// The number of an interface.
+pub(super) fn index(interface: &str) -> Result<u32, XdpError> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(XdpError::at("open a socket"))?;
+    netdevice::name_to_index(socket, interface)
+        .map_err(|errno| XdpError::NoInterface { interface: interface.to_owned(), source: errno.into() })
+}
+
+/// The MAC address of an interface.
+pub(super) fn mac(index: u32) -> Result<Mac, XdpError> {
+    netlink::mac(index).map_err(XdpError::at("find the interface's MAC address"))
+}
+
+/// Opens an interface for as many threads as there are ports, with datagrams to these addresses.
+pub(super) fn open(
+    wishes: &Wishes,
+    addresses: Vec<IpAddr>,
+    first_port: u16,
+    ports: u32,
+) -> Result<Vec<Endpoint>, XdpError> {
+    let (name, index) = (wishes.interface.as_str(), index(&wishes.interface)?);
+    let mac = mac(index)?;
+    let filter = Filter { mac, addresses, first_port, ports, queues: ethtool::queues(name) };
+    let map = SocketMap::new(filter.queues * filter.ports)?;
+    let (threads, bytes) = bind(wishes, &filter, index, &map)?;
+    let program = bpf::load(&program(&filter, map.raw()))?;
+    let rules = rules(wishes, &filter)?;
+    let (link, mode) = until_free(|| attach(&program, name, index, wishes.attach))?;
+    let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
+    let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };
+    let attachment = Arc::new(Attachment { _link: link, map, _rules: rules, facts });
+    let endpoints = threads.into_iter().map(|(sockets, keys)| {
+        let bell = if sockets.len() == 1 { None } else { Some(bell(&sockets)?) };
+        Ok(Endpoint { sockets, bell, keys, attachment: attachment.clone() })
+    });
+    endpoints.collect()
+}
+
+/// One thread's sockets, and their keys in the map.
+type Bound = (Vec<Socket>, Vec<u32>);
+
+/// Makes sockets for all threads at the queues by which their packets may come. Returns also how much memory they take.
+fn bind(
+    wishes: &Wishes,
+    filter: &Filter,
+    index: u32,
+    map: &SocketMap,
+) -> Result<(Vec<Bound>, usize), XdpError> {
+    let mut bytes = 0;
+    let mut threads: Vec<Bound> = (0..filter.ports).map(|_| Bound::default()).collect();
+    for queue in 0..filter.queues {
+        let served = |port: &u32| match wishes.steering {
+            XdpSteering::EveryQueue => true,
+            XdpSteering::Rules => port % filter.queues == queue,
+        };
+        let sockets = (0..filter.ports).filter(served).count() as u32;
+        let place = Place { interface: &wishes.interface, index, queue, sockets };
+        if sockets > 0 {
+            bytes += place.bytes();
+        }
+        let mut first: Option<usize> = None;
+        for port in (0..filter.ports).filter(served) {
+            let socket = match first.and_then(|port| threads[port].0.last()) {
+                None => until_free(|| Socket::first(&place, wishes.copying))?,
+                Some(first) => first.beside(&place)?,
+            };
+            let key = queue * filter.ports + port;
+            map.insert(key, &socket)?;
+            first = first.or(Some(port as usize));
+            let (sockets, keys) = &mut threads[port as usize];
+            sockets.push(socket);
+            keys.push(key);
+        }
+    }
+    Ok((threads, bytes))
+}
+
+/// Something to poll for, for several sockets.
+fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
+    let at = XdpError::at("make something to poll for");
+    let bell = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(&at)?;
+    for socket in sockets {
+        epoll::add(&bell, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(&at)?;
+    }
+    Ok(bell)
+}
+
+fn rules(wishes: &Wishes, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
+    if wishes.steering == XdpSteering::EveryQueue || filter.queues == 1 {
+        return Ok(None);
+    }
+    let fail =
+        |errno: Errno| XdpError::NoSteering { interface: wishes.interface.clone(), source: errno.into() };
+    let mut rules = ethtool::Rules::new(&wishes.interface).map_err(fail)?;
+    for (port, queue) in (0..filter.ports).map(|port| (port, port % filter.queues)) {
+        rules.steer(filter.first_port + port as u16, queue).map_err(fail)?;
+    }
+    Ok(Some(rules))
+}
+
+const ATTACH: &str = "attach the XDP program to the interface";
+
+fn attach(
+    program: &OwnedFd,
+    name: &str,
+    index: u32,
+    wish: XdpAttach,
+) -> Result<(OwnedFd, XdpMode), XdpError> {
+    let interface = || name.to_owned();
+    let native = match wish {
+        XdpAttach::Generic => Err(Errno::OPNOTSUPP),
+        XdpAttach::NativeFirst | XdpAttach::NativeOnly => bpf::attach(program, index, XdpMode::Native),
+    };
+    let result = match native {
+        Ok(link) => return Ok((link, XdpMode::Native)),
+        // Drivers also refuse settings, such as an MTU of more than a page, with various codes.
+        Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL | Errno::RANGE)) => {
+            if wish == XdpAttach::NativeOnly {
+                return Err(XdpError::NoNativeMode { interface: interface(), source: errno.into() });
+            }
+            bpf::attach(program, index, XdpMode::Generic)
+        }
+        Err(errno) => Err(errno),
+    };
+    result.map(|link| (link, XdpMode::Generic)).map_err(|errno| match errno {
+        Errno::BUSY | Errno::EXIST => XdpError::Occupied { interface: interface(), source: errno.into() },
+        Errno::NODEV => XdpError::NoInterface { interface: interface(), source: errno.into() },
+        Errno::INVAL => XdpError::NoKernelSupport { step: ATTACH, source: errno.into() },
+        errno => XdpError::at(ATTACH)(errno),
+    })
+}
+
+/// Does something again while the interface looks taken.
+fn until_free<T>(mut open: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
+    let stopwatch = Stopwatch::start();
+    loop {
+        match open() {
+            Err(error) if error.is_occupied() && stopwatch.elapsed() < TEARDOWN => {
+                // Nobody tells when it is free; this is the pause between two looks.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A server's end.
+
+use super::error::XdpError;
+use super::interface::{self, Endpoint, Wishes, XdpFacts};
+use super::packet::{self, Datagram};
+use super::socket::{Arrived, IDLE_ROUNDS, Kick, Socket};
+use super::umem::{Frame, PAYLOAD_AT};
+use super::{XdpAttach, XdpChecksums, XdpCopying, XdpSteering};
+use crate::path::{BURST_MAX, Doze, PAYLOAD_MAX, Sent, ServerPath};
+use rustix::fd::BorrowedFd;
+use std::io;
+use std::net::IpAddr;
+
+/// Where and how a server takes datagrams.
+#[derive(Clone, Debug)]
+pub struct XdpServerOptions {
+    /// The interface's name.
+    pub interface: String,
+    /// The server's addresses. An unspecified one stands for all addresses of its family that packets reach this interface with.
+    pub addresses: Vec<IpAddr>,
+    /// The port of the first thread.
+    pub first_port: u16,
+    /// How many threads there are, each with a port of its own.
+    pub cores: usize,
+    /// Where the program runs.
+    pub attach: XdpAttach,
+    /// Whether packets are copied.
+    pub copying: XdpCopying,
+    /// How packets find their thread, where the interface has several queues.
+    pub steering: XdpSteering,
+    /// Whether checksums are verified.
+    pub checksums: XdpChecksums,
+}
+
+/// What became of packets that were not answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpCounters {
+    /// Packets that are not what their headers say, and datagrams that are too long.
+    pub malformed: u64,
+    /// Answers for which there was no room to send them.
+    pub unsent: u64,
+    /// Packets that the kernel dropped, because we were too slow.
+    pub lost: u64,
+}
+
+/// A datagram of the burst, and its answer.
+#[derive(Debug)]
+struct Exchange {
+    frame: Frame,
+    /// Where in its half the packet is, and how long.
+    at: usize,
+    length: usize,
+    datagram: Datagram,
+    answer: Option<usize>,
+}
+
+/// One thread's datagrams at an interface, by AF_XDP.
+#[derive(Debug)]
+pub struct XdpServerPath {
+    endpoint: Endpoint,
+    checksums: XdpChecksums,
+    /// The socket that the burst came from; its answers leave by the same.
+    current: usize,
+    burst: Vec<Exchange>,
+    /// Frames of that socket that are to be given back.
+    done: Vec<Frame>,
+    /// Rounds in which nothing had arrived, since something had.
+    idle: usize,
+    /// What became of the answers when they were sent last.
+    kick: Kick,
+    malformed: u64,
+    unsent: u64,
+}
+
+impl XdpServerPath {
+    /// Opens an interface for a server: one path for each of its threads. From now on its datagrams come to them; when the last path is
+    /// dropped, or the process ends, they go to the kernel again.
+    ///
+    /// # Errors
+    /// If options make no sense, privileges are missing, the kernel or the driver cannot do it, or another program does it there already.
+    pub fn open(options: &XdpServerOptions) -> Result<Vec<XdpServerPath>, XdpError> {
+        let ports = u32::try_from(options.cores).unwrap_or(u32::MAX);
+        let first = options.first_port;
+        if ports == 0 || first == 0 || u32::from(first).saturating_add(ports) > 1 << 16 {
+            return Err(XdpError::Options("ports of all threads do not lie between 1 and 65535"));
+        }
+        if options.addresses.is_empty() {
+            return Err(XdpError::Options("a server has at least one address"));
+        }
+        let wishes = Wishes {
+            interface: options.interface.clone(),
+            attach: options.attach,
+            copying: options.copying,
+            steering: options.steering,
+        };
+        let endpoints = interface::open(&wishes, options.addresses.clone(), first, ports)?;
+        Ok(endpoints.into_iter().map(|endpoint| Self::new(endpoint, options.checksums)).collect())
+    }
+
+    fn new(endpoint: Endpoint, checksums: XdpChecksums) -> Self {
+        XdpServerPath {
+            endpoint,
+            checksums,
+            current: 0,
+            burst: Vec::with_capacity(BURST_MAX),
+            done: Vec::with_capacity(BURST_MAX),
+            idle: 0,
+            kick: Kick::Done,
+            malformed: 0,
+            unsent: 0,
+        }
+    }
+
+    /// How the interface is used.
+    pub fn facts(&self) -> XdpFacts {
+        self.endpoint.facts()
+    }
+
+    /// What became of packets that were not answered.
+    pub fn counters(&self) -> XdpCounters {
+        let lost = self.endpoint.sockets.iter().map(Socket::lost).sum();
+        XdpCounters { malformed: self.malformed, unsent: self.unsent, lost }
+    }
+
+    /// Turns to the next socket that something has arrived at, if any, and keeps frames of all of them going round.
+    fn turn(&mut self) {
+        let sockets = &mut self.endpoint.sockets;
+        if self.idle == 0 {
+            sockets[self.current].recycle(&mut self.done);
+        }
+        for step in 1..=sockets.len() {
+            let next = (self.current + step) % sockets.len();
+            if sockets[next].has_arrived() {
+                self.current = next;
+                self.idle = 0;
+                return;
+            }
+        }
+        self.idle += 1;
+        if self.idle.is_multiple_of(IDLE_ROUNDS) {
+            sockets.iter().for_each(|socket| socket.recycle(&mut self.done));
+        }
+    }
+}
+
+impl ServerPath for XdpServerPath {
+    fn receive(&mut self) -> io::Result<usize> {
+        if self.kick == Kick::Busy {
+            self.kick = self.endpoint.kick();
+        }
+        if let Kick::Gone(errno) = self.kick {
+            return Err(errno.into());
+        }
+        self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
+        self.turn();
+        let Self { endpoint, checksums, current, burst, done, malformed, .. } = self;
+        endpoint.sockets[*current].receive(BURST_MAX, |umem, arrived| {
+            let datagram = arrived.packet(umem).and_then(|packet| packet::parse(packet, *checksums));
+            let Arrived { frame, at, length } = arrived;
+            match datagram {
+                Some(datagram) if datagram.length <= PAYLOAD_MAX => {
+                    burst.push(Exchange { frame, at, length, datagram, answer: None });
+                }
+                _ => {
+                    *malformed += 1;
+                    done.push(frame);
+                }
+            }
+        });
+        Ok(burst.len())
+    }
+
+    #[inline]
+    fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
+        let umem = self.endpoint.sockets[self.current].umem();
+        let exchange = &mut self.burst[index];
+        let (lower, upper) = umem.halves(&mut exchange.frame);
+        let from = exchange.at + exchange.datagram.family.headers();
+        (&lower[from..from + exchange.datagram.length], &mut upper[PAYLOAD_AT..PAYLOAD_AT + PAYLOAD_MAX])
+    }
+
+    #[inline]
+    fn answer(&mut self, index: usize, length: usize) {
+        assert!(length <= PAYLOAD_MAX);
+        self.burst[index].answer = Some(length);
+    }
+
+    fn send(&mut self) -> Sent {
+        let mut sent = Sent::default();
+        let socket = &mut self.endpoint.sockets[self.current];
+        let room = socket.room(self.burst.len());
+        for mut exchange in self.burst.drain(..) {
+            let length = match exchange.answer {
+                Some(length) if sent.datagrams < room => length,
+                answer => {
+                    self.unsent += u64::from(answer.is_some());
+                    self.done.push(exchange.frame);
+                    continue;
+                }
+            };
+            let family = exchange.datagram.family;
+            let begin = PAYLOAD_AT - family.headers();
+            let (lower, upper) = socket.umem().halves(&mut exchange.frame);
+            let request = &lower[exchange.at..exchange.at + exchange.length];
+            let ends = packet::ends(request, family).turned();
+            packet::write_headers(&mut upper[begin..PAYLOAD_AT + length], &ends);
+            socket.post(exchange.frame, begin, family.headers() + length);
+            sent.datagrams += 1;
+            sent.bytes += length;
+        }
+        if sent.datagrams > 0 {
+            self.kick = socket.kick();
+        }
+        sent
+    }
+
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.endpoint.bell()
+    }
+
+    fn doze(&mut self) -> Doze {
+        if let Some(errno) = self.endpoint.error() {
+            self.kick = Kick::Gone(errno);
+        }
+        let may_sleep = self.endpoint.sockets.iter_mut().all(Socket::may_sleep);
+        if may_sleep && !matches!(self.kick, Kick::Gone(_)) { Doze::Sound } else { Doze::Disturbed }
+    }
+
+    fn wake(&mut self) {}
+}
+
+impl Drop for XdpServerPath {
+    fn drop(&mut self) {
+        // Other threads of the queue may go on, and have use for them.
+        self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
+        self.endpoint.sockets[self.current].abandon(&mut self.done);
+    }
+}
