@@ -34,6 +34,11 @@ pub(crate) struct Told {
     #[serde(deserialize_with = "words::list")]
     pub(crate) mica: Option<Vec<String>>,
 
+    /// Take MICA's datagrams that come by this interface past the kernel's network stack (AF_XDP; as root):
+    /// NAME[:mode=auto|native|generic,copy=copy|zero,steering=every-queue|rules] [default: none]
+    #[arg(long, value_name = "INTERFACE[:key=value,…]")]
+    pub(crate) xdp: Option<String>,
+
     /// Serve MICA's datagrams of clients on this host, through memory that they share with the server: the UNIX socket where they
     /// meet it (docs/protocol-mica.md) [default: nowhere]
     #[arg(long, value_name = "PATH")]
@@ -236,7 +241,7 @@ impl Told {
     #[must_use]
     pub(crate) fn or(self, other: Self) -> Self {
         first_said!(self, other:
-            listen, udp, udp_port_per_worker, mica, local, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
+            listen, udp, udp_port_per_worker, mica, xdp, local, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, user, workers, pin_workers, memory, engine, index,
             policy, access, max_item_size, growth_factor, smallest_item, size_weight,
             disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,

@@ -3,8 +3,9 @@
 use super::Told;
 use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM};
 use guira_server::{
-    Beyond, ConnectionLimits, Eviction, HugePages, Listen, LogBuffers, NoPlace, Options, Permissions,
-    Placement, Residence, Resumption, Size, Speaks, Storage, Switch, TlsOptionError, TlsOptions, UdpPorts,
+    Beyond, ConnectionLimits, Eviction, HugePages, Interface, Listen, LogBuffers, NoPlace, Options,
+    Permissions, Placement, Residence, Resumption, Size, Speaks, Storage, Switch, TlsOptionError, TlsOptions,
+    UdpPorts,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -106,6 +107,7 @@ impl Told {
         let options = Options {
             listen,
             udp,
+            xdp: self.xdp(&mica)?,
             mica,
             local: self.local.as_ref().map(PathBuf::from),
             udp_ports: if self.udp_port_per_worker == Some(true) {
@@ -203,6 +205,15 @@ impl Told {
         })
     }
 
+    /// The interface, which goes with addresses and ports.
+    fn xdp(&self, mica: &[SocketAddr]) -> Result<Option<Interface>, ConfigError> {
+        let Some(text) = &self.xdp else {
+            return Ok(None);
+        };
+        check(!mica.is_empty(), "xdp", "beside mica, which says at what addresses and ports", text)?;
+        Ok(Some(text.parse()?))
+    }
+
     fn tls(&self) -> Result<Option<TlsOptions>, ConfigError> {
         let fail = |name| move |problem| ConfigError::Tls { name, problem };
         let Some(chain) = &self.tls_cert else {
@@ -266,6 +277,7 @@ impl Told {
             listen: Some(options.listen.iter().map(Listen::to_string).collect()),
             udp: Some(options.udp.iter().map(SocketAddr::to_string).collect()),
             mica: Some(options.mica.iter().map(SocketAddr::to_string).collect()),
+            xdp: options.xdp.as_ref().map(ToString::to_string),
             local: options.local.as_ref().map(|path| path.display().to_string()),
             udp_port_per_worker: Some(options.udp_ports == UdpPorts::PerWorker),
             unix_mode: Some(format!("{:o}", options.unix_mode)),

@@ -55,7 +55,7 @@ impl Division {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
-        let workers = options.workers * (WORKER_BYTES + datagrams + paths);
+        let workers = options.workers * (WORKER_BYTES + datagrams + paths) + direct::shared_bytes(options);
         let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connections.memory.map_or_else(

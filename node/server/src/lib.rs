@@ -39,7 +39,7 @@ mod watch;
 mod worker;
 
 pub use auth::UsersError;
-pub use direct::DirectError;
+pub use direct::{DirectError, Interface};
 pub use division::least_memory;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};

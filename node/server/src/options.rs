@@ -1,5 +1,6 @@
 //! What a server is started with.
 
+use crate::direct::Interface;
 use crate::listen::{Listen, Speaks};
 use crate::size::Size;
 use crate::watch::LogBuffers;
@@ -21,6 +22,8 @@ pub struct Options {
     pub udp_ports: UdpPorts,
     /// Where to take MICA's datagrams from: for each worker a port, from this one on.
     pub mica: Vec<SocketAddr>,
+    /// The interface that these datagrams are taken from past the kernel's network stack.
+    pub xdp: Option<Interface>,
     /// Where clients on the same host find the rings for MICA's datagrams.
     pub local: Option<PathBuf>,
     /// Permissions of UNIX sockets.
@@ -173,6 +176,7 @@ impl Default for Options {
             udp: Vec::new(),
             udp_ports: UdpPorts::default(),
             mica: Vec::new(),
+            xdp: None,
             local: None,
             unix_mode: 0o700,
             backlog: 1024,

@@ -6,10 +6,12 @@
 mod burst;
 mod directory;
 mod histogram;
+mod interface;
 mod open;
 
 pub(crate) use directory::describe;
 pub(crate) use histogram::BurstSizes;
+pub use interface::Interface;
 pub use open::DirectError;
 pub(crate) use open::open;
 
@@ -32,6 +34,11 @@ const ROUNDS: u32 = 16;
 /// What a worker takes for its paths, in bytes.
 pub(crate) fn path_bytes(options: &Options) -> usize {
     options.mica.len() * UDP_PATH_BYTES + if options.local.is_some() { RING_PATH_BYTES } else { 0 }
+}
+
+/// What all workers together share with the kernel, in bytes, for datagrams that go past its network stack.
+pub(crate) fn shared_bytes(options: &Options) -> usize {
+    options.xdp.as_ref().map_or(0, |interface| interface.options(Vec::new(), 0, options.workers).memory())
 }
 
 /// A path, and what its clients are told of the server.

@@ -4,7 +4,8 @@ use super::{Way, describe};
 use crate::options::Options;
 use crate::room::Room;
 use guira_contract::Partitioning;
-use guira_transport::{Lender, RingError, UdpServerPath, ring_paths};
+use guira_transport::XdpError;
+use guira_transport::{Lender, RingError, UdpServerPath, XdpServerPath, ring_paths};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,6 +27,12 @@ pub enum DirectError {
         /// What the system said.
         source: io::Error,
     },
+    /// From an interface.
+    #[error("cannot take MICA's datagrams past the kernel's network stack")]
+    Interface(#[from] XdpError),
+    /// There are several ports to take them from.
+    #[error("with xdp all addresses of mica have one port")]
+    Ports,
     /// From clients on the same host.
     #[error("cannot give rings to clients at {path}")]
     Local {
@@ -56,6 +63,20 @@ pub(crate) fn open(
         let port = paths.first().map_or(0, |(taken, _)| taken.port());
         let directory = describe(partitioning, options.workers, port);
         for (ways, (_, path)) in workers.iter_mut().zip(paths) {
+            ways.push(Way { path: Box::new(path), directory });
+        }
+    }
+    if let Some(interface) = &options.xdp {
+        let first: Vec<u16> = workers[0].iter().map(|way: &Way| way.directory.port).collect();
+        let Some(port) = first.first().copied().filter(|port| first.iter().all(|it| it == port)) else {
+            return Err(DirectError::Ports);
+        };
+        let addresses = options.mica.iter().map(SocketAddr::ip).collect();
+        let paths = XdpServerPath::open(&interface.options(addresses, port, options.workers))?;
+        tracing::info!(%interface, facts = ?paths.first().map(XdpServerPath::facts), "past the kernel's stack");
+        let directory = describe(partitioning, options.workers, port);
+        // Sockets of the kernel's stay: clients on this host come by them.
+        for (ways, path) in workers.iter_mut().zip(paths) {
             ways.push(Way { path: Box::new(path), directory });
         }
     }

@@ -128,6 +128,25 @@ pub(super) fn open(
     endpoints.collect()
 }
 
+/// Whether packets to a port may come by a queue, as far as its thread has to listen there.
+fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool {
+    match steering {
+        XdpSteering::EveryQueue => true,
+        XdpSteering::Rules => port % queues == queue,
+    }
+}
+
+/// What sockets for so many ports will share with the kernel, in bytes.
+pub(super) fn memory(wishes: &Wishes, ports: u32) -> usize {
+    let queues = ethtool::queues(&wishes.interface);
+    let of_queue = |queue: u32| {
+        let served = (0..ports).filter(|port| is_served(wishes.steering, queues, queue, *port));
+        let place = Place { interface: &wishes.interface, index: 0, queue, sockets: served.count() as u32 };
+        if place.sockets > 0 { place.bytes() } else { 0 }
+    };
+    (0..queues).map(of_queue).sum()
+}
+
 /// One thread's sockets, and their keys in the map.
 type Bound = (Vec<Socket>, Vec<u32>);
 
@@ -141,10 +160,7 @@ fn bind(
     let mut bytes = 0;
     let mut threads: Vec<Bound> = (0..filter.ports).map(|_| Bound::default()).collect();
     for queue in 0..filter.queues {
-        let served = |port: &u32| match wishes.steering {
-            XdpSteering::EveryQueue => true,
-            XdpSteering::Rules => port % filter.queues == queue,
-        };
+        let served = |port: &u32| is_served(wishes.steering, filter.queues, queue, *port);
         let sockets = (0..filter.ports).filter(served).count() as u32;
         let place = Place { interface: &wishes.interface, index, queue, sockets };
         if sockets > 0 {

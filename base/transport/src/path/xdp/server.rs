@@ -32,6 +32,22 @@ pub struct XdpServerOptions {
     pub checksums: XdpChecksums,
 }
 
+impl XdpServerOptions {
+    fn wishes(&self) -> Wishes {
+        Wishes {
+            interface: self.interface.clone(),
+            attach: self.attach,
+            copying: self.copying,
+            steering: self.steering,
+        }
+    }
+
+    /// What all paths together will share with the kernel, in bytes. It is committed from the start.
+    pub fn memory(&self) -> usize {
+        interface::memory(&self.wishes(), u32::try_from(self.cores).unwrap_or(0))
+    }
+}
+
 /// What became of packets that were not answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpCounters {
@@ -87,13 +103,7 @@ impl XdpServerPath {
         if options.addresses.is_empty() {
             return Err(XdpError::Options("a server has at least one address"));
         }
-        let wishes = Wishes {
-            interface: options.interface.clone(),
-            attach: options.attach,
-            copying: options.copying,
-            steering: options.steering,
-        };
-        let endpoints = interface::open(&wishes, options.addresses.clone(), first, ports)?;
+        let endpoints = interface::open(&options.wishes(), options.addresses.clone(), first, ports)?;
         Ok(endpoints.into_iter().map(|endpoint| Self::new(endpoint, options.checksums)).collect())
     }
 
