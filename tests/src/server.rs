@@ -358,7 +358,7 @@ fn keep(source: Option<impl Read>, kept: &Mutex<Vec<u8>>) {
 }
 
 /// `GUIRA_BIN`, or the binary in the target directory of this test, its own profile first.
-fn guira_binary() -> PathBuf {
+pub fn guira_binary() -> PathBuf {
     if let Some(path) = std::env::var_os("GUIRA_BIN") {
         return path.into();
     }

@@ -37,6 +37,7 @@ mod meta_noop_quiet;
 mod meta_set;
 mod meta_stale_win_recache;
 mod mica_datagrams;
+mod mica_packets;
 mod mica_rings;
 mod multiget;
 mod noreply;
