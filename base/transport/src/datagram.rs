@@ -52,6 +52,19 @@ pub struct Peer {
     pub(crate) length: libc::socklen_t,
 }
 
+impl Peer {
+    /// Whether it is the same as another.
+    pub(crate) fn is(&self, other: &Peer) -> bool {
+        self.bytes() == other.bytes()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        let length = (self.length as usize).min(size_of::<libc::sockaddr_storage>());
+        // SAFETY: an address has no bytes that were not set: it began as zeroes, and the system has written over some of them.
+        unsafe { std::slice::from_raw_parts((&raw const self.address).cast(), length) }
+    }
+}
+
 impl std::fmt::Debug for Peer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Peer").field("length", &self.length).finish_non_exhaustive()

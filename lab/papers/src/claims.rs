@@ -28,6 +28,10 @@ pub(crate) const PAPERS: &[Paper] = &[
     Paper {
         letter: 'F', title: "FLeeC: a Fast Lock-Free Application Cache (Costa, Preguiça and Lourenço)"
     },
+    Paper {
+        letter: 'I',
+        title: "MICA: a holistic approach to fast in-memory key-value storage (Lim, Han, Andersen and Kaminsky, NSDI 2014)",
+    },
 ];
 
 /// All claims, in the order of the document.
@@ -227,5 +231,102 @@ pub(crate) const CLAIMS: &[Claim] = &[
         id: "F6",
         about: "what drives contention; three sweeps",
         theirs: "item size, access frequency, network bandwidth",
+    },
+    Claim {
+        id: "I1",
+        about: "tiny items, 16 cores, M ops/s (Fig 10 top); 8 + 8 B, 192 Mi items; Zipf 0.99; EREW; 8 × 10 Gb ports; loss < 1 %; no client batching; = 4.8 M a core",
+        theirs: "cache 76.9 / 76.3 / 70.4 / 65.6 for uniform 50 and 95 % get, skewed 50 and 95 %; store 76.9 / 75.5 / 70.5 / 65.6",
+    },
+    Claim {
+        id: "I2",
+        about: "against others on the same network path (Fig 10); as I1",
+        theirs: "next best 16.5 (Masstree), rest < 6.1; 4-13.5 ×; skewed write-heavy 10.8 ×",
+    },
+    Claim { id: "I3", about: "penalty of skew (§5.2); as I1", theirs: "at most 14 %" },
+    Claim { id: "I4", about: "nearness to bare packet I/O (§5.2); as I1", theirs: "54.9-66.4 of 66.6 Gbps" },
+    Claim {
+        id: "I5",
+        about: "small items (Fig 10 mid); 16 + 64 B, 128 Mi items",
+        theirs: "55.6-64.4 M/s, network-bound",
+    },
+    Claim {
+        id: "I6",
+        about: "large items (Fig 10 low); 128 + 1024 B, 8 Mi items",
+        theirs: "12.6-14.6 M/s at 50 % get, 8.6-9.4 at 95 %: more puts are faster, since put replies carry no key or value",
+    },
+    Claim {
+        id: "I7",
+        about: "cache and store semantics (§5.2); all three sizes",
+        theirs: "only minor difference",
+    },
+    Claim {
+        id: "I8",
+        about: "hot cores work more efficiently (Fig 11); 50 % get, tiny, EREW",
+        theirs: "RX burst of the busiest core 10.2 → 17.3 packets; several cores do more under skew than under uniform load",
+    },
+    Claim {
+        id: "I9",
+        about: "CPU cache hits under skew (§5.2); as I8; needs hardware counters or a simulated cache",
+        theirs: "67.8 → 77.8 %, mean over cores",
+    },
+    Claim {
+        id: "I10",
+        about: "data structures without network (Fig 12); tiny items, 12 Mi a core",
+        theirs: "136.5-174.8 M/s on 16 cores (8.5-10.9 M a core); skewed faster than uniform; EREW and CREW alike",
+    },
+    Claim {
+        id: "I11",
+        about: "latency against throughput (Fig 13); uniform 50 % get, tiny; timestamp echoed in the reply",
+        theirs: "24-52 µs; 69 M/s at 40 µs, over 100 × memcached on the kernel's stack; bars p5, p95",
+    },
+    Claim {
+        id: "I12",
+        about: "cores (Fig 14); skewed, tiny",
+        theirs: "MICA and Masstree scale; memcached, MemC3, RAMCloud best at 2 cores (50 % get); MemC3 5.7 M/s at 4 cores (own paper: 4.4 at 16)",
+    },
+    Claim {
+        id: "I13",
+        about: "network ports (Fig 15); 2-8 ports",
+        theirs: "throughput grows with ports; others stop",
+    },
+    Claim {
+        id: "I14",
+        about: "EREW, CREW, CRCW (Fig 16); tiny items",
+        theirs: "EREW as I1; CREW uniform 76.8 / 76.5, skewed 69.3-72.4; CRCW 21.6-69.4; CREW ahead only for skewed reads, CRCW never",
+    },
+    Claim {
+        id: "I15",
+        about: "direction in software (Tab 1); round-robin arrival, queues between cores, 50 % get, tiny",
+        theirs: "40.0-44.1 % of direction by the card",
+    },
+    Claim {
+        id: "I16",
+        about: "partitioning alone is not enough (Tab 2); skewed; 50 and 95 % get; same direction and network",
+        theirs: "Masstree, one a core without locks: 8.2-27.3 % of MICA (5.8 of 70.4 and 17.9 of 65.6 M/s)",
+    },
+    Claim {
+        id: "I17",
+        about: "the network path alone (§5.5)",
+        theirs: "Masstree 8.9 M/s batched on sockets → 16.5 unbatched",
+    },
+    Claim {
+        id: "I18",
+        about: "partitioning tames skew (§4.1); 192 Mi keys, Zipf 0.99 (recomputed: 9.3 × 10^6; +50 to +129 % over random hashes, median +65 %)",
+        theirs: "hottest key 9.3 × 10^6 times the mean, hottest of 16 partitions +53 %; skewed throughput 86 % of uniform",
+    },
+    Claim {
+        id: "I19",
+        about: "cost of hashing at the client (§4.2.2); 12 cores",
+        theirs: "> 40 M requests/s a client machine",
+    },
+    Claim {
+        id: "I20",
+        about: "bulk chaining (§4.3.3); 15 entries a bucket, 192 Mi items",
+        theirs: "about 95 % of items in main buckets; close to 1 random read a lookup (cuckoo 1.5); spare buckets of 10 % suffice",
+    },
+    Claim {
+        id: "I21",
+        about: "stale offsets (§4.3.2); 48-bit offsets, 2^30 B/s of writes (wraps in 2^18 s), 2^24 buckets",
+        theirs: "scan of 2^6 buckets/s suffices",
     },
 ];

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::fleec;
 use crate::klru;
 use crate::memc3;
+use crate::mica;
 use crate::outcome::Outcome;
 
 /// Something that is measured to answer claims.
@@ -48,6 +49,10 @@ pub(crate) const EXPERIMENTS: &[&Experiment] = &[
     &fleec::growth::EXPERIMENT,
     &fleec::hits::EXPERIMENT,
     &fleec::drivers::EXPERIMENT,
+    &mica::inside::EXPERIMENT,
+    &mica::paths::EXPERIMENT,
+    &mica::spread::EXPERIMENT,
+    &mica::model::EXPERIMENT,
 ];
 
 /// How large an experiment is.

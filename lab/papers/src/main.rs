@@ -19,6 +19,7 @@ mod figure;
 mod fleec;
 mod klru;
 mod memc3;
+mod mica;
 mod outcome;
 mod servers;
 mod simulate;

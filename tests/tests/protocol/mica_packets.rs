@@ -25,7 +25,7 @@ impl Cable {
             say("network namespaces are root's business");
             return None;
         }
-        let number = std::process::id() % 60_000 * 4 + test;
+        let number = std::process::id() % 16_000 * 4 + test;
         let cable = Cable { number };
         let (here, there) = (cable.here(), cable.there());
         let [a, b] = [number >> 8 & 0xff, number & 0xff];

@@ -86,6 +86,36 @@ pub trait ServerPath: Debug + Send {
     fn wake(&mut self);
 }
 
+impl<P: ClientPath + ?Sized> ClientPath for Box<P> {
+    fn cores(&self) -> usize {
+        (**self).cores()
+    }
+
+    fn reach(&mut self, cores: usize) -> io::Result<()> {
+        (**self).reach(cores)
+    }
+
+    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+        (**self).room(core)
+    }
+
+    fn post(&mut self, length: usize) {
+        (**self).post(length);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        (**self).receive(take)
+    }
+
+    fn wait(&mut self, most: Duration) -> io::Result<()> {
+        (**self).wait(most)
+    }
+}
+
 /// A client's end of a path, to all threads of a server.
 pub trait ClientPath: Debug + Send {
     /// How many threads it leads to.

@@ -63,6 +63,8 @@ struct Segment {
 pub(super) struct Intake {
     bytes: Box<[u8]>,
     senders: [Peer; MESSAGES],
+    /// For each message the first in a row that is from the same sender.
+    first_of: [u8; MESSAGES],
     segments: Vec<Segment>,
     /// The first that belongs to the burst.
     from: usize,
@@ -74,6 +76,7 @@ impl Default for Intake {
         Intake {
             bytes: vec![0; MESSAGES * MESSAGE_MAX].into_boxed_slice(),
             senders: [NOBODY; MESSAGES],
+            first_of: [0; MESSAGES],
             segments: Vec::with_capacity(MESSAGES * SEGMENTS_MAX),
             from: 0,
             burst: 0,
@@ -153,6 +156,8 @@ impl Intake {
         for index in 0..none_if_blocked(result)? {
             let header = &headers[index].msg_hdr;
             self.senders[index].length = header.msg_namelen;
+            let follows = index > 0 && self.senders[index].is(&self.senders[index - 1]);
+            self.first_of[index] = if follows { self.first_of[index - 1] } else { index as u8 };
             let length = (headers[index].msg_len as usize).min(MESSAGE_MAX);
             let each = controls[index].segment_length(header.msg_controllen).unwrap_or(length);
             self.cut(index, length, each);
@@ -185,8 +190,8 @@ pub(super) struct Outbound<'p> {
 impl<'p> Outbound<'p> {
     /// The answer to a datagram of a burst.
     pub(super) fn answer(intake: &'p Intake, index: usize, bytes: &'p [u8]) -> Self {
-        let message = intake.sender(index);
-        Outbound { peer: Some((message, &intake.senders[message])), bytes }
+        let sender = usize::from(intake.first_of[intake.sender(index)]);
+        Outbound { peer: Some((sender, &intake.senders[sender])), bytes }
     }
 
     /// Whether it may go in one message with another that comes before it and has `length` bytes.
@@ -224,12 +229,18 @@ fn message_end(datagrams: &[Outbound<'_>], from: usize, segmentation: Segmentati
     end
 }
 
-/// Sends datagrams, at most [`BURST_MAX`], and tells what was sent. What the system does not take is lost.
+/// Sends datagrams, at most [`BURST_MAX`], in any order, and tells what was sent. What the system does not take is lost.
 pub(super) fn send(
     socket: BorrowedFd<'_>,
-    datagrams: &[Outbound<'_>],
+    datagrams: &mut [Outbound<'_>],
     segmentation: &mut Segmentation,
 ) -> Sent {
+    // Only those of one length go together. They may come in another order than they were made in, as on any network.
+    let kind = |datagram: &Outbound<'_>| (datagram.peer.map(|(number, _)| number), datagram.bytes.len());
+    if *segmentation == Segmentation::On && !datagrams.is_sorted_by_key(kind) {
+        datagrams.sort_by_key(kind);
+    }
+    let datagrams = &*datagrams;
     let mut sent = Sent::default();
     let mut from = 0;
     while from < datagrams.len() {

@@ -73,9 +73,9 @@ impl ServerPath for UdpServerPath {
 
     fn send(&mut self) -> Sent {
         let answered = (0..self.burst).filter(|index| self.answers.length(*index) > 0);
-        let datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
+        let mut datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
             answered.map(|index| Outbound::answer(&self.intake, index, self.answers.get(index))).collect();
-        let sent = send(self.socket.as_fd(), &datagrams, &mut self.segmentation);
+        let sent = send(self.socket.as_fd(), &mut datagrams, &mut self.segmentation);
         drop(datagrams);
         self.answers.clear(self.burst);
         sent
@@ -148,9 +148,9 @@ impl UdpClientPath {
 
     fn flush_lane(&mut self, core: usize) {
         let lane = &mut self.lanes[core];
-        let datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
+        let mut datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
             (0..lane.posted).map(|index| Outbound { peer: None, bytes: lane.rooms.get(index) }).collect();
-        send(lane.socket.as_fd(), &datagrams, &mut self.segmentation);
+        send(lane.socket.as_fd(), &mut datagrams, &mut self.segmentation);
         lane.posted = 0;
     }
 }

@@ -1,0 +1,338 @@
+//! I3, I7, I10, I14 and I16: engines inside the process, on one core and on two.
+
+use guira_contract::{
+    Decision, Engine, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace, Partitioning,
+    Read, Recency, Room, Session, Sink, Value, ValuePin, Want,
+};
+use guira_roster::{Choice, Host, Setup};
+use guira_sync::clock::Seconds;
+use std::marker::PhantomData;
+
+use super::{Data, KEY_MAX, LARGE, Request, SKEWED, SMALL, TINY, loads};
+use crate::experiment::{Context, Experiment, Failure, failed};
+use crate::figure::Figure;
+use crate::outcome::{Answer, Outcome, Table, answer, table};
+use crate::together::together;
+
+/// Engines without a network.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    name: "mica-inside",
+    claims: &["I3", "I7", "I10", "I14", "I16"],
+    about: "Requests per second of engines inside the process, in batches of 32, on one core and on two",
+    run,
+};
+
+/// An engine with its access mode.
+pub(super) const ENGINES: [(&str, Option<&str>); 8] = [
+    ("mica", Some("erew")),
+    ("mica", Some("crew")),
+    ("mica", Some("crcw")),
+    ("mica-store", Some("erew")),
+    ("memc3", None),
+    ("fleec", None),
+    ("memclock", None),
+    ("classic", None),
+];
+const EREW: usize = 0;
+const CREW: usize = 1;
+const CRCW: usize = 2;
+const STORE: usize = 3;
+const MEMC3: usize = 4;
+
+pub(super) fn label((engine, access): (&str, Option<&str>)) -> String {
+    access.map_or(engine.to_owned(), |access| format!("{engine} {access}"))
+}
+
+/// Requests looked up together.
+const BATCH: usize = 32;
+const NOW: Seconds = Seconds(1000);
+
+/// An engine, whichever it is.
+trait Served: Sync {
+    fn fill(&self, data: Data, keys: u32) -> Result<(), Failure>;
+    /// Serves the requests of each thread, and tells the seconds until the last was done.
+    fn serve(&self, data: Data, threads: &[Vec<Request>]) -> Result<f64, Failure>;
+    /// Divides requests by who of so many threads their keys are at home at.
+    fn divide(&self, data: Data, requests: &[Request], threads: usize) -> Vec<Vec<Request>>;
+}
+
+struct Make;
+
+impl Host for Make {
+    type Output = Box<dyn Served>;
+
+    fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Box<dyn Served> {
+        Box::new(Inside(opened.engine))
+    }
+}
+
+struct Inside<E>(E);
+
+/// Takes the value.
+struct Take<P> {
+    value: [u8; 1024],
+    pin: PhantomData<P>,
+}
+
+impl<P: ValuePin> Sink for Take<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    #[inline(always)]
+    fn found<I: ItemView>(&mut self, item: &I) {
+        let length = item.value_len().min(self.value.len());
+        item.copy_value(0, &mut self.value[..length]);
+    }
+
+    fn undo(&mut self) {}
+
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+
+    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
+}
+
+fn set<S: Session>(session: &mut S, key: Key<'_>, value: &[u8]) -> Result<(), Failure> {
+    let new = NewItem {
+        flags: 0,
+        expiry: Expiry::Never,
+        cas: None,
+        state: ItemState::NONE,
+        value: Value::Bytes(value),
+    };
+    let room = Some(Room::of(&new, value.len()));
+    session.update(key, NOW, room, None, |_| Decision::Put(new)).map_err(failed)
+}
+
+/// Rests between batches, as a worker does.
+fn between<S: Session>(session: &mut S, batch: usize) {
+    session.quiesce();
+    if batch.is_multiple_of(8) {
+        session.maintain(NOW, Pace::Busy, 32);
+    }
+}
+
+fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Result<(), Failure> {
+    let value = vec![7; data.value];
+    let mut sink = Take { value: [0; 1024], pin: PhantomData };
+    let mut keys = [[0; KEY_MAX]; BATCH];
+    let mut looked = [(KeyHash(0), S::Guess::default()); BATCH];
+    for (number, batch) in requests.chunks(BATCH).enumerate() {
+        for ((request, key), (hash, _)) in batch.iter().zip(&mut keys).zip(&mut looked) {
+            *hash = session.hash(data.key(request.id, key));
+            session.prefetch_buckets(*hash);
+        }
+        let looked = &mut looked[..batch.len()];
+        looked.iter_mut().for_each(|(hash, guess)| *guess = session.prefetch_item(*hash));
+        for _ in 0..S::PREFETCH_STEPS {
+            looked.iter_mut().for_each(|(_, guess)| *guess = session.prefetch_next(*guess));
+        }
+        for ((request, key), (hash, guess)) in batch.iter().zip(&keys).zip(&*looked) {
+            let key = Key { bytes: &key[..data.key], hash: *hash };
+            if request.is_set {
+                set(session, key, &value)?;
+            } else if session.read_with(key, *guess, NOW, &mut sink) != Read::Hit {
+                return Err(Failure::Other("what was stored is gone".to_owned()));
+            }
+        }
+        between(session, number);
+    }
+    Ok(())
+}
+
+impl<E: Engine> Served for Inside<E> {
+    fn fill(&self, data: Data, keys: u32) -> Result<(), Failure> {
+        let mut session = self.0.session();
+        let (value, mut key) = (vec![7; data.value], [0; KEY_MAX]);
+        for id in 0..keys {
+            let bytes = data.key(id, &mut key);
+            let key = Key { bytes, hash: session.hash(bytes) };
+            set(&mut session, key, &value)?;
+            if id.is_multiple_of(BATCH as u32) {
+                between(&mut session, id as usize / BATCH);
+            }
+        }
+        session.offline();
+        Ok(())
+    }
+
+    fn serve(&self, data: Data, threads: &[Vec<Request>]) -> Result<f64, Failure> {
+        let (done, seconds) =
+            together(threads.len(), |thread| serve(&mut self.0.session(), data, &threads[thread]));
+        done.into_iter().collect::<Result<Vec<()>, _>>()?;
+        Ok(seconds)
+    }
+
+    fn divide(&self, data: Data, requests: &[Request], threads: usize) -> Vec<Vec<Request>> {
+        let session = self.0.session();
+        let usual = Partitioning { bits: 4, access: Default::default(), seed: 0 };
+        let partitioning = self.0.partitioning().unwrap_or(usual);
+        let mut divided = vec![Vec::new(); threads];
+        let mut key = [0; KEY_MAX];
+        for request in requests {
+            let hash = session.hash(data.key(request.id, &mut key));
+            divided[partitioning.home(hash, threads)].push(*request);
+        }
+        divided
+    }
+}
+
+fn open((engine, access): (&str, Option<&str>), memory: usize) -> Result<Box<dyn Served>, Failure> {
+    let mut choice = Choice::new(engine, None, None).map_err(failed)?;
+    if let Some(access) = access {
+        choice = choice.with_access(access).map_err(failed)?;
+    }
+    choice.open(&Setup::new(memory, 1 << 20, 1), Make).map_err(failed)
+}
+
+/// Millions of requests per second: by engine, then by load; on one core, and on two with the threads that keys are at home at.
+struct Rates {
+    one: Vec<Vec<Vec<f64>>>,
+    two: Vec<Vec<Vec<f64>>>,
+}
+
+fn figure(runs: &[f64]) -> Figure {
+    Figure::of(runs)
+}
+
+fn measure(context: &Context, data: Data, keys: u32, count: usize) -> Result<Rates, Failure> {
+    let loads = loads(data, keys);
+    let mut rates = Rates { one: Vec::new(), two: Vec::new() };
+    let memory = context.scale.pick(4 << 30, 256 << 20);
+    for engine in ENGINES {
+        let cache = open(engine, memory)?;
+        cache.fill(data, keys)?;
+        let (mut one, mut two) = (vec![Vec::new(); loads.len()], vec![Vec::new(); loads.len()]);
+        for run in 0..context.runs {
+            for (load, ask) in loads.iter().enumerate() {
+                let requests = ask.requests(count, context.seed + u64::from(run))?;
+                let per_s = |seconds: f64| count as f64 / seconds / 1e6;
+                let divided = cache.divide(data, &requests, 2);
+                one[load].push(per_s(cache.serve(data, &[requests])?));
+                two[load].push(per_s(cache.serve(data, &divided)?));
+            }
+        }
+        rates.one.push(one);
+        rates.two.push(two);
+    }
+    Ok(rates)
+}
+
+fn rows(rates: &[Vec<Vec<f64>>]) -> Vec<Vec<String>> {
+    let row = |(engine, loads): (usize, &Vec<Vec<f64>>)| {
+        let cells = loads.iter().map(|runs| figure(runs).to_string());
+        std::iter::once(label(ENGINES[engine])).chain(cells).collect()
+    };
+    rates.iter().enumerate().map(row).collect()
+}
+
+fn tables(data: Data, rates: &Rates) -> [Table; 2] {
+    let head =
+        ["engine", "uniform, 50 % get", "uniform, 95 % get", "Zipf 0.99, 50 % get", "Zipf 0.99, 95 % get"];
+    let title = |cores: &str| {
+        format!(
+            "{} items ({} + {} bytes), million requests per second, {cores}:",
+            data.name, data.key, data.value
+        )
+    };
+    [
+        table(&title("one core"), &head, rows(&rates.one)),
+        table(&title("two threads, each with the keys that are at home there"), &head, rows(&rates.two)),
+    ]
+}
+
+/// What is found of tiny items.
+fn answers(tiny: &Rates) -> Vec<Answer> {
+    let mean = |rates: &[Vec<Vec<f64>>], engine: usize, load: usize| figure(&rates[engine][load]).mean;
+    let over = |rates: &[Vec<Vec<f64>>], load: usize, other: usize| {
+        mean(rates, EREW, load) / mean(rates, other, load)
+    };
+    let each = |engine: usize| {
+        (0..4).map(|load| figure(&tiny.one[engine][load]).to_string()).collect::<Vec<_>>().join(" / ")
+    };
+    let skew = |rates: &[Vec<Vec<f64>>], gets: usize| mean(rates, EREW, 2 + gets) / mean(rates, EREW, gets);
+    vec![
+        answer(
+            "I3",
+            format!(
+                "Zipf ÷ uniform: on one core {:.2} at 50 % get and {:.2} at 95 %, on two, each with its own partitions, {:.2} and {:.2}",
+                skew(&tiny.one, 0),
+                skew(&tiny.one, 1),
+                skew(&tiny.two, 0),
+                skew(&tiny.two, 1)
+            ),
+            "Hot keys lie in the processor's caches, which is worth more than what the uneven division costs.",
+        ),
+        answer(
+            "I7",
+            format!(
+                "mica-store ÷ mica, tiny items: {}",
+                (0..4)
+                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.one, load, STORE)))
+                    .collect::<Vec<_>>()
+                    .join(" / ")
+            ),
+            "In the order of the table. The store has to leave items where they are and to link buckets that are full.",
+        ),
+        answer(
+            "I10",
+            format!(
+                "tiny items, one core, mica EREW, M/s: {} (uniform 50, 95 % get, Zipf 50, 95 %); CREW {}",
+                each(EREW),
+                each(CREW)
+            ),
+            "The paper has 8.5 to 10.9 M a core of 2012; as there, skewed is faster than uniform, and EREW and CREW are alike.",
+        ),
+        answer(
+            "I14",
+            format!(
+                "two threads, tiny items, ÷ EREW: CREW {}; CRCW {}",
+                (0..4)
+                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.two, load, CREW)))
+                    .collect::<Vec<_>>()
+                    .join(" / "),
+                (0..4)
+                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.two, load, CRCW)))
+                    .collect::<Vec<_>>()
+                    .join(" / ")
+            ),
+            "Requests go to where their keys are at home in all three. What CRCW loses here is taking a partition for each write.",
+        ),
+        answer(
+            "I16",
+            format!(
+                "memc3 ÷ mica EREW, two threads, each with its own keys: {}",
+                (0..4)
+                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.two, load, MEMC3)))
+                    .collect::<Vec<_>>()
+                    .join(" / ")
+            ),
+            "memc3 stands for the paper's Masstree: keys are divided among threads so that its readers and writers never meet, and it does what it does for others all the same. A hash table of today is nearer to MICA than a tree.",
+        ),
+    ]
+}
+
+fn run(context: &Context) -> Result<Outcome, Failure> {
+    let sizes = [
+        (TINY, context.scale.pick(12 << 20, 20_000), context.scale.pick(4 << 20, 20_000)),
+        (SMALL, context.scale.pick(8 << 20, 10_000), context.scale.pick(4 << 20, 20_000)),
+        (LARGE, context.scale.pick(1 << 20, 5_000), context.scale.pick(1 << 20, 5_000)),
+    ];
+    let mut all = Vec::new();
+    for (data, keys, count) in sizes {
+        all.push(measure(context, data, keys, count)?);
+    }
+    Ok(Outcome {
+        how: format!(
+            "Each engine holds {} tiny, {} small or {} large items in 4 GiB, and is asked for keys that are all there, {} of them a run, hashed, prefetched and executed in batches of {BATCH}, as a worker does it; Zipf's exponent is {SKEWED}. On two threads, each has the requests whose keys are at home at it, in the order of one stream, and the time is that of the slower one.",
+            sizes[0].1, sizes[1].1, sizes[2].1, sizes[0].2
+        ),
+        answers: answers(&all[0]),
+        tables: sizes.iter().zip(&all).flat_map(|((data, ..), rates)| tables(*data, rates)).collect(),
+        charts: Vec::new(),
+    })
+}

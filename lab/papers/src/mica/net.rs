@@ -1,0 +1,388 @@
+//! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
+
+use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
+use guira_load::server::pin_thread;
+use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::Stopwatch;
+use guira_transport::{
+    ClientPath, Lender, RingClientPath, ServerPath, UdpClientPath, UdpServerPath, ring_paths,
+};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{Ask, Data, KEY_MAX};
+use crate::experiment::{Context, Failure, failed};
+use crate::servers::CLIENT_CORE;
+
+/// How a client reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Path {
+    Ring,
+    Kernel,
+}
+
+impl Path {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Path::Ring => "shared memory",
+            Path::Kernel => "kernel UDP",
+        }
+    }
+}
+
+/// A server with one worker, on a core of its own.
+pub(super) struct Server {
+    child: Child,
+    socket: PathBuf,
+    udp: SocketAddr,
+    tcp: String,
+}
+
+impl Server {
+    /// Starts guira with these arguments, and with so many workers on as many cores.
+    pub(super) fn start(context: &Context, arguments: &[String], workers: usize) -> Result<Self, Failure> {
+        let socket = std::env::temp_dir().join(format!("guira-papers-{}", std::process::id()));
+        let cores = if workers == 1 { "0" } else { "0,1" };
+        let mut command = Command::new("taskset");
+        command.args(["-c", cores]).arg(&context.guira).args(["serve", "--listen", "127.0.0.1:0"]);
+        command.args(["--mica", "127.0.0.1:0", "--local"]).arg(&socket);
+        command.args(["--workers", &workers.to_string()]).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
+        let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
+        let (mut udp, mut tcp) = (None, None);
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            udp = udp.or_else(|| line.strip_prefix("listening on mica ")?.parse().ok());
+            tcp = tcp.or_else(|| line.strip_prefix("listening on ").map(str::to_owned));
+            if line.starts_with("memory ") {
+                break;
+            }
+        }
+        let udp = udp.ok_or_else(|| Failure::Other("the server does not say where it listens".to_owned()))?;
+        Ok(Server { child, socket, udp, tcp: tcp.unwrap_or_default() })
+    }
+
+    /// Hundredths of a second of processor time so far.
+    pub(super) fn processor_s(&self) -> f64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks =
+            |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+        (ticks(11) + ticks(12)) / 100.0
+    }
+
+    /// Where it listens for connections.
+    pub(super) fn tcp(&self) -> &str {
+        &self.tcp
+    }
+
+    /// A way to it.
+    pub(super) fn connect(&self, path: Path) -> Result<Box<dyn ClientPath>, Failure> {
+        connect(path, &self.socket, self.udp)
+    }
+}
+
+fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<Box<dyn ClientPath>, Failure> {
+    Ok(match path {
+        Path::Ring => Box::new(RingClientPath::connect(socket).map_err(failed)?),
+        Path::Kernel => Box::new(UdpClientPath::connect(udp).map_err(failed)?),
+    })
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// How requests are sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) per_datagram: u16,
+    /// Requests per second; none: as fast as they are answered.
+    pub(super) rate: Option<f64>,
+    pub(super) duration: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Came {
+    /// Requests answered per second.
+    pub(super) per_s: f64,
+    /// The same per second of the server's processor time.
+    pub(super) per_cpu_s: f64,
+    /// The share of requests that were not answered.
+    pub(super) lost: f64,
+    /// Microseconds until the answer: half of them, and 5 and 95 of a hundred.
+    pub(super) delays: [f64; 3],
+}
+
+/// Datagrams under way in a closed loop, and at most in an open one.
+const WINDOW: usize = 256;
+const WINDOW_OPEN: usize = 4096;
+/// Requests that are made between two looks at what has arrived.
+const BURST: usize = 64;
+
+/// A client.
+pub(super) struct Client {
+    courier: Courier<Box<dyn ClientPath>>,
+    watch: Stopwatch,
+}
+
+impl Client {
+    pub(super) fn new(mut path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
+        let directory = learn(&mut path, Duration::from_millis(20)).map_err(failed)?;
+        Self::by(directory, path, how)
+    }
+
+    /// One that sends to the server's threads in turn, wherever keys are at home.
+    pub(super) fn undirected(mut path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
+        let directory = learn(&mut path, Duration::from_millis(20)).map_err(failed)?;
+        Self::by(Directory { access: PartitionAccess::Shared, ..directory }, path, how)
+    }
+
+    fn by(directory: Directory, path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
+        let window = if how.rate.is_some() { WINDOW_OPEN } else { WINDOW };
+        let repeats = if how.rate.is_some() { 0 } else { 20 };
+        let options = CourierOptions {
+            per_datagram: how.per_datagram,
+            window,
+            patience: Duration::from_millis(50),
+            repeats,
+        };
+        let watch = Stopwatch::start();
+        let id = u64::from(std::process::id()) << 32 | u64::from(how.per_datagram);
+        Ok(Client { courier: Courier::new(path, directory, id, options).map_err(failed)?, watch })
+    }
+
+    /// Stores all keys.
+    pub(super) fn fill(&mut self, data: Data, keys: u32) -> Result<(), Failure> {
+        let value = vec![7; data.value];
+        let (mut key, mut next) = ([0; KEY_MAX], 0);
+        let mut again: Vec<u32> = Vec::new();
+        while next < keys || !again.is_empty() || !self.courier.is_idle() {
+            for _ in 0..BURST {
+                let Some(id) = again.pop().or((next < keys).then_some(next)) else {
+                    break;
+                };
+                let key = data.key(id, &mut key);
+                let request = Request { value: &value, ..Request::of(Operation::Set, key) };
+                if self.courier.ask(&request, Ticket(u64::from(id))).map_err(failed)?.is_err() {
+                    if id < next {
+                        again.push(id);
+                    }
+                    break;
+                }
+                next = next.max(id + 1);
+            }
+            let now = self.watch.elapsed();
+            self.courier.flush(now).map_err(failed)?;
+            let lost = &mut again;
+            self.courier
+                .poll(now, &mut |ticket, outcome| {
+                    // To store the same again does no harm: nobody else stores.
+                    if outcome == Outcome::Lost {
+                        lost.push(ticket.0 as u32);
+                    }
+                })
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for so long.
+    pub(super) fn ask(
+        &mut self,
+        ask: &Ask,
+        how: How,
+        seed: u64,
+        server: &dyn Fn() -> f64,
+    ) -> Result<Came, Failure> {
+        pin_thread(&[CLIENT_CORE]).map_err(failed)?;
+        let requests = ask.requests(1 << 20, seed)?;
+        let value = vec![7; ask.data.value];
+        let (mut made, mut answered, mut lost, mut missed) = (0usize, 0u64, 0u64, 0u64);
+        let mut delays: Vec<u32> = Vec::new();
+        let mut key = [0; KEY_MAX];
+        let (begin, spent) = (self.watch.elapsed(), server());
+        loop {
+            let now = self.watch.elapsed();
+            let gone = (now - begin).as_secs_f64();
+            if gone >= how.duration.as_secs_f64() {
+                break;
+            }
+            let due = how.rate.map_or(BURST, |rate| ((gone * rate) as usize).saturating_sub(made).min(BURST));
+            for _ in 0..due {
+                let request = requests[made & (requests.len() - 1)];
+                let key = ask.data.key(request.id, &mut key);
+                let ticket = Ticket(now.as_nanos() as u64);
+                let asked = if request.is_set {
+                    self.courier.ask(&Request { value: &value, ..Request::of(Operation::Set, key) }, ticket)
+                } else {
+                    self.courier.ask(&Request::of(Operation::Get, key), ticket)
+                };
+                match asked.map_err(failed)? {
+                    Ok(()) => made += 1,
+                    // In an open loop it is as good as lost.
+                    Err(_) if how.rate.is_some() => (made, lost) = (made + 1, lost + 1),
+                    Err(_) => break,
+                }
+            }
+            self.courier.flush(now).map_err(failed)?;
+            let now = self.watch.elapsed().as_nanos() as u64;
+            self.courier
+                .poll(Duration::from_nanos(now), &mut |ticket, outcome| match outcome {
+                    Outcome::Answered(reply) => {
+                        answered += 1;
+                        missed += u64::from(reply.status != Status::Done);
+                        if answered.is_multiple_of(64) {
+                            delays.push(now.saturating_sub(ticket.0) as u32);
+                        }
+                    }
+                    Outcome::Lost => lost += 1,
+                })
+                .map_err(failed)?;
+        }
+        let seconds = (self.watch.elapsed() - begin).as_secs_f64();
+        let spent = (server() - spent).max(0.01);
+        if missed * 1000 > answered {
+            return Err(Failure::Other(format!("{missed} of {answered} keys are not there")));
+        }
+        delays.sort_unstable();
+        let delay =
+            |part: usize| delays.get(delays.len() * part / 100).map_or(0.0, |ns| f64::from(*ns) / 1e3);
+        Ok(Came {
+            per_s: answered as f64 / seconds,
+            per_cpu_s: answered as f64 / spent,
+            lost: lost as f64 / (made as f64).max(1.0),
+            delays: [delay(50), delay(5), delay(95)],
+        })
+    }
+}
+
+/// The highest rate at which less than one request in a hundred is lost, found by search from `from` requests a second on.
+pub(super) fn highest(mut at: impl FnMut(f64) -> Result<Came, Failure>, from: f64) -> Result<Came, Failure> {
+    let (mut low, mut high) = (0.0, from);
+    let mut best = Came::default();
+    for _ in 0..9 {
+        let came = at(high)?;
+        // Whoever cannot keep up loses, or does less than is asked.
+        let kept = came.lost < 0.01 && came.per_s > 0.97 * high;
+        if kept {
+            (best, low) = (came, high);
+            high *= 1.3;
+        } else {
+            high = (low + high) / 2.0;
+        }
+        if high - low < 0.03 * high {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// A thread that sends back what it gets: what a path costs without a cache behind it.
+pub(super) struct Echo {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    socket: PathBuf,
+    udp: SocketAddr,
+}
+
+/// Lends as much as is asked.
+#[derive(Debug)]
+struct Rich;
+
+impl Lender for Rich {
+    fn lend(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    fn take_back(&self, _bytes: usize) {}
+}
+
+impl Echo {
+    /// Starts one on the server's core.
+    pub(super) fn start(path: Path) -> Result<Self, Failure> {
+        let socket = std::env::temp_dir().join(format!("guira-papers-echo-{}", std::process::id()));
+        let mut udp = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut end: Box<dyn ServerPath> = match path {
+            Path::Kernel => {
+                let path = UdpServerPath::bind(udp).map_err(failed)?;
+                udp = path.address().map_err(failed)?;
+                Box::new(path)
+            }
+            Path::Ring => {
+                let lender: Arc<dyn Lender> = Arc::new(Rich);
+                let paths = ring_paths(socket.clone(), 0o700, 1, &lender).map_err(failed)?;
+                Box::new(paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?)
+            }
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            // If it cannot be kept there the figures say so by being low.
+            let _ = pin_thread(&[0]);
+            while !stopped.load(Ordering::Relaxed) {
+                let Ok(count) = end.receive() else { return };
+                for index in 0..count {
+                    let (datagram, room) = end.exchange(index);
+                    let length = datagram.len();
+                    room[..length].copy_from_slice(datagram);
+                    end.answer(index, length);
+                }
+                end.send();
+            }
+        });
+        Ok(Echo { stop, thread: Some(thread), socket, udp })
+    }
+
+    /// Datagrams of `length` bytes that come back in a second, from a client that has as many under way as one that is measured.
+    pub(super) fn per_s(&self, path: Path, length: usize, duration: Duration) -> Result<f64, Failure> {
+        pin_thread(&[CLIENT_CORE]).map_err(failed)?;
+        let mut client = connect(path, &self.socket, self.udp)?;
+        let watch = Stopwatch::start();
+        let (mut under_way, mut back, mut heard) = (0usize, 0u64, Duration::ZERO);
+        while watch.elapsed() < duration {
+            while under_way < WINDOW {
+                let Some(room) = client.room(0) else { break };
+                room[..length].fill(1);
+                client.post(length);
+                under_way += 1;
+                if under_way.is_multiple_of(BURST) {
+                    break;
+                }
+            }
+            client.flush().map_err(failed)?;
+            let count = client.receive(&mut |_| ()).map_err(failed)?;
+            if count > 0 {
+                heard = watch.elapsed();
+            } else if watch.elapsed() > heard + Duration::from_millis(20) {
+                // They are lost.
+                (under_way, heard) = (0, watch.elapsed());
+            }
+            back += count as u64;
+            under_way = under_way.saturating_sub(count);
+        }
+        Ok(back as f64 / watch.elapsed().as_secs_f64())
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A thread that has panicked has told so.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
