@@ -34,6 +34,10 @@ pub(crate) fn ci() -> Vec<Step> {
         },
         Step { name: "fleec", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "fleec")]) },
         Step { name: "mica", work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "mica")]) },
+        Step {
+            name: "mica-erew",
+            work: |_| Work::Commands(vec![protocol_with("GUIRA_TEST_ENGINE", "mica:erew")]),
+        },
         Step { name: "peer", work: peer },
         Step { name: "pymemcache", work: clients::pymemcache },
         Step { name: "memccapable", work: clients::memccapable },
