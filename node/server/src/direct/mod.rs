@@ -26,8 +26,9 @@ use rustix::fd::AsRawFd;
 use std::io;
 use std::sync::Arc;
 
-/// Rounds without a datagram before a worker sleeps: with a look at its connections in each, some tens of microseconds.
-const AWAKE: u32 = 64;
+/// Rounds without a datagram before a worker sleeps, with a look at its connections in each: some tens of microseconds if that has been worth
+/// while lately, and a few if datagrams come seldom.
+const AWAKE: std::ops::RangeInclusive<u32> = 8..=64;
 /// Rounds with datagrams before a worker looks at its connections.
 const ROUNDS: u32 = 16;
 
@@ -64,6 +65,8 @@ pub(crate) struct DirectEnd {
     sizes: Arc<BurstSizes>,
     /// Rounds without a datagram.
     quiet: u32,
+    /// So many of them before the worker sleeps.
+    patience: u32,
     /// Rounds since the connections were looked at.
     rounds: u32,
 }
@@ -81,7 +84,8 @@ pub(crate) enum Next {
 
 impl DirectEnd {
     pub(crate) fn new(ways: Vec<Way>, place: Place, sizes: Arc<BurstSizes>) -> Self {
-        DirectEnd { ways, place, sizes, quiet: AWAKE, rounds: 0 }
+        let patience = *AWAKE.start();
+        DirectEnd { ways, place, sizes, quiet: patience, patience, rounds: 0 }
     }
 
     /// Has `poll` tell when something arrives.
@@ -112,13 +116,31 @@ impl DirectEnd {
             interpreter.executor.session().quiesce();
             total += count;
         }
-        self.quiet = if total > 0 { 0 } else { self.quiet.saturating_add(1) };
+        self.note(total);
         self.rounds += 1;
         if total > 0 && self.rounds < ROUNDS {
             return Ok(Next::Again);
         }
         self.rounds = 0;
-        Ok(if self.quiet < AWAKE { Next::LookAround } else { Next::Wait })
+        Ok(if self.quiet < self.patience { Next::LookAround } else { Next::Wait })
+    }
+
+    /// So many datagrams have come in a round.
+    fn note(&mut self, datagrams: usize) {
+        let was_awake = self.quiet < self.patience;
+        if datagrams == 0 {
+            self.quiet = self.quiet.saturating_add(1);
+            if was_awake && self.quiet == self.patience {
+                // In vain.
+                self.patience = (self.patience / 2).max(*AWAKE.start());
+                self.quiet = self.patience;
+            }
+        } else {
+            if was_awake && self.quiet > 0 {
+                self.patience = (2 * self.patience).min(*AWAKE.end());
+            }
+            self.quiet = 0;
+        }
     }
 
     /// The worker is about to sleep.
@@ -135,5 +157,35 @@ impl DirectEnd {
     /// The worker is awake again.
     pub(crate) fn wake(&mut self) {
         self.ways.iter_mut().for_each(|way| way.path.wake());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_as_patient_as_it_has_been_worth_while() {
+        let place = Place { worker: 0, workers: 1, partitioning: None };
+        let mut end = DirectEnd::new(Vec::new(), place, Arc::default());
+        let rounds_until_sleep = |end: &mut DirectEnd| {
+            let mut rounds = 0;
+            while end.quiet < end.patience {
+                end.note(0);
+                rounds += 1;
+            }
+            rounds
+        };
+        assert_eq!(rounds_until_sleep(&mut end), 0, "nothing has come yet");
+        for _ in 0..5 {
+            end.note(1);
+            end.note(0);
+        }
+        end.note(1);
+        assert_eq!(rounds_until_sleep(&mut end), 64, "they come one after another");
+        for expected in [32, 16, 8, 8] {
+            end.note(1);
+            assert_eq!(rounds_until_sleep(&mut end), expected, "they come seldom");
+        }
     }
 }
