@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod cable;
 mod certificate;
 pub mod clock;
 mod connection;

@@ -2,77 +2,16 @@
 //! at either end (`--xdp`), and past it at both.
 
 use guira_client::mica::{Client, CourierOptions};
-use guira_tests::server::{guira_binary, is_root, wait_for};
+use guira_load::cable::Cable;
+use guira_tests::server::{guira_binary, wait_for};
 use guira_tests::skip::say;
 use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-/// A cable between this host and another, which has nothing else.
-struct Cable {
-    number: u32,
-}
-
-fn ip(arguments: &str) -> bool {
-    let status = Command::new("ip").args(arguments.split_whitespace()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
-
-impl Cable {
-    /// `None` where there can be none.
-    fn lay(test: u32) -> Option<Self> {
-        if !is_root() {
-            say("network namespaces are root's business");
-            return None;
-        }
-        let number = std::process::id() % 16_000 * 4 + test;
-        let cable = Cable { number };
-        let (here, there) = (cable.here(), cable.there());
-        let [a, b] = [number >> 8 & 0xff, number & 0xff];
-        if !ip(&format!("netns add {there}")) {
-            say("there is no iproute2, or it may not make network namespaces");
-            return None;
-        }
-        let commands = [
-            format!("link add {here} type veth peer name v0 netns {there}"),
-            format!("addr add 10.213.{a}.{b}/32 dev {here}"),
-            format!("addr add fd21::{number:x}:1/128 dev {here} nodad"),
-            format!("link set {here} up"),
-            format!("-n {there} addr add 10.214.{a}.{b}/32 dev v0"),
-            format!("-n {there} addr add fd21::{number:x}:2/128 dev v0 nodad"),
-            format!("-n {there} link set v0 up"),
-            format!("route add 10.214.{a}.{b} dev {here} src 10.213.{a}.{b}"),
-            format!("-6 route add fd21::{number:x}:2 dev {here} src fd21::{number:x}:1"),
-            format!("-n {there} route add 10.213.{a}.{b} dev v0 src 10.214.{a}.{b}"),
-            format!("-n {there} -6 route add fd21::{number:x}:1 dev v0 src fd21::{number:x}:2"),
-        ];
-        for command in commands {
-            assert!(ip(&command), "ip {command}");
-        }
-        Some(cable)
-    }
-
-    fn here(&self) -> String {
-        format!("gv{:x}", self.number)
-    }
-
-    fn there(&self) -> String {
-        format!("guira-test-{:x}", self.number)
-    }
-
-    /// Where the first worker takes datagrams, over both families.
-    fn servers(&self) -> [SocketAddr; 2] {
-        let number = self.number;
-        let v4 = format!("10.214.{}.{}:21300", number >> 8 & 0xff, number & 0xff);
-        [v4, format!("[fd21::{number:x}:2]:21300")].map(|text| text.parse().unwrap())
-    }
-}
-
-impl Drop for Cable {
-    fn drop(&mut self) {
-        // The cable goes with its other end.
-        ip(&format!("netns del {}", self.there()));
-    }
+/// A cable to another host. `None` where there can be none.
+fn lay(test: u32) -> Option<Cable> {
+    Cable::lay(test).inspect_err(|error| say(&error.to_string())).ok()
 }
 
 /// A server on the other host.
@@ -81,8 +20,7 @@ struct Remote(Child);
 impl Remote {
     fn start(cable: &Cable, more: &[&str]) -> Self {
         let [v4, v6] = cable.servers().map(|address| format!("--mica={address}"));
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &cable.there()]).arg(guira_binary());
+        let mut command = cable.command(guira_binary());
         command.args(["serve", "--engine=mica", "--access=erew", "--workers=2", "--memory=96MiB"]);
         command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more).stdout(Stdio::null());
         Remote(command.spawn().expect("guira can be run"))
@@ -115,7 +53,7 @@ fn talk(path: impl ClientPath) {
 
 fn bypass(cable: &Cable, server: SocketAddr) -> XdpClientPath {
     let options = XdpClientOptions {
-        interface: cable.here(),
+        interface: cable.interface(),
         server,
         cores: 2,
         threads: 1,
@@ -135,7 +73,7 @@ fn ready(server: SocketAddr) -> UdpClientPath {
 
 #[test]
 fn by_the_kernels_stack() {
-    let Some(cable) = Cable::lay(0) else { return };
+    let Some(cable) = lay(0) else { return };
     let _server = Remote::start(&cable, &[]);
     for server in cable.servers() {
         talk(ready(server));
@@ -145,7 +83,7 @@ fn by_the_kernels_stack() {
 
 #[test]
 fn past_the_kernels_stack() {
-    let Some(cable) = Cable::lay(1) else { return };
+    let Some(cable) = lay(1) else { return };
     for mode in ["--xdp=v0", "--xdp=v0:mode=generic"] {
         let _server = Remote::start(&cable, &[mode]);
         for server in cable.servers() {
@@ -157,7 +95,7 @@ fn past_the_kernels_stack() {
 
 #[test]
 fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
-    let Some(cable) = Cable::lay(2) else { return };
+    let Some(cable) = lay(2) else { return };
     let server = Remote::start(&cable, &["--xdp=v0"]);
     let [address, _] = cable.servers();
     drop(ready(address));

@@ -1,12 +1,14 @@
 //! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
 
 use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
+use guira_load::cable::Cable;
 use guira_load::server::pin_thread;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, Lender, RingClientPath, ServerPath, UdpClientPath, UdpServerPath, ring_paths,
+    ClientPath, Lender, RingClientPath, ServerPath, UdpClientPath, UdpServerPath, XdpAttach,
+    XdpClientOptions, XdpClientPath, XdpCopying, ring_paths,
 };
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -100,6 +102,75 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// A server on another host, at the other end of a virtual cable, that bypasses the kernel's network stack.
+pub(super) struct Remote {
+    child: Child,
+    cable: Cable,
+}
+
+impl Remote {
+    /// Starts guira with these arguments on the server's core; `mode` says where the program at its interface runs. `None` if there can be no
+    /// cable here.
+    pub(super) fn start(
+        context: &Context,
+        arguments: &[String],
+        mode: &str,
+    ) -> Result<Option<Self>, Failure> {
+        // The other mode's cable may still be going.
+        let cable = match Cable::lay(2 + u32::from(mode == "generic")) {
+            Ok(cable) => cable,
+            Err(error) => {
+                eprintln!("without AF_XDP: {error}");
+                return Ok(None);
+            }
+        };
+        let [address, _] = cable.servers();
+        let mut command = cable.command("taskset");
+        command.args(["-c", "0"]).arg(&context.guira).args([
+            "serve",
+            "--listen",
+            "0.0.0.0:0",
+            "--workers",
+            "1",
+        ]);
+        command.args(["--mica", &address.to_string()]);
+        command.args(["--xdp", &format!("{}:mode={mode}", Cable::REMOTE_INTERFACE)]).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
+        let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
+        // The line that comes last.
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        if !lines.any(|line| line.starts_with("memory ")) {
+            return Err(Failure::Other("the server does not start".to_owned()));
+        }
+        Ok(Some(Remote { child, cable }))
+    }
+
+    /// A way to it that bypasses the kernel too, in the same mode.
+    pub(super) fn connect(&self, mode: &str) -> Result<Box<dyn ClientPath>, Failure> {
+        let [server, _] = self.cable.servers();
+        let attach = if mode == "generic" { XdpAttach::Generic } else { XdpAttach::NativeOnly };
+        let options = XdpClientOptions {
+            interface: self.cable.interface(),
+            server,
+            cores: 1,
+            threads: 1,
+            attach,
+            copying: XdpCopying::Copy,
+        };
+        let paths = XdpClientPath::open(&options).map_err(failed)?;
+        let path = paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?;
+        Ok(Box::new(path))
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
