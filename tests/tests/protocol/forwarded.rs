@@ -152,3 +152,47 @@ fn whoever_goes_before_the_replies_come_disturbs_nobody() {
     drop(witness);
     server.stop("TERM");
 }
+
+#[test]
+fn fault_a_request_that_is_completed_while_the_server_stops_is_answered() {
+    let setup = Setup::new().not_with("mica").not_with("memc3").not_with("classic").not_with("fleec");
+    let setup = setup.guira_argument("--engine=mica").guira_argument("--access=erew");
+    let server = setup.guira_argument("--workers=2").start_guira();
+    let mut client = server.connect();
+    client.exchange("set key1 0 0 1\r\nx\r\n", "STORED\r\n");
+    let keys: String = (0..20).map(|number| format!(" key{number}")).collect();
+    // Half of a request: the connection is not at rest.
+    client.send(format!("get{keys}"));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    server.signal("TERM");
+    // The worker without connections ends meanwhile.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    client.send("\r\n");
+    client.hear("VALUE key1 0 1\r\nx\r\nEND\r\n");
+    client.expect_closed();
+}
+
+#[test]
+fn fault_connections_whose_replies_come_from_elsewhere_hold_no_more_than_others() {
+    for access in ["crcw", "erew"] {
+        let setup = Setup::new().not_with("mica").not_with("memc3").not_with("classic").not_with("fleec");
+        let setup = setup.guira_argument("--engine=mica").guira_argument(&format!("--access={access}"));
+        let setup = setup.guira_argument("--workers=8").guira_argument("--memory=256MiB");
+        let server = setup.guira_argument("--connection-memory=2MiB").start_guira();
+        let mut first = server.connect();
+        let value = "x".repeat(15_000);
+        for number in 0..60 {
+            first.exchange(format!("set k{number} 0 0 15000\r\n{value}\r\n"), "STORED\r\n");
+        }
+        let gets: String = (0..60).map(|number| format!("get k{number}\r\n")).collect();
+        let guira_tests::server::Address::Tcp(address) = server.address() else { panic!("TCP") };
+        let connect = |_| std::net::TcpStream::connect(address).unwrap();
+        let mut clients: Vec<std::net::TcpStream> = (0..60).map(connect).collect();
+        // More than a socket takes: what is left over is held, in portions of 64 KiB, or 2 KiB when room is short.
+        for client in &mut clients {
+            std::io::Write::write_all(client, gets.repeat(8).as_bytes()).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        assert_eq!(first.stats("")["response_obj_oom"], "0", "{access}");
+    }
+}

@@ -139,3 +139,85 @@ fn users_and_datagrams_do_not_go_together() {
         assert!(!output.status.success() && text.contains("a datagram cannot tell who it is from"), "{text}");
     }
 }
+
+#[test]
+fn fault_idle_ring_clients_do_not_close_connections_over_tcp() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let setup = Setup::new().guira_argument("--local").guira_argument(path.to_str().unwrap());
+    let server = setup.guira_argument("--connection-memory=2MiB").start_guira();
+    let mut clients = vec![wait_for("the socket for rings", || RingClientPath::connect(&path).ok())];
+    while let Ok(client) = RingClientPath::connect(&path) {
+        clients.push(client);
+        assert!(clients.len() < 20);
+    }
+    println!("{} idle clients", clients.len());
+    // Without them 300 halves of lines are 600 KiB of 2 MiB: nobody would mind.
+    let mut all: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    let line = format!("get{}", " key".repeat(450));
+    for client in &mut all {
+        client.send(&line);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    for client in &mut all {
+        client.send("\r\n");
+        client.hear("END\r\n");
+    }
+}
+
+#[test]
+fn fault_connecting_and_going_again_and_again_leaves_the_first_worker_time_for_others() {
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let setup = Setup::new().guira_argument("--local").guira_argument(path.to_str().unwrap());
+    let server = setup.guira_argument("--workers=1").start_guira();
+    drop(wait_for("the socket for rings", || RingClientPath::connect(&path).ok()));
+    let mut tcp = server.connect();
+    tcp.exchange("mn\r\n", "MN\r\n");
+    let stop = AtomicBool::new(false);
+    let worst = std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = UnixStream::connect(&path);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let mut worst = Duration::ZERO;
+        let begin = Instant::now();
+        tcp.be_patient(Duration::from_secs(60));
+        let stopper = scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(3));
+            stop.store(true, Ordering::Relaxed);
+        });
+        while begin.elapsed() < Duration::from_millis(2500) {
+            let asked = Instant::now();
+            tcp.exchange("mn\r\n", "MN\r\n");
+            worst = worst.max(asked.elapsed());
+        }
+        stopper.join().unwrap();
+        worst
+    });
+    assert!(worst < Duration::from_millis(500), "a request took {worst:?}");
+}
+
+#[test]
+fn fault_a_server_without_descriptors_does_not_spin_for_who_wants_rings() {
+    use std::os::unix::net::UnixStream;
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let server = start(&path);
+    drop(wait_for("the socket for rings", || RingClientPath::connect(&path).ok()));
+    std::thread::sleep(Duration::from_millis(100));
+    server.limit_descriptors(8);
+    let _waiting = UnixStream::connect(&path).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let before = cpu_ticks(server.process_id());
+    std::thread::sleep(Duration::from_millis(1000));
+    let taken = cpu_ticks(server.process_id()) - before;
+    assert!(taken < 20, "{taken} of 100 ticks");
+}

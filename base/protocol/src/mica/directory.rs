@@ -110,8 +110,8 @@ impl Directory {
     ///
     /// # Panics
     /// If that is too short.
-    pub fn ask(sequence: u32, out: &mut [u8]) -> usize {
-        let header = Header { kind: Kind::AskDirectory, count: 0, generation: 0, sequence, opaque: 0 };
+    pub fn ask(sequence: u32, opaque: u64, out: &mut [u8]) -> usize {
+        let header = Header { kind: Kind::AskDirectory, count: 0, generation: 0, sequence, opaque };
         header.write(out);
         // As long as the answer, so that nobody gains by asking in somebody else's name.
         out[DATAGRAM_HEADER..DATAGRAM_HEADER + DIRECTORY_BYTES].fill(0);

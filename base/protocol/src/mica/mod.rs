@@ -79,7 +79,7 @@ pub struct Header {
 pub enum Unreadable {
     /// It is none of this protocol: not to be answered.
     Foreign,
-    /// It is of another version, or of a kind that there is not.
+    /// It is a request, of another version.
     Unknown(Header),
 }
 
@@ -98,7 +98,13 @@ impl Header {
         if [*m0, *m1] != MAGIC {
             return Err(Unreadable::Foreign);
         }
-        let known = Kind::of(*kind).filter(|_| *version == VERSION);
+        let known = Kind::of(*kind);
+        // To answer answers would never end, whatever their version.
+        let asks = matches!(known, Some(Kind::Requests | Kind::AskDirectory));
+        let is_spoken = *version == VERSION;
+        if known.is_none() || !(is_spoken || asks) {
+            return Err(Unreadable::Foreign);
+        }
         let header = Header {
             kind: known.unwrap_or(Kind::Malformed),
             count: u16::from_le_bytes([*c0, *c1]),
@@ -106,7 +112,7 @@ impl Header {
             sequence: u32::from_le_bytes([g[4], g[5], g[6], g[7]]),
             opaque: u64::from_le_bytes([*o0, *o1, *o2, *o3, *o4, *o5, *o6, *o7]),
         };
-        if known.is_some() { Ok(header) } else { Err(Unreadable::Unknown(header)) }
+        if is_spoken { Ok(header) } else { Err(Unreadable::Unknown(header)) }
     }
 
     /// Writes the header to the beginning of `out`.

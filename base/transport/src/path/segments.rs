@@ -251,12 +251,21 @@ pub(super) fn send(
                 sent.bytes += datagrams[from..from + count].iter().map(|it| it.bytes.len()).sum::<usize>();
                 from += count;
             }
-            // A device that cannot have it: each goes by itself from now on.
-            Err(error) if is_unable(&error) && *segmentation == Segmentation::On => {
-                *segmentation = Segmentation::Off;
+            Err(error) => {
+                let end = message_end(datagrams, from, *segmentation);
+                let alone = &datagrams[from..=from];
+                // A device that cannot have several at once: each goes by itself from now on. Otherwise the error is one of this
+                // receiver, or of a datagram sent before: whoever that was for is not there.
+                if end > from + 1 && is_unable(&error) && send_from(socket, alone, Segmentation::Off).is_ok()
+                {
+                    *segmentation = Segmentation::Off;
+                    sent.datagrams += 1;
+                    sent.bytes += alone[0].bytes.len();
+                    from += 1;
+                } else {
+                    from = end;
+                }
             }
-            // It is of the first one, or of one sent before: whoever that was for is not there.
-            Err(_) => from = message_end(datagrams, from, *segmentation),
         }
     }
     sent

@@ -350,3 +350,55 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod faults {
+    use super::*;
+
+    #[test]
+    fn fault_one_packet_from_port_0_does_not_end_segmentation() {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+        let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = server.address().unwrap();
+        // SAFETY: a new socket.
+        let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_UDP) };
+        assert!(raw >= 0, "only root can send this packet from here; from afar anybody can");
+        // SAFETY: it is nobody else's.
+        let raw = unsafe { OwnedFd::from_raw_fd(raw) };
+        let payload = [7u8; 48];
+        let mut packet = Vec::new();
+        packet.extend(0u16.to_be_bytes());
+        packet.extend(address.port().to_be_bytes());
+        packet.extend((8 + payload.len() as u16).to_be_bytes());
+        packet.extend([0, 0]);
+        packet.extend(payload);
+        let to = libc::sockaddr_in {
+            sin_family: libc::AF_INET as u16,
+            sin_port: 0,
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+            sin_zero: [0; 8],
+        };
+        // SAFETY: both live through the call.
+        let sent = unsafe {
+            libc::sendto(
+                raw.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                0,
+                (&raw const to).cast(),
+                size_of::<libc::sockaddr_in>() as u32,
+            )
+        };
+        assert_eq!(sent, packet.len() as isize);
+        while server.receive().unwrap() == 0 {}
+        let (datagram, room) = server.exchange(0);
+        room[..48].copy_from_slice(datagram);
+        server.answer(0, 48);
+        server.send();
+        assert_eq!(
+            server.segmentation,
+            Segmentation::On,
+            "answers to everybody are sent one by one for ever"
+        );
+    }
+}

@@ -21,7 +21,7 @@ pub struct Found {
 /// A client that asks and waits for the answer.
 #[derive(Debug)]
 pub struct Client<P> {
-    courier: Courier<P>,
+    pub(super) courier: Courier<P>,
     watch: Stopwatch,
     asked: u64,
 }

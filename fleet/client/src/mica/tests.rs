@@ -387,3 +387,119 @@ fn hashes_are_those_of_the_document() {
     }
     assert_eq!(rows, 34);
 }
+
+#[test]
+fn fault_what_is_sent_anew_after_a_move_keeps_its_order() {
+    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
+    let next = Directory { generation: 2, cores: 1, seed: 78, ..DIRECTORY };
+    courier.path().directory = next;
+    // One datagram: the document says that its requests are executed in their order.
+    let told = ask_all(&mut courier, &[set(b"a", b"older"), set(b"a", b"newer")]);
+    assert_eq!(told.len(), 2);
+    assert_eq!(courier.path().table[&b"a"[..]].1, b"newer");
+}
+
+#[test]
+fn fault_a_server_with_fewer_workers_is_no_panic() {
+    let mut courier = courier(Wire::new(DIRECTORY, &[]), 64);
+    // Keys for both workers.
+    let keys: Vec<Vec<u8>> = (0..20u8).map(|number| vec![b'k', number]).collect();
+    courier.path().directory = Directory { generation: 2, cores: 1, ..DIRECTORY };
+    let now = Duration::from_secs(1);
+    courier.ask(&get(b"first"), Ticket(100)).unwrap().unwrap();
+    courier.flush(now).unwrap();
+    // Told that it has moved; asks for the directory.
+    courier.poll(now, &mut |_, _| ()).unwrap();
+    // These are asked before the answer is looked at.
+    for (number, key) in keys.iter().enumerate() {
+        courier.ask(&get(key), Ticket(number as u64)).unwrap().unwrap();
+    }
+    courier.poll(now, &mut |_, _| ()).unwrap();
+    let told = tell_all(&mut courier, &mut Duration::from_secs(1));
+    assert!(told.len() >= 20);
+}
+
+#[test]
+fn fault_a_server_that_goes_after_it_has_moved_is_given_up() {
+    let wire = Wire::new(DIRECTORY, &[]);
+    let mut courier = courier(wire, 1);
+    courier.path().directory = Directory { generation: 2, ..DIRECTORY };
+    let now = Duration::from_secs(1);
+    courier.ask(&get(b"a"), Ticket(1)).unwrap().unwrap();
+    courier.flush(now).unwrap();
+    // From now on nothing arrives any more.
+    courier.path().faults.extend(std::iter::repeat_n(Fault::LoseRequest, 100_000));
+    let mut told = 0;
+    for step in 0..10_000u32 {
+        told += courier.poll(now + step * PATIENCE, &mut |_, _| ()).unwrap();
+    }
+    assert_eq!(
+        told, 1,
+        "200 seconds after it was asked it is neither answered nor lost: Client::call never returns"
+    );
+}
+
+/// A wire that takes nothing for a while, as a ring does whose server is stopped for a moment.
+#[derive(Debug)]
+struct Stuffed(Wire, u32);
+
+impl ClientPath for Stuffed {
+    fn cores(&self) -> usize {
+        self.0.cores()
+    }
+    fn reach(&mut self, cores: usize) -> io::Result<()> {
+        self.0.reach(cores)
+    }
+    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+        if self.1 > 0 {
+            self.1 -= 1;
+            return None;
+        }
+        self.0.room(core)
+    }
+    fn post(&mut self, length: usize) {
+        self.0.post(length);
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        self.0.receive(take)
+    }
+    fn wait(&mut self, most: Duration) -> io::Result<()> {
+        std::thread::sleep(most);
+        Ok(())
+    }
+}
+
+#[test]
+fn fault_what_the_path_does_not_take_at_once_is_sent_later() {
+    let client = std::thread::spawn(|| {
+        let mut client =
+            Client::new(Stuffed(Wire::new(DIRECTORY, &[]), 1), CourierOptions::default()).unwrap();
+        client.set(b"a", b"1", 0, 0).unwrap();
+        let wire = Stuffed(Wire::new(DIRECTORY, &[]), 0);
+        drop(wire);
+        client
+    });
+    // The first room is asked for by `learn`, which tries again; so this one goes well.
+    let mut client = client.join().unwrap();
+    let caller = std::thread::spawn(move || {
+        client.stuff(1);
+        client.get(b"a").map(|found| found.is_some())
+    });
+    for _ in 0..200 {
+        if caller.is_finished() {
+            assert!(caller.join().unwrap().is_ok());
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("two seconds later, with a wire that takes everything again, the call has not returned");
+}
+
+impl Client<Stuffed> {
+    fn stuff(&mut self, times: u32) {
+        self.courier.path().1 = times;
+    }
+}

@@ -172,7 +172,7 @@ fn is_misdirected(place: Place, record: &Record<'_>, hash: KeyHash) -> bool {
         return false;
     };
     let matters = match partitioning.access {
-        Access::Erew => true,
+        Access::Erew => !record.key.is_empty(),
         Access::Crew => record.operation.is_some_and(|operation| !operation.is_read()),
         Access::Crcw => false,
     };

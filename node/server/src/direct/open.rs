@@ -118,12 +118,14 @@ fn bind_row(address: SocketAddr, workers: usize) -> io::Result<Vec<(SocketAddr, 
 fn try_bind_row(address: SocketAddr, workers: usize) -> io::Result<Vec<(SocketAddr, UdpServerPath)>> {
     let mut row = Vec::new();
     let mut next = address;
-    for _ in 0..workers {
+    for worker in 0..workers {
+        if worker > 0 {
+            let port = next.port().checked_add(1);
+            next.set_port(port.ok_or(io::Error::from(io::ErrorKind::AddrInUse))?);
+        }
         let path = UdpServerPath::bind(next)?;
-        let taken = path.address()?;
-        row.push((taken, path));
-        let port = taken.port().checked_add(1);
-        next.set_port(port.ok_or(io::Error::from(io::ErrorKind::AddrInUse))?);
+        next = path.address()?;
+        row.push((next, path));
     }
     Ok(row)
 }

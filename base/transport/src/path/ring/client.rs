@@ -1,10 +1,10 @@
 //! The client's ends of its rings.
 
+use super::bell::Bell;
 use super::lane::{Broken, Consumer, Producer};
 use super::meeting::{client_ends, take};
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
 use rustix::time::Timespec;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -16,23 +16,14 @@ use std::time::Duration;
 struct Lane {
     requests: Producer,
     answers: Consumer,
-    /// Wakes the thread.
-    bell: OwnedFd,
-}
-
-impl Lane {
-    fn ring(&self) {
-        // It fails only if it has been ringing all the time.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-    }
+    /// Between this client and the thread.
+    bell: Bell,
 }
 
 /// A connection to a server.
 #[derive(Debug)]
 struct Link {
     stream: UnixStream,
-    /// Wakes the client.
-    bell: OwnedFd,
     lanes: Vec<Lane>,
 }
 
@@ -43,10 +34,10 @@ impl Link {
         let gifts = take(&stream)?;
         let lane = |(core, bell)| {
             let (requests, answers) = client_ends(&gifts.memory, core);
-            Lane { requests, answers, bell }
+            Lane { requests, answers, bell: Bell::given(bell) }
         };
         let lanes = gifts.bells.into_iter().enumerate().map(lane).collect();
-        Ok(Link { stream, bell: gifts.client_bell, lanes })
+        Ok(Link { stream, lanes })
     }
 
     /// Whether the server is still there.
@@ -58,7 +49,7 @@ impl Link {
 }
 
 /// How long a server may take to let a client in.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Rounds without an answer between two looks whether the server is still there.
 const LOOK_EVERY: u32 = 4096;
@@ -134,7 +125,7 @@ impl RingClientPath {
             count += 1;
         }
         if lane.answers.release() {
-            lane.ring();
+            lane.bell.ring();
         }
         Ok(count)
     }
@@ -178,7 +169,7 @@ impl ClientPath for RingClientPath {
     fn flush(&mut self) -> io::Result<()> {
         for lane in self.link.iter_mut().flat_map(|link| &mut link.lanes) {
             if lane.requests.publish() {
-                lane.ring();
+                lane.bell.ring();
             }
         }
         Ok(())
@@ -221,18 +212,21 @@ impl ClientPath for RingClientPath {
         // Whoever makes no sense is found out by the next look at it.
         let is_something = link.lanes.iter_mut().any(|lane| lane.answers.doze() != Ok(false));
         if !is_something {
-            let mut sources =
-                [PollFd::new(&link.bell, PollFlags::IN), PollFd::new(&link.stream, PollFlags::IN)];
+            let link_source = std::iter::once(PollFd::new(&link.stream, PollFlags::IN));
+            let bells = link.lanes.iter().map(|lane| PollFd::new(&lane.bell, PollFlags::IN));
+            let mut sources: Vec<PollFd<'_>> = link_source.chain(bells).collect();
             match poll(&mut sources, Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let is_gone = !sources[1].revents().is_empty();
             if !sources[0].revents().is_empty() {
-                let _ = rustix::io::read(&link.bell, &mut [0; 8]);
-            }
-            if is_gone {
+                // It is gone: the next look finds its successor.
                 self.quiet = LOOK_EVERY;
+            }
+            for (lane, source) in link.lanes.iter().zip(&sources[1..]) {
+                if !source.revents().is_empty() {
+                    lane.bell.silence();
+                }
             }
         }
         link.lanes.iter_mut().for_each(|lane| lane.answers.wake());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word    0 tail: where the producer writes next        8 head: where the consumer reads next     (one line each)
-//!        16 asleep: the consumer waits for its eventfd  24 starving: the producer waits for room
+//!        16 asleep: the consumer waits for its bell     24 starving: the producer waits for room
 //!        32 datagrams: a word with the length, then the bytes; a length of WRAP: go on at the beginning
 //! ```
 //!

@@ -26,16 +26,15 @@ pub(super) fn rings_bytes(cores: usize) -> usize {
 const HELLO: usize = 8;
 const MAGIC: [u8; 4] = *b"GmR1";
 
-/// The most threads that a client can be given rings to: as many descriptors go with one message, less two.
+/// The most threads that a client can be given rings to: as many descriptors go with one message, less a few.
 pub(super) const CORES_MAX: usize = 250;
 /// Room for the descriptors of one message.
 const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(252));
 
-/// What a client is given: memory, what wakes it up, and what wakes up each thread.
+/// What a client is given: memory, and a bell between it and each thread.
 #[derive(Debug)]
 pub(super) struct Gifts {
     pub(super) memory: Arc<Shared>,
-    pub(super) client_bell: OwnedFd,
     pub(super) bells: Vec<OwnedFd>,
 }
 
@@ -64,18 +63,12 @@ pub(super) fn new_memory(cores: usize) -> io::Result<(Arc<Shared>, OwnedFd)> {
     Ok((Arc::new(memory), file))
 }
 
-/// Gives a client what it needs. The bells are the threads'.
-pub(super) fn give(
-    link: impl AsFd,
-    memory: &OwnedFd,
-    client_bell: &OwnedFd,
-    bells: &[OwnedFd],
-) -> io::Result<()> {
+/// Gives a client what it needs: the memory, and its ends of the bells.
+pub(super) fn give(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -> io::Result<()> {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
     hello[4..].copy_from_slice(&(bells.len() as u32).to_le_bytes());
-    let files: Vec<BorrowedFd<'_>> =
-        [memory, client_bell].into_iter().chain(bells).map(AsFd::as_fd).collect();
+    let files: Vec<BorrowedFd<'_>> = std::iter::once(memory).chain(bells).map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); ANCILLARY];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&files));
@@ -116,13 +109,13 @@ pub(super) fn take(link: impl AsFd) -> io::Result<Gifts> {
     if cores == 0 {
         return Err(io::Error::other("the server takes no more clients"));
     }
-    if files.len() != cores + 2 {
+    if files.len() != cores + 1 {
         return Err(io::Error::other("the server has not given what it has promised"));
     }
-    let bells = files.split_off(2);
-    let (Some(client_bell), Some(file)) = (files.pop(), files.pop()) else {
+    let bells = files.split_off(1);
+    let Some(file) = files.pop() else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let memory = Arc::new(Shared::open(&file, cores * PAIR)?);
-    Ok(Gifts { memory, client_bell, bells })
+    Ok(Gifts { memory, bells })
 }

@@ -6,13 +6,14 @@
 //!     receive ◄── answers ring  ◄── answer, send
 //! ```
 //!
-//! Nothing is asked of the system while both are busy. Who sleeps says so in the ring it reads from, and is woken by an eventfd.
-//! A client connects to a UNIX socket, whose permissions say who may, and is given the memory and the eventfds over it; as long
+//! Nothing is asked of the system while both are busy. Who sleeps says so in the ring it reads from, and is woken by a byte through a pair of sockets.
+//! A client connects to a UNIX socket, whose permissions say who may, and is given the memory and its ends of those pairs over it; as long
 //! as it is open both are there.
 //!
 //! The server believes nothing that it reads there: the client may write anything at any time. It copies each datagram before it
 //! looks at it, and is done with a client whose rings make no sense.
 
+mod bell;
 mod client;
 mod lane;
 mod meeting;

@@ -1,5 +1,6 @@
 //! The server's ends of the rings of all clients.
 
+use super::bell::Bell;
 use super::lane::{Broken, Consumer, Producer};
 use super::meeting::{CORES_MAX, give, new_memory, refuse, rings_bytes, server_ends};
 use crate::address::Address;
@@ -60,18 +61,9 @@ impl Drop for Link {
 struct Lane {
     requests: Consumer,
     answers: Producer,
-    /// Wakes the client.
-    client_bell: Arc<OwnedFd>,
-    /// Wakes this thread.
-    bell: OwnedFd,
+    /// Between this thread and the client.
+    bell: Bell,
     link: Arc<Link>,
-}
-
-impl Lane {
-    fn ring(&self) {
-        // It fails only if it has been ringing all the time.
-        let _ = rustix::io::write(&*self.client_bell, &1u64.to_ne_bytes());
-    }
 }
 
 /// Lanes that a thread has not taken over yet.
@@ -113,7 +105,12 @@ struct Host {
     threads: Vec<Arc<Arrivals>>,
     clients: Vec<Option<Arc<Link>>>,
     lender: Arc<dyn Lender>,
+    /// Nobody is let in until the next look, since there were no descriptors.
+    is_deaf: bool,
 }
+
+/// Clients let in before others have their turn.
+const ADMITTED: usize = 4;
 
 const LISTENER: Token = Token(0);
 const BELL: Token = Token(1);
@@ -161,8 +158,13 @@ pub fn ring_paths(
     let listener = Listener::bind(&Address::Unix(socket), options)?;
     let threads: Vec<Arc<Arrivals>> =
         (0..cores).map(|_| Arrivals::new().map(Arc::new)).collect::<io::Result<_>>()?;
-    let mut host =
-        Some(Host { listener, threads: threads.clone(), clients: Vec::new(), lender: lender.clone() });
+    let mut host = Some(Host {
+        listener,
+        threads: threads.clone(),
+        clients: Vec::new(),
+        lender: lender.clone(),
+        is_deaf: false,
+    });
     let path = |arrivals| Ok(RingServerPath::new(arrivals, host.take())?);
     threads.into_iter().map(path).collect()
 }
@@ -199,16 +201,19 @@ impl RingServerPath {
     #[inline(never)]
     fn look(&mut self) -> io::Result<()> {
         self.rounds = LOOK_EVERY;
+        if let Some(host) = &mut self.host {
+            host.listen_again(&self.poll);
+        }
         let mut events: Vec<Event> = Vec::new();
         self.poll.wait(Some(Duration::ZERO), &mut events)?;
         for event in events {
             match (event.token, &mut self.host) {
                 (BELL, _) => {
                     silence(&self.arrivals.bell);
-                    self.lanes.iter().for_each(|lane| silence(&lane.bell));
+                    self.lanes.iter().for_each(|lane| lane.bell.silence());
                 }
                 (LISTENER, Some(host)) => host.admit(&self.poll),
-                (Token(client), Some(host)) => host.end((client - FIRST_CLIENT) as usize),
+                (Token(client), Some(host)) => host.end(&self.poll, (client - FIRST_CLIENT) as usize),
                 _ => {}
             }
         }
@@ -250,7 +255,7 @@ impl RingServerPath {
             self.burst += 1;
         }
         if lane.requests.release() {
-            lane.ring();
+            lane.bell.ring();
         }
         Ok(())
     }
@@ -269,11 +274,28 @@ impl RingServerPath {
 }
 
 impl Host {
-    /// Lets in whoever waits.
+    /// Lets in some of those who wait. The others ring on.
     fn admit(&mut self, poll: &Poll) {
-        // An error is one of this client, or there are no descriptors: then it waits.
-        while let Ok(Some((stream, _))) = self.listener.accept() {
-            let _ = self.admit_one(stream, poll);
+        for _ in 0..ADMITTED {
+            match self.listener.accept() {
+                Ok(Some((stream, _))) => {
+                    // An error is one of this client, or there is too little of something: it sees that it is alone.
+                    let _ = self.admit_one(stream, poll);
+                }
+                Ok(None) => return,
+                Err(_) => {
+                    // There are no descriptors: it would ring all the time. The next look tries again.
+                    self.is_deaf = poll.remove(&self.listener).is_ok();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Listens again, if it had to stop.
+    fn listen_again(&mut self, poll: &Poll) {
+        if self.is_deaf {
+            self.is_deaf = poll.add(&self.listener, LISTENER, Interest::Read).is_err();
         }
     }
 
@@ -286,9 +308,9 @@ impl Host {
         let lender = self.lender.clone();
         let link = Arc::new(Link { stream, over: AtomicBool::new(false), lender, bytes });
         let (memory, file) = new_memory(cores)?;
-        let client_bell = Arc::new(new_bell()?);
-        let bells: Vec<OwnedFd> = (0..cores).map(|_| new_bell()).collect::<io::Result<_>>()?;
-        give(&link.stream, &file, &client_bell, &bells)?;
+        let (bells, given): (Vec<Bell>, Vec<OwnedFd>) =
+            (0..cores).map(|_| Bell::pair()).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        give(&link.stream, &file, &given)?;
         let vacant = self.clients.iter().position(Option::is_none);
         let number = vacant.unwrap_or(self.clients.len());
         poll.add(&link.stream, Token(FIRST_CLIENT + number as u64), Interest::Read)?;
@@ -297,7 +319,7 @@ impl Host {
         }
         for (core, (bell, thread)) in bells.into_iter().zip(&self.threads).enumerate() {
             let (requests, answers) = server_ends(&memory, core);
-            let lane = Lane { requests, answers, client_bell: client_bell.clone(), bell, link: link.clone() };
+            let lane = Lane { requests, answers, bell, link: link.clone() };
             thread.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
             thread.tell();
         }
@@ -306,10 +328,12 @@ impl Host {
     }
 
     /// A client's socket tells something: that it is gone, or what nobody has asked for, which is as bad.
-    fn end(&mut self, number: usize) {
+    fn end(&mut self, poll: &Poll, number: usize) {
         let Some(link) = self.clients.get_mut(number).and_then(Option::take) else {
             return;
         };
+        // Other threads may keep the socket for a while, and the number is given to the next client.
+        let _ = poll.remove(&link.stream);
         link.over.store(true, Ordering::Release);
         self.threads.iter().for_each(|thread| thread.tell());
     }
@@ -369,7 +393,7 @@ impl ServerPath for RingServerPath {
                 index += 1;
             }
             if lane.answers.publish() {
-                lane.ring();
+                lane.bell.ring();
             }
         }
         self.answers.clear(self.burst);

@@ -228,3 +228,117 @@ fn a_client_finds_the_server_that_comes_after_another() {
         assert_eq!(answers(&mut client), [b"cba"]);
     }
 }
+
+// What follows are attacks by a client that is no friend.
+
+use super::meeting::{Gifts, take};
+use rustix::fs::{OFlags, fcntl_setfl};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+/// A client that does as it likes with what it is given.
+fn intrude(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Gifts) {
+    let stream = UnixStream::connect(socket).unwrap();
+    settle(servers);
+    let gifts = take(&stream).unwrap();
+    (stream, gifts)
+}
+
+fn settle_once(servers: &mut [RingServerPath]) {
+    servers.iter_mut().for_each(|server| {
+        server.wake();
+        echo(server);
+    });
+}
+
+fn settle(servers: &mut [RingServerPath]) {
+    (0..20).for_each(|_| settle_once(servers));
+}
+
+/// Whether something is over within a second.
+fn ends(what: impl FnOnce() + Send + 'static) -> bool {
+    let thread = std::thread::spawn(what);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(1) {
+        if thread.is_finished() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+#[test]
+fn a_client_cannot_make_a_worker_wait_for_its_bell() {
+    let socket = Socket::new("attack-bell-read");
+    let mut servers = server(&socket.0, 1, &rich());
+    let (stream, gifts) = intrude(&socket.0, &mut servers);
+    // What was shared with the server would have lost O_NONBLOCK there too.
+    fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
+    let path = socket.0.clone();
+    // Anybody's arrival rings.
+    let other = std::thread::spawn(move || UnixStream::connect(path).unwrap());
+    let other = other.join().unwrap();
+    let ended = ends(move || settle(&mut servers));
+    drop((stream, other));
+    assert!(ended, "the worker hears a bell that blocks, for ever");
+}
+
+#[test]
+fn a_client_that_never_hears_cannot_make_a_worker_wait_when_it_rings() {
+    let socket = Socket::new("attack-bell-write");
+    let mut servers = server(&socket.0, 1, &rich());
+    let (stream, gifts) = intrude(&socket.0, &mut servers);
+    fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
+    let (mut requests, mut answers) = super::meeting::client_ends(&gifts.memory, 0);
+    assert_eq!(answers.doze(), Ok(false));
+    // Nobody hears it: the server may ring as often as it likes.
+    for _ in 0..5000 {
+        requests.push(b"hello");
+        requests.publish();
+        settle_once(&mut servers);
+        let mut out = [0; PAYLOAD_MAX];
+        while answers.pop(&mut out) != Ok(None) {}
+        answers.release();
+        assert!(answers.doze().is_ok());
+    }
+    let ended = ends(move || settle(&mut servers));
+    drop(stream);
+    assert!(ended, "the worker rings a bell that blocks, for ever");
+}
+
+#[test]
+fn a_bell_is_not_heard_after_its_client_is_gone() {
+    let socket = Socket::new("attack-dead-bell");
+    let mut servers = server(&socket.0, 1, &rich());
+    let (stream, gifts) = intrude(&socket.0, &mut servers);
+    assert_eq!(servers[0].lanes(), 1);
+    drop(stream);
+    settle(&mut servers);
+    assert_eq!(servers[0].lanes(), 0, "it is gone");
+    assert!(!is_ringing(&servers[0]));
+    // Its end is still open.
+    let _ = rustix::io::write(&gifts.bells[0], &[1]);
+    settle(&mut servers);
+    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert!(
+        !is_ringing(&servers[0]),
+        "nobody is there, and the bell rings for ever: the worker never sleeps again"
+    );
+}
+
+#[test]
+fn a_client_that_goes_does_not_take_its_successor_along() {
+    let socket = Socket::new("attack-successor");
+    let mut servers = server(&socket.0, 2, &rich());
+    let (first, _gifts) = intrude(&socket.0, &mut servers);
+    drop(first);
+    // The second worker is busy elsewhere for a moment, and has not heard of it: it keeps the first client's socket open.
+    settle(&mut servers[..1]);
+    let second = UnixStream::connect(&socket.0).unwrap();
+    settle(&mut servers[..1]);
+    settle(&mut servers[..1]);
+    settle(&mut servers);
+    let _gifts = take(&second).unwrap();
+    assert_eq!(servers[0].lanes(), 1, "the second client is there and was told to have gone");
+}

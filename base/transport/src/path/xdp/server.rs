@@ -135,7 +135,8 @@ impl XdpServerPath {
     /// Turns to the next socket that something has arrived at, if any, and keeps frames of all of them going round.
     fn turn(&mut self) {
         let sockets = &mut self.endpoint.sockets;
-        if self.idle == 0 {
+        // Before another socket is turned to: these frames are this one's queue's.
+        if self.idle == 0 || !self.done.is_empty() {
             sockets[self.current].recycle(&mut self.done);
         }
         for step in 1..=sockets.len() {
@@ -192,7 +193,7 @@ impl ServerPath for XdpServerPath {
     #[inline]
     fn answer(&mut self, index: usize, length: usize) {
         assert!(length <= PAYLOAD_MAX);
-        self.burst[index].answer = Some(length);
+        self.burst[index].answer = (length > 0).then_some(length);
     }
 
     fn send(&mut self) -> Sent {
@@ -244,5 +245,120 @@ impl Drop for XdpServerPath {
         // Other threads of the queue may go on, and have use for them.
         self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
         self.endpoint.sockets[self.current].abandon(&mut self.done);
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../tests/xdp/support.rs"]
+#[allow(dead_code)]
+mod support;
+
+#[cfg(test)]
+mod faults {
+    use super::support::{Cable, INTERFACE};
+    use super::*;
+    use std::net::UdpSocket;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn fault_frames_go_back_to_the_queue_that_they_are_of() {
+        let Some(cable) = Cable::new(2) else { return };
+        let options = XdpServerOptions {
+            interface: INTERFACE.to_owned(),
+            addresses: vec!["10.0.0.1".parse().unwrap()],
+            first_port: 11_300,
+            cores: 1,
+            attach: XdpAttach::NativeOnly,
+            copying: XdpCopying::Copy,
+            steering: XdpSteering::EveryQueue,
+            checksums: XdpChecksums::Trust,
+        };
+        let mut path = cable.server.run(|| XdpServerPath::open(&options)).unwrap().remove(0);
+        assert_eq!(path.endpoint.sockets.len(), 2);
+        let sockets: Vec<UdpSocket> =
+            cable.client.run(|| (0..16).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect());
+        let stop = AtomicBool::new(false);
+        let mut received = [0; 2];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0usize.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let _ = sockets[number * 7 % 16].send_to(b"foreign", "10.0.0.1:11300");
+                    for _ in 0..number * 31 % 3000 {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(3) {
+                let count = path.receive().unwrap();
+                received[path.current] += count;
+                path.send();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        // All is quiet: after some rounds every frame is spare, or given to the kernel.
+        for _ in 0..10 * IDLE_ROUNDS {
+            path.receive().unwrap();
+            path.send();
+        }
+        let frames: Vec<usize> = path.endpoint.sockets.iter().map(|socket| socket.count_frames().1).collect();
+        assert_eq!(frames, [4096, 4096], "frames of each queue, after {received:?} datagrams");
+    }
+
+    #[test]
+    fn fault_no_datagram_comes_in_the_place_of_another() {
+        let Some(cable) = Cable::new(2) else { return };
+        let options = XdpServerOptions {
+            interface: INTERFACE.to_owned(),
+            addresses: vec!["10.0.0.1".parse().unwrap()],
+            first_port: 11_300,
+            cores: 1,
+            attach: XdpAttach::NativeOnly,
+            copying: XdpCopying::Copy,
+            steering: XdpSteering::EveryQueue,
+            checksums: XdpChecksums::Trust,
+        };
+        let mut path = cable.server.run(|| XdpServerPath::open(&options)).unwrap().remove(0);
+        let sockets: Vec<UdpSocket> =
+            cable.client.run(|| (0..16).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect());
+        let stop = AtomicBool::new(false);
+        let mut seen = std::collections::HashMap::<u64, u32>::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0u64.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let socket = &sockets[number as usize * 7 % 16];
+                    let _ = socket.send_to(&number.to_le_bytes(), "10.0.0.1:11300");
+                    // Now and then as fast as it goes, so that many lie there at once.
+                    if number / 4000 % 2 == 0 {
+                        for _ in 0..number * 31 % 3000 {
+                            std::hint::spin_loop();
+                        }
+                    }
+                }
+            });
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(4) {
+                if begin.elapsed().as_millis() % 4 == 3 {
+                    // Busy with something else for a moment.
+                    std::thread::sleep(Duration::from_micros(800));
+                }
+                let count = path.receive().unwrap();
+                for index in 0..count {
+                    let bytes: [u8; 8] = path.exchange(index).0.try_into().unwrap();
+                    *seen.entry(u64::from_le_bytes(bytes)).or_default() += 1;
+                }
+                path.send();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let doubled = seen.values().filter(|count| **count > 1).count();
+        assert_eq!(doubled, 0, "of {} datagrams so many came twice, over others", seen.len());
     }
 }

@@ -417,3 +417,14 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+impl Socket {
+    /// For tests: frames of the queue that are spare, and all that there are but those under way.
+    pub(super) fn count_frames(&self) -> (usize, usize) {
+        let mut pool = self.queue.lock();
+        let spare = pool.spare.len();
+        let total = spare + pool.fill.waiting() as usize + pool.completion.available() as usize;
+        (spare, total)
+    }
+}
