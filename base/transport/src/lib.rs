@@ -21,7 +21,7 @@ pub use path::{
     BURST_MAX, ClientPath, Doze, Lender, PAYLOAD_MAX, RING_PATH_BYTES, RingClientPath, RingError,
     RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, XdpAttach, XdpChecksums,
     XdpClientOptions, XdpClientPath, XdpCopying, XdpCounters, XdpError, XdpFacts, XdpMode, XdpServerOptions,
-    XdpServerPath, XdpSteering, ring_paths,
+    XdpServerPath, XdpSteering, client_rings_bytes, ring_paths,
 };
 pub use poll::{Event, Interest, Poll, Token};
 pub use stream::{Progress, Stream};

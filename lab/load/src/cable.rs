@@ -79,6 +79,11 @@ impl Cable {
         [([10, 214, high, low], 21_300).into(), ([0xfd21, 0, 0, 0, 0, 0, number, 2], 21_300).into()]
     }
 
+    /// Takes the cable away. True if it was there.
+    pub fn cut(&self) -> bool {
+        ip(&format!("link del {}", self.interface())).is_ok()
+    }
+
     /// A program on the other host.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");

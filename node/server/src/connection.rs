@@ -5,7 +5,7 @@ use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SH
 use crate::errand::Errand;
 use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
-use crate::post::{Leftover, Parcel, Sender};
+use crate::post::{Leftover, PARCELS_OF_ONE, Parcel, Sender};
 use crate::registry::{ConnectionFacts, Doing};
 use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
@@ -142,9 +142,15 @@ impl<S: Session> Connection<S> {
     }
 
     /// Replies of another worker have come. False if they are somebody else's.
-    pub(crate) fn hear(&mut self, parcel: &mut Parcel<S::Pin>) -> bool {
+    pub(crate) fn hear(&mut self, parcel: &mut Parcel<S::Pin>, room: &Room) -> bool {
         let is_ours = self.dialogue.sender == Some(parcel.sender);
+        if is_ours {
+            self.dialogue.out -= 1;
+        }
         if let Some(unsent) = self.unsent.as_mut().filter(|_| is_ours) {
+            if room.is_short() {
+                parcel.put_off(unsent.next_slot());
+            }
             let (parts, replies) = parcel.split();
             unsent.fill(parts, replies);
             self.leftovers.extend(parcel.leftover());
@@ -232,11 +238,22 @@ impl<S: Session> Connection<S> {
         let full = outbox_full(&interpreter.shared.room);
         let post = &mut interpreter.post;
         if let Some(sender) = self.dialogue.sender {
-            self.leftovers.retain(|leftover| !post.put_again(sender, leftover));
-            post.dispatch(full);
+            // The others when these have come and were sent.
+            let most = if full < OUTBOX_FULL { 1 } else { PARCELS_OF_ONE };
+            let mut put = 0;
+            self.leftovers.retain(|leftover| {
+                let is_put = put < most && post.put_again(sender, leftover);
+                put += usize::from(is_put);
+                !is_put
+            });
+            self.dialogue.out += post.dispatch(full);
         }
-        // If all parcels are under way they will be back soon.
-        if self.leftovers.is_empty() { Turn::Wait(Interest::End) } else { Turn::Again }
+        // If all parcels are under way, of others too, they will be back soon.
+        if self.dialogue.out > 0 || self.leftovers.is_empty() {
+            Turn::Wait(Interest::End)
+        } else {
+            Turn::Again
+        }
     }
 
     /// Executes what was read, or reads and executes; then sends.

@@ -73,6 +73,8 @@ pub(crate) struct Dialogue<S: Session> {
     pub(crate) ends: CloseReason,
     /// To whom replies of other workers come back; without, none are asked.
     pub(crate) sender: Option<Sender>,
+    /// Parcels of its requests that are under way.
+    pub(crate) out: usize,
 }
 
 /// Whether a client has said who it is.
@@ -91,7 +93,15 @@ impl<S: Session> Dialogue<S> {
             Speaks::Text => Protocol::Text,
             Speaks::Binary => Protocol::Binary,
         };
-        Dialogue { phase: Phase::Command, protocol, access, asked: false, ends: CloseReason::Error, sender }
+        Dialogue {
+            phase: Phase::Command,
+            protocol,
+            access,
+            asked: false,
+            ends: CloseReason::Error,
+            sender,
+            out: 0,
+        }
     }
 
     /// What is spoken, as far as it is known.
@@ -189,7 +199,7 @@ impl<S: Session> Interpreter<S> {
     ) -> (usize, Stopped) {
         let result = self.run_on(dialogue, input, outbox);
         if self.post.is_in_use() {
-            self.post.dispatch(self.full);
+            dialogue.out += self.post.dispatch(self.full);
         }
         result
     }

@@ -43,6 +43,8 @@ pub(crate) struct Division {
     pub(crate) idle: usize,
     /// For requests and replies under way.
     pub(crate) traffic: usize,
+    /// For the rings of clients on this host.
+    pub(crate) rings: usize,
     /// For what is learnt from requests; 0 if nothing is.
     pub(crate) advice: usize,
     /// 0 if nothing is left.
@@ -63,9 +65,10 @@ impl Division {
             |size| size.0,
         );
         let advice = advice(options.advice, memory);
-        let beside = (process + workers + idle + advice).saturating_add(traffic);
+        let rings = direct::rings_bytes(options, memory);
+        let beside = (process + workers + idle + advice + rings).saturating_add(traffic);
         let engine = memory.saturating_sub(beside);
-        Division { process, workers, idle, traffic, advice, engine }
+        Division { process, workers, idle, traffic, rings, advice, engine }
     }
 
     /// Whether the engine's part is enough for a cache.
@@ -77,7 +80,7 @@ impl Division {
     pub(crate) fn parts(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("items and index", self.engine),
-            ("connections", self.idle + self.traffic),
+            ("connections", self.idle + self.traffic + self.rings),
             ("workers' buffers and stacks", self.workers),
             ("what is learnt from requests", self.advice),
             ("code and system", self.process),

@@ -217,7 +217,7 @@ impl Host for Starting<'_> {
             .map_err(|(address, source)| StartError::Datagrams { address, source })?;
         let division = Division::of(options, options.memory.0);
         let room = Arc::new(Room::new(&division, options.workers));
-        let ways = direct::open(options, opened.engine.partitioning(), &room)?;
+        let ways = direct::open(options, opened.engine.partitioning())?;
         let ports = Ports { streams: ports, udp, ways, room };
         let running = start_with(options, self.secrets, ports, opened.engine, &opened.notes, clock)?;
         Ok(Running { found, ..running })

@@ -61,6 +61,11 @@ impl<P: ValuePin> Insert<P> {
         }
     }
 
+    /// How many bytes of it came late.
+    fn late_len(&self) -> usize {
+        if let Inserted::Late(range) = &self.what { range.len() } else { 0 }
+    }
+
     /// How long it is; `None` if it is a slot that is still empty.
     fn length(&self) -> Option<usize> {
         match &self.what {
@@ -148,6 +153,14 @@ impl<P: ValuePin> Outbox<P> {
         self.open
     }
 
+    /// The slot that everything else waits for, if all before it was sent.
+    pub(crate) fn next_slot(&self) -> Option<SlotId> {
+        match self.inserts.front() {
+            Some(Insert { at, what: Inserted::Slot(slot), .. }) if *at == self.sent => Some(*slot),
+            _ => None,
+        }
+    }
+
     /// Where it ends.
     pub(crate) fn end(&self) -> ReplyEnd {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
@@ -182,7 +195,10 @@ impl<P: ValuePin> Outbox<P> {
 
     /// Replies have come for slots, in the order of those: they are taken out of `replies`, where each part tells where its reply ends.
     pub(crate) fn fill(&mut self, parts: &[Part], replies: &mut Outbox<P>) {
+        self.compact();
         let bytes = replies.buffer.as_slice();
+        // No more than it takes: what is held is counted by capacity.
+        self.late.reserve_exact(parts.last().map_or(0, |part| part.reply_end.bytes));
         let mut values = replies.inserts.drain(..);
         let mut parts = parts.iter();
         let mut next = parts.next();
@@ -212,6 +228,23 @@ impl<P: ValuePin> Outbox<P> {
             self.open -= 1;
             next = parts.next();
         }
+    }
+
+    /// Gives back what replies took that were sent.
+    fn compact(&mut self) {
+        let kept: usize = self.inserts.iter().map(|insert| insert.late_len()).sum();
+        if kept == self.late.len() {
+            return;
+        }
+        let mut late = Vec::with_capacity(kept);
+        for insert in &mut self.inserts {
+            if let Inserted::Late(range) = &mut insert.what {
+                let from = late.len();
+                late.extend_from_slice(&self.late[range.clone()]);
+                *range = from..late.len();
+            }
+        }
+        self.late = late;
     }
 
     /// What is to be sent next, in order, in at most [`PARTS`] parts.
@@ -474,6 +507,20 @@ mod tests {
         outbox.collect(&mut out);
         assert_eq!(out, b"<0000|xy>one<3333|xy>.");
         assert!(outbox.is_empty() && outbox.open_slots() == 0);
+    }
+
+    #[test]
+    fn replies_that_were_sent_are_held_no_longer() {
+        let (mut stream, mut client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let slots: Vec<SlotId> = (0..100).map(|_| outbox.defer()).collect();
+        for (number, slot) in slots.iter().enumerate() {
+            fill(&mut outbox, *slot, &[number as u8; 1000]);
+            assert!(outbox.late.capacity() <= 2000, "{number}");
+            outbox.send(&mut stream).unwrap();
+            assert_eq!(read(&mut client, 1000), [number as u8; 1000]);
+        }
+        assert!(outbox.is_empty());
     }
 
     #[test]

@@ -216,7 +216,10 @@ mod tests {
 
     /// Room for connections that do nothing, of 10 bytes, 100 to hold, and 100 to pin.
     fn room() -> Room {
-        Room::new(&Division { process: 0, workers: 0, idle: 10, traffic: 100, advice: 0, engine: 400 }, 2)
+        Room::new(
+            &Division { process: 0, workers: 0, idle: 10, traffic: 100, rings: 0, advice: 0, engine: 400 },
+            2,
+        )
     }
 
     #[test]

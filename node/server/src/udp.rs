@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn a_long_reply_is_made_in_the_room_of_connections() {
         let room = Room::new(
-            &Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, advice: 0, engine: 0 },
+            &Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, rings: 0, advice: 0, engine: 0 },
             1,
         );
         let mut reply = Reply::default();

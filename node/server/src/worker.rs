@@ -79,6 +79,8 @@ pub(crate) struct Worker<S: Session> {
     acceptor: Option<Acceptor>,
     udp: Option<UdpEnd>,
     direct: DirectEnd,
+    /// It stops, and its last connection is gone.
+    finished: bool,
     /// When idle connections were last looked for.
     kicked: Seconds,
     /// When certificates were last looked for.
@@ -138,6 +140,7 @@ impl<S: Session> Worker<S> {
             acceptor,
             udp,
             direct,
+            finished: false,
             kicked: Seconds(0),
             looked: Seconds(0),
             pulsed: Seconds(0),
@@ -149,7 +152,7 @@ impl<S: Session> Worker<S> {
         let mut events = Vec::new();
         let mut more_upkeep = true;
         loop {
-            let next = self.direct.serve(&mut self.bench.interpreter)?;
+            let next = self.direct.serve(&mut self.bench.interpreter);
             if next == Next::Again {
                 continue;
             }
@@ -174,7 +177,10 @@ impl<S: Session> Worker<S> {
             self.look_after_certificates();
             let is_over = self.shared.is_stopping() && self.close_those_at_rest();
             // Others may wait for replies of this one.
-            if is_over && (!self.bench.interpreter.post.is_busy() || self.is_abandoned()) {
+            if is_over && !std::mem::replace(&mut self.finished, true) {
+                self.bench.interpreter.post.finish();
+            }
+            if is_over && (self.bench.interpreter.post.is_over() || self.is_abandoned()) {
                 return Ok(());
             }
         }
@@ -279,7 +285,13 @@ impl<S: Session> Worker<S> {
                 continue;
             }
             let place = parcel.sender.place;
-            if self.connection(place).is_some_and(|connection| connection.hear(&mut parcel)) {
+            let shared = self.shared.clone();
+            let seat = Seat { worker: self.index, place };
+            if let Some(connection) = self.connection(place)
+                && connection.hear(&mut parcel, &shared.room)
+            {
+                // What it holds now is known to the next who asks for room. If there is none, its turn is what finds out.
+                connection.settle(&shared.room, seat);
                 self.again.push(place);
             }
             self.bench.interpreter.post.keep(parcel);

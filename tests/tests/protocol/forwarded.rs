@@ -154,7 +154,7 @@ fn whoever_goes_before_the_replies_come_disturbs_nobody() {
 }
 
 #[test]
-fn fault_a_request_that_is_completed_while_the_server_stops_is_answered() {
+fn a_request_that_is_completed_while_the_server_stops_is_answered() {
     let setup = Setup::new().not_with("mica").not_with("memc3").not_with("classic").not_with("fleec");
     let setup = setup.guira_argument("--engine=mica").guira_argument("--access=erew");
     let server = setup.guira_argument("--workers=2").start_guira();
@@ -173,7 +173,7 @@ fn fault_a_request_that_is_completed_while_the_server_stops_is_answered() {
 }
 
 #[test]
-fn fault_connections_whose_replies_come_from_elsewhere_hold_no_more_than_others() {
+fn connections_whose_replies_come_from_elsewhere_hold_no_more_than_others() {
     for access in ["crcw", "erew"] {
         let setup = Setup::new().not_with("mica").not_with("memc3").not_with("classic").not_with("fleec");
         let setup = setup.guira_argument("--engine=mica").guira_argument(&format!("--access={access}"));

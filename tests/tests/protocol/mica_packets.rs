@@ -3,9 +3,11 @@
 
 use guira_client::mica::{Client, CourierOptions};
 use guira_load::cable::Cable;
+use guira_tests::scratch::Scratch;
 use guira_tests::server::{guira_binary, wait_for};
 use guira_tests::skip::say;
 use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 
@@ -15,15 +17,21 @@ fn lay(test: u32) -> Option<Cable> {
 }
 
 /// A server on the other host.
-struct Remote(Child);
+struct Remote(Child, Scratch);
 
 impl Remote {
     fn start(cable: &Cable, more: &[&str]) -> Self {
         let [v4, v6] = cable.servers().map(|address| format!("--mica={address}"));
         let mut command = cable.command(guira_binary());
         command.args(["serve", "--engine=mica", "--access=erew", "--workers=2", "--memory=96MiB"]);
-        command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more).stdout(Stdio::null());
-        Remote(command.spawn().expect("guira can be run"))
+        let scratch = Scratch::new();
+        let log = File::create(scratch.path().join("log")).expect("a file of our own");
+        command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more).stdout(Stdio::null()).stderr(log);
+        Remote(command.spawn().expect("guira can be run"), scratch)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.1.path().join("log")).unwrap_or_default()
     }
 }
 
@@ -107,4 +115,43 @@ fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
     wait_for("the next server", || client.get(b"key").ok());
     client.set(b"key", b"again", 0, 0).unwrap();
     assert_eq!(client.get(b"key").unwrap().unwrap().value, b"again");
+}
+
+#[test]
+fn what_is_foreign_is_not_answered_past_the_kernels_stack() {
+    let Some(cable) = lay(3) else { return };
+    let _server = Remote::start(&cable, &["--xdp=v0"]);
+    let [address, _] = cable.servers();
+    drop(ready(address));
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    for foreign in [&b"foreign"[..], b"", b"Gm\x01\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
+        socket.send_to(foreign, address).unwrap();
+        let answer = socket.recv_from(&mut [0; 2000]);
+        assert!(answer.is_err(), "{foreign:?} is answered: {answer:?}");
+    }
+}
+
+#[test]
+fn an_interface_that_goes_takes_nothing_else_along() {
+    use std::io::{Read, Write};
+    let Some(cable) = lay(2) else { return };
+    let scratch = guira_tests::scratch::Scratch::new();
+    let path = scratch.path().join("socket");
+    let listen = format!("--listen=unix:{}", path.display());
+    let mut server = Remote::start(&cable, &["--xdp=v0", &listen]);
+    drop(ready(cable.servers()[0]));
+    let ask = || {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).ok()?;
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(2))).ok()?;
+        stream.write_all(b"version\r\n").ok()?;
+        let mut text = [0; 7];
+        stream.read_exact(&mut text).ok()?;
+        Some(())
+    };
+    assert!(ask().is_some());
+    assert!(cable.cut());
+    wait_for("the server to notice", || server.log().contains("of no more use").then_some(()));
+    assert!(ask().is_some());
+    assert!(server.0.try_wait().unwrap().is_none());
 }

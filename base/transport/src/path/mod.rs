@@ -11,7 +11,9 @@ mod segments;
 mod udp;
 mod xdp;
 
-pub use ring::{Lender, RING_PATH_BYTES, RingClientPath, RingError, RingServerPath, ring_paths};
+pub use ring::{
+    Lender, RING_PATH_BYTES, RingClientPath, RingError, RingServerPath, client_rings_bytes, ring_paths,
+};
 pub use udp::{UDP_PATH_BYTES, UdpClientPath, UdpServerPath};
 pub use xdp::{
     XdpAttach, XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpCounters, XdpError, XdpFacts,
@@ -53,6 +55,9 @@ pub enum Doze {
 /// receive → for each datagram: exchange, answer → send → receive …
 /// ```
 pub trait ServerPath: Debug + Send {
+    /// What kind of path it is, for people.
+    fn name(&self) -> &'static str;
+
     /// Takes what has arrived, at most [`BURST_MAX`] datagrams, and returns how many. Those of the burst before are forgotten, and their
     /// answers with them if they were not sent. Datagrams longer than [`PAYLOAD_MAX`] are dropped.
     ///

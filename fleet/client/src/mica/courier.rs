@@ -2,7 +2,7 @@
 
 use super::error::ClientError;
 use super::ledger::{Ledger, Outcome};
-use guira_protocol::mica::{DATAGRAM_HEADER, Directory, Operation, REQUEST_HEADER, Record};
+use guira_protocol::mica::{DATAGRAM_HEADER, Directory, Header, Operation, REQUEST_HEADER, Record};
 use guira_protocol::{Exptime, KEY_MAX};
 use guira_transport::{ClientPath, PAYLOAD_MAX};
 use std::io;
@@ -93,6 +93,9 @@ pub struct Courier<P> {
 /// How often the directory is asked for before there is nobody who knows it.
 const QUESTIONS: u32 = 50;
 
+/// Whose question for the directory it is, before there is a courier.
+const LEARNER: u64 = u64::from_le_bytes(*b"learning");
+
 /// Asks the server at the other end of `path` how it divides keys.
 ///
 /// # Errors
@@ -101,12 +104,14 @@ pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory
     let mut found = None;
     for sequence in 0..QUESTIONS {
         if let Some(room) = path.room(0) {
-            let length = Directory::ask(sequence, room);
+            let length = Directory::ask(sequence, LEARNER, room);
             path.post(length);
         }
         path.flush()?;
         path.wait(patience)?;
-        while found.is_none() && path.receive(&mut |bytes| found = found.or(Directory::read(bytes)))? > 0 {}
+        let is_ours = |bytes: &[u8]| Header::read(bytes).is_ok_and(|header| header.opaque == LEARNER);
+        let mut take = |bytes: &[u8]| found = found.or(Directory::read(bytes).filter(|_| is_ours(bytes)));
+        while path.receive(&mut take)? > 0 {}
         if let Some(directory) = found {
             return Ok(directory);
         }
@@ -136,6 +141,9 @@ impl<P: ClientPath> Courier<P> {
     }
 
     /// Adds a request, which is sent with the next [`Courier::flush`] if not before. `Ok(Err(Busy))` if too much is under way.
+    ///
+    /// Requests that are under way at the same time may be executed in any order, but for those in one datagram. Whoever needs an order waits for the
+    /// answer.
     ///
     /// # Errors
     /// If the request can never be sent.
@@ -173,8 +181,11 @@ impl<P: ClientPath> Courier<P> {
         }
         if ledger.moved {
             self.ask_directory(now)?;
-        } else if ledger.held() > 0 {
-            ledger.ask_again();
+        } else if ledger.is_waiting() {
+            if ledger.held() > 0 {
+                ledger.ask_again();
+                ledger.seal_all();
+            }
             send(path, ledger, now);
             path.flush()?;
         }
@@ -189,7 +200,7 @@ impl<P: ClientPath> Courier<P> {
         }
         self.asked = Some(now);
         if let Some(room) = self.path.room(0) {
-            let length = Directory::ask(0, room);
+            let length = Directory::ask(0, self.ledger.id, room);
             self.path.post(length);
         }
         self.path.flush()
@@ -212,7 +223,9 @@ impl<P: ClientPath> Courier<P> {
 /// Sends what is complete, as far as the path takes it.
 #[inline(always)]
 fn send(path: &mut impl ClientPath, ledger: &mut Ledger, now: Duration) {
-    while ledger.send_next(now, |slot| match path.room(slot.core) {
+    // A server that has fewer threads now tells that it goes by another directory, whichever is asked.
+    let cores = path.cores().max(1);
+    while ledger.send_next(now, |slot| match path.room(slot.core % cores) {
         Some(room) => {
             room[..slot.length].copy_from_slice(&slot.bytes[..slot.length]);
             path.post(slot.length);

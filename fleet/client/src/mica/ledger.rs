@@ -18,6 +18,15 @@ pub enum Outcome<'r> {
     Lost,
 }
 
+/// How requests are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    /// As if for the first time.
+    Together,
+    /// Each in a datagram of its own.
+    Alone,
+}
+
 /// A request that has to be sent again.
 #[derive(Debug)]
 struct Held {
@@ -27,7 +36,10 @@ struct Held {
     value: Box<[u8]>,
     flags: u32,
     exptime: i32,
+    /// How often it was sent: 0 if it may go with others, as if for the first time.
     tries: u32,
+    /// Since when it is held.
+    since: Option<Duration>,
 }
 
 /// What is under way.
@@ -41,10 +53,10 @@ pub(super) struct Ledger {
     /// Slots to be sent, in order.
     sealed: VecDeque<usize>,
     deadlines: VecDeque<Deadline>,
-    /// Requests that were not answered for, and are to be sent again, alone if `tries` says so.
-    again: Vec<Held>,
+    /// Requests that were not answered for, and are to be sent again, in their order.
+    again: VecDeque<Held>,
     /// Whose answers these are: comes back with them.
-    id: u64,
+    pub(super) id: u64,
     options: CourierOptions,
     /// The thread that the next read goes to that may go to any.
     turn: usize,
@@ -61,7 +73,7 @@ impl Ledger {
             open: vec![None; usize::from(directory.cores)],
             sealed: VecDeque::new(),
             deadlines: VecDeque::new(),
-            again: Vec::new(),
+            again: VecDeque::new(),
             id,
             options,
             turn: 0,
@@ -182,7 +194,8 @@ impl Ledger {
             Kind::Replies => self.tell_replies(datagram, &header, index, tell),
             Kind::Moved => {
                 self.moved = true;
-                self.hold_back(index, |_| true);
+                // Nothing was done: they go together again, in their order.
+                self.hold_back(index, Again::Together, |_| true);
                 0
             }
             Kind::Malformed => {
@@ -227,7 +240,7 @@ impl Ledger {
             0 => {}
             _ => {
                 let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
-                self.hold_back(index, |number| statuses[number] == Status::AskAlone);
+                self.hold_back(index, Again::Alone, |number| statuses[number] == Status::AskAlone);
             }
         }
         told
@@ -235,9 +248,9 @@ impl Ledger {
 
     /// Takes those requests of a datagram back that are to be sent again, and is done with the datagram.
     #[cold]
-    fn hold_back(&mut self, index: usize, is_wanted: impl Fn(usize) -> bool) {
+    fn hold_back(&mut self, index: usize, how: Again, is_wanted: impl Fn(usize) -> bool) {
         let slot = self.slots.get(index);
-        let tries = slot.tries + 1;
+        let tries = if how == Again::Alone { slot.tries + 1 } else { 0 };
         let wanted = slot.records().enumerate().filter(|(number, _)| is_wanted(*number));
         self.again.extend(wanted.filter_map(|(_, (ticket, record))| Held::of(ticket, &record, tries)));
         self.slots.close(index);
@@ -256,7 +269,23 @@ impl Ledger {
                 told += self.give_up(index, tell);
             }
         }
-        told
+        if self.moved { told + self.give_up_held(now, tell) } else { told }
+    }
+
+    /// A server that has moved and does not tell where is waited for as long as one that does not answer.
+    #[cold]
+    fn give_up_held(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+        let most = self.options.patience * (self.options.repeats + 1);
+        let before = self.again.len();
+        self.again.retain_mut(|held| {
+            let since = *held.since.get_or_insert(now);
+            let stays = now - since <= most;
+            if !stays {
+                tell(held.ticket, Outcome::Lost);
+            }
+            stays
+        });
+        before - self.again.len()
     }
 
     #[cold]
@@ -273,19 +302,25 @@ impl Ledger {
                 told += 1;
             }
         }
-        self.hold_back(index, |number| repeated[number]);
+        self.hold_back(index, Again::Alone, |number| repeated[number]);
         told
     }
 
     /// Sends again what has to be.
     pub(super) fn ask_again(&mut self) {
         while !self.moved
-            && let Some(held) = self.again.pop()
+            && let Some(held) = self.again.pop_front()
         {
             if self.ask(&held.request(), held.ticket, held.tries).is_err() {
-                return self.again.push(held);
+                return self.again.push_front(held);
             }
         }
+    }
+
+    /// Whether anything waits to be sent, or to be sent again.
+    #[inline(always)]
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.sealed.is_empty() || !self.again.is_empty()
     }
 
     /// How many requests wait to be sent again.
@@ -295,7 +330,8 @@ impl Ledger {
 
     /// The server tells how it divides keys. What is under way by the old directory is told to be moved when its answer comes.
     fn learn(&mut self, datagram: &[u8]) {
-        let Some(directory) = Directory::read(datagram).filter(|_| self.moved) else {
+        let is_ours = Header::read(datagram).is_ok_and(|header| header.opaque == self.id);
+        let Some(directory) = Directory::read(datagram).filter(|_| self.moved && is_ours) else {
             return;
         };
         self.seal_all();
@@ -317,6 +353,7 @@ impl Held {
             flags: record.flags,
             exptime: record.exptime.0,
             tries,
+            since: None,
         })
     }
 

@@ -389,7 +389,7 @@ fn hashes_are_those_of_the_document() {
 }
 
 #[test]
-fn fault_what_is_sent_anew_after_a_move_keeps_its_order() {
+fn what_is_sent_anew_after_a_move_keeps_its_order() {
     let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
     let next = Directory { generation: 2, cores: 1, seed: 78, ..DIRECTORY };
     courier.path().directory = next;
@@ -400,7 +400,7 @@ fn fault_what_is_sent_anew_after_a_move_keeps_its_order() {
 }
 
 #[test]
-fn fault_a_server_with_fewer_workers_is_no_panic() {
+fn a_server_with_fewer_workers_than_before_is_found() {
     let mut courier = courier(Wire::new(DIRECTORY, &[]), 64);
     // Keys for both workers.
     let keys: Vec<Vec<u8>> = (0..20u8).map(|number| vec![b'k', number]).collect();
@@ -420,7 +420,7 @@ fn fault_a_server_with_fewer_workers_is_no_panic() {
 }
 
 #[test]
-fn fault_a_server_that_goes_after_it_has_moved_is_given_up() {
+fn a_server_that_goes_after_it_has_moved_is_given_up() {
     let wire = Wire::new(DIRECTORY, &[]);
     let mut courier = courier(wire, 1);
     courier.path().directory = Directory { generation: 2, ..DIRECTORY };
@@ -473,7 +473,7 @@ impl ClientPath for Stuffed {
 }
 
 #[test]
-fn fault_what_the_path_does_not_take_at_once_is_sent_later() {
+fn what_the_path_does_not_take_at_once_is_sent_later() {
     let client = std::thread::spawn(|| {
         let mut client =
             Client::new(Stuffed(Wire::new(DIRECTORY, &[]), 1), CourierOptions::default()).unwrap();

@@ -21,7 +21,9 @@ use crate::shared::WorkerCount;
 use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
-use guira_transport::{Doze, Interest, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES};
+use guira_transport::{
+    Doze, Interest, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
+};
 use rustix::fd::AsRawFd;
 use std::io;
 use std::sync::Arc;
@@ -35,6 +37,17 @@ const ROUNDS: u32 = 16;
 /// What a worker takes for its paths, in bytes.
 pub(crate) fn path_bytes(options: &Options) -> usize {
     options.mica.len() * UDP_PATH_BYTES + if options.local.is_some() { RING_PATH_BYTES } else { 0 }
+}
+
+/// What clients on this host may take for their rings: a part of the whole, and enough for a few.
+pub(crate) fn rings_bytes(options: &Options, memory: usize) -> usize {
+    const SHARE: usize = 32;
+    const CLIENTS_LEAST: usize = 4;
+    const MOST: usize = 64 << 20;
+    if options.local.is_none() {
+        return 0;
+    }
+    (memory / SHARE).min(MOST).max(CLIENTS_LEAST * client_rings_bytes(options.workers))
 }
 
 /// What all workers together share with the kernel, in bytes, for datagrams that go past its network stack.
@@ -94,16 +107,21 @@ impl DirectEnd {
     }
 
     /// Answers what has arrived.
-    pub(crate) fn serve<S: Session>(&mut self, interpreter: &mut Interpreter<S>) -> io::Result<Next> {
+    pub(crate) fn serve<S: Session>(&mut self, interpreter: &mut Interpreter<S>) -> Next {
         if self.ways.is_empty() {
-            return Ok(Next::Wait);
+            return Next::Wait;
         }
         let mut total = 0;
-        for way in &mut self.ways {
-            let count = way.path.receive()?;
-            if count == 0 {
-                continue;
-            }
+        let mut failed = None;
+        for (number, way) in self.ways.iter_mut().enumerate() {
+            let count = match way.path.receive() {
+                Ok(0) => continue,
+                Ok(count) => count,
+                Err(error) => {
+                    failed = Some((number, error));
+                    continue;
+                }
+            };
             self.sizes.note(count);
             // After they have come: what was told to have expired before they were sent has.
             interpreter.executor.look_at_clock();
@@ -116,13 +134,19 @@ impl DirectEnd {
             interpreter.executor.session().quiesce();
             total += count;
         }
+        if let Some((number, error)) = failed {
+            // Whoever comes by another way is served on.
+            let way = self.ways.swap_remove(number);
+            let name = way.path.name();
+            tracing::error!(path = name, %error, worker = self.place.worker, "a path of datagrams is of no more use");
+        }
         self.note(total);
         self.rounds += 1;
         if total > 0 && self.rounds < ROUNDS {
-            return Ok(Next::Again);
+            return Next::Again;
         }
         self.rounds = 0;
-        Ok(if self.quiet < self.patience { Next::LookAround } else { Next::Wait })
+        if self.quiet < self.patience { Next::LookAround } else { Next::Wait }
     }
 
     /// So many datagrams have come in a round.

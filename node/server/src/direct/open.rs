@@ -1,9 +1,9 @@
 //! Opening the paths of all workers.
 
-use super::{Way, describe};
+use super::{Way, describe, rings_bytes};
 use crate::options::Options;
-use crate::room::Room;
 use guira_contract::Partitioning;
+use guira_memory::Budget;
 use guira_transport::XdpError;
 use guira_transport::{Lender, RingError, UdpServerPath, XdpServerPath, ring_paths};
 use std::io;
@@ -50,7 +50,6 @@ pub enum DirectError {
 pub(crate) fn open(
     options: &Options,
     partitioning: Option<Partitioning>,
-    room: &Arc<Room>,
 ) -> Result<Vec<Vec<Way>>, DirectError> {
     let mut workers: Vec<Vec<Way>> = (0..options.workers).map(|_| Vec::new()).collect();
     for address in &options.mica {
@@ -81,7 +80,8 @@ pub(crate) fn open(
         }
     }
     if let Some(path) = &options.local {
-        let lender: Arc<dyn Lender> = room.clone();
+        let purse = Purse(Budget::new(rings_bytes(options, options.memory.0)));
+        let lender: Arc<dyn Lender> = Arc::new(purse);
         let paths = ring_paths(path.clone(), options.unix_mode, options.workers, &lender)
             .map_err(|source| DirectError::Local { path: path.clone(), source })?;
         let directory = describe(partitioning, options.workers, 0);
@@ -92,14 +92,17 @@ pub(crate) fn open(
     Ok(workers)
 }
 
-/// What clients' rings take is part of what connections may hold.
-impl Lender for Room {
+/// What there is for clients' rings.
+#[derive(Debug)]
+struct Purse(Budget);
+
+impl Lender for Purse {
     fn lend(&self, bytes: usize) -> bool {
-        Room::lend(self, bytes)
+        self.0.take(bytes)
     }
 
     fn take_back(&self, bytes: usize) {
-        Room::take_back(self, bytes);
+        self.0.give(bytes);
     }
 }
 

@@ -4,7 +4,8 @@
 //! like a batch of its own; the parcel comes back with the replies, which fill the slots. Nobody waits for anybody: a worker has a fixed
 //! number of parcels, so that there is always room for all of them in every inbox, and while all are under way its connections wait, or
 //! their requests are executed here, which is slow and never wrong (engines/mica/src/hold.rs). Long replies come in portions: what would come
-//! behind them is sent back as it is, and posted again when they were sent.
+//! behind them is sent back as it is, and posted again when they were sent. Where room for replies is short nothing is posted, and reads whose
+//! replies find no room are executed again later.
 //!
 //! Whatever depends on the order of requests waits until no slot is open: commands that are about no key, and those that are executed
 //! here although their key is at home elsewhere.
@@ -24,6 +25,9 @@ use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_transport::Mailbox;
 use std::sync::Arc;
 
+/// Parcels that a connection may have under way: what comes back is held until the client takes it.
+pub(crate) const PARCELS_OF_ONE: usize = 4;
+
 /// Parcels of a worker.
 const PARCELS: usize = 64;
 
@@ -40,6 +44,8 @@ pub(crate) struct Offices<P> {
     inboxes: Vec<Inbox<P>>,
     /// Parcels of each worker that are under way. Relaxed: looked at only to know when all is over.
     out: Vec<AtomicU64>,
+    /// Workers that have no connections any more, and get none. SeqCst is not needed: who sees too few looks again when it is rung.
+    finished: AtomicU64,
 }
 
 impl<P> Offices<P> {
@@ -48,6 +54,7 @@ impl<P> Offices<P> {
         Offices {
             inboxes: (0..workers).map(|_| Inbox::with_capacity(workers * PARCELS)).collect(),
             out: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            finished: AtomicU64::new(0),
         }
     }
 
@@ -105,9 +112,17 @@ impl<P: ValuePin> Post<P> {
     }
 
     /// Puts a request into the parcel for worker `to`, for which there is one.
-    pub(crate) fn put(&mut self, to: usize, sender: Sender, request: &[&[u8]], trim: Trim, slot: SlotId) {
+    pub(crate) fn put(
+        &mut self,
+        to: usize,
+        sender: Sender,
+        request: &[&[u8]],
+        (trim, what): (Trim, Use),
+        slot: SlotId,
+    ) {
         if let Some(parcel) = &mut self.open[to] {
             parcel.sender = sender;
+            parcel.reads_only &= what == Use::Read;
             parcel.put(request, trim, slot);
         }
     }
@@ -128,14 +143,19 @@ impl<P: ValuePin> Post<P> {
         let mut from = 0;
         for part in &leftover.parts {
             let request = &leftover.requests[from..part.request_end];
-            self.put(leftover.to, sender, &[request], part.trim, part.slot);
+            let what = if leftover.reads_only { Use::Read } else { Use::Write };
+            self.put(leftover.to, sender, &[request], (part.trim, what), part.slot);
             from = part.request_end;
         }
         true
     }
 
     /// Posts what was put into parcels. Replies of `full` bytes to each of them are enough.
-    pub(crate) fn dispatch(&mut self, full: usize) {
+    /// Returns how many were posted.
+    pub(crate) fn dispatch(&mut self, full: usize) -> usize {
+        // All together are to be no longer than what one worker would make.
+        let full = full / self.open.iter().flatten().filter(|parcel| !parcel.is_empty()).count().max(1);
+        let mut posted = 0;
         for to in 0..self.open.len() {
             match self.open[to].take() {
                 Some(parcel) if parcel.is_empty() => self.spare.push(parcel),
@@ -144,10 +164,17 @@ impl<P: ValuePin> Post<P> {
                     let out = &self.offices.out[self.worker];
                     out.store(out.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     self.send(to, parcel);
+                    posted += 1;
                 }
                 None => {}
             }
         }
+        posted
+    }
+
+    /// Whether one parcel more, for worker `to`, would be too many at once.
+    pub(crate) fn is_too_much(&self, to: usize) -> bool {
+        self.open[to].is_none() && self.open.iter().flatten().count() >= PARCELS_OF_ONE
     }
 
     fn send(&self, to: usize, parcel: Box<Parcel<P>>) {
@@ -190,8 +217,17 @@ impl<P: ValuePin> Post<P> {
         self.offices.inboxes[self.worker].wake();
     }
 
-    /// Whether any worker's parcels are under way.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.offices.is_busy()
+    /// The worker has no connections any more, and gets none. Told once.
+    pub(crate) fn finish(&self) {
+        if self.division.is_some() {
+            self.offices.finished.fetch_add(1, Ordering::AcqRel);
+            self.bells.iter().for_each(|bell| bell.ring());
+        }
+    }
+
+    /// Whether no worker has anything to post any more.
+    pub(crate) fn is_over(&self) -> bool {
+        let finished = self.offices.finished.load(Ordering::Acquire);
+        self.division.is_none() || (finished == self.bells.len() as u64 && !self.offices.is_busy())
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Parcel<P> {
     pub(crate) sender: Sender,
     pub(crate) requests: Vec<u8>,
     pub(crate) parts: Vec<Part>,
+    /// Nothing in it changes anything: it can be executed once more.
+    pub(super) reads_only: bool,
     /// Replies of so many bytes are enough: what is left is sent back as it is.
     pub(super) full: usize,
     /// Requests that were executed.
@@ -64,6 +66,7 @@ pub(crate) struct Leftover {
     pub(super) requests: Vec<u8>,
     /// Each request's slot, where it ends, and what is left out of its reply.
     pub(super) parts: Vec<Part>,
+    pub(super) reads_only: bool,
 }
 
 impl Leftover {
@@ -84,6 +87,7 @@ impl<P: ValuePin> Parcel<P> {
             sender: Sender::default(),
             requests: Vec::new(),
             parts: Vec::new(),
+            reads_only: true,
             full: 0,
             done: 0,
             replies: Outbox::with_capacity(0),
@@ -106,17 +110,26 @@ impl<P: ValuePin> Parcel<P> {
         (&self.parts[..self.done], &mut self.replies)
     }
 
+    /// There is no room for the replies, but for the first if it is the one in `slot`, which is sent next. Reads are executed again later.
+    pub(crate) fn put_off(&mut self, slot: Option<SlotId>) {
+        if self.reads_only {
+            let is_next = self.parts.first().is_some_and(|part| Some(part.slot) == slot);
+            self.done = self.done.min(usize::from(is_next));
+        }
+    }
+
     /// Takes out what was not executed.
     pub(crate) fn leftover(&mut self) -> Option<Leftover> {
         let from = self.parts[..self.done].last().map_or(0, |part| part.request_end);
         let mut parts = self.parts.split_off(self.done);
         parts.iter_mut().for_each(|part| part.request_end -= from);
         let requests = self.requests.split_off(from.min(self.requests.len()));
-        (!parts.is_empty()).then_some(Leftover { to: self.to, requests, parts })
+        (!parts.is_empty()).then_some(Leftover { to: self.to, requests, parts, reads_only: self.reads_only })
     }
 
     pub(super) fn clear(&mut self) {
         self.done = 0;
+        self.reads_only = true;
         self.parts.clear();
         self.requests.clear();
         if self.requests.capacity() > KEPT_MAX {

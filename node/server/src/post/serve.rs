@@ -2,7 +2,7 @@
 
 use super::{Parcel, Trim, Use};
 use crate::dialogue::Access;
-use crate::dialogue::{BATCH, Dialogue, Entry, Interpreter};
+use crate::dialogue::{BATCH, Dialogue, Entry, Interpreter, OUTBOX_FULL};
 use crate::listen::Speaks;
 use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
@@ -83,14 +83,18 @@ impl<S: Session> Interpreter<S> {
         else {
             return Route::Here;
         };
-        if open >= SLOTS_MAX {
+        // Where room is short nothing is asked of others: what they send comes whether there is room for it or not.
+        if self.full < OUTBOX_FULL {
+            return if open > 0 { Route::Waits } else { Route::Here };
+        }
+        if open >= SLOTS_MAX || self.post.is_too_much(home) {
             return Route::Waits;
         }
         if !self.post.has_parcel(home) {
             return if open > 0 { Route::Waits } else { Route::Here };
         }
         let slot = outbox.defer();
-        self.post.put(home, sender, request, trim, slot);
+        self.post.put(home, sender, request, (trim, what), slot);
         Route::Posted
     }
 

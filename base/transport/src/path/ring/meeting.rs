@@ -18,7 +18,7 @@ const ANSWERS: usize = 16 << 10;
 const PAIR: usize = ring_words(REQUESTS) + ring_words(ANSWERS);
 
 /// Bytes of a client's rings, to so many threads.
-pub(super) fn rings_bytes(cores: usize) -> usize {
+pub fn client_rings_bytes(cores: usize) -> usize {
     cores * PAIR * guira_sync::words::WORD
 }
 

@@ -21,6 +21,7 @@ mod server;
 mod shared;
 
 pub use client::RingClientPath;
+pub use meeting::client_rings_bytes;
 pub use server::{Lender, RING_PATH_BYTES, RingError, RingServerPath, ring_paths};
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::bell::Bell;
 use super::lane::{Broken, Consumer, Producer};
-use super::meeting::{CORES_MAX, give, new_memory, refuse, rings_bytes, server_ends};
+use super::meeting::{CORES_MAX, client_rings_bytes, give, new_memory, refuse, server_ends};
 use crate::address::Address;
 use crate::listener::{ListenError, ListenOptions, Listener};
 use crate::path::rooms::{ROOMS_BYTES, Rooms};
@@ -300,7 +300,7 @@ impl Host {
     }
 
     fn admit_one(&mut self, stream: Stream, poll: &Poll) -> io::Result<()> {
-        let (cores, bytes) = (self.threads.len(), rings_bytes(self.threads.len()));
+        let (cores, bytes) = (self.threads.len(), client_rings_bytes(self.threads.len()));
         if !self.lender.lend(bytes) {
             refuse(&stream);
             return Ok(());
@@ -340,6 +340,10 @@ impl Host {
 }
 
 impl ServerPath for RingServerPath {
+    fn name(&self) -> &'static str {
+        "rings"
+    }
+
     #[inline(always)]
     fn receive(&mut self) -> io::Result<usize> {
         self.answers.clear(self.burst);

@@ -174,7 +174,7 @@ fn who_sleeps_is_woken_by_the_other() {
 #[test]
 fn memory_is_lent_and_taken_back_when_a_client_goes() {
     let socket = Socket::new("memory");
-    let bytes = super::meeting::rings_bytes(2);
+    let bytes = super::meeting::client_rings_bytes(2);
     let purse = Arc::new(Purse(AtomicUsize::new(bytes)));
     let mut servers = server(&socket.0, 2, &purse);
     let client = connect(&socket.0, &mut servers);
@@ -232,9 +232,9 @@ fn a_client_finds_the_server_that_comes_after_another() {
 // What follows are attacks by a client that is no friend.
 
 use super::meeting::{Gifts, take};
+use guira_sync::clock::Stopwatch;
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
 
 /// A client that does as it likes with what it is given.
 fn intrude(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Gifts) {
@@ -258,7 +258,7 @@ fn settle(servers: &mut [RingServerPath]) {
 /// Whether something is over within a second.
 fn ends(what: impl FnOnce() + Send + 'static) -> bool {
     let thread = std::thread::spawn(what);
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     while begin.elapsed() < Duration::from_secs(1) {
         if thread.is_finished() {
             return true;

@@ -38,7 +38,7 @@ pub(super) struct Wishes {
 }
 
 /// The kernel tears sockets and programs down a moment after they were closed; an interface that is taken is asked again for so long.
-const TEARDOWN: Duration = Duration::from_millis(500);
+const TEARDOWN: Duration = Duration::from_secs(3);
 
 /// The program at the interface, and what belongs to it. It goes with the last thread's sockets.
 #[derive(Debug)]

@@ -155,6 +155,10 @@ impl XdpServerPath {
 }
 
 impl ServerPath for XdpServerPath {
+    fn name(&self) -> &'static str {
+        "AF_XDP"
+    }
+
     fn receive(&mut self) -> io::Result<usize> {
         if self.kick == Kick::Busy {
             self.kick = self.endpoint.kick();
@@ -254,15 +258,16 @@ impl Drop for XdpServerPath {
 mod support;
 
 #[cfg(test)]
-mod faults {
+mod tests {
     use super::support::{Cable, INTERFACE};
     use super::*;
+    use guira_sync::atomic::{AtomicBool, Ordering};
+    use guira_sync::clock::Stopwatch;
     use std::net::UdpSocket;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     #[test]
-    fn fault_frames_go_back_to_the_queue_that_they_are_of() {
+    fn frames_go_back_to_the_queue_that_they_are_of() {
         let Some(cable) = Cable::new(2) else { return };
         let options = XdpServerOptions {
             interface: INTERFACE.to_owned(),
@@ -292,7 +297,7 @@ mod faults {
                     }
                 }
             });
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             while begin.elapsed() < Duration::from_secs(3) {
                 let count = path.receive().unwrap();
                 received[path.current] += count;
@@ -310,7 +315,7 @@ mod faults {
     }
 
     #[test]
-    fn fault_no_datagram_comes_in_the_place_of_another() {
+    fn no_datagram_comes_in_the_place_of_another() {
         let Some(cable) = Cable::new(2) else { return };
         let options = XdpServerOptions {
             interface: INTERFACE.to_owned(),
@@ -343,7 +348,7 @@ mod faults {
                     }
                 }
             });
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             while begin.elapsed() < Duration::from_secs(4) {
                 if begin.elapsed().as_millis() % 4 == 3 {
                     // Busy with something else for a moment.

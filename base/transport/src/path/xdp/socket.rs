@@ -403,6 +403,17 @@ fn bind_error(interface: &str, errno: Errno) -> XdpError {
 }
 
 #[cfg(test)]
+impl Socket {
+    /// For tests: frames of the queue that are spare, and all that there are but those under way.
+    pub(super) fn count_frames(&self) -> (usize, usize) {
+        let mut pool = self.queue.lock();
+        let spare = pool.spare.len();
+        let total = spare + pool.fill.waiting() as usize + pool.completion.available() as usize;
+        (spare, total)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -415,16 +426,5 @@ mod tests {
             assert!(sizes.receive_slots * sockets <= sizes.frames / 2, "{sockets}: {sizes:?}");
             assert!(sizes.receive_slots * (sockets - 1) < sizes.fill, "{sockets}: {sizes:?}");
         }
-    }
-}
-
-#[cfg(test)]
-impl Socket {
-    /// For tests: frames of the queue that are spare, and all that there are but those under way.
-    pub(super) fn count_frames(&self) -> (usize, usize) {
-        let mut pool = self.queue.lock();
-        let spare = pool.spare.len();
-        let total = spare + pool.fill.waiting() as usize + pool.completion.available() as usize;
-        (spare, total)
     }
 }
