@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-pub mod cable;
 mod certificate;
 pub mod clock;
 mod connection;

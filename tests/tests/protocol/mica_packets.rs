@@ -1,8 +1,8 @@
 //! MICA's datagrams as packets between two hosts, which are network namespaces with a cable (veth) between them: by the kernel's stack, past it
 //! at either end (`--xdp`), and past it at both.
 
+use guira_cable::Cable;
 use guira_client::mica::{Client, CourierOptions};
-use guira_load::cable::Cable;
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{guira_binary, wait_for};
 use guira_tests::skip::say;

@@ -12,8 +12,15 @@ pub(crate) enum MayUse {
 }
 
 /// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
-pub(crate) const LAB: &[&str] =
-    &["guira-oracle", "guira-workload", "guira-load", "guira-sim", "guira-soak", "guira-papers"];
+pub(crate) const LAB: &[&str] = &[
+    "guira-oracle",
+    "guira-cable",
+    "guira-workload",
+    "guira-load",
+    "guira-sim",
+    "guira-soak",
+    "guira-papers",
+];
 
 /// Crates that nothing uses.
 pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
@@ -50,7 +57,8 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
             "guira-sync",
         ]),
     ),
-    ("guira-client", Only(&["guira-routing", "guira-protocol", "guira-transport", "guira-sync"])),
+    ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
+    ("guira-cable", Only(&[])),
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),
     ("guira-load", AnythingBelowTheLab),

@@ -1,7 +1,7 @@
 //! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
 
+use guira_cable::Cable;
 use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
-use guira_load::cable::Cable;
 use guira_load::server::pin_thread;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::atomic::{AtomicBool, Ordering};

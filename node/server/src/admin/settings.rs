@@ -41,6 +41,16 @@ impl Settings {
         }
     }
 
+    /// Where MICA's datagrams are taken from.
+    fn tell_datagrams(&self, out: &mut Lines<'_>) {
+        out.stat("mica", if self.mica.is_empty() { "none" } else { &self.mica });
+        out.stat("xdp", self.options.xdp.as_ref().map_or("none".to_owned(), ToString::to_string));
+        out.stat(
+            "local",
+            self.options.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string()),
+        );
+    }
+
     /// The settings of a server that was started with `options` and listens at these addresses.
     pub(crate) fn new(
         options: &Options,
@@ -80,11 +90,7 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("maxconns", options.connections.max);
         out.stat("tcpport", self.settings.tcp_port);
         out.stat("udpport", self.settings.udp_port);
-        out.stat("mica", if self.settings.mica.is_empty() { "none" } else { &self.settings.mica });
-        out.stat(
-            "local",
-            options.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string()),
-        );
+        self.settings.tell_datagrams(out);
         out.stat("inter", &self.settings.listen);
         out.stat("verbosity", self.shared.verbosity.load(relaxed));
         out.stat("oldest", 0);

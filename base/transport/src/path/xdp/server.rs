@@ -266,9 +266,9 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    #[test]
-    fn frames_go_back_to_the_queue_that_they_are_of() {
-        let Some(cable) = Cable::new(2) else { return };
+    /// A server of one thread at an interface with two queues, and sockets of clients whose packets come by either.
+    fn two_queues() -> Option<(Cable, XdpServerPath, Vec<UdpSocket>)> {
+        let cable = Cable::new(2)?;
         let options = XdpServerOptions {
             interface: INTERFACE.to_owned(),
             addresses: vec!["10.0.0.1".parse().unwrap()],
@@ -279,10 +279,15 @@ mod tests {
             steering: XdpSteering::EveryQueue,
             checksums: XdpChecksums::Trust,
         };
-        let mut path = cable.server.run(|| XdpServerPath::open(&options)).unwrap().remove(0);
+        let path = cable.server.run(|| XdpServerPath::open(&options)).unwrap().remove(0);
         assert_eq!(path.endpoint.sockets.len(), 2);
-        let sockets: Vec<UdpSocket> =
-            cable.client.run(|| (0..16).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect());
+        let sockets = cable.client.run(|| (0..16).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect());
+        Some((cable, path, sockets))
+    }
+
+    #[test]
+    fn frames_go_back_to_the_queue_that_they_are_of() {
+        let Some((_cable, mut path, sockets)) = two_queues() else { return };
         let stop = AtomicBool::new(false);
         let mut received = [0; 2];
         std::thread::scope(|scope| {
@@ -316,20 +321,7 @@ mod tests {
 
     #[test]
     fn no_datagram_comes_in_the_place_of_another() {
-        let Some(cable) = Cable::new(2) else { return };
-        let options = XdpServerOptions {
-            interface: INTERFACE.to_owned(),
-            addresses: vec!["10.0.0.1".parse().unwrap()],
-            first_port: 11_300,
-            cores: 1,
-            attach: XdpAttach::NativeOnly,
-            copying: XdpCopying::Copy,
-            steering: XdpSteering::EveryQueue,
-            checksums: XdpChecksums::Trust,
-        };
-        let mut path = cable.server.run(|| XdpServerPath::open(&options)).unwrap().remove(0);
-        let sockets: Vec<UdpSocket> =
-            cable.client.run(|| (0..16).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect());
+        let Some((_cable, mut path, sockets)) = two_queues() else { return };
         let stop = AtomicBool::new(false);
         let mut seen = std::collections::HashMap::<u64, u32>::new();
         std::thread::scope(|scope| {

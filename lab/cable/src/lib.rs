@@ -1,5 +1,7 @@
 //! Another host: a network namespace with a cable (veth) to this one.
 
+#![forbid(unsafe_code)]
+
 use std::io;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
