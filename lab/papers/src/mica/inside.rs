@@ -121,6 +121,7 @@ fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Resul
     let mut sink = Take { value: [0; 1024], pin: PhantomData };
     let mut keys = [[0; KEY_MAX]; BATCH];
     let mut looked = [(KeyHash(0), S::Guess::default()); BATCH];
+    let mut missed = 0;
     for (number, batch) in requests.chunks(BATCH).enumerate() {
         for ((request, key), (hash, _)) in batch.iter().zip(&mut keys).zip(&mut looked) {
             *hash = session.hash(data.key(request.id, key));
@@ -136,10 +137,14 @@ fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Resul
             if request.is_set {
                 set(session, key, &value)?;
             } else if session.read_with(key, *guess, NOW, &mut sink) != Read::Hit {
-                return Err(Failure::Other("what was stored is gone".to_owned()));
+                missed += 1;
             }
         }
         between(session, number);
+    }
+    // A lossy index may lose a little while it grows.
+    if missed * 100 > requests.len() {
+        return Err(Failure::Other(format!("{missed} of {} keys are gone", requests.len())));
     }
     Ok(())
 }

@@ -185,7 +185,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             answer("I19", format!("one core makes {one} M requests a second, one to a datagram, and {many} with 16; hashed, directed, written, and given up again"),
                 "The paper's client machines make 40 M on twelve cores, 3.3 a core, packets sent and received among it."),
             answer("I20", format!("{} % of items are in main buckets when a tenth as many spare ones are used up, at {} % of all slots; a hit looks at {:.3} buckets", percent(chain(|it| it.0).mean), percent(chain(|it| it.1).mean), chain(|it| it.2).mean),
-                "The paper's 95 % and close to one random read. The engine stops at 72 % of its slots before it grows, where fewer are chained."),
+                "The paper's 95 % and close to one random read. Of all slots those of spare buckets are part. The engine lets 72 % of the main buckets' slots be used before it grows."),
             answer("I21", format!("offsets of 48 bits wrap after 2^{:.0} s at 2^30 bytes a second, so that 2^24 buckets need {:.0} looks a second", wraps_s.log2(), 2f64.powi(24) / wraps_s),
                 "The paper's 2^18 s and 2^6 buckets a second with offsets in bytes; here they count words of eight. Offsets of 18 to 20 bits, and the scan that keeps up with them, are run in the engine's tests."),
         ],

@@ -126,7 +126,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                     ratio(0),
                     ratio(1)
                 ),
-                "The paper sends each request on through a queue between cores. Here the partition comes to the worker instead, at the end of a batch: cheap where half of the requests are wrong and batches are long. Requests over TCP are sent on, as in the paper.",
+                "The paper sends each request on through a queue between cores. Here the partition comes to the worker instead, at the end of a batch, which costs more. Requests over TCP are sent on, as in the paper.",
             ),
         ],
         tables: vec![table(
