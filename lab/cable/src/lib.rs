@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use guira_sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -23,7 +24,11 @@ pub enum CableError {
 /// A cable between this host and another, which has nothing else. Both ends go when this is dropped.
 #[derive(Debug)]
 pub struct Cable {
-    number: u32,
+    number: u16,
+}
+
+fn host(number: u16) -> String {
+    format!("guira-{number:x}")
 }
 
 fn ip(command: &str) -> Result<(), CableError> {
@@ -31,18 +36,19 @@ fn ip(command: &str) -> Result<(), CableError> {
     if status.success() { Ok(()) } else { Err(CableError::Refused { command: command.to_owned() }) }
 }
 
+/// How many names are tried before there is another reason why none can be had.
+const ATTEMPTS: u16 = 8;
+
 impl Cable {
-    /// Lays a cable. Of those that one process has at the same time each has another number below 4.
+    /// Lays a cable.
     ///
     /// # Errors
     /// If this may not be done here.
-    pub fn lay(number: u32) -> Result<Self, CableError> {
-        let number = std::process::id() % 16_000 * 4 + number;
-        let cable = Cable { number };
-        let (here, there) = (cable.interface(), cable.host());
-        ip(&format!("netns add {there}"))?;
+    pub fn lay() -> Result<Self, CableError> {
+        let cable = Self::new_host()?;
+        let (here, there, number) = (cable.interface(), cable.host(), cable.number);
         let [v4, v6] = cable.servers().map(|address| address.ip());
-        let [a, b] = [number >> 8 & 0xff, number & 0xff];
+        let [a, b] = number.to_be_bytes();
         let (own4, own6) = (format!("10.213.{a}.{b}"), format!("fd21::{number:x}:1"));
         for command in [
             format!("link add {here} type veth peer name {} netns {there}", Self::REMOTE_INTERFACE),
@@ -62,6 +68,23 @@ impl Cable {
         Ok(cable)
     }
 
+    /// A host without a cable yet, under a name that no other process and no other thread of this one has: a namespace is made once only.
+    fn new_host() -> Result<Self, CableError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mut attempt = 0;
+        loop {
+            let number = (std::process::id() as u16)
+                .wrapping_mul(8)
+                .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed) as u16);
+            // Not a cable before it is ours: dropping one takes the namespace away.
+            match ip(&format!("netns add {}", host(number))) {
+                Ok(()) => return Ok(Cable { number }),
+                Err(error) if attempt == ATTEMPTS => return Err(error),
+                Err(_) => attempt += 1,
+            }
+        }
+    }
+
     /// The other host's end.
     pub const REMOTE_INTERFACE: &str = "v0";
 
@@ -71,14 +94,13 @@ impl Cable {
     }
 
     fn host(&self) -> String {
-        format!("guira-{:x}", self.number)
+        host(self.number)
     }
 
     /// Where a server on the other host may take datagrams, over both families.
     pub fn servers(&self) -> [SocketAddr; 2] {
-        let number = self.number as u16;
-        let [high, low] = number.to_be_bytes();
-        [([10, 214, high, low], 21_300).into(), ([0xfd21, 0, 0, 0, 0, 0, number, 2], 21_300).into()]
+        let [high, low] = self.number.to_be_bytes();
+        [([10, 214, high, low], 21_300).into(), ([0xfd21, 0, 0, 0, 0, 0, self.number, 2], 21_300).into()]
     }
 
     /// Takes the cable away. True if it was there.

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 
 /// A cable to another host. `None` where there can be none.
-fn lay(test: u32) -> Option<Cable> {
-    Cable::lay(test).inspect_err(|error| say(&error.to_string())).ok()
+fn lay() -> Option<Cable> {
+    Cable::lay().inspect_err(|error| say(&error.to_string())).ok()
 }
 
 /// A server on the other host.
@@ -39,7 +39,10 @@ impl Drop for Remote {
     fn drop(&mut self) {
         // Both fail only if it has ended already.
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        let ended = self.0.wait();
+        if std::thread::panicking() {
+            println!("the server on the other host ended: {ended:?}\n{}", self.log());
+        }
     }
 }
 
@@ -81,7 +84,7 @@ fn ready(server: SocketAddr) -> UdpClientPath {
 
 #[test]
 fn by_the_kernels_stack() {
-    let Some(cable) = lay(0) else { return };
+    let Some(cable) = lay() else { return };
     let _server = Remote::start(&cable, &[]);
     for server in cable.servers() {
         talk(ready(server));
@@ -91,7 +94,7 @@ fn by_the_kernels_stack() {
 
 #[test]
 fn past_the_kernels_stack() {
-    let Some(cable) = lay(1) else { return };
+    let Some(cable) = lay() else { return };
     for mode in ["--xdp=v0", "--xdp=v0:mode=generic"] {
         let _server = Remote::start(&cable, &[mode]);
         for server in cable.servers() {
@@ -103,7 +106,7 @@ fn past_the_kernels_stack() {
 
 #[test]
 fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
-    let Some(cable) = lay(2) else { return };
+    let Some(cable) = lay() else { return };
     let server = Remote::start(&cable, &["--xdp=v0"]);
     let [address, _] = cable.servers();
     drop(ready(address));
@@ -119,7 +122,7 @@ fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
 
 #[test]
 fn what_is_foreign_is_not_answered_past_the_kernels_stack() {
-    let Some(cable) = lay(3) else { return };
+    let Some(cable) = lay() else { return };
     let _server = Remote::start(&cable, &["--xdp=v0"]);
     let [address, _] = cable.servers();
     drop(ready(address));
@@ -135,7 +138,7 @@ fn what_is_foreign_is_not_answered_past_the_kernels_stack() {
 #[test]
 fn an_interface_that_goes_takes_nothing_else_along() {
     use std::io::{Read, Write};
-    let Some(cable) = lay(2) else { return };
+    let Some(cable) = lay() else { return };
     let scratch = guira_tests::scratch::Scratch::new();
     let path = scratch.path().join("socket");
     let listen = format!("--listen=unix:{}", path.display());

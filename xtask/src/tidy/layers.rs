@@ -58,7 +58,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
-    ("guira-cable", Only(&[])),
+    ("guira-cable", Only(&["guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),
     ("guira-load", AnythingBelowTheLab),

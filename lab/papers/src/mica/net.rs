@@ -119,8 +119,7 @@ impl Remote {
         arguments: &[String],
         mode: &str,
     ) -> Result<Option<Self>, Failure> {
-        // The other mode's cable may still be going.
-        let cable = match Cable::lay(2 + u32::from(mode == "generic")) {
+        let cable = match Cable::lay() {
             Ok(cable) => cable,
             Err(error) => {
                 eprintln!("without AF_XDP: {error}");
