@@ -23,12 +23,28 @@ pub struct CourierOptions {
     pub per_datagram: u16,
     /// Datagrams under way, at most; rounded up to a power of two.
     pub window: usize,
-    /// How long an answer is waited for.
+    /// How long an answer is waited for at first; each time after that, twice as long as before.
     pub patience: Duration,
-    /// How often a request that may be sent again is.
+    /// How often it is waited for again, at most [`REPEATS_MAX`] times. What may be sent again is sent again each time.
     pub repeats: u32,
 }
 
+/// How often an answer can be waited for again.
+pub const REPEATS_MAX: u32 = 16;
+
+impl CourierOptions {
+    /// How long an answer is waited for, the time after it was waited for so often already.
+    pub(super) fn patience_after(&self, waits: u32) -> Duration {
+        self.patience * (1 << waits.min(REPEATS_MAX))
+    }
+
+    /// How long a request is under way before it is given up.
+    pub fn patience_in_all(&self) -> Duration {
+        self.patience * ((2 << self.repeats.min(REPEATS_MAX)) - 1)
+    }
+}
+
+/// 1.26 s until a request is given up.
 impl Default for CourierOptions {
     fn default() -> Self {
         CourierOptions { per_datagram: 64, window: 64, patience: Duration::from_millis(20), repeats: 5 }

@@ -1,12 +1,13 @@
 //! What is under way, and what becomes of it.
 
-use super::courier::{Busy, CourierOptions, Request, Ticket};
-use super::slots::{Deadline, Slot, Slots, State};
+use super::courier::{Busy, CourierOptions, REPEATS_MAX, Request, Ticket};
+use super::slots::{Deadline, Slot, Slots, State, may_repeat};
 use guira_protocol::mica::{
     Directory, HashFunction, Header, Kind, Operation, PartitionAccess, Record, Replied, ReplyRecords, Status,
 };
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 /// What became of a request.
@@ -52,7 +53,10 @@ pub(super) struct Ledger {
     open: Vec<Option<usize>>,
     /// Slots to be sent, in order.
     sealed: VecDeque<usize>,
+    /// Of what is waited for the first time; in order, since all wait as long.
     deadlines: VecDeque<Deadline>,
+    /// Of what is waited for again.
+    later: BinaryHeap<Reverse<Deadline>>,
     /// Requests that were not answered for, and are to be sent again, in their order.
     again: VecDeque<Held>,
     /// Whose answers these are: comes back with them.
@@ -73,6 +77,7 @@ impl Ledger {
             open: vec![None; usize::from(directory.cores)],
             sealed: VecDeque::new(),
             deadlines: VecDeque::new(),
+            later: BinaryHeap::new(),
             again: VecDeque::new(),
             id,
             options,
@@ -168,9 +173,13 @@ impl Ledger {
             return false;
         }
         slot.state = State::Sent;
-        let deadline = Deadline { at: now + self.options.patience, sequence: slot.sequence };
+        let (sequence, tries) = (slot.sequence, slot.tries);
+        let deadline = Deadline { at: now + self.options.patience_after(tries), sequence };
         self.sealed.pop_front();
-        self.deadlines.push_back(deadline);
+        match tries {
+            0 => self.deadlines.push_back(deadline),
+            _ => self.later.push(Reverse(deadline)),
+        }
         true
     }
 
@@ -195,14 +204,14 @@ impl Ledger {
             Kind::Moved => {
                 self.moved = true;
                 // Nothing was done: they go together again, in their order.
-                self.hold_back(index, Again::Together, |_| true);
+                self.hold_back(index, Again::Together, |_, _| true);
+                self.slots.close(index);
                 0
             }
             Kind::Malformed => {
                 let invalid = Replied { status: Status::Invalid, flags: 0, value: &[] };
-                let slot = self.slots.get(index);
-                slot.tickets.iter().for_each(|ticket| tell(*ticket, Outcome::Answered(invalid)));
-                let told = slot.tickets.len();
+                let tell = |(_, ticket, _)| tell(ticket, Outcome::Answered(invalid));
+                let told = self.slots.get(index).records().map(tell).count();
                 self.slots.close(index);
                 told
             }
@@ -226,6 +235,9 @@ impl Ledger {
         if !is_whole {
             return 0;
         }
+        if slot.waits > 0 {
+            return self.tell_late(datagram, header, index, tell);
+        }
         let (mut told, mut alone) = (0, 0);
         for (reply, ticket) in ReplyRecords::of(datagram, header).zip(&slot.tickets) {
             if reply.status == Status::AskAlone && count > 1 {
@@ -238,25 +250,52 @@ impl Ledger {
         match alone {
             0 if told == count => self.slots.close(index),
             0 => {}
-            _ => {
-                let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
-                self.hold_back(index, Again::Alone, |number| statuses[number] == Status::AskAlone);
-            }
+            _ => self.hold_back_alone(datagram, header, index),
         }
         told
     }
 
-    /// Takes those requests of a datagram back that are to be sent again, and is done with the datagram.
+    /// The answer to a datagram comes, of which some was sent again already: the answer to that is waited for.
     #[cold]
-    fn hold_back(&mut self, index: usize, how: Again, is_wanted: impl Fn(usize) -> bool) {
+    fn tell_late(
+        &mut self,
+        datagram: &[u8],
+        header: &Header,
+        index: usize,
+        tell: &mut dyn FnMut(Ticket, Outcome<'_>),
+    ) -> usize {
+        let replies: Vec<Replied<'_>> = ReplyRecords::of(datagram, header).collect();
+        let answered = |(place, ticket, _): (usize, Ticket, Record<'_>)| {
+            let is_answer = replies.len() == 1 || replies[place].status != Status::AskAlone;
+            is_answer.then_some((ticket, replies[place]))
+        };
         let slot = self.slots.get(index);
-        let tries = if how == Again::Alone { slot.tries + 1 } else { 0 };
-        let wanted = slot.records().enumerate().filter(|(number, _)| is_wanted(*number));
-        self.again.extend(wanted.filter_map(|(_, (ticket, record))| Held::of(ticket, &record, tries)));
+        let told =
+            slot.records().filter_map(answered).map(|(ticket, reply)| tell(ticket, Outcome::Answered(reply)));
+        let told = told.count();
+        self.hold_back_alone(datagram, header, index);
+        told
+    }
+
+    /// Takes those requests of a datagram back that the server wants to be asked alone, and is done with the datagram.
+    #[cold]
+    fn hold_back_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
+        let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
+        let wants = |place: usize| statuses.len() > 1 && statuses[place] == Status::AskAlone;
+        self.hold_back(index, Again::Alone, |place, _| wants(place));
         self.slots.close(index);
     }
 
-    /// What was not answered in time is sent again, or given up.
+    /// Takes those requests of a datagram back that are to be sent again.
+    #[cold]
+    fn hold_back(&mut self, index: usize, how: Again, is_wanted: impl Fn(usize, &Record<'_>) -> bool) {
+        let slot = self.slots.get(index);
+        let tries = if how == Again::Alone { slot.tries + 1 } else { 0 };
+        let wanted = slot.records().filter(|(place, _, record)| is_wanted(*place, record));
+        self.again.extend(wanted.filter_map(|(_, ticket, record)| Held::of(ticket, &record, tries)));
+    }
+
+    /// What was not answered in time is sent again, waited for again, or given up.
     pub(super) fn look_at_time(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let mut told = 0;
         while let Some(deadline) = self.deadlines.front() {
@@ -266,8 +305,15 @@ impl Ledger {
             }
             self.deadlines.pop_front();
             if let Some(index) = index {
-                told += self.give_up(index, tell);
+                told += self.give_up(index, now, tell);
             }
+        }
+        while let Some(Reverse(deadline)) = self.later.peek().copied()
+            && deadline.at <= now
+        {
+            let index = self.slots.of(deadline.sequence);
+            self.later.pop();
+            told += index.map_or(0, |index| self.give_up(index, now, tell));
         }
         if self.moved { told + self.give_up_held(now, tell) } else { told }
     }
@@ -275,7 +321,7 @@ impl Ledger {
     /// A server that has moved and does not tell where is waited for as long as one that does not answer.
     #[cold]
     fn give_up_held(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
-        let most = self.options.patience * (self.options.repeats + 1);
+        let most = self.options.patience_in_all();
         let before = self.again.len();
         self.again.retain_mut(|held| {
             let since = *held.since.get_or_insert(now);
@@ -289,21 +335,25 @@ impl Ledger {
     }
 
     #[cold]
-    fn give_up(&mut self, index: usize, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+    fn give_up(&mut self, index: usize, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let slot = self.slots.get(index);
-        let has_tries = slot.tries < self.options.repeats;
-        let mut repeated = Vec::new();
-        let mut told = 0;
-        for (ticket, record) in slot.records() {
-            let repeats = has_tries && record.operation.is_some_and(Operation::is_idempotent);
-            repeated.push(repeats);
-            if !repeats {
-                tell(ticket, Outcome::Lost);
-                told += 1;
-            }
+        let waited = slot.tries + slot.waits;
+        if waited >= self.options.repeats.min(REPEATS_MAX) {
+            let told = slot.records().map(|(_, ticket, _)| tell(ticket, Outcome::Lost)).count();
+            self.slots.close(index);
+            return told;
         }
-        self.hold_back(index, Again::Alone, |number| repeated[number]);
-        told
+        self.hold_back(index, Again::Alone, |_, record| may_repeat(record));
+        let slot = self.slots.get(index);
+        if slot.has_unrepeatable() {
+            slot.waits += 1;
+            let deadline =
+                Deadline { at: now + self.options.patience_after(waited + 1), sequence: slot.sequence };
+            self.later.push(Reverse(deadline));
+        } else {
+            self.slots.close(index);
+        }
+        0
     }
 
     /// Sends again what has to be.

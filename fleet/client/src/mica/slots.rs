@@ -1,7 +1,7 @@
 //! Datagrams that are under way, with what is needed to send them again.
 
 use super::courier::Ticket;
-use guira_protocol::mica::{DATAGRAM_HEADER, Record, RequestWriter};
+use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 use guira_transport::PAYLOAD_MAX;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(super) struct Slot {
     pub(super) core: usize,
     /// How often its requests were sent before.
     pub(super) tries: u32,
+    /// How often its answer was waited for in vain. What may be sent again was then, in other slots: only the rest is still waited for.
+    pub(super) waits: u32,
     pub(super) tickets: Vec<Ticket>,
     pub(super) length: usize,
     pub(super) bytes: Box<[u8]>,
@@ -51,15 +53,26 @@ impl Slot {
         self.state = State::Sealed;
     }
 
-    /// Its requests.
-    pub(super) fn records(&self) -> impl Iterator<Item = (Ticket, Record<'_>)> {
+    /// Its requests that are still waited for, each with its place in the datagram.
+    pub(super) fn records(&self) -> impl Iterator<Item = (usize, Ticket, Record<'_>)> {
         let mut at = DATAGRAM_HEADER;
-        self.tickets.iter().map_while(move |ticket| {
+        let all = self.tickets.iter().enumerate().map_while(move |(place, ticket)| {
             let (record, next) = Record::read(&self.bytes[..self.length], at)?;
             at = next;
-            Some((*ticket, record))
-        })
+            Some((place, *ticket, record))
+        });
+        all.filter(|(_, _, record)| self.waits == 0 || !may_repeat(record))
     }
+
+    /// Whether requests are waited for that may not be sent again.
+    pub(super) fn has_unrepeatable(&self) -> bool {
+        self.records().any(|(_, _, record)| !may_repeat(&record))
+    }
+}
+
+/// Whether it may be sent again when no answer came.
+pub(super) fn may_repeat(record: &Record<'_>) -> bool {
+    record.operation.is_some_and(Operation::is_idempotent)
 }
 
 /// All datagrams that are under way.
@@ -78,6 +91,7 @@ impl Slots {
             sequence: number as u32,
             core: 0,
             tries: 0,
+            waits: 0,
             tickets: Vec::new(),
             length: DATAGRAM_HEADER,
             bytes: vec![0; PAYLOAD_MAX].into_boxed_slice(),
@@ -93,7 +107,7 @@ impl Slots {
         let slot = &mut self.slots[index];
         slot.state = State::Open;
         slot.sequence = slot.sequence.wrapping_add(window);
-        (slot.core, slot.tries, slot.length) = (core, tries, DATAGRAM_HEADER);
+        (slot.core, slot.tries, slot.waits, slot.length) = (core, tries, 0, DATAGRAM_HEADER);
         slot.tickets.clear();
         Some(index)
     }
@@ -124,7 +138,7 @@ impl Slots {
 }
 
 /// Until when an answer is waited for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Deadline {
     pub(super) at: Duration,
     pub(super) sequence: u32,

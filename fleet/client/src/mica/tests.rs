@@ -244,6 +244,56 @@ fn what_is_never_answered_is_given_up() {
     assert_eq!(ask_all(&mut courier, &[get(b"a"), set(b"b", b"1")]), [(0, None), (1, None)]);
 }
 
+/// Of each ticket, when it was told of, in units of half the patience, and whether it was answered.
+type Times = Vec<(u64, u32, bool)>;
+
+/// When each of four requests in one datagram is told of, and what the server has seen.
+fn times_of(faults: &[Fault]) -> (Times, Vec<(usize, Operation, u64)>) {
+    let mut wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, faults);
+    wire.table.insert(b"a".to_vec(), (0, b"1".to_vec()));
+    let mut courier = courier(wire, 64);
+    for (number, request) in [get(b"a"), set(b"b", b"2"), get(b"a"), set(b"c", b"3")].iter().enumerate() {
+        courier.ask(request, Ticket(number as u64)).unwrap().unwrap();
+    }
+    let mut told = Vec::new();
+    for step in 0..100 {
+        let now = Duration::from_secs(1) + step * PATIENCE / 2;
+        courier.flush(now).unwrap();
+        let tell =
+            &mut |ticket: Ticket, outcome: Outcome<'_>| told.push((ticket.0, step, outcome != Outcome::Lost));
+        courier.poll(now, tell).unwrap();
+    }
+    assert!(courier.is_idle());
+    told.sort_by_key(|it| it.0);
+    let seen = courier.path().seen.clone();
+    (told, seen)
+}
+
+#[test]
+fn what_stores_is_waited_for_as_long_as_what_is_sent_again() {
+    let lost = |told: Times| told.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
+    // 1 + 2 + 4 + 8 times the patience, in vain.
+    let (told, seen) = times_of(&[Fault::LoseRequest; 100]);
+    assert!(seen.is_empty());
+    assert_eq!(lost(told), [(30, false); 4]);
+    // What may be sent again is, after the patience; the rest is given up at the end.
+    let (told, _) = times_of(&[Fault::LoseRequest]);
+    assert_eq!(lost(told), [(3, true), (30, false), (3, true), (30, false)]);
+}
+
+#[test]
+fn a_late_answer_tells_of_what_was_not_sent_again() {
+    // The first datagram's answer comes after that of the first which is sent again and not lost.
+    for (lost, late) in [(0, 3), (2, 7), (4, 15)] {
+        let mut faults = vec![Fault::LoseRequest; lost + 1];
+        faults[0] = Fault::Delay;
+        let (told, seen) = times_of(&faults);
+        assert_eq!(told, [(0, late, true), (1, late, true), (2, late, true), (3, late, true)]);
+        let sets = seen.iter().filter(|(_, operation, _)| *operation == Operation::Set).count();
+        assert_eq!((sets, seen.len()), (2, 6), "nothing is stored twice, each get is sent again");
+    }
+}
+
 #[test]
 fn each_request_is_told_of_once_whatever_the_wire_does() {
     let faults = [

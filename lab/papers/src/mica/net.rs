@@ -221,7 +221,7 @@ impl Client {
 
     fn by(directory: Directory, path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
         let window = if how.rate.is_some() { WINDOW_OPEN } else { WINDOW };
-        let repeats = if how.rate.is_some() { 0 } else { 20 };
+        let repeats = if how.rate.is_some() { 0 } else { 4 };
         let options = CourierOptions {
             per_datagram: how.per_datagram,
             window,
