@@ -362,7 +362,7 @@ impl Access {
     /// # Errors
     /// If there is none.
     pub fn read(name: &str) -> Result<Self, OptionError> {
-        let known = || "erew, crew, crcw".to_owned();
+        let known = || ACCESSES.map(|(known, _)| known).join(", ");
         let unknown = || OptionError::Unknown { what: "access mode", name: name.to_owned(), known: known() };
         ACCESSES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode).ok_or_else(unknown)
     }

@@ -285,13 +285,13 @@ impl<S: Session> Worker<S> {
                 continue;
             }
             let place = parcel.sender.place;
-            let shared = self.shared.clone();
+            let room = &self.shared.room;
             let seat = Seat { worker: self.index, place };
-            if let Some(connection) = self.connection(place)
-                && connection.hear(&mut parcel, &shared.room)
+            if let Some(Some(connection)) = self.connections.get_mut(place)
+                && connection.hear(&mut parcel, room)
             {
                 // What it holds now is known to the next who asks for room. If there is none, its turn is what finds out.
-                connection.settle(&shared.room, seat);
+                connection.settle(room, seat);
                 self.again.push(place);
             }
             self.bench.interpreter.post.keep(parcel);

@@ -157,7 +157,11 @@ fn idle_ring_clients_take_nothing_from_connections_over_tcp() {
     for client in &mut all {
         client.send(&line);
     }
-    std::thread::sleep(Duration::from_millis(300));
+    let mut witness = server.connect();
+    wait_for("the halves of lines to be read", || {
+        let read: usize = witness.stats("")["bytes_read"].parse().unwrap();
+        (read >= 300 * line.len()).then_some(())
+    });
     for client in &mut all {
         client.send("\r\n");
         client.hear("END\r\n");

@@ -3,7 +3,8 @@
 //! A server's thread has a [`ServerPath`] of its own for each way that leads to it; a client has a [`ClientPath`] to all threads of a
 //! server, of which it picks one for each datagram (MICA, section 4.2). What is in the datagrams nobody here knows.
 //!
-//! Datagrams may be lost, doubled and reordered on every path, as the network does it. Nothing here blocks but [`ClientPath::wait`].
+//! Datagrams may be lost, doubled and reordered on every path, as the network does it. Nothing here blocks but [`ClientPath::wait`],
+//! except that a client who finds that a server on its host has gone looks for the next one for a fraction of a second.
 
 mod ring;
 mod rooms;
@@ -91,36 +92,6 @@ pub trait ServerPath: Debug + Send {
     fn wake(&mut self);
 }
 
-impl<P: ClientPath + ?Sized> ClientPath for Box<P> {
-    fn cores(&self) -> usize {
-        (**self).cores()
-    }
-
-    fn reach(&mut self, cores: usize) -> io::Result<()> {
-        (**self).reach(cores)
-    }
-
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
-        (**self).room(core)
-    }
-
-    fn post(&mut self, length: usize) {
-        (**self).post(length);
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        (**self).flush()
-    }
-
-    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
-        (**self).receive(take)
-    }
-
-    fn wait(&mut self, most: Duration) -> io::Result<()> {
-        (**self).wait(most)
-    }
-}
-
 /// A client's end of a path, to all threads of a server.
 pub trait ClientPath: Debug + Send {
     /// How many threads it leads to.
@@ -162,4 +133,34 @@ pub trait ClientPath: Debug + Send {
     /// # Errors
     /// If the path is of no more use.
     fn wait(&mut self, most: Duration) -> io::Result<()>;
+}
+
+impl<P: ClientPath + ?Sized> ClientPath for Box<P> {
+    fn cores(&self) -> usize {
+        (**self).cores()
+    }
+
+    fn reach(&mut self, cores: usize) -> io::Result<()> {
+        (**self).reach(cores)
+    }
+
+    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+        (**self).room(core)
+    }
+
+    fn post(&mut self, length: usize) {
+        (**self).post(length);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        (**self).receive(take)
+    }
+
+    fn wait(&mut self, most: Duration) -> io::Result<()> {
+        (**self).wait(most)
+    }
 }

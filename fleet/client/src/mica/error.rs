@@ -1,6 +1,6 @@
 //! What goes wrong for a client.
 
-use guira_protocol::mica::{PartitionAccess, Status};
+use guira_protocol::mica::Status;
 use std::io;
 
 /// Why a client has no answer.
@@ -24,9 +24,6 @@ pub enum ClientError {
     /// The server does not say how it divides keys.
     #[error("nobody answers there who speaks of MICA")]
     Silent,
-    /// The server divides keys in a way that this client does not know.
-    #[error("the server has no threads to send to ({0:?})")]
-    Directory(PartitionAccess),
     /// The system refuses.
     #[error("the network fails")]
     System(#[from] io::Error),

@@ -200,10 +200,6 @@ struct Rates {
     two: Vec<Vec<Vec<f64>>>,
 }
 
-fn figure(runs: &[f64]) -> Figure {
-    Figure::of(runs)
-}
-
 fn measure(context: &Context, data: Data, keys: u32, count: usize) -> Result<Rates, Failure> {
     let loads = loads(data, keys);
     let mut rates = Rates { one: Vec::new(), two: Vec::new() };
@@ -229,7 +225,7 @@ fn measure(context: &Context, data: Data, keys: u32, count: usize) -> Result<Rat
 
 fn rows(rates: &[Vec<Vec<f64>>]) -> Vec<Vec<String>> {
     let row = |(engine, loads): (usize, &Vec<Vec<f64>>)| {
-        let cells = loads.iter().map(|runs| figure(runs).to_string());
+        let cells = loads.iter().map(|runs| Figure::of(runs).to_string());
         std::iter::once(label(ENGINES[engine])).chain(cells).collect()
     };
     rates.iter().enumerate().map(row).collect()
@@ -252,12 +248,12 @@ fn tables(data: Data, rates: &Rates) -> [Table; 2] {
 
 /// What is found of tiny items.
 fn answers(tiny: &Rates) -> Vec<Answer> {
-    let mean = |rates: &[Vec<Vec<f64>>], engine: usize, load: usize| figure(&rates[engine][load]).mean;
+    let mean = |rates: &[Vec<Vec<f64>>], engine: usize, load: usize| Figure::of(&rates[engine][load]).mean;
     let over = |rates: &[Vec<Vec<f64>>], load: usize, other: usize| {
         mean(rates, EREW, load) / mean(rates, other, load)
     };
     let each = |engine: usize| {
-        (0..4).map(|load| figure(&tiny.one[engine][load]).to_string()).collect::<Vec<_>>().join(" / ")
+        (0..4).map(|load| Figure::of(&tiny.one[engine][load]).to_string()).collect::<Vec<_>>().join(" / ")
     };
     let skew = |rates: &[Vec<Vec<f64>>], gets: usize| mean(rates, EREW, 2 + gets) / mean(rates, EREW, gets);
     vec![

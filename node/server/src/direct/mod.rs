@@ -111,6 +111,7 @@ impl DirectEnd {
         if self.ways.is_empty() {
             return Next::Wait;
         }
+        let Interpreter { executor, tap, counters, .. } = interpreter;
         let mut total = 0;
         let mut failed = None;
         for (number, way) in self.ways.iter_mut().enumerate() {
@@ -124,14 +125,12 @@ impl DirectEnd {
             };
             self.sizes.note(count);
             // After they have come: what was told to have expired before they were sent has.
-            interpreter.executor.look_at_clock();
-            interpreter.tap.serve(way.path.bell().as_raw_fd());
-            let counters = interpreter.counters.clone();
-            Burst::new(&mut *way.path, &way.directory, self.place, &counters)
-                .serve(&mut interpreter.executor, count);
+            executor.look_at_clock();
+            tap.serve(way.path.bell().as_raw_fd());
+            Burst::new(&mut *way.path, &way.directory, self.place, counters).serve(executor, count);
             let sent = way.path.send();
             counters.add(WorkerCount::BytesWritten, sent.bytes as u64);
-            interpreter.executor.session().quiesce();
+            executor.session().quiesce();
             total += count;
         }
         if let Some((number, error)) = failed {

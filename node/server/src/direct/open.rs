@@ -4,8 +4,8 @@ use super::{Way, describe, rings_bytes};
 use crate::options::Options;
 use guira_contract::Partitioning;
 use guira_memory::Budget;
-use guira_transport::XdpError;
-use guira_transport::{Lender, RingError, UdpServerPath, XdpServerPath, ring_paths};
+use guira_protocol::mica::Directory;
+use guira_transport::{Lender, RingError, ServerPath, UdpServerPath, XdpError, XdpServerPath, ring_paths};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -61,9 +61,7 @@ pub(crate) fn open(
         })?;
         let port = paths.first().map_or(0, |(taken, _)| taken.port());
         let directory = describe(partitioning, options.workers, port);
-        for (ways, (_, path)) in workers.iter_mut().zip(paths) {
-            ways.push(Way { path: Box::new(path), directory });
-        }
+        deal(&mut workers, paths.into_iter().map(|(_, path)| path), directory);
     }
     if let Some(interface) = &options.xdp {
         let first: Vec<u16> = workers[0].iter().map(|way: &Way| way.directory.port).collect();
@@ -75,21 +73,27 @@ pub(crate) fn open(
         tracing::info!(%interface, facts = ?paths.first().map(XdpServerPath::facts), "past the kernel's stack");
         let directory = describe(partitioning, options.workers, port);
         // Sockets of the kernel's stay: clients on this host come by them.
-        for (ways, path) in workers.iter_mut().zip(paths) {
-            ways.push(Way { path: Box::new(path), directory });
-        }
+        deal(&mut workers, paths, directory);
     }
     if let Some(path) = &options.local {
         let purse = Purse(Budget::new(rings_bytes(options, options.memory.0)));
         let lender: Arc<dyn Lender> = Arc::new(purse);
         let paths = ring_paths(path.clone(), options.unix_mode, options.workers, &lender)
             .map_err(|source| DirectError::Local { path: path.clone(), source })?;
-        let directory = describe(partitioning, options.workers, 0);
-        for (ways, path) in workers.iter_mut().zip(paths) {
-            ways.push(Way { path: Box::new(path), directory });
-        }
+        deal(&mut workers, paths, describe(partitioning, options.workers, 0));
     }
     Ok(workers)
+}
+
+/// Gives each worker its path.
+fn deal<P: ServerPath + 'static>(
+    workers: &mut [Vec<Way>],
+    paths: impl IntoIterator<Item = P>,
+    directory: Directory,
+) {
+    for (ways, path) in workers.iter_mut().zip(paths) {
+        ways.push(Way { path: Box::new(path), directory });
+    }
 }
 
 /// What there is for clients' rings.

@@ -1,8 +1,7 @@
 //! Requests that are executed elsewhere: posting them, and executing those of others.
 
 use super::{Parcel, Trim, Use};
-use crate::dialogue::Access;
-use crate::dialogue::{BATCH, Dialogue, Entry, Interpreter, OUTBOX_FULL};
+use crate::dialogue::{Access, BATCH, Dialogue, Entry, Interpreter, OUTBOX_FULL};
 use crate::listen::Speaks;
 use crate::outbox::Outbox;
 use arrayvec::ArrayVec;

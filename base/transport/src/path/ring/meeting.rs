@@ -39,7 +39,7 @@ pub(super) struct Gifts {
 }
 
 /// The requests' ring of a thread, and its answers'.
-pub(super) fn places(memory: &Arc<Shared>, core: usize) -> (Place, Place) {
+fn places(memory: &Arc<Shared>, core: usize) -> (Place, Place) {
     let requests = Place { memory: memory.clone(), from: core * PAIR, capacity: REQUESTS };
     let from = core * PAIR + ring_words(REQUESTS);
     (requests, Place { memory: memory.clone(), from, capacity: ANSWERS })
