@@ -250,7 +250,8 @@ mod tests {
         let room = Arc::new(Room::new(&Division::of(&options, options.memory.0), 1));
         let hub = Arc::new(Hub::new(1, options.log, room).unwrap());
         let secrets = Secrets { users: None, tls: None };
-        let shared = Shared::new(CoarseClock::manual(0), &options, secrets, mailboxes.clone(), hub);
+        let shared =
+            Shared::new(CoarseClock::manual(0), &options, secrets, mailboxes.clone(), hub, Vec::new());
         let port =
             Port { address: Arc::new(listener.address().clone()), listener, speaks: Speaks::Any, tls: None };
         let mut acceptor = Acceptor::new(vec![port], mailboxes);

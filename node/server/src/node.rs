@@ -269,7 +269,8 @@ fn start_with<E: Engine + Clone>(
     let division = Division::of(options, options.memory.0);
     let hub = Arc::new(Hub::new(options.workers, options.log, room)?);
     engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
-    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub));
+    let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
+    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
     notes::read(notes, &shared);
     for port in &ports {
         shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);

@@ -17,7 +17,7 @@ use guira_commands::{CommandCount, CommandCounters};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
-use guira_transport::{Mailbox, TlsAcceptor, TlsError};
+use guira_transport::{LossMeter, Losses, Mailbox, TlsAcceptor, TlsError};
 use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -38,8 +38,12 @@ pub(crate) enum WorkerCount {
     /// MICA's datagrams received, and requests in them.
     MicaDatagrams,
     MicaRequests,
-    /// Datagrams that made no sense.
+    /// Datagrams that made no sense, or were no datagrams for this port.
     MicaMalformed,
+    /// Datagrams that nobody took in time.
+    MicaDropped,
+    /// Answers that could not be sent.
+    MicaUnsent,
     /// Datagrams that went by another directory.
     MicaMoved,
     /// Requests that another worker should have got.
@@ -61,6 +65,8 @@ impl WorkerCount {
         WorkerCount::MicaDatagrams,
         WorkerCount::MicaRequests,
         WorkerCount::MicaMalformed,
+        WorkerCount::MicaDropped,
+        WorkerCount::MicaUnsent,
         WorkerCount::MicaMoved,
         WorkerCount::MicaMisdirected,
         WorkerCount::Forwarded,
@@ -79,6 +85,8 @@ impl WorkerCount {
             WorkerCount::MicaDatagrams => "mica_datagrams",
             WorkerCount::MicaRequests => "mica_requests",
             WorkerCount::MicaMalformed => "mica_malformed",
+            WorkerCount::MicaDropped => "mica_dropped",
+            WorkerCount::MicaUnsent => "mica_unsent",
             WorkerCount::MicaMoved => "mica_moved",
             WorkerCount::MicaMisdirected => "mica_misdirected",
             WorkerCount::Forwarded => "forwarded_requests",
@@ -110,6 +118,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Vec<(Arc<WorkerCounters>, Arc<CommandCounters>)>,
     /// How many of MICA's datagrams each worker finds at once.
     pub(crate) bursts: Vec<Arc<BurstSizes>>,
+    /// Tell of datagrams that were lost on their way to a worker.
+    loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) connections: Connections,
     /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) errands: AtomicU64,
@@ -169,12 +179,14 @@ impl Shared {
         secrets: Secrets,
         mailboxes: Vec<Arc<Mailbox<Arrival>>>,
         hub: Arc<Hub>,
+        loss_meters: Vec<Arc<dyn LossMeter>>,
     ) -> Self {
         Shared {
             clock,
             started: Stopwatch::start(),
             workers: (0..options.workers).map(|_| Default::default()).collect(),
             bursts: (0..options.workers).map(|_| Default::default()).collect(),
+            loss_meters,
             connections: Connections {
                 limits: options.connections,
                 current: AtomicU64::new(0),
@@ -207,9 +219,15 @@ impl Shared {
     pub(crate) fn worker_sum(&self, what: WorkerCount) -> u64 {
         let beside = match what {
             WorkerCount::BytesWritten => self.errand_bytes.load(Ordering::Relaxed),
+            WorkerCount::MicaMalformed => self.losses(|losses| losses.unreadable),
+            WorkerCount::MicaDropped => self.losses(|losses| losses.overrun),
             _ => 0,
         };
         self.workers.iter().map(|(worker, _)| worker.get(what)).sum::<u64>() + beside
+    }
+
+    fn losses(&self, which: impl Fn(Losses) -> u64) -> u64 {
+        self.loss_meters.iter().map(|meter| which(meter.losses())).sum()
     }
 
     /// An errand has sent so many bytes.

@@ -3,8 +3,9 @@
 use guira_tests::mica::{
     ADD, DECREMENT, DELETE, Datagram, GET, INCREMENT, LONGEST, MicaClient, REPLACE, SET, TOUCH,
 };
-use guira_tests::server::run_guira;
+use guira_tests::server::{run_guira, wait_for};
 use guira_tests::{Server, Setup};
+use std::collections::BTreeMap;
 
 const DONE: u8 = 0;
 const NOT_FOUND: u8 = 1;
@@ -298,6 +299,33 @@ fn bursts_and_requests_are_counted() {
     let of_one: u64 = bursts["1:1"].parse().unwrap();
     assert!((1..=10).contains(&of_one), "{bursts:?}");
     assert!(bursts.contains_key("0:64") && !bursts.contains_key("2:1"));
+}
+
+#[test]
+fn datagrams_that_come_too_fast_or_are_too_long_are_counted() {
+    const SENT: u64 = 30_000;
+    let (server, client) = start();
+    let question = Datagram::new(client.generation, 1, 1).with(GET, "key", b"", LIE);
+    client.send(0, &[0; LONGEST + 1]);
+    client.ask(0, &question);
+    let mut tcp = server.connect();
+    let count = |stats: &BTreeMap<String, String>, name: &str| stats[name].parse::<u64>().unwrap();
+    let before = tcp.stats("");
+    assert_eq!((count(&before, "mica_malformed"), count(&before, "mica_dropped")), (1, 0));
+    assert_eq!(count(&before, "mica_unsent"), 0);
+    server.signal("STOP");
+    for _ in 0..SENT {
+        client.send(0, &question.0);
+    }
+    server.signal("CONT");
+    let after = wait_for("all datagrams", || {
+        let stats = tcp.stats("");
+        let taken = count(&stats, "mica_datagrams") - count(&before, "mica_datagrams");
+        (taken + count(&stats, "mica_dropped") == SENT).then_some(stats)
+    });
+    assert!(count(&after, "mica_dropped") > 0, "{after:?}");
+    tcp.exchange("stats reset\r\n", "RESET\r\n");
+    assert_eq!(count(&tcp.stats(""), "mica_dropped"), 0);
 }
 
 #[test]

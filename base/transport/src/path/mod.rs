@@ -6,24 +6,27 @@
 //! Datagrams may be lost, doubled and reordered on every path, as the network does it. Nothing here blocks but [`ClientPath::wait`],
 //! except that a client who finds that a server on its host has gone looks for the next one for a fraction of a second.
 
+mod losses;
 mod ring;
 mod rooms;
 mod segments;
 mod udp;
 mod xdp;
 
+pub use losses::{LossMeter, Losses};
 pub use ring::{
     Lender, RING_PATH_BYTES, RingClientPath, RingError, RingServerPath, client_rings_bytes, ring_paths,
 };
 pub use udp::{UDP_PATH_BYTES, UdpClientPath, UdpServerPath};
 pub use xdp::{
-    XdpAttach, XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpCounters, XdpError, XdpFacts,
-    XdpMode, XdpServerOptions, XdpServerPath, XdpSteering,
+    XdpAttach, XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpFacts, XdpMode,
+    XdpServerOptions, XdpServerPath, XdpSteering,
 };
 
 use rustix::fd::BorrowedFd;
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest datagram, in bytes, on every path: what a packet of 1,500 bytes holds behind the headers of IPv6 and UDP.
@@ -87,6 +90,11 @@ pub trait ServerPath: Debug + Send {
 
     /// The thread is about to sleep. Unless something has arrived, the bell rings when something does.
     fn doze(&mut self) -> Doze;
+
+    /// Tells of datagrams that were lost on the way to the thread. `None` if that cannot happen here.
+    fn meter(&self) -> Option<Arc<dyn LossMeter>> {
+        None
+    }
 
     /// The thread is awake again. Called after each [`ServerPath::doze`], also if that was disturbed.
     fn wake(&mut self);

@@ -3,6 +3,7 @@
 //! With UDP_GRO the kernel hands over datagrams of one sender that arrived together as one piece, and with UDP_SEGMENT it takes several of
 //! one length as one: the way through its stack is gone once for all of them.
 
+use super::losses::Unreadable;
 use super::{BURST_MAX, PAYLOAD_MAX, Sent};
 use crate::datagram::{NOBODY, Peer, none_if_blocked};
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -69,6 +70,7 @@ pub(super) struct Intake {
     /// The first that belongs to the burst.
     from: usize,
     burst: usize,
+    unreadable: Unreadable,
 }
 
 impl Default for Intake {
@@ -80,6 +82,7 @@ impl Default for Intake {
             segments: Vec::with_capacity(MESSAGES * SEGMENTS_MAX),
             from: 0,
             burst: 0,
+            unreadable: Unreadable::default(),
         }
     }
 }
@@ -99,6 +102,11 @@ impl Intake {
     /// Whether all that was received has been looked at, once the burst has.
     pub(super) fn is_last(&self) -> bool {
         self.from + self.burst == self.segments.len()
+    }
+
+    /// How many were too long.
+    pub(super) fn unreadable(&self) -> &Unreadable {
+        &self.unreadable
     }
 
     fn is_used_up(&self) -> bool {
@@ -173,6 +181,8 @@ impl Intake {
             if part <= PAYLOAD_MAX {
                 let from = (message * MESSAGE_MAX + at) as u32;
                 self.segments.push(Segment { at: from, length: part as u16, message: message as u8 });
+            } else {
+                self.unreadable.note();
             }
             at += part;
         }

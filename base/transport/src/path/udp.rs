@@ -1,5 +1,6 @@
 //! The path through the kernel: UDP sockets.
 
+use super::losses::{LossMeter, SocketMeter, dropped};
 use super::rooms::{ROOMS_BYTES, Rooms};
 use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
 use super::{BURST_MAX, ClientPath, Doze, Sent, ServerPath};
@@ -10,6 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::time::Timespec;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a [`UdpServerPath`] takes at most, in bytes.
@@ -18,7 +20,7 @@ pub const UDP_PATH_BYTES: usize = (2 << 20) + ROOMS_BYTES + (128 << 10);
 /// A server's end: a UDP socket of its own.
 #[derive(Debug)]
 pub struct UdpServerPath {
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     intake: Intake,
     answers: Rooms,
     burst: usize,
@@ -35,7 +37,7 @@ impl UdpServerPath {
         receive_segmented(socket.as_fd());
         let segmentation = Segmentation::On;
         Ok(UdpServerPath {
-            socket,
+            socket: Arc::new(socket),
             intake: Intake::default(),
             answers: Rooms::default(),
             burst: 0,
@@ -91,6 +93,11 @@ impl ServerPath for UdpServerPath {
 
     fn doze(&mut self) -> Doze {
         if self.intake.is_last() { Doze::Sound } else { Doze::Disturbed }
+    }
+
+    fn meter(&self) -> Option<Arc<dyn LossMeter>> {
+        let socket = std::iter::once(&self.socket);
+        Some(Arc::new(SocketMeter::new(socket, self.intake.unreadable(), dropped)))
     }
 
     fn wake(&mut self) {}
@@ -232,6 +239,7 @@ impl ClientPath for UdpClientPath {
 #[cfg(test)]
 mod tests {
     use super::super::PAYLOAD_MAX;
+    use super::super::losses::Losses;
     use super::*;
 
     /// Answers all that has arrived with the same bytes turned round, and tells how many there were.
@@ -308,6 +316,29 @@ mod tests {
         }
         assert_eq!((count, server.exchange(0).0), (1, &[1; PAYLOAD_MAX][..]));
         assert_eq!(server.send(), Sent::default(), "nothing was answered");
+        let losses = Losses { unreadable: 1, overrun: 0 };
+        assert_eq!(server.meter().unwrap().losses(), losses);
+    }
+
+    #[test]
+    fn what_nobody_took_in_time_is_told_even_when_the_path_is_gone() {
+        let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let meter = server.meter().unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut sent = 0;
+        while meter.losses().overrun < 10 {
+            client.send_to(&[0; PAYLOAD_MAX], server.address().unwrap()).unwrap();
+            sent += 1;
+        }
+        let mut received = 0;
+        while received < sent - 10 {
+            received += server.receive().unwrap();
+        }
+        assert_eq!(server.receive().unwrap(), 0);
+        let losses = Losses { unreadable: 0, overrun: 10 };
+        assert_eq!(meter.losses(), losses);
+        drop(server);
+        assert_eq!(meter.losses(), losses);
     }
 
     #[test]

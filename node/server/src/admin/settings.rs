@@ -25,11 +25,13 @@ pub(crate) struct Settings {
 impl Settings {
     /// What is counted of datagrams, as far as they are served: memcached's are, or MICA's.
     pub(super) fn counts_of_datagrams(&self) -> &'static [WorkerCount] {
-        const ALL: [WorkerCount; 6] = [
+        const ALL: [WorkerCount; 8] = [
             WorkerCount::Datagrams,
             WorkerCount::MicaDatagrams,
             WorkerCount::MicaRequests,
             WorkerCount::MicaMalformed,
+            WorkerCount::MicaDropped,
+            WorkerCount::MicaUnsent,
             WorkerCount::MicaMoved,
             WorkerCount::MicaMisdirected,
         ];

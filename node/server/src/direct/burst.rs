@@ -44,6 +44,8 @@ pub(super) struct Burst<'b> {
     directory: &'b Directory,
     place: Place,
     counters: &'b WorkerCounters,
+    /// How many datagrams were answered.
+    answers: usize,
 }
 
 impl<'b> Burst<'b> {
@@ -53,11 +55,11 @@ impl<'b> Burst<'b> {
         place: Place,
         counters: &'b WorkerCounters,
     ) -> Self {
-        Burst { path, directory, place, counters }
+        Burst { path, directory, place, counters, answers: 0 }
     }
 
-    /// Answers all datagrams of it.
-    pub(super) fn serve<S: Session>(&mut self, executor: &mut Executor<S>, count: usize) {
+    /// Answers all datagrams of it, and tells how many answers there are.
+    pub(super) fn serve<S: Session>(mut self, executor: &mut Executor<S>, count: usize) -> usize {
         let mut batch: Batch<S::Guess> = Batch { datagrams: ArrayVec::new(), entries: ArrayVec::new() };
         for index in 0..count {
             self.take(executor, index, &mut batch);
@@ -67,6 +69,13 @@ impl<'b> Burst<'b> {
         }
         self.execute(executor, &mut batch);
         self.counters.add(WorkerCount::MicaDatagrams, count as u64);
+        self.answers
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, index: usize, length: usize) {
+        self.answers += usize::from(length > 0);
+        self.path.answer(index, length);
     }
 
     /// Reads a datagram, and asks for the buckets of its keys.
@@ -80,7 +89,7 @@ impl<'b> Burst<'b> {
             }
             other => {
                 let length = self.answer_otherwise(index, other);
-                return self.path.answer(index, length);
+                return self.answer(index, length);
             }
         };
         let (first, mut at) = (batch.entries.len(), DATAGRAM_HEADER);
@@ -98,7 +107,7 @@ impl<'b> Burst<'b> {
             batch.entries.truncate(first);
             header.answer(Kind::Malformed, 0, self.directory.generation).write(room);
             self.counters.add(WorkerCount::MicaMalformed, 1);
-            return self.path.answer(index, DATAGRAM_HEADER);
+            return self.answer(index, DATAGRAM_HEADER);
         }
         batch.datagrams.push(Datagram { index, header });
     }
@@ -159,7 +168,7 @@ impl<'b> Burst<'b> {
             }
             let length = writer.at();
             header.answer(Kind::Replies, header.count, header.generation).write(room);
-            self.path.answer(index, length);
+            self.answer(index, length);
         }
         batch.entries.clear();
     }

@@ -127,8 +127,10 @@ impl DirectEnd {
             // After they have come: what was told to have expired before they were sent has.
             executor.look_at_clock();
             tap.serve(way.path.bell().as_raw_fd());
-            Burst::new(&mut *way.path, &way.directory, self.place, counters).serve(executor, count);
+            let answers =
+                Burst::new(&mut *way.path, &way.directory, self.place, counters).serve(executor, count);
             let sent = way.path.send();
+            counters.add(WorkerCount::MicaUnsent, answers.saturating_sub(sent.datagrams) as u64);
             counters.add(WorkerCount::BytesWritten, sent.bytes as u64);
             executor.session().quiesce();
             total += count;

@@ -45,7 +45,7 @@ pub use bpf::XdpMode;
 pub use client::{XdpClientOptions, XdpClientPath};
 pub use error::XdpError;
 pub use interface::XdpFacts;
-pub use server::{XdpCounters, XdpServerOptions, XdpServerPath};
+pub use server::{XdpServerOptions, XdpServerPath};
 
 /// Where the XDP program may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,15 @@
 use super::error::XdpError;
 use super::interface::{self, Endpoint, Wishes, XdpFacts};
 use super::packet::{self, Datagram};
-use super::socket::{Arrived, IDLE_ROUNDS, Kick, Socket};
+use super::socket::{self, Arrived, IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
 use super::{XdpAttach, XdpChecksums, XdpCopying, XdpSteering};
+use crate::path::losses::{LossMeter, SocketMeter, Unreadable};
 use crate::path::{BURST_MAX, Doze, PAYLOAD_MAX, Sent, ServerPath};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Where and how a server takes datagrams.
 #[derive(Clone, Debug)]
@@ -48,17 +50,6 @@ impl XdpServerOptions {
     }
 }
 
-/// What became of packets that were not answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct XdpCounters {
-    /// Packets that are not what their headers say, and datagrams that are too long.
-    pub malformed: u64,
-    /// Answers for which there was no room to send them.
-    pub unsent: u64,
-    /// Packets that the kernel dropped, because we were too slow.
-    pub lost: u64,
-}
-
 /// A datagram of the burst, and its answer.
 #[derive(Debug)]
 struct Exchange {
@@ -84,8 +75,7 @@ pub struct XdpServerPath {
     idle: usize,
     /// What became of the answers when they were sent last.
     kick: Kick,
-    malformed: u64,
-    unsent: u64,
+    unreadable: Unreadable,
 }
 
 impl XdpServerPath {
@@ -116,20 +106,13 @@ impl XdpServerPath {
             done: Vec::with_capacity(BURST_MAX),
             idle: 0,
             kick: Kick::Done,
-            malformed: 0,
-            unsent: 0,
+            unreadable: Unreadable::default(),
         }
     }
 
     /// How the interface is used.
     pub fn facts(&self) -> XdpFacts {
         self.endpoint.facts()
-    }
-
-    /// What became of packets that were not answered.
-    pub fn counters(&self) -> XdpCounters {
-        let lost = self.endpoint.sockets.iter().map(Socket::lost).sum();
-        XdpCounters { malformed: self.malformed, unsent: self.unsent, lost }
     }
 
     /// Turns to the next socket that something has arrived at, if any, and keeps frames of all of them going round.
@@ -168,7 +151,7 @@ impl ServerPath for XdpServerPath {
         }
         self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
         self.turn();
-        let Self { endpoint, checksums, current, burst, done, malformed, .. } = self;
+        let Self { endpoint, checksums, current, burst, done, unreadable, .. } = self;
         endpoint.sockets[*current].receive(BURST_MAX, |umem, arrived| {
             let datagram = arrived.packet(umem).and_then(|packet| packet::parse(packet, *checksums));
             let Arrived { frame, at, length } = arrived;
@@ -177,7 +160,7 @@ impl ServerPath for XdpServerPath {
                     burst.push(Exchange { frame, at, length, datagram, answer: None });
                 }
                 _ => {
-                    *malformed += 1;
+                    unreadable.note();
                     done.push(frame);
                 }
             }
@@ -207,8 +190,7 @@ impl ServerPath for XdpServerPath {
         for mut exchange in self.burst.drain(..) {
             let length = match exchange.answer {
                 Some(length) if sent.datagrams < room => length,
-                answer => {
-                    self.unsent += u64::from(answer.is_some());
+                _ => {
                     self.done.push(exchange.frame);
                     continue;
                 }
@@ -239,6 +221,11 @@ impl ServerPath for XdpServerPath {
         }
         let may_sleep = self.endpoint.sockets.iter_mut().all(Socket::may_sleep);
         if may_sleep && !matches!(self.kick, Kick::Gone(_)) { Doze::Sound } else { Doze::Disturbed }
+    }
+
+    fn meter(&self) -> Option<Arc<dyn LossMeter>> {
+        let sockets = self.endpoint.sockets.iter().map(Socket::descriptor);
+        Some(Arc::new(SocketMeter::new(sockets, &self.unreadable, socket::lost)))
     }
 
     fn wake(&mut self) {}

@@ -153,7 +153,7 @@ impl Place<'_> {
 pub(super) struct Socket {
     receive: Consumer<Descriptor>,
     send: Producer<Descriptor>,
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     queue: Arc<Queue>,
 }
 
@@ -254,7 +254,7 @@ impl Socket {
         let receive =
             Consumer::map(fd.as_fd(), XDP_PGOFF_RX_RING, offsets.rx, queue.receive_slots).map_err(&at)?;
         let send = Producer::map(fd.as_fd(), XDP_PGOFF_TX_RING, offsets.tx, SEND_SLOTS).map_err(&at)?;
-        Ok(Socket { receive, send, fd, queue })
+        Ok(Socket { receive, send, fd: Arc::new(fd), queue })
     }
 
     /// Whether the card itself reads and writes the memory.
@@ -381,11 +381,16 @@ impl Socket {
         sockopt::socket_error(&self.fd).map_or_else(Some, Result::err)
     }
 
-    /// Packets that the kernel could not give us: there was no frame, or the ring was full.
-    pub(super) fn lost(&self) -> u64 {
-        sockopt::xdp_statistics(&self.fd)
-            .map_or(0, |statistics| statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0))
+    /// Its descriptor, which whoever asks for [`lost`] may know of.
+    pub(super) fn descriptor(&self) -> &Arc<OwnedFd> {
+        &self.fd
     }
+}
+
+/// Packets that the kernel could not give a socket: there was no frame, or the ring was full.
+pub(super) fn lost(socket: &OwnedFd) -> u64 {
+    sockopt::xdp_statistics(socket)
+        .map_or(0, |statistics| statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0))
 }
 
 impl AsFd for Socket {

@@ -1,0 +1,94 @@
+//! What came to a path and was never given out.
+
+use guira_sync::atomic::{AtomicU64, Ordering};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::fmt::Debug;
+use std::sync::{Arc, Weak};
+
+/// Datagrams that came to a server's path and were not given out, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Not what their packets' headers say, or longer than [`crate::PAYLOAD_MAX`].
+    pub unreadable: u64,
+    /// Dropped by the kernel, because the thread did not take them in time.
+    pub overrun: u64,
+}
+
+/// Tells of losses from any thread, at any time; of a path that is gone what was told of it last.
+pub trait LossMeter: Debug + Send + Sync {
+    /// The losses until now. This may ask the system.
+    fn losses(&self) -> Losses;
+}
+
+/// How many datagrams are unreadable, counted by the path's thread alone. Relaxed: a statistic.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unreadable(Arc<AtomicU64>);
+
+impl Unreadable {
+    pub(super) fn note(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// Asks sockets how many datagrams were dropped before them.
+#[derive(Debug)]
+pub(super) struct SocketMeter<S> {
+    /// Not kept open for this.
+    sockets: Vec<Weak<S>>,
+    unreadable: Unreadable,
+    overrun_of: fn(&S) -> u64,
+    /// What was told last, so that it does not become less when the path is gone. Relaxed: a statistic.
+    told: AtomicU64,
+}
+
+impl<S> SocketMeter<S> {
+    pub(super) fn new<'s>(
+        sockets: impl Iterator<Item = &'s Arc<S>>,
+        unreadable: &Unreadable,
+        overrun_of: fn(&S) -> u64,
+    ) -> Self
+    where
+        S: 's,
+    {
+        SocketMeter {
+            sockets: sockets.map(Arc::downgrade).collect(),
+            unreadable: unreadable.clone(),
+            overrun_of,
+            told: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<S: Debug + Send + Sync> LossMeter for SocketMeter<S> {
+    fn losses(&self) -> Losses {
+        let open = self.sockets.iter().filter_map(Weak::upgrade);
+        let overrun = open.map(|socket| (self.overrun_of)(&socket)).sum();
+        Losses {
+            unreadable: self.unreadable.0.load(Ordering::Relaxed),
+            overrun: self.told.fetch_max(overrun, Ordering::Relaxed).max(overrun),
+        }
+    }
+}
+
+/// How many datagrams the kernel has dropped because this socket's buffer was full. 0 where the kernel does not tell.
+pub(super) fn dropped(socket: &impl AsFd) -> u64 {
+    let fd: BorrowedFd<'_> = socket.as_fd();
+    let mut numbers = [0u32; MEMINFO_NUMBERS];
+    let mut length = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `numbers`, any of which are numbers.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let is_told = result == 0 && length as usize > MEMINFO_DROPS * size_of::<u32>();
+    if is_told { u64::from(numbers[MEMINFO_DROPS]) } else { 0 }
+}
+
+/// Numbers that `SO_MEMINFO` tells, and which of them is that of dropped packets (linux/sock_diag.h).
+const MEMINFO_NUMBERS: usize = 9;
+const MEMINFO_DROPS: usize = 8;
