@@ -8,6 +8,7 @@
 //! | [`version`] | striped version counters: lock for writers, validation for readers | the cuckoo index |
 //! | [`quiescence`] | when has every thread let go of what it may still hold? | pages that change their class, old tables |
 //! | [`hazard`] | does anybody still mean to store there, or send from there? | the lock-free engine |
+//! | [`sleep`] | who is about to sleep does not miss what has just come | rings, parcels between workers |
 //! | [`counters`] | counters with one writer each, read by anybody | statistics |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | everybody |
 
@@ -16,6 +17,7 @@ pub mod clock;
 pub mod counters;
 pub mod hazard;
 pub mod quiescence;
+pub mod sleep;
 pub mod version;
 pub mod waits;
 pub mod words;

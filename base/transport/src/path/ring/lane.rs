@@ -10,7 +10,8 @@
 
 use super::shared::Shared;
 use crate::path::PAYLOAD_MAX;
-use guira_sync::atomic::{AtomicU64, Ordering, fence};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::sleep::{fall_asleep, must_wake, wake_up};
 use guira_sync::words::{self, WORD};
 use std::sync::Arc;
 
@@ -60,26 +61,6 @@ impl Place {
     fn index(&self, position: u64) -> usize {
         position as usize & (self.capacity - 1)
     }
-
-    /// Sets a flag that says that this end waits. What is looked at next is at least as new as what the other end has seen when it looks at the flag.
-    fn raise(&self, flag: usize) {
-        self.word(flag).store(1, Ordering::Relaxed);
-        // SeqCst: pairs with the fence in `take_flag`: either that end sees the flag, or this one what it has done.
-        fence(Ordering::SeqCst);
-    }
-
-    fn lower(&self, flag: usize) {
-        self.word(flag).store(0, Ordering::Relaxed);
-    }
-
-    /// After something was done that the other end may wait for: whether it has to be woken.
-    #[inline(always)]
-    fn take_flag(&self, flag: usize) -> bool {
-        // SeqCst: pairs with the fence in `raise`.
-        fence(Ordering::SeqCst);
-        let flag = self.word(flag);
-        flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::Relaxed) != 0
-    }
 }
 
 /// The end that writes.
@@ -123,7 +104,7 @@ impl Producer {
 
     /// The consumer is to wake this end when there is room. Looks once more whether there is, for one datagram.
     pub(super) fn starve(&mut self) -> Result<bool, Broken> {
-        self.place.raise(STARVING);
+        fall_asleep(self.place.word(STARVING));
         self.has_room(1)
     }
 
@@ -152,7 +133,7 @@ impl Producer {
         self.published = self.tail;
         // Release: pairs with the Acquire in `Consumer::look`: who sees the tail sees the datagrams before it.
         self.place.word(TAIL).store(self.tail, Ordering::Release);
-        self.place.take_flag(ASLEEP)
+        must_wake(self.place.word(ASLEEP))
     }
 }
 
@@ -230,18 +211,18 @@ impl Consumer {
         self.released = self.head;
         // Release: pairs with the Acquire in `Producer::has_room`.
         self.place.word(HEAD).store(self.head, Ordering::Release);
-        self.place.take_flag(STARVING)
+        must_wake(self.place.word(STARVING))
     }
 
     /// The producer is to wake this end. True if there is something already.
     pub(super) fn doze(&mut self) -> Result<bool, Broken> {
-        self.place.raise(ASLEEP);
+        fall_asleep(self.place.word(ASLEEP));
         self.look()
     }
 
     /// This end is awake.
     pub(super) fn wake(&mut self) {
-        self.place.lower(ASLEEP);
+        wake_up(self.place.word(ASLEEP));
     }
 }
 
