@@ -13,7 +13,7 @@ use guira_load::process::Process;
 use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
-use guira_load::target::{Carrier, Target};
+use guira_load::target::{Carrier, DatagramWay, Direct, Target};
 use guira_load::tls::{TlsClient, Trust};
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, Recipe, SizeModel, cachelib};
@@ -28,6 +28,8 @@ const EXAMPLES: &str = "Examples:
   guira load --server 127.0.0.1:11211 --protocol binary --preload --pipeline 32
   guira load --server 127.0.0.1:11211 --protocol udp --preload --pipeline 8
   guira load --server 127.0.0.1:11211 --tls --tls-ca ca.pem --preload --pipeline 32
+  guira load --server 127.0.0.1:11211 --mica 127.0.0.1:21300 --preload --pipeline 256
+  guira load --server 127.0.0.1:11211 --local /run/guira.rings --preload --pipeline 256 --per-datagram 1
   guira load --server 127.0.0.1:11211 --multiget 1 --multiget-keys 100 --get 0
   guira load --server 127.0.0.1:11211 --cachelib lab/workload/traces/kvcache_reg --keys 4M --preload
   guira load --server 127.0.0.1:11211 --workload fb-wildcard --preload --pipeline 32
@@ -59,13 +61,23 @@ pub(crate) struct Args {
     /// Where datagrams go, if not to --server; the preload goes there over TCP.
     #[arg(long, value_name = "ADDR")]
     udp_server: Option<SocketAddr>,
+    /// Send MICA's datagrams to the worker that each key is at home at; this is where the first one takes them (`guira serve --mica`).
+    /// The preload goes to --server over TCP.
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["protocol", "tls", "udp_server", "connections"])]
+    mica: Option<SocketAddr>,
+    /// The same through memory shared with a server on this host (`guira serve --local`).
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["mica", "protocol", "tls", "udp_server", "connections"])]
+    local: Option<PathBuf>,
+    /// Requests in one of MICA's datagrams, at most.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    per_datagram: u16,
     /// Requests over UDP that may get lost, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = LOST_MAX * 100.0)]
     lost_max: f64,
     /// The server's process, to report its processor time.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// Connections over all threads.
+    /// Connections over all threads; with --mica and --local each thread has one way to the server.
     #[arg(long, short, value_name = "N", default_value_t = 16)]
     connections: usize,
     /// Threads of the client.
@@ -261,7 +273,19 @@ impl Items {
 }
 
 impl Args {
+    fn direct(&self) -> Option<Direct> {
+        let way = match (&self.local, self.mica) {
+            (Some(socket), _) => DatagramWay::Local(socket.clone()),
+            (None, Some(addr)) => DatagramWay::Udp(addr),
+            (None, None) => return None,
+        };
+        Some(Direct { way, per_datagram: self.per_datagram })
+    }
+
     fn target(&self) -> Result<Target, Failure> {
+        if let Some(direct) = self.direct() {
+            return Ok(Target { carrier: Carrier::Mica(direct), ..Target::text(self.server) });
+        }
         let protocol = match self.protocol {
             Spoken::Text | Spoken::Udp => Protocol::Text,
             Spoken::Binary => Protocol::Binary,
@@ -295,7 +319,7 @@ impl Args {
         Ok(Load {
             target: self.target()?,
             threads: self.threads,
-            connections: self.connections,
+            connections: if self.direct().is_some() { self.threads } else { self.connections },
             pipeline: self.pipeline,
             pace: match self.rate {
                 None => Pace::Closed,

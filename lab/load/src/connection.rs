@@ -36,7 +36,7 @@ impl Connection {
         socket.set_nodelay(true).map_err(failed)?;
         let session = match &target.carrier {
             Carrier::Tls(tls) => Some(tls.shake_hands(&mut socket, addr)?),
-            Carrier::Tcp | Carrier::Udp(_) => None,
+            Carrier::Tcp | Carrier::Udp(_) | Carrier::Mica(_) => None,
         };
         socket.set_nonblocking(true).map_err(failed)?;
         let stream = match session {

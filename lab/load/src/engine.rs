@@ -1,5 +1,7 @@
 //! The event loop of one load thread: many connections, one epoll set, closed or open loop.
 
+use std::time::Duration;
+
 use guira_workload::trace::TraceError;
 use guira_workload::{Rng, ValuePool};
 use rustix::buffer::spare_capacity;
@@ -31,6 +33,8 @@ const SLEEP_UNIT_NS: u64 = 1_000_000;
 /// How often requests that are not answered are looked for.
 const GIVE_UP_NS: u64 = 10_000_000;
 const EVENTS_MAX: usize = 256;
+/// A link that waits by itself does so when nothing has come for so long: to be woken costs more than an answer takes.
+const AWAKE_NS: u64 = 100_000;
 
 /// What one load thread does.
 #[derive(Debug, Clone)]
@@ -124,8 +128,11 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         let mut links = Vec::with_capacity(plan.connections);
         for index in 0..plan.connections {
             let link = Link::open(&plan.target)?;
-            let data = epoll::EventData::new_u64(index as u64);
-            epoll::add(&epoll, &link, data, epoll::EventFlags::IN).map_err(|errno| system(errno.into()))?;
+            if let Some(descriptor) = link.descriptor() {
+                let data = epoll::EventData::new_u64(index as u64);
+                epoll::add(&epoll, descriptor, data, epoll::EventFlags::IN)
+                    .map_err(|errno| system(errno.into()))?;
+            }
             links.push(link);
         }
         let now = clock.now_ns();
@@ -199,7 +206,39 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         Ok(())
     }
 
+    /// Takes what has come by the first link, if that one waits by itself; false if it does not.
+    fn wait_by_itself(&mut self, now: u64) -> Result<bool, LoadError> {
+        let timeout = self.timeout(now);
+        let Some(mica) = self.links[0].by_itself() else { return Ok(false) };
+        if mica.quiet_since_ns().is_some_and(|since| now.saturating_sub(since) > AWAKE_NS) {
+            let most = Duration::new(timeout.tv_sec as u64, timeout.tv_nsec as u32);
+            mica.wait(most).map_err(|source| LoadError::Connection { index: 0, source })?;
+        }
+        self.receive(0)?;
+        if self.links[0].by_itself().is_some_and(|mica| mica.quiet_since_ns().is_none()) {
+            self.heard_ns = now;
+        }
+        self.require_sound(now, self.clock.now_ns())?;
+        Ok(true)
+    }
+
+    /// An error when nothing was heard for too long, at `after`, after a wait that began at `now`.
+    fn require_sound(&mut self, now: u64, after: u64) -> Result<(), LoadError> {
+        if after.saturating_sub(now) > STOPPED_NS_MIN {
+            // This process stood still itself, and what the server has sent meanwhile is still to be read.
+            self.heard_ns = after;
+        }
+        let silent_ns = after.saturating_sub(self.heard_ns);
+        if silent_ns > SILENCE_NS_MAX && self.is_busy() {
+            return Err(LoadError::Silent { seconds: silent_ns / 1_000_000_000 });
+        }
+        Ok(())
+    }
+
     fn wait(&mut self, events: &mut Vec<epoll::Event>, now: u64) -> Result<(), LoadError> {
+        if self.wait_by_itself(now)? {
+            return Ok(());
+        }
         let timeout = self.timeout(now);
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), Some(&timeout)) {
@@ -207,16 +246,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             Err(errno) => return Err(LoadError::system("cannot wait for events")(errno.into())),
         }
         if events.is_empty() {
-            let after = self.clock.now_ns();
-            if after.saturating_sub(now) > STOPPED_NS_MIN {
-                // This process stood still itself, and what the server has sent meanwhile is still to be read.
-                self.heard_ns = after;
-            }
-            let silent_ns = after.saturating_sub(self.heard_ns);
-            if silent_ns > SILENCE_NS_MAX && self.is_busy() {
-                return Err(LoadError::Silent { seconds: silent_ns / 1_000_000_000 });
-            }
-            return Ok(());
+            return self.require_sound(now, self.clock.now_ns());
         }
         self.heard_ns = now;
         for event in events.iter() {
@@ -268,13 +298,17 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         let now = self.clock.now_ns();
         let style = self.plan.style;
         let link = &mut self.links[index];
-        let room = link.room(self.plan.pipeline);
+        let (room, together) = (link.room(self.plan.pipeline), link.sent_together());
         link.push_fills(self.judge.values(), style, now)?;
         if self.timetable.is_none() && !self.exhausted {
-            for _ in 0..room {
+            for number in 1..=room {
+                let link = &mut self.links[index];
                 if !link.push_next(&mut self.source, self.judge.values(), style, now)? {
                     self.exhausted = true;
                     break;
+                }
+                if number % together == 0 {
+                    self.flush(index, now)?;
                 }
             }
         }
@@ -293,8 +327,10 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             link.awaits_room = is_full;
             let room = if is_full { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::modify(&self.epoll, &*link, data, epoll::EventFlags::IN | room)
-                .map_err(|errno| LoadError::system("cannot wait for events")(errno.into()))?;
+            if let Some(descriptor) = link.descriptor() {
+                epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::IN | room)
+                    .map_err(|errno| LoadError::system("cannot wait for events")(errno.into()))?;
+            }
         }
         Ok(())
     }
@@ -302,13 +338,13 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
     fn receive(&mut self, index: usize) -> Result<(), LoadError> {
         let link = &mut self.links[index];
         let clock = &self.clock;
-        let flow =
-            link.receive(&mut self.judge, &mut self.tally, || clock.now_ns()).map_err(
-                |error| match error {
-                    ReadError::Io(source) => LoadError::Connection { index, source },
-                    ReadError::Reply(source) => LoadError::Reply { index, source },
-                },
-            )?;
+        let flow = link
+            .receive(&mut self.judge, self.plan.style, &mut self.tally, || clock.now_ns())
+            .map_err(|error| match error {
+                ReadError::Io(source) => LoadError::Connection { index, source },
+                ReadError::Reply(source) => LoadError::Reply { index, source },
+                ReadError::Request(error) => error,
+            })?;
         if flow == Flow::Closed {
             return Err(LoadError::Closed { index, unanswered: link.open_requests() });
         }

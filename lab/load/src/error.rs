@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use guira_client::mica::ClientError;
+
 use crate::reply::ReplyError;
 
 /// Why a load, a replay or a bench could not be finished.
@@ -16,6 +18,17 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// MICA's datagrams could not be sent.
+    #[error("cannot ask {way}")]
+    Direct {
+        /// Where they were to go.
+        way: String,
+        /// What was wrong.
+        source: ClientError,
+    },
+    /// A request that MICA's datagrams cannot carry.
+    #[error("a request of the load cannot be sent")]
+    Request(#[from] ClientError),
     /// A connection failed while it was used.
     #[error("connection {index} failed")]
     Connection {

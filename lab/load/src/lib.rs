@@ -24,6 +24,7 @@ pub mod equal;
 pub mod error;
 pub mod floor;
 mod link;
+mod mica;
 pub mod pace;
 pub mod process;
 pub mod replay;
@@ -36,5 +37,6 @@ mod stream;
 pub mod tally;
 pub mod target;
 pub mod tls;
+mod traffic;
 
 pub use error::LoadError;

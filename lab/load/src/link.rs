@@ -8,6 +8,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use crate::connection::Connection;
 use crate::datagrams::Datagrams;
 use crate::error::LoadError;
+use crate::mica::Mica;
 use crate::reply::{Judge, ReplyError};
 use crate::request::ItemStyle;
 use crate::source::Source;
@@ -32,6 +33,8 @@ pub(crate) enum ReadError {
     Io(io::Error),
     /// The bytes were no reply.
     Reply(ReplyError),
+    /// What waited to be asked could not be.
+    Request(LoadError),
 }
 
 /// One socket of the load.
@@ -46,6 +49,7 @@ pub(crate) struct Link {
 enum Way {
     Connection(Connection),
     Datagrams(Datagrams),
+    Mica(Box<Mica>),
 }
 
 impl Link {
@@ -53,6 +57,7 @@ impl Link {
     pub(crate) fn open(target: &Target) -> Result<Self, LoadError> {
         let way = match &target.carrier {
             Carrier::Udp(addr) => Way::Datagrams(Datagrams::open(*addr, target.protocol)?),
+            Carrier::Mica(direct) => Way::Mica(Box::new(Mica::open(direct)?)),
             Carrier::Tcp | Carrier::Tls(_) => Way::Connection(Connection::open(target)?),
         };
         Ok(Self { way, awaits_room: false })
@@ -63,16 +68,26 @@ impl Link {
         match &self.way {
             Way::Connection(connection) => connection.outbox.open_requests(),
             Way::Datagrams(datagrams) => datagrams.open_requests(),
+            Way::Mica(mica) => mica.open_requests(),
         }
     }
 
     /// How many requests a closed loop adds now: a connection takes the next batch when the last one is answered,
-    /// datagrams one for each that is answered.
+    /// datagrams one for each that is answered, and a courier as many as fill a datagram.
     pub(crate) fn room(&self, pipeline: usize) -> usize {
         match &self.way {
             Way::Connection(connection) if connection.outbox.open_requests() > 0 => 0,
             Way::Connection(_) => pipeline,
             Way::Datagrams(datagrams) => pipeline.saturating_sub(datagrams.open_requests()),
+            Way::Mica(mica) => mica.room(pipeline),
+        }
+    }
+
+    /// How many requests of a batch are sent together.
+    pub(crate) fn sent_together(&self) -> usize {
+        match &self.way {
+            Way::Connection(_) | Way::Datagrams(_) => usize::MAX,
+            Way::Mica(mica) => mica.sent_together(),
         }
     }
 
@@ -81,6 +96,7 @@ impl Link {
         match &self.way {
             Way::Connection(connection) => connection.outbox.has_fills(),
             Way::Datagrams(datagrams) => datagrams.has_fills(),
+            Way::Mica(mica) => mica.has_fills(),
         }
     }
 
@@ -94,6 +110,7 @@ impl Link {
         match &mut self.way {
             Way::Connection(connection) => connection.outbox.push_fills(values, style, now_ns).map(drop),
             Way::Datagrams(datagrams) => datagrams.push_fills(values, style, now_ns),
+            Way::Mica(mica) => mica.push_fills(values, style, now_ns),
         }
     }
 
@@ -109,6 +126,7 @@ impl Link {
         match &mut self.way {
             Way::Connection(connection) => connection.outbox.push_next(source, values, style, intended_ns),
             Way::Datagrams(datagrams) => datagrams.push_next(source, values, style, intended_ns),
+            Way::Mica(mica) => mica.push_next(source, values, style, intended_ns),
         }
     }
 
@@ -117,6 +135,7 @@ impl Link {
         match &mut self.way {
             Way::Connection(connection) => connection.flush(tally),
             Way::Datagrams(datagrams) => datagrams.flush(tally, now_ns),
+            Way::Mica(mica) => mica.flush(now_ns),
         }
     }
 
@@ -124,29 +143,40 @@ impl Link {
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
+        style: ItemStyle,
         tally: &mut Tally,
         now: impl Fn() -> u64,
     ) -> Result<Flow, ReadError> {
         match &mut self.way {
             Way::Connection(connection) => connection.receive(judge, tally, now),
             Way::Datagrams(datagrams) => datagrams.receive(judge, tally, now),
+            Way::Mica(mica) => mica.receive(judge, style, tally, now()),
         }
     }
 
-    /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none.
+    /// Who waits by other means than the event loop's.
+    pub(crate) fn by_itself(&mut self) -> Option<&mut Mica> {
+        match &mut self.way {
+            Way::Mica(mica) => Some(mica),
+            Way::Connection(_) | Way::Datagrams(_) => None,
+        }
+    }
+
+    /// What the event loop waits for, unless it waits by itself.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.way {
+            Way::Connection(connection) => Some(connection.as_fd()),
+            Way::Datagrams(datagrams) => Some(datagrams.as_fd()),
+            Way::Mica(_) => None,
+        }
+    }
+
+    /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none, and a courier tells of
+    /// them when it is asked what has come.
     pub(crate) fn give_up(&mut self, tally: &mut Tally, now_ns: u64) -> bool {
         match &mut self.way {
-            Way::Connection(_) => false,
+            Way::Connection(_) | Way::Mica(_) => false,
             Way::Datagrams(datagrams) => datagrams.give_up(tally, now_ns),
-        }
-    }
-}
-
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.way {
-            Way::Connection(connection) => connection.as_fd(),
-            Way::Datagrams(datagrams) => datagrams.as_fd(),
         }
     }
 }

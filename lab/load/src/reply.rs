@@ -8,7 +8,8 @@ mod binary;
 use guira_workload::ValuePool;
 use memchr::memchr;
 
-use crate::request::{AwaitedKey, Command, Outbox, Protocol, append_decimal};
+use crate::request::{Command, Outbox, Protocol, append_decimal};
+use crate::source::Subject;
 use crate::tally::Tally;
 
 /// The longest line that a reply can have: `VALUE`, a key of 250 bytes, three numbers, or an error message.
@@ -251,13 +252,29 @@ impl Judge {
         let Some((awaited, _)) = outbox.front_key() else { return };
         tally.counts.gets += 1;
         tally.counts.hits += 1;
-        self.judge_item(awaited, header.key, header.flags, value, tally);
+        self.judge_item(awaited.subject, header.key, header.flags, value, tally);
         outbox.key_found();
     }
 
+    /// Counts a value that came for this key alone, and judges it.
+    pub(crate) fn judge_found(
+        &mut self,
+        subject: Subject,
+        key: &[u8],
+        flags: u32,
+        value: &[u8],
+        tally: &mut Tally,
+    ) {
+        tally.counts.gets += 1;
+        tally.counts.hits += 1;
+        if self.check != Check::Framing {
+            self.judge_item(subject, key, flags, value, tally);
+        }
+    }
+
     /// Judges the flags, the length and (of some) the contents of a value that was found under its key.
-    fn judge_item(&mut self, awaited: AwaitedKey, key: &[u8], flags: u32, value: &[u8], tally: &mut Tally) {
-        let expected = awaited.subject.value_len as usize;
+    fn judge_item(&mut self, subject: Subject, key: &[u8], flags: u32, value: &[u8], tally: &mut Tally) {
+        let expected = subject.value_len as usize;
         if flags != self.flags {
             let set = self.flags;
             tally.wrong(|| format!("the value of {:?} has flags {flags}, not {set}", excerpt(key)));
@@ -266,7 +283,7 @@ impl Judge {
                 format!("the value of {:?} has {} bytes, not {expected}", excerpt(key), value.len())
             });
         } else if self.is_sampled() {
-            self.compare(awaited.subject.id, value, key, tally);
+            self.compare(subject.id, value, key, tally);
         }
     }
 }
@@ -332,6 +349,12 @@ fn read_line_reply(command: Command, rest: &[u8], tally: &mut Tally) -> Result<S
 #[inline]
 fn finish(command: Command, latency_ns: u64, outbox: &mut Outbox, tally: &mut Tally) {
     outbox.close_front();
+    note_answer(command, latency_ns, tally);
+}
+
+/// Counts a command that was answered.
+#[inline]
+pub(crate) fn note_answer(command: Command, latency_ns: u64, tally: &mut Tally) {
     tally.counts.commands += 1;
     match command {
         Command::Get => tally.get_ns.saturating_record(latency_ns),

@@ -281,6 +281,9 @@ impl Load {
                 return fail("over UDP every get has one key");
             }
         }
+        if matches!(self.target.carrier, Carrier::Mica(_)) && self.connections != self.threads {
+            return fail("by MICA's datagrams every thread has one way to the server");
+        }
         match self.pace {
             Pace::Open { rate_per_s, .. } if !rate_per_s.is_finite() || rate_per_s <= 0.0 => {
                 fail("the rate must be a positive number")

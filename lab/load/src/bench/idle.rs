@@ -159,7 +159,7 @@ impl Crowd {
                 let session = tls.shake_hands(&mut socket, addr)?;
                 Stream::tls(socket, session)
             }
-            Carrier::Tcp | Carrier::Udp(_) => Stream::Plain(socket),
+            Carrier::Tcp | Carrier::Udp(_) | Carrier::Mica(_) => Stream::Plain(socket),
         };
         let index = self.members.len();
         self.members.push(stream);

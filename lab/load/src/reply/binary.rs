@@ -213,7 +213,7 @@ impl Judge {
         if self.check != Check::Framing
             && let Some((awaited, key)) = outbox.front_key()
         {
-            self.judge_item(awaited, key, flags, packet.value, tally);
+            self.judge_item(awaited.subject, key, flags, packet.value, tally);
         }
         outbox.key_found();
         Ok(())

@@ -1,0 +1,124 @@
+//! `guira load` against `guira serve`, by MICA's datagrams and through shared memory.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// A server of this test; it is ended when this is dropped.
+struct Server {
+    child: Child,
+    tcp: String,
+    mica: String,
+    rings: PathBuf,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let rings = std::env::temp_dir().join(format!("guira-load-{name}-{}", std::process::id()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["serve", "--listen=127.0.0.1:0", "--mica=127.0.0.1:0", "--engine=mica"]);
+        command.args(["--access=erew", "--workers=2", "--memory=96MiB"]).arg("--local").arg(&rings);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let (mut tcp, mut mica) = (String::new(), String::new());
+        for line in lines.map_while(Result::ok) {
+            match line.strip_prefix("listening on ") {
+                Some(rest) => match rest.strip_prefix("mica ") {
+                    Some(address) => mica = address.to_owned(),
+                    None if tcp.is_empty() => tcp = rest.to_owned(),
+                    None => {}
+                },
+                None if line.starts_with("memory ") => break,
+                None => {}
+            }
+        }
+        Server { child, tcp, mica, rings }
+    }
+
+    /// A short load on it, as it tells of itself.
+    fn load(&self, arguments: &[&str]) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["load", "--server", &self.tcp, "--json", "--keys=2000", "--value-size=1-600"]);
+        command.args(["--duration=300ms", "--warmup=50ms", "--check-every=1", "--flags=7"]).args(arguments);
+        let output = command.output().expect("the binary was built");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        serde_json::from_slice(&output.stdout).expect("json")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _already_ended = self.child.kill();
+        let _status = self.child.wait();
+        let _nothing_to_remove = std::fs::remove_file(&self.rings);
+    }
+}
+
+fn count(record: &Value, name: &str) -> u64 {
+    record["counts"][name].as_u64().unwrap_or_else(|| panic!("{name} in {record}"))
+}
+
+#[test]
+fn every_operation_is_judged_whichever_way_datagrams_go() {
+    let server = Server::start("ways");
+    let rings = server.rings.display().to_string();
+    for way in [["--mica", &server.mica], ["--local", &rings]] {
+        for closed in [true, false] {
+            let pace: &[&str] = if closed { &["--pipeline=200"] } else { &["--rate=20k"] };
+            let mix = ["--preload", "--get=5", "--multiget=2", "--multiget-keys=7", "--set=1", "--delete=1"];
+            let record = server.load(&[&way[..], pace, &mix[..], &["--fill-misses", "--threads=2"]].concat());
+            for name in ["gets", "hits", "sets", "deletes", "fills", "contents_checked", "bytes_out"] {
+                assert!(count(&record, name) > 0, "{way:?}: {name} in {record}");
+            }
+            for name in ["wrong", "refused", "lost"] {
+                assert_eq!(count(&record, name), 0, "{way:?}: {name} in {record}");
+            }
+            // Each key is compared, so at least its bytes have come.
+            assert!(count(&record, "bytes_in") > count(&record, "hits"), "{way:?}: {record}");
+            assert!(
+                count(&record, "gets") > count(&record, "commands"),
+                "keys of a multiget count: {record}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_preloaded_is_found_by_the_hash() {
+    let server = Server::start("found");
+    for per_datagram in ["--per-datagram=1", "--per-datagram=64"] {
+        let record = server.load(&[
+            "--mica",
+            &server.mica,
+            "--preload",
+            "--pipeline=100",
+            "--zipf=0.99",
+            per_datagram,
+        ]);
+        assert_eq!(record["hit_ratio"].as_f64(), Some(1.0), "{record}");
+    }
+}
+
+#[test]
+fn what_datagrams_cannot_carry_is_said() {
+    let server = Server::start("refused");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["load", "--server", &server.tcp, "--keys=10", "--duration=100ms"]).args(arguments);
+        let output = command.output().expect("the binary was built");
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = run(&["--mica", &server.mica, "--set=1", "--value-size=2000"]);
+    assert!(text.contains("do not fit into a datagram: use TCP"), "{text}");
+    let text = run(&["--mica", "127.0.0.1:9"]);
+    assert!(text.contains("cannot ask 127.0.0.1:9"), "{text}");
+    let text = run(&["--local", "/nowhere/at/all"]);
+    assert!(text.contains("cannot ask /nowhere/at/all"), "{text}");
+    for other in ["--protocol=binary", "--tls", "--connections=3", "--local=x"] {
+        assert!(run(&["--mica", &server.mica, other]).contains("cannot be used with"), "{other}");
+    }
+}

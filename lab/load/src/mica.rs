@@ -1,0 +1,336 @@
+//! A load by MICA's datagrams: one courier (`guira-client`), which picks the worker for each request, with what was asked by it.
+//!
+//! The client is the one that users have; replies are judged here as any others.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use guira_client::mica::{Busy, ClientError, Courier, CourierOptions, Outcome, Request, Ticket, learn};
+use guira_protocol::mica::{Operation as Verb, Status};
+use guira_transport::{ClientPath, RingClientPath, UdpClientPath};
+use guira_workload::{OnMiss, Operation, ValuePool};
+
+use crate::datagrams::PATIENCE_NS;
+use crate::error::LoadError;
+use crate::link::{Flow, ReadError};
+use crate::reply::{Judge, note_answer};
+use crate::request::{Command, ItemStyle};
+use crate::source::{Source, Subject};
+use crate::tally::Tally;
+use crate::target::{DatagramWay, Direct};
+use crate::traffic::{Counted, Traffic};
+
+/// Datagrams under way, at most; what is more waits.
+const WINDOW: usize = 1024;
+/// Commands that are sent together through memory, at least.
+const SENT_TOGETHER: usize = 32;
+/// How long the directory is waited for before it is asked for again.
+const QUESTION: Duration = Duration::from_millis(20);
+
+/// A courier, and what was asked by it.
+#[derive(Debug)]
+pub(crate) struct Mica {
+    courier: Courier<Counted<Box<dyn ClientPath>>>,
+    traffic: Arc<Traffic>,
+    book: Book,
+    /// Asks that found no room under way, in their order.
+    waiting: VecDeque<usize>,
+    /// Since when each look has found nothing.
+    quiet_since_ns: Option<u64>,
+    per_datagram: usize,
+    together: usize,
+}
+
+/// What is open.
+#[derive(Debug, Default)]
+struct Book {
+    commands: Shelf<Open>,
+    asks: Shelf<Ask>,
+    /// Keys that were not found and are to be set.
+    missed: Vec<(Vec<u8>, Subject)>,
+}
+
+/// A command of the load.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    command: Command,
+    intended_ns: u64,
+    /// Keys that are not answered.
+    left: u32,
+    /// Keys of it that never were.
+    lost: u32,
+}
+
+/// One key of a command.
+#[derive(Debug, Clone)]
+struct Ask {
+    /// The command's place.
+    of: usize,
+    key: Vec<u8>,
+    subject: Subject,
+}
+
+/// Things with a place each, which is used again when they are gone.
+#[derive(Debug)]
+struct Shelf<T> {
+    places: Vec<Option<T>>,
+    free: Vec<usize>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Shelf<T> {
+    fn put(&mut self, thing: T) -> usize {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.places[place] = Some(thing);
+        place
+    }
+
+    fn get(&mut self, place: usize) -> Option<&mut T> {
+        self.places.get_mut(place)?.as_mut()
+    }
+
+    fn take(&mut self, place: usize) -> Option<T> {
+        let thing = self.places.get_mut(place)?.take();
+        self.free.extend(thing.is_some().then_some(place));
+        thing
+    }
+
+    fn count(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+impl Book {
+    /// An answer has come, or is not waited for any more.
+    fn close(
+        &mut self,
+        place: usize,
+        outcome: Outcome<'_>,
+        judge: &mut Judge,
+        tally: &mut Tally,
+        now_ns: u64,
+    ) {
+        let Some(ask) = self.asks.take(place) else { return };
+        let Some(open) = self.commands.get(ask.of) else { return };
+        open.left -= 1;
+        match outcome {
+            Outcome::Lost => open.lost += 1,
+            Outcome::Answered(reply) => match (open.command, reply.status) {
+                (Command::Get, Status::Done) => {
+                    judge.judge_found(ask.subject, &ask.key, reply.flags, reply.value, tally);
+                }
+                (Command::Get, Status::NotFound) => {
+                    tally.counts.gets += 1;
+                    if ask.subject.on_miss == OnMiss::Fill {
+                        self.missed.push((ask.key, ask.subject));
+                    }
+                }
+                (Command::Get, status) => {
+                    tally.counts.gets += 1;
+                    tally.refused(|| status.text().to_owned());
+                }
+                (_, Status::Done) | (Command::Delete, Status::NotFound) => {}
+                (_, status) => tally.refused(|| status.text().to_owned()),
+            },
+        }
+        let Open { command, intended_ns, left, lost } = *open;
+        if left > 0 {
+            return;
+        }
+        self.commands.take(ask.of);
+        if lost > 0 {
+            tally.counts.lost += 1;
+        } else {
+            note_answer(command, now_ns.saturating_sub(intended_ns), tally);
+        }
+    }
+}
+
+impl Mica {
+    /// A courier to the server there.
+    pub(crate) fn open(direct: &Direct) -> Result<Self, LoadError> {
+        let failed = |source: ClientError| LoadError::Direct { way: direct.to_string(), source };
+        let path: Box<dyn ClientPath> = match &direct.way {
+            DatagramWay::Udp(addr) => {
+                Box::new(UdpClientPath::connect(*addr).map_err(|source| failed(source.into()))?)
+            }
+            DatagramWay::Local(socket) => Box::new(
+                RingClientPath::connect(socket).map_err(|source| failed(io::Error::other(source).into()))?,
+            ),
+        };
+        let traffic = Arc::new(Traffic::default());
+        let mut path = Counted::new(path, traffic.clone());
+        let directory = learn(&mut path, QUESTION).map_err(failed)?;
+        let options = CourierOptions {
+            per_datagram: direct.per_datagram,
+            window: WINDOW,
+            patience: Duration::from_nanos(PATIENCE_NS),
+            // A request that is not answered is to be told of.
+            repeats: 0,
+        };
+        let id = RandomState::new().hash_one("load");
+        let courier = Courier::new(path, directory, id, options).map_err(|source| failed(source.into()))?;
+        let per_datagram = usize::from(direct.per_datagram);
+        let together = match direct.way {
+            DatagramWay::Udp(_) => usize::MAX,
+            DatagramWay::Local(_) => per_datagram.max(SENT_TOGETHER),
+        };
+        Ok(Self {
+            courier,
+            traffic,
+            book: Book::default(),
+            waiting: VecDeque::new(),
+            quiet_since_ns: None,
+            per_datagram,
+            together,
+        })
+    }
+
+    /// Commands that wait for their replies.
+    pub(crate) fn open_requests(&self) -> usize {
+        self.book.commands.count()
+    }
+
+    /// How many commands a closed loop adds now.
+    pub(crate) fn room(&self, pipeline: usize) -> usize {
+        let room = pipeline.saturating_sub(self.open_requests());
+        if room < self.per_datagram.min(pipeline) { 0 } else { room }
+    }
+
+    /// How many commands are sent together: by UDP all that there are, since the kernel packs datagrams of one length; through memory as
+    /// many as fill a few, which the server answers while the next are made.
+    pub(crate) fn sent_together(&self) -> usize {
+        self.together
+    }
+
+    /// Whether misses wait to be filled.
+    pub(crate) const fn has_fills(&self) -> bool {
+        !self.book.missed.is_empty()
+    }
+
+    /// Since when each look has found nothing; none if the last one has found something.
+    pub(crate) const fn quiet_since_ns(&self) -> Option<u64> {
+        self.quiet_since_ns
+    }
+
+    /// Asks for a set for every miss that waits for one.
+    pub(crate) fn push_fills(
+        &mut self,
+        values: &ValuePool,
+        style: ItemStyle,
+        now_ns: u64,
+    ) -> Result<(), LoadError> {
+        for (key, subject) in std::mem::take(&mut self.book.missed) {
+            let open = Open { command: Command::Fill, intended_ns: now_ns, left: 1, lost: 0 };
+            let of = self.book.commands.put(open);
+            self.push(Ask { of, key, subject }, values, style)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the source's next request; false when the source is at its end.
+    pub(crate) fn push_next<S: Source>(
+        &mut self,
+        source: &mut S,
+        values: &ValuePool,
+        style: ItemStyle,
+        intended_ns: u64,
+    ) -> Result<bool, LoadError> {
+        let Some(operation) = source.next_operation() else { return Ok(false) };
+        let (command, keys) = match operation {
+            Operation::Get | Operation::LoneGet => (Command::Get, 1),
+            Operation::Multiget => (Command::Get, style.multiget_keys),
+            Operation::Set => (Command::Set, 1),
+            Operation::Delete | Operation::LoneDelete => (Command::Delete, 1),
+        };
+        let of = self.book.commands.put(Open { command, intended_ns, left: keys, lost: 0 });
+        for _ in 0..keys {
+            let mut key = Vec::new();
+            let subject = source.append_key(&mut key);
+            self.push(Ask { of, key, subject }, values, style)?;
+        }
+        Ok(true)
+    }
+
+    /// Asks, or lets it wait behind what waits already.
+    fn push(&mut self, ask: Ask, values: &ValuePool, style: ItemStyle) -> Result<(), LoadError> {
+        let place = self.book.asks.put(ask);
+        if !self.waiting.is_empty() || self.ask(place, values, style)?.is_err() {
+            self.waiting.push_back(place);
+        }
+        Ok(())
+    }
+
+    fn ask(
+        &mut self,
+        place: usize,
+        values: &ValuePool,
+        style: ItemStyle,
+    ) -> Result<Result<(), Busy>, LoadError> {
+        let Book { asks, commands, .. } = &mut self.book;
+        let Some(ask) = asks.get(place) else { return Ok(Ok(())) };
+        let Some(open) = commands.get(ask.of) else { return Ok(Ok(())) };
+        let plain = |operation| Request::of(operation, &ask.key);
+        let request = match open.command {
+            Command::Get => plain(Verb::Get),
+            Command::Delete => plain(Verb::Delete),
+            Command::Set | Command::Fill => {
+                let len = ask.subject.value_len as usize;
+                let value = values.get(ask.subject.id, len);
+                let value = value.ok_or_else(|| LoadError::ValueTooLong { len, max: values.len_max() })?;
+                let exptime = i32::try_from(ask.subject.exptime).unwrap_or(i32::MAX);
+                Request { value, flags: style.flags, exptime, ..plain(Verb::Set) }
+            }
+        };
+        Ok(self.courier.ask(&request, Ticket(place as u64))?)
+    }
+
+    /// Sends what was asked.
+    pub(crate) fn flush(&mut self, now_ns: u64) -> io::Result<Flow> {
+        self.courier.flush(Duration::from_nanos(now_ns))?;
+        Ok(Flow::Done)
+    }
+
+    /// Takes what has come and judges it.
+    pub(crate) fn receive(
+        &mut self,
+        judge: &mut Judge,
+        style: ItemStyle,
+        tally: &mut Tally,
+        now_ns: u64,
+    ) -> Result<Flow, ReadError> {
+        let Self { courier, book, .. } = self;
+        let told = courier.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
+            book.close(ticket.0 as usize, outcome, judge, tally, now_ns);
+        });
+        let is_quiet = told.map_err(ReadError::Io)? == 0;
+        self.quiet_since_ns = is_quiet.then(|| self.quiet_since_ns.unwrap_or(now_ns));
+        while let Some(place) = self.waiting.front() {
+            if self.ask(*place, judge.values(), style).map_err(ReadError::Request)?.is_err() {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        (tally.counts.bytes_out, tally.counts.bytes_in) = {
+            let (out, back) = self.traffic.take();
+            (tally.counts.bytes_out + out, tally.counts.bytes_in + back)
+        };
+        Ok(Flow::Done)
+    }
+
+    /// Waits until something may have come, or for so long.
+    pub(crate) fn wait(&mut self, most: Duration) -> io::Result<()> {
+        self.courier.wait(most)
+    }
+}
