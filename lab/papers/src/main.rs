@@ -35,6 +35,7 @@ use clap::Parser;
 
 use crate::experiment::{Context, EXPERIMENTS, Experiment, Failure, Scale};
 use crate::fleec::writes::{Turns, take_turns};
+use crate::mica::echo::{EchoAt, send_back_at};
 
 /// Measures again what the papers claim, and writes it beside what they found.
 #[derive(Debug, Parser)]
@@ -70,6 +71,9 @@ struct Args {
     /// Be the process that `fleec-writes` watches.
     #[arg(long, hide = true, value_name = "ENGINE,SET_EACH,SESSIONS")]
     turns: Option<Turns>,
+    /// Be the process that sends back what it gets, beside the servers of `mica-paths`.
+    #[arg(long, hide = true, value_name = "ADDRESS:PORT,INTERFACE,MODE")]
+    echo: Option<EchoAt>,
     /// Where all random numbers come from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -88,6 +92,9 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     if let Some(turns) = args.turns {
         return take_turns(turns);
+    }
+    if let Some(at) = &args.echo {
+        return send_back_at(at);
     }
     if args.list {
         for experiment in EXPERIMENTS {

@@ -3,8 +3,10 @@
 //! The paper's machine has sixteen cores and eight ports of 10 Gb, ours two processors and no port. So claims are answered per core, as
 //! ratios, or by a model that is called one.
 
+pub(crate) mod echo;
 pub(crate) mod inside;
 pub(crate) mod model;
+mod near;
 mod net;
 pub(crate) mod paths;
 pub(crate) mod spread;

@@ -4,21 +4,17 @@ use guira_cable::Cable;
 use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
 use guira_load::server::pin_thread;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
-use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, Lender, RingClientPath, ServerPath, UdpClientPath, UdpServerPath, XdpAttach,
-    XdpClientOptions, XdpClientPath, XdpCopying, ring_paths,
+    ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying,
 };
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Ask, Data, KEY_MAX};
+use super::{Ask, Data, KEY_MAX, Request as Asked, near};
 use crate::experiment::{Context, Failure, failed};
 use crate::servers::CLIENT_CORE;
 
@@ -61,7 +57,7 @@ impl Server {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             udp = udp.or_else(|| line.strip_prefix("listening on mica ")?.parse().ok());
             tcp = tcp.or_else(|| line.strip_prefix("listening on ").map(str::to_owned));
-            if line.starts_with("memory ") {
+            if line.starts_with(READY) {
                 break;
             }
         }
@@ -89,7 +85,7 @@ impl Server {
     }
 }
 
-fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<Box<dyn ClientPath>, Failure> {
+pub(super) fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<Box<dyn ClientPath>, Failure> {
     Ok(match path {
         Path::Ring => Box::new(RingClientPath::connect(socket).map_err(failed)?),
         Path::Kernel => Box::new(UdpClientPath::connect(udp).map_err(failed)?),
@@ -119,50 +115,64 @@ impl Remote {
         arguments: &[String],
         mode: &str,
     ) -> Result<Option<Self>, Failure> {
-        let cable = match Cable::lay() {
-            Ok(cable) => cable,
-            Err(error) => {
-                eprintln!("without AF_XDP: {error}");
-                return Ok(None);
-            }
-        };
+        let Some(cable) = lay() else { return Ok(None) };
         let [address, _] = cable.servers();
         let mut command = cable.command("taskset");
-        command.args(["-c", "0"]).arg(&context.guira).args([
-            "serve",
-            "--listen",
-            "0.0.0.0:0",
-            "--workers",
-            "1",
-        ]);
+        let fixed = ["serve", "--listen", "0.0.0.0:0", "--workers", "1"];
+        command.args(["-c", "0"]).arg(&context.guira).args(fixed);
         command.args(["--mica", &address.to_string()]);
         command.args(["--xdp", &format!("{}:mode={mode}", Cable::REMOTE_INTERFACE)]).args(arguments);
+        Self::run(cable, command).map(Some)
+    }
+
+    /// Starts bare echoes there instead.
+    pub(super) fn echo(mode: &str) -> Result<Option<Self>, Failure> {
+        let Some(cable) = lay() else { return Ok(None) };
+        let [address, _] = cable.servers();
+        let mut command = cable.command(std::env::current_exe().map_err(failed)?);
+        command.args(["--echo", &format!("{address},{},{mode}", Cable::REMOTE_INTERFACE)]);
+        Self::run(cable, command).map(Some)
+    }
+
+    /// Runs a program there that says how much memory it has when it is ready.
+    fn run(cable: Cable, mut command: Command) -> Result<Self, Failure> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
         let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
-        // The line that comes last.
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        if !lines.any(|line| line.starts_with("memory ")) {
+        if !lines.any(|line| line.starts_with(READY)) {
             return Err(Failure::Other("the server does not start".to_owned()));
         }
-        Ok(Some(Remote { child, cable }))
+        Ok(Remote { child, cable })
     }
 
     /// A way to it that bypasses the kernel too, in the same mode.
     pub(super) fn connect(&self, mode: &str) -> Result<Box<dyn ClientPath>, Failure> {
         let [server, _] = self.cable.servers();
-        let attach = if mode == "generic" { XdpAttach::Generic } else { XdpAttach::NativeOnly };
         let options = XdpClientOptions {
             interface: self.cable.interface(),
             server,
             cores: 1,
             threads: 1,
-            attach,
+            attach: attach(mode),
             copying: XdpCopying::Copy,
         };
         let paths = XdpClientPath::open(&options).map_err(failed)?;
         let path = paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?;
         Ok(Box::new(path))
     }
+}
+
+/// How the line begins that a server says last when it starts.
+pub(super) const READY: &str = "memory ";
+
+/// Where the program runs in a mode.
+pub(super) fn attach(mode: &str) -> XdpAttach {
+    if mode == "generic" { XdpAttach::Generic } else { XdpAttach::NativeOnly }
+}
+
+/// A cable to another host, if there can be one.
+fn lay() -> Option<Cable> {
+    Cable::lay().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
 }
 
 impl Drop for Remote {
@@ -196,10 +206,10 @@ pub(super) struct Came {
 }
 
 /// Datagrams under way in a closed loop, and at most in an open one.
-const WINDOW: usize = 256;
+pub(super) const WINDOW: usize = 256;
 const WINDOW_OPEN: usize = 4096;
 /// Requests that are made between two looks at what has arrived.
-const BURST: usize = 64;
+pub(super) const BURST: usize = 64;
 
 /// A client.
 pub(super) struct Client {
@@ -276,8 +286,18 @@ impl Client {
         seed: u64,
         server: &dyn Fn() -> f64,
     ) -> Result<Came, Failure> {
-        pin_thread(&[CLIENT_CORE]).map_err(failed)?;
         let requests = ask.requests(1 << 20, seed)?;
+        near::measured(|| self.ask_once(ask, how, &requests, server))
+    }
+
+    fn ask_once(
+        &mut self,
+        ask: &Ask,
+        how: How,
+        requests: &[Asked],
+        server: &dyn Fn() -> f64,
+    ) -> Result<Came, Failure> {
+        pin_thread(&[CLIENT_CORE]).map_err(failed)?;
         let value = vec![7; ask.data.value];
         let (mut made, mut answered, mut lost, mut missed) = (0usize, 0u64, 0u64, 0u64);
         let mut delays: Vec<u32> = Vec::new();
@@ -358,102 +378,4 @@ pub(super) fn highest(mut at: impl FnMut(f64) -> Result<Came, Failure>, from: f6
         }
     }
     Ok(best)
-}
-
-/// A thread that sends back what it gets: what a path costs without a cache behind it.
-pub(super) struct Echo {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    socket: PathBuf,
-    udp: SocketAddr,
-}
-
-/// Lends as much as is asked.
-#[derive(Debug)]
-struct Rich;
-
-impl Lender for Rich {
-    fn lend(&self, _bytes: usize) -> bool {
-        true
-    }
-
-    fn take_back(&self, _bytes: usize) {}
-}
-
-impl Echo {
-    /// Starts one on the server's core.
-    pub(super) fn start(path: Path) -> Result<Self, Failure> {
-        let socket = std::env::temp_dir().join(format!("guira-papers-echo-{}", std::process::id()));
-        let mut udp = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut end: Box<dyn ServerPath> = match path {
-            Path::Kernel => {
-                let path = UdpServerPath::bind(udp).map_err(failed)?;
-                udp = path.address().map_err(failed)?;
-                Box::new(path)
-            }
-            Path::Ring => {
-                let lender: Arc<dyn Lender> = Arc::new(Rich);
-                let paths = ring_paths(socket.clone(), 0o700, 1, &lender).map_err(failed)?;
-                Box::new(paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?)
-            }
-        };
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = std::thread::spawn(move || {
-            // If it cannot be kept there the figures say so by being low.
-            let _ = pin_thread(&[0]);
-            while !stopped.load(Ordering::Relaxed) {
-                let Ok(count) = end.receive() else { return };
-                for index in 0..count {
-                    let (datagram, room) = end.exchange(index);
-                    let length = datagram.len();
-                    room[..length].copy_from_slice(datagram);
-                    end.answer(index, length);
-                }
-                end.send();
-            }
-        });
-        Ok(Echo { stop, thread: Some(thread), socket, udp })
-    }
-
-    /// Datagrams of `length` bytes that come back in a second, from a client that has as many under way as one that is measured.
-    pub(super) fn per_s(&self, path: Path, length: usize, duration: Duration) -> Result<f64, Failure> {
-        pin_thread(&[CLIENT_CORE]).map_err(failed)?;
-        let mut client = connect(path, &self.socket, self.udp)?;
-        let watch = Stopwatch::start();
-        let (mut under_way, mut back, mut heard) = (0usize, 0u64, Duration::ZERO);
-        while watch.elapsed() < duration {
-            while under_way < WINDOW {
-                let Some(room) = client.room(0) else { break };
-                room[..length].fill(1);
-                client.post(length);
-                under_way += 1;
-                if under_way.is_multiple_of(BURST) {
-                    break;
-                }
-            }
-            client.flush().map_err(failed)?;
-            let count = client.receive(&mut |_| ()).map_err(failed)?;
-            if count > 0 {
-                heard = watch.elapsed();
-            } else if watch.elapsed() > heard + Duration::from_millis(20) {
-                // They are lost.
-                (under_way, heard) = (0, watch.elapsed());
-            }
-            back += count as u64;
-            under_way = under_way.saturating_sub(count);
-        }
-        Ok(back as f64 / watch.elapsed().as_secs_f64())
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has told so.
-            let _ = thread.join();
-        }
-        let _ = std::fs::remove_file(&self.socket);
-    }
 }

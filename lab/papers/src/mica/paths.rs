@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::echo::{self, Echo};
 use super::inside::{ENGINES, label};
-use super::net::{Came, Client, Echo, How, Path, Remote, Server, highest};
-use super::{Ask, Data, LARGE, SKEWED, SMALL, TINY, loads};
+use super::net::{Came, Client, How, Path, Remote, Server, highest};
+use super::{Ask, Data, LARGE, SKEWED, SMALL, TINY, loads, near};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table, answer, percent, table};
@@ -78,23 +79,63 @@ fn measure(context: &Context, engine: usize, data: Data, keys: u32) -> Result<Ra
     Ok(rates)
 }
 
-/// Rates past the kernel's network stack at both ends of a virtual cable, by load; none where that cannot be.
-fn bypassed(context: &Context, mode: &str, data: Data, keys: u32) -> Result<Option<Vec<Vec<Came>>>, Failure> {
+/// Rates past the kernel's network stack at both ends of a virtual cable.
+struct Bypassed {
+    mode: &'static str,
+    /// By load, then by run.
+    rates: Vec<Vec<Came>>,
+    /// Of bare echoes, by run, each measured right before the loads of the same run.
+    bare: Vec<f64>,
+}
+
+impl Bypassed {
+    fn bare(&self) -> Figure {
+        Figure::of(&self.bare)
+    }
+
+    /// What the server answers of what bare echoes come to, by load.
+    fn shares(&self) -> Vec<Figure> {
+        let share = |runs: &Vec<Came>| {
+            let shares = runs.iter().zip(&self.bare).map(|(came, bare)| 100.0 * came.per_s / 1e6 / bare);
+            Figure::of(&shares.collect::<Vec<_>>())
+        };
+        self.rates.iter().map(share).collect()
+    }
+
+    fn cells(figures: &[Figure]) -> Vec<String> {
+        figures.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// The same; none where that cannot be.
+fn bypassed(
+    context: &Context,
+    mode: &'static str,
+    data: Data,
+    keys: u32,
+) -> Result<Option<Bypassed>, Failure> {
     let arguments = arguments(MICA, context.scale.pick("3GiB", "128MiB"));
     let Some(server) = Remote::start(context, &arguments, mode)? else {
+        return Ok(None);
+    };
+    let Some(echo) = Remote::echo(mode)? else {
         return Ok(None);
     };
     let how = how(context, POINTS[0]);
     let mut client = Client::new(server.connect(mode)?, how)?;
     client.fill(data, keys)?;
-    let mut rates = vec![Vec::new(); 4];
+    let (mut rates, mut bare) = (vec![Vec::new(); 4], Vec::new());
     for run in 0..context.runs {
+        bare.push(echo::per_s(echo.connect(mode)?, TINY_GET, how.duration)? / 1e6);
         for (load, ask) in loads(data, keys).iter().enumerate() {
             rates[load].push(client.ask(ask, how, context.seed + u64::from(run), &|| 0.0)?);
         }
     }
-    Ok(Some(rates))
+    Ok(Some(Bypassed { mode, rates, bare }))
 }
+
+/// Bytes of a datagram with one get of a tiny item.
+const TINY_GET: usize = 52;
 
 /// The highest rate over the kernel's UDP with less than 1 % lost, by load.
 fn searched(context: &Context, ask: &Ask) -> Result<Vec<Came>, Failure> {
@@ -139,7 +180,7 @@ fn delays(context: &Context, ask: &Ask, path: Path) -> Result<Vec<(f64, Came)>, 
 fn echoes(context: &Context, path: Path) -> Result<Figure, Failure> {
     let echo = Echo::start(path)?;
     let duration = how(context, POINTS[0]).duration;
-    Figure::measure(context.runs, |_| Ok(echo.per_s(path, 52, duration)? / 1e6))
+    Figure::measure(context.runs, |_| Ok(echo::per_s(echo.connect()?, TINY_GET, duration)? / 1e6))
 }
 
 fn point_name(point: &Point) -> String {
@@ -157,8 +198,7 @@ struct Found {
     sizes: Vec<(Data, Rates)>,
     engines: Vec<(usize, Rates)>,
     searched: Vec<Vec<Came>>,
-    /// Past the kernel's stack: the mode, and rates by load.
-    bypassed: Vec<(&'static str, Vec<Vec<Came>>)>,
+    bypassed: Vec<Bypassed>,
     bare: [Figure; 2],
     ring_delays: Vec<(f64, Came)>,
     kernel_delays: Vec<(f64, Came)>,
@@ -186,9 +226,18 @@ impl Found {
 
     /// The rates past the kernel's stack.
     fn bypass_told(&self) -> String {
-        let told = |(mode, rates): &(&str, Vec<Vec<Came>>)| {
-            let cells: Vec<String> = rates.iter().map(|runs| rate(runs).to_string()).collect();
-            format!("; AF_XDP over a virtual cable, {mode}, {}", cells.join(" / "))
+        let told = |it: &Bypassed| {
+            let cells: Vec<String> = it.rates.iter().map(|runs| rate(runs).to_string()).collect();
+            format!("; AF_XDP over a virtual cable, {}, {}", it.mode, cells.join(" / "))
+        };
+        self.bypassed.iter().map(told).collect()
+    }
+
+    /// What that is of bare echoes.
+    fn bypass_shares_told(&self) -> String {
+        let told = |it: &Bypassed| {
+            let shares = Bypassed::cells(&it.shares()).join(" / ");
+            format!("; AF_XDP over a virtual cable, {}, {shares} % of {} M/s", it.mode, it.bare())
         };
         self.bypassed.iter().map(told).collect()
     }
@@ -227,11 +276,12 @@ impl Found {
             answer(
                 "I4",
                 format!(
-                    "of bare echoes of the same bytes: shared memory {} of {} M/s, kernel UDP {} of {} M/s",
+                    "of bare echoes of the same bytes: shared memory {} of {} M/s, kernel UDP {} of {} M/s{}",
                     share(0, found.bare[0]),
                     found.bare[0],
                     share(1, found.bare[1]),
-                    found.bare[1]
+                    found.bare[1],
+                    found.bypass_shares_told()
                 ),
                 "The paper's 82 to 100 % are of the bytes that its ports can carry. Bare echoes over loopback are packed by the kernel, 64 to one, and rings cost next to nothing, so that what is left is the cache, and a client that draws keys, hashes them and keeps track of what it has sent.",
             ),
@@ -325,11 +375,10 @@ impl Found {
                 let cells = |runs: &[Vec<Came>]| runs.iter().map(|runs| rate(runs).to_string()).collect();
                 let lost = "kernel UDP, 1 to a datagram, highest rate with less than 1 % lost";
                 rows.push((lost.to_owned(), cells(&self.searched)));
-                for (mode, rates) in &self.bypassed {
-                    rows.push((
-                        format!("AF_XDP over a virtual cable, {mode}, 1 to a datagram"),
-                        cells(rates),
-                    ));
+                for it in &self.bypassed {
+                    let name = format!("AF_XDP over a virtual cable, {}, 1 to a datagram", it.mode);
+                    rows.push((name.clone(), cells(&it.rates)));
+                    rows.push((format!("{name}, % of bare echoes"), Bypassed::cells(&it.shares())));
                 }
             }
             let title = format!(
@@ -390,8 +439,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             .collect::<Result<_, _>>()?,
         bypassed: ["native", "generic"]
             .into_iter()
-            .filter_map(|mode| Some((mode, bypassed(context, mode, TINY, sizes[0].1).transpose()?)))
-            .map(|(mode, rates)| Ok((mode, rates?)))
+            .filter_map(|mode| bypassed(context, mode, TINY, sizes[0].1).transpose())
             .collect::<Result<_, Failure>>()?,
         bare: [echoes(context, Path::Ring)?, echoes(context, Path::Kernel)?],
         ring_delays: delays(context, &loads(TINY, sizes[0].1)[0], Path::Ring)?,
@@ -399,11 +447,12 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     };
     Ok(Outcome {
         how: format!(
-            "`guira serve` with one worker on one processor and a client on the other. {} tiny, {} small or {} large items are all there ({} tiny ones where engines are compared); Zipf's exponent is {SKEWED}. In a closed loop 256 datagrams are under way; of the highest rate with less than 1 % lost, which is searched for, nothing is sent twice.",
+            "`guira serve` with one worker on one processor and a client on the other. {} tiny, {} small or {} large items are all there ({} tiny ones where engines are compared); Zipf's exponent is {SKEWED}. In a closed loop 256 datagrams are under way; of the highest rate with less than 1 % lost, which is searched for, nothing is sent twice. {}",
             sizes[0].1,
             sizes[1].1,
             sizes[2].1,
-            context.scale.pick(4 << 20, 20_000)
+            context.scale.pick(4 << 20, 20_000),
+            near::told()
         ),
         answers: [found.rates_told(), found.rest_told()].concat(),
         tables: found.tables(),

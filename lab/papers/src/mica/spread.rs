@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use super::net::{Client, How, Path, Server};
-use super::{Ask, SKEWED, TINY};
+use super::{Ask, SKEWED, TINY, near};
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, table};
@@ -103,7 +103,8 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let ratio = |skew: usize| 100.0 * figure(&anywhere[skew]).mean / figure(&directed[skew]).mean;
     Ok(Outcome {
         how: format!(
-            "`guira serve --engine mica --access erew` with two workers and a client with one thread, all on the machine's two processors, {keys} tiny items, 50 % get, one request to a datagram, shared memory. Undirected requests go to the workers in turn, and half of them to the wrong one."
+            "`guira serve --engine mica --access erew` with two workers and a client with one thread, all on the machine's two processors, {keys} tiny items, 50 % get, one request to a datagram, shared memory. Undirected requests go to the workers in turn, and half of them to the wrong one. {}",
+            near::told()
         ),
         answers: vec![
             answer(

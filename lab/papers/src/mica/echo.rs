@@ -1,0 +1,191 @@
+//! Bare echoes: what a path costs without a cache behind it.
+
+use guira_load::server::pin_thread;
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::Stopwatch;
+use guira_transport::{
+    ClientPath, Doze, Interest, Lender, Poll, ServerPath, Token, UdpServerPath, XdpChecksums, XdpCopying,
+    XdpServerOptions, XdpServerPath, XdpSteering, ring_paths,
+};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::near;
+use super::near::SERVER_CORE;
+use super::net::{BURST, Path, READY, WINDOW, attach, connect};
+use crate::experiment::{Failure, failed};
+use crate::servers::CLIENT_CORE;
+
+/// Sends everything back that has arrived, and tells how much that was.
+fn send_back(end: &mut dyn ServerPath) -> io::Result<usize> {
+    let count = end.receive()?;
+    for index in 0..count {
+        let (datagram, room) = end.exchange(index);
+        let length = datagram.len();
+        room[..length].copy_from_slice(datagram);
+        end.answer(index, length);
+    }
+    end.send();
+    Ok(count)
+}
+
+/// A thread that sends back what it gets.
+pub(super) struct Echo {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    path: Path,
+    socket: PathBuf,
+    udp: SocketAddr,
+}
+
+/// Lends as much as is asked.
+#[derive(Debug)]
+struct Rich;
+
+impl Lender for Rich {
+    fn lend(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    fn take_back(&self, _bytes: usize) {}
+}
+
+impl Echo {
+    /// Starts one on the server's core.
+    pub(super) fn start(path: Path) -> Result<Self, Failure> {
+        let socket = std::env::temp_dir().join(format!("guira-papers-echo-{}", std::process::id()));
+        let mut udp = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut end: Box<dyn ServerPath> = match path {
+            Path::Kernel => {
+                let path = UdpServerPath::bind(udp).map_err(failed)?;
+                udp = path.address().map_err(failed)?;
+                Box::new(path)
+            }
+            Path::Ring => {
+                let lender: Arc<dyn Lender> = Arc::new(Rich);
+                let paths = ring_paths(socket.clone(), 0o700, 1, &lender).map_err(failed)?;
+                Box::new(paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?)
+            }
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            // If it cannot be kept there the figures say so by being low.
+            let _ = pin_thread(&[SERVER_CORE]);
+            while !stopped.load(Ordering::Relaxed) && send_back(&mut *end).is_ok() {}
+        });
+        Ok(Echo { stop, thread: Some(thread), path, socket, udp })
+    }
+
+    /// A way to it.
+    pub(super) fn connect(&self) -> Result<Box<dyn ClientPath>, Failure> {
+        connect(self.path, &self.socket, self.udp)
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A thread that has panicked has told so.
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Datagrams of `length` bytes that come back in a second, from a client that has as many under way as one that is measured.
+pub(super) fn per_s(
+    mut client: Box<dyn ClientPath>,
+    length: usize,
+    duration: Duration,
+) -> Result<f64, Failure> {
+    near::measured(|| per_s_once(&mut *client, length, duration))
+}
+
+fn per_s_once(client: &mut dyn ClientPath, length: usize, duration: Duration) -> Result<f64, Failure> {
+    pin_thread(&[CLIENT_CORE]).map_err(failed)?;
+    let watch = Stopwatch::start();
+    let (mut under_way, mut back, mut heard) = (0usize, 0u64, Duration::ZERO);
+    while watch.elapsed() < duration {
+        while under_way < WINDOW {
+            let Some(room) = client.room(0) else { break };
+            room[..length].fill(1);
+            client.post(length);
+            under_way += 1;
+            if under_way.is_multiple_of(BURST) {
+                break;
+            }
+        }
+        client.flush().map_err(failed)?;
+        let count = client.receive(&mut |_| ()).map_err(failed)?;
+        if count > 0 {
+            heard = watch.elapsed();
+        } else if watch.elapsed() > heard + Duration::from_millis(20) {
+            // They are lost.
+            (under_way, heard) = (0, watch.elapsed());
+        }
+        back += count as u64;
+        under_way = under_way.saturating_sub(count);
+    }
+    Ok(back as f64 / watch.elapsed().as_secs_f64())
+}
+
+/// Where a process sends back what it gets, past the kernel's network stack: `ADDRESS:PORT,INTERFACE,MODE`.
+#[derive(Debug, Clone)]
+pub(crate) struct EchoAt {
+    address: SocketAddr,
+    interface: String,
+    mode: String,
+}
+
+impl FromStr for EchoAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [address, interface, mode] = text.split(',').collect::<Vec<_>>()[..] else {
+            return Err("must be ADDRESS:PORT,INTERFACE,MODE".to_owned());
+        };
+        let address = address.parse().map_err(|_| "must begin with ADDRESS:PORT".to_owned())?;
+        Ok(EchoAt { address, interface: interface.to_owned(), mode: mode.to_owned() })
+    }
+}
+
+/// Sends back what comes, on the server's core, until the process is ended.
+pub(crate) fn send_back_at(at: &EchoAt) -> Result<(), Failure> {
+    pin_thread(&[SERVER_CORE]).map_err(failed)?;
+    let options = XdpServerOptions {
+        interface: at.interface.clone(),
+        addresses: vec![at.address.ip()],
+        first_port: at.address.port(),
+        cores: 1,
+        attach: attach(&at.mode),
+        copying: XdpCopying::Copy,
+        steering: XdpSteering::EveryQueue,
+        checksums: XdpChecksums::Trust,
+    };
+    let paths = XdpServerPath::open(&options).map_err(failed)?;
+    let mut end = paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?;
+    let mut poll = Poll::new().map_err(failed)?;
+    poll.add(end.bell(), Token(0), Interest::Read).map_err(failed)?;
+    println!("{READY}{}", options.memory());
+    let (mut idle, mut events) = (0, Vec::new());
+    loop {
+        let count = send_back(&mut end).map_err(failed)?;
+        idle = if count == 0 { idle + 1 } else { 0 };
+        // So that a server that is measured meanwhile has the core for itself.
+        if idle > 1000 {
+            if end.doze() == Doze::Sound {
+                poll.wait(None, &mut events).map_err(failed)?;
+                events.clear();
+            }
+            end.wake();
+            idle = 0;
+        }
+    }
+}
