@@ -34,6 +34,31 @@ fn send_back(end: &mut dyn ServerPath) -> io::Result<usize> {
     Ok(count)
 }
 
+/// Rounds in which nothing has come before an echo sleeps, so that whoever looks at its core finds it free.
+const IDLE_ROUNDS: u32 = 1000;
+/// How long it sleeps at most, before it looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Sends everything back until it is to stop.
+fn send_back_until(end: &mut dyn ServerPath, stops: impl Fn() -> bool) -> io::Result<()> {
+    let mut poll = Poll::new()?;
+    poll.add(end.bell(), Token(0), Interest::Read)?;
+    let (mut idle, mut events) = (0, Vec::new());
+    while !stops() {
+        let count = send_back(end)?;
+        idle = if count == 0 { idle + 1 } else { 0 };
+        if idle > IDLE_ROUNDS {
+            if end.doze() == Doze::Sound {
+                poll.wait(Some(NAP), &mut events)?;
+                events.clear();
+            }
+            end.wake();
+            idle = 0;
+        }
+    }
+    Ok(())
+}
+
 /// A thread that sends back what it gets.
 pub(super) struct Echo {
     stop: Arc<AtomicBool>,
@@ -75,9 +100,9 @@ impl Echo {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
-            // If it cannot be kept there the figures say so by being low.
+            // If it cannot be kept there, or ends early, the figures say so by being low.
             let _ = pin_thread(&[SERVER_CORE]);
-            while !stopped.load(Ordering::Relaxed) && send_back(&mut *end).is_ok() {}
+            let _ = send_back_until(&mut *end, || stopped.load(Ordering::Relaxed));
         });
         Ok(Echo { stop, thread: Some(thread), path, socket, udp })
     }
@@ -171,21 +196,6 @@ pub(crate) fn send_back_at(at: &EchoAt) -> Result<(), Failure> {
     };
     let paths = XdpServerPath::open(&options).map_err(failed)?;
     let mut end = paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?;
-    let mut poll = Poll::new().map_err(failed)?;
-    poll.add(end.bell(), Token(0), Interest::Read).map_err(failed)?;
     println!("{READY}{}", options.memory());
-    let (mut idle, mut events) = (0, Vec::new());
-    loop {
-        let count = send_back(&mut end).map_err(failed)?;
-        idle = if count == 0 { idle + 1 } else { 0 };
-        // So that a server that is measured meanwhile has the core for itself.
-        if idle > 1000 {
-            if end.doze() == Doze::Sound {
-                poll.wait(None, &mut events).map_err(failed)?;
-                events.clear();
-            }
-            end.wake();
-            idle = 0;
-        }
-    }
+    send_back_until(&mut end, || false).map_err(failed)
 }

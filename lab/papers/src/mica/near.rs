@@ -20,8 +20,9 @@ const ROUNDS: u64 = 20_000;
 const LOOK_MAX: Duration = Duration::from_millis(50);
 /// A way so many times as long as the shortest is far.
 const FAR: f64 = 2.0;
-/// How often a run is taken again before it is told as it is.
-const ATTEMPTS: u32 = 40;
+/// How often a run is taken again before it is told as it is, and the pause before: the host leaves them where they are for seconds.
+const ATTEMPTS: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// What was seen so far.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +104,7 @@ pub(super) fn measured<T>(mut run: impl FnMut() -> Result<T, Failure>) -> Result
         }
         attempt += 1;
         seen(|seen| seen.again += 1);
+        std::thread::sleep(PAUSE);
     }
 }
 
