@@ -446,8 +446,13 @@ impl<S: Space> Session for MicaSession<S> {
         self.holdings.take(&self.core, home.partition);
         let mut writer = self.writer(home.partition, now);
         writer.settle();
-        let result = writer.change(key, home, draft, decide);
+        let result = writer.change(key, home, draft.as_ref(), decide);
         self.holdings.release(&self.core, home.partition);
+        // Most items have none: a look at it costs less than a call that finds nothing to do.
+        match draft {
+            Some(draft) => drop(draft),
+            None => std::mem::forget(draft),
+        }
         result
     }
 

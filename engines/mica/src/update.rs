@@ -187,7 +187,7 @@ impl<'s, S: Space> Writer<'s, S> {
         &mut self,
         key: Key<'_>,
         home: Home,
-        draft: Option<MicaDraft<S>>,
+        draft: Option<&MicaDraft<S>>,
         mut decide: F,
     ) -> Result<(), Refusal>
     where
@@ -198,7 +198,7 @@ impl<'s, S: Space> Writer<'s, S> {
         let live = present.filter(|found| !found.entry.expiry().passed(self.now));
         let decision = decide(live.map(|live| &live.entry as &dyn ItemView));
         match (decision, present) {
-            (Decision::Put(new), _) => self.put(key, home, present, live.is_some(), &new, draft.as_ref()),
+            (Decision::Put(new), _) => self.put(key, home, present, live.is_some(), &new, draft),
             (Decision::Amend(change), Some(present)) if live.is_some() => {
                 self.amend(key, home, present, &change)
             }
