@@ -136,27 +136,34 @@ pub(super) fn per_s(
 fn per_s_once(client: &mut dyn ClientPath, length: usize, duration: Duration) -> Result<f64, Failure> {
     pin_thread(&[CLIENT_CORE]).map_err(failed)?;
     let watch = Stopwatch::start();
-    let (mut under_way, mut back, mut heard) = (0usize, 0u64, Duration::ZERO);
+    let (mut sent, mut back, mut heard) = (0u64, 0u64, Duration::ZERO);
+    // All before this one are back or lost: nothing is overtaken on the way.
+    let mut settled = 0u64;
     while watch.elapsed() < duration {
-        while under_way < WINDOW {
-            let Some(room) = client.room(0) else { break };
-            room[..length].fill(1);
-            client.post(length);
-            under_way += 1;
-            if under_way.is_multiple_of(BURST) {
+        for _ in 0..BURST {
+            if sent - settled >= WINDOW as u64 {
                 break;
             }
+            let Some(room) = client.room(0) else { break };
+            room[..length].fill(1);
+            room[..size_of::<u64>()].copy_from_slice(&sent.to_le_bytes());
+            client.post(length);
+            sent += 1;
         }
         client.flush().map_err(failed)?;
-        let count = client.receive(&mut |_| ()).map_err(failed)?;
+        let mut last = settled;
+        let take = &mut |bytes: &[u8]| {
+            let number = bytes.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
+            last = last.max(number + 1);
+        };
+        let count = client.receive(take).map_err(failed)?;
+        settled = last.min(sent);
         if count > 0 {
             heard = watch.elapsed();
         } else if watch.elapsed() > heard + Duration::from_millis(20) {
-            // They are lost.
-            (under_way, heard) = (0, watch.elapsed());
+            (settled, heard) = (sent, watch.elapsed());
         }
         back += count as u64;
-        under_way = under_way.saturating_sub(count);
     }
     Ok(back as f64 / watch.elapsed().as_secs_f64())
 }
