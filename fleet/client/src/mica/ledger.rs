@@ -174,7 +174,8 @@ impl Ledger {
         }
         slot.state = State::Sent;
         let (sequence, tries) = (slot.sequence, slot.tries);
-        let deadline = Deadline { at: now + self.options.patience_after(tries), sequence };
+        let at = now.saturating_add(self.options.patience_after(tries));
+        let deadline = Deadline { at, sequence };
         self.sealed.pop_front();
         match tries {
             0 => self.deadlines.push_back(deadline),
@@ -270,6 +271,10 @@ impl Ledger {
             is_answer.then_some((ticket, replies[place]))
         };
         let slot = self.slots.get(index);
+        // A single one is not counted before.
+        if replies.len() != slot.tickets.len() {
+            return 0;
+        }
         let told =
             slot.records().filter_map(answered).map(|(ticket, reply)| tell(ticket, Outcome::Answered(reply)));
         let told = told.count();
@@ -308,10 +313,11 @@ impl Ledger {
                 told += self.give_up(index, now, tell);
             }
         }
-        while let Some(Reverse(deadline)) = self.later.peek().copied()
-            && deadline.at <= now
-        {
+        while let Some(Reverse(deadline)) = self.later.peek().copied() {
             let index = self.slots.of(deadline.sequence);
+            if index.is_some() && deadline.at > now {
+                break;
+            }
             self.later.pop();
             told += index.map_or(0, |index| self.give_up(index, now, tell));
         }
@@ -347,8 +353,8 @@ impl Ledger {
         let slot = self.slots.get(index);
         if slot.has_unrepeatable() {
             slot.waits += 1;
-            let deadline =
-                Deadline { at: now + self.options.patience_after(waited + 1), sequence: slot.sequence };
+            let at = now.saturating_add(self.options.patience_after(waited + 1));
+            let deadline = Deadline { at, sequence: slot.sequence };
             self.later.push(Reverse(deadline));
         } else {
             self.slots.close(index);

@@ -553,3 +553,118 @@ impl Client<Stuffed> {
         self.courier.path().1 = times;
     }
 }
+
+#[test]
+fn a_late_answer_to_a_single_request_that_is_cut_is_none() {
+    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::Delay]), 1);
+    let now = Duration::from_secs(1);
+    courier.ask(&set(b"a", b"1"), Ticket(0)).unwrap().unwrap();
+    courier.flush(now).unwrap();
+    let late = now + 2 * PATIENCE;
+    courier.poll(late, &mut |_, _| panic!("it is waited for")).unwrap();
+    let whole = courier.path().delayed.pop().unwrap();
+    courier.path().answers.push_back(whole[..whole.len() - 1].to_vec());
+    courier.poll(late, &mut |_, _| panic!("that was no answer")).unwrap();
+    courier.path().answers.push_back(whole);
+    assert_eq!(courier.poll(late, &mut |_, outcome| assert_ne!(outcome, Outcome::Lost)).unwrap(), 1);
+}
+
+#[test]
+fn options_may_be_as_extreme_as_they_like() {
+    for patience in [Duration::ZERO, Duration::from_secs(1 << 50), Duration::MAX] {
+        for repeats in [0, 1, REPEATS_MAX, REPEATS_MAX + 1, u32::MAX] {
+            let wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::LoseRequest; 100]);
+            let options = CourierOptions { per_datagram: 4, window: 8, patience, repeats };
+            let mut courier = Courier::new(wire, Directory { cores: 1, ..DIRECTORY }, 99, options).unwrap();
+            for request in [set(b"a", b"1"), get(b"a")] {
+                courier.ask(&request, Ticket(0)).unwrap().unwrap();
+            }
+            let mut told = 0;
+            for step in 0..100 {
+                let now = Duration::from_secs(1) + step * PATIENCE;
+                courier.flush(now).unwrap();
+                told += courier.poll(now, &mut |_, outcome| assert_eq!(outcome, Outcome::Lost)).unwrap();
+            }
+            assert_eq!(told, if patience.is_zero() { 2 } else { 0 }, "{patience:?}, {repeats}");
+        }
+    }
+}
+
+/// Any numbers, from a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % most
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+#[test]
+fn each_request_is_told_of_once_whatever_happens_in_whatever_order() {
+    const FAULTS: [Fault; 8] = [
+        Fault::LoseRequest,
+        Fault::LoseAnswer,
+        Fault::DoubleAnswer,
+        Fault::CutAnswer,
+        Fault::Delay,
+        Fault::Delay,
+        Fault::None,
+        Fault::None,
+    ];
+    for seed in 0..200u64 {
+        let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let options = CourierOptions {
+            per_datagram: numbers.one_of(&[1, 2, 4, 64]),
+            window: numbers.one_of(&[1, 2, 8]),
+            patience: PATIENCE,
+            repeats: numbers.one_of(&[0, 1, 3, 5]),
+        };
+        let mut courier = Courier::new(Wire::new(DIRECTORY, &[]), DIRECTORY, 99, options).unwrap();
+        let long = vec![7; PAYLOAD_MAX - DATAGRAM_HEADER - REPLY_HEADER - 40];
+        courier.path().table.insert(b"long".to_vec(), (0, long.clone()));
+        courier.path().table.insert(b"long2".to_vec(), (0, long));
+        let (mut told, mut asked, mut generation) = (HashMap::<u64, u32>::new(), 0u64, 1);
+        for step in 0..800u32 {
+            let now = Duration::from_secs(1) + step * PATIENCE / 2;
+            if step < 120 {
+                for _ in 0..numbers.below(6) {
+                    let key = format!("k{asked}");
+                    let request = match numbers.below(4) {
+                        0 => get(b"long"),
+                        1 => get(b"long2"),
+                        _ => set(key.as_bytes(), b"v"),
+                    };
+                    asked += u64::from(courier.ask(&request, Ticket(asked)).unwrap().is_ok());
+                }
+                let fault = numbers.one_of(&FAULTS);
+                courier.path().faults.push_back(fault);
+                if numbers.below(25) == 0 {
+                    generation += 1;
+                    let cores = 1 + numbers.below(3) as u16;
+                    courier.path().directory = Directory { generation, cores, ..DIRECTORY };
+                }
+            }
+            let kind = numbers.below(10);
+            if let Some(late) = courier.path().delayed.first_mut().filter(|_| kind < 2)
+                && let Some(header) = Header::read(late).ok().filter(|header| header.kind == Kind::Replies)
+            {
+                late.truncate(if kind == 0 { DATAGRAM_HEADER } else { late.len() - 1 });
+                if kind == 0 {
+                    header.answer(Kind::Malformed, 0, header.generation).write(late);
+                }
+            }
+            courier.flush(now).unwrap();
+            courier.poll(now, &mut |ticket, _| *told.entry(ticket.0).or_default() += 1).unwrap();
+        }
+        assert!(courier.is_idle(), "seed {seed}");
+        assert_eq!(told.len() as u64, asked, "seed {seed}");
+        assert!(told.values().all(|count| *count == 1), "seed {seed}");
+    }
+}
