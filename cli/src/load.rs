@@ -63,15 +63,18 @@ pub(crate) struct Args {
     udp_server: Option<SocketAddr>,
     /// Send MICA's datagrams to the worker that each key is at home at; this is where the first one takes them (`guira serve --mica`).
     /// The preload goes to --server over TCP.
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["protocol", "tls", "udp_server", "connections"])]
+    #[arg(long, value_name = "ADDR", group = "direct")]
+    #[arg(conflicts_with_all = ["protocol", "tls", "udp_server", "connections"])]
     mica: Option<SocketAddr>,
     /// The same through memory shared with a server on this host (`guira serve --local`).
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["mica", "protocol", "tls", "udp_server", "connections"])]
+    #[arg(long, value_name = "SOCKET", group = "direct")]
+    #[arg(conflicts_with_all = ["protocol", "tls", "udp_server", "connections"])]
     local: Option<PathBuf>,
     /// Requests in one of MICA's datagrams, at most.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "direct")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     per_datagram: u16,
-    /// Requests over UDP that may get lost, in percent.
+    /// Requests by datagrams that may get lost, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = LOST_MAX * 100.0)]
     lost_max: f64,
     /// The server's process, to report its processor time.

@@ -9,6 +9,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 
 use crate::clock::Clock;
+use crate::datagrams::PATIENCE_NS;
 use crate::error::LoadError;
 use crate::link::{Flow, Link, ReadError};
 use crate::pace::{Pace, Timetable};
@@ -33,6 +34,12 @@ const SLEEP_UNIT_NS: u64 = 1_000_000;
 /// How often requests that are not answered are looked for.
 const GIVE_UP_NS: u64 = 10_000_000;
 const EVENTS_MAX: usize = 256;
+/// Requests of an open loop that are made before what has come is looked at.
+const DUE_MAX: usize = 1024;
+/// Requests that may be open by datagrams, before the load is given up that nobody can serve.
+const BEHIND_MAX: usize = 1 << 20;
+/// A run by datagrams that ends after so long without an answer ends with a server that is gone.
+const GONE_NS: u64 = 2 * PATIENCE_NS;
 /// A link that waits by itself does so when nothing has come for so long: to be woken costs more than an answer takes.
 const AWAKE_NS: u64 = 100_000;
 
@@ -170,6 +177,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
                 observer.started();
             }
             if self.is_over(now) {
+                self.require_server(now)?;
                 observer.ended();
                 let elapsed_ns = now.saturating_sub(started_ns.unwrap_or(now));
                 return Ok(Measured { tally: self.tally, elapsed_ns });
@@ -220,6 +228,16 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         }
         self.require_sound(now, self.clock.now_ns())?;
         Ok(true)
+    }
+
+    /// An error when a closed loop by datagrams ends without a server: what is lost in the end may be too little to tell.
+    fn require_server(&mut self, now: u64) -> Result<(), LoadError> {
+        let silent_ns = now.saturating_sub(self.heard_ns);
+        let is_closed = self.timetable.is_none();
+        if is_closed && self.links[0].by_itself().is_some() && silent_ns > GONE_NS && self.is_busy() {
+            return Err(LoadError::Silent { seconds: silent_ns / 1_000_000_000 });
+        }
+        Ok(())
     }
 
     /// An error when nothing was heard for too long, at `after`, after a wait that began at `now`.
@@ -274,7 +292,9 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         let Some(timetable) = &mut self.timetable else { return Ok(()) };
         let first = self.turn;
         let mut sent = 0;
-        while let Some(intended_ns) = timetable.take_due(now) {
+        while sent < DUE_MAX
+            && let Some(intended_ns) = timetable.take_due(now)
+        {
             if self.exhausted {
                 break;
             }
@@ -287,10 +307,14 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             self.turn = (self.turn + 1) % self.links.len();
             sent += 1;
         }
+        let now = self.clock.now_ns();
         for step in 0..sent.min(self.links.len()) {
             self.flush((first + step) % self.links.len(), now)?;
         }
-        Ok(())
+        match self.links[first].by_itself().map_or(0, |mica| mica.open_requests()) {
+            requests if requests > BEHIND_MAX => Err(LoadError::Behind { requests }),
+            _ => Ok(()),
+        }
     }
 
     /// Fills the misses of an answered batch, and in a closed loop adds the next batch.

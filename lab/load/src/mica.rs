@@ -49,6 +49,8 @@ pub(crate) struct Mica {
 struct Book {
     commands: Shelf<Open>,
     asks: Shelf<Ask>,
+    /// Requests that were answered, ever.
+    answered: u64,
     /// Keys that were not found and are to be set.
     missed: Vec<(Vec<u8>, Subject)>,
 }
@@ -124,6 +126,7 @@ impl Book {
         let Some(ask) = self.asks.take(place) else { return };
         let Some(open) = self.commands.get(ask.of) else { return };
         open.left -= 1;
+        self.answered += u64::from(matches!(outcome, Outcome::Answered(_)));
         match outcome {
             Outcome::Lost => open.lost += 1,
             Outcome::Answered(reply) => match (open.command, reply.status) {
@@ -172,6 +175,12 @@ impl Mica {
         let traffic = Arc::new(Traffic::default());
         let mut path = Counted::new(path, traffic.clone());
         let directory = learn(&mut path, QUESTION).map_err(failed)?;
+        if let DatagramWay::Udp(addr) = direct.way
+            && directory.port != addr.port()
+        {
+            let first = directory.port;
+            return Err(LoadError::Options(format!("{addr} is not the first worker's: its port is {first}")));
+        }
         let options = CourierOptions {
             per_datagram: direct.per_datagram,
             window: WINDOW,
@@ -311,10 +320,12 @@ impl Mica {
         now_ns: u64,
     ) -> Result<Flow, ReadError> {
         let Self { courier, book, .. } = self;
+        let before = book.answered;
         let told = courier.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
             book.close(ticket.0 as usize, outcome, judge, tally, now_ns);
         });
-        let is_quiet = told.map_err(ReadError::Io)? == 0;
+        told.map_err(ReadError::Io)?;
+        let is_quiet = self.book.answered == before;
         self.quiet_since_ns = is_quiet.then(|| self.quiet_since_ns.unwrap_or(now_ns));
         while let Some(place) = self.waiting.front() {
             if self.ask(*place, judge.values(), style).map_err(ReadError::Request)?.is_err() {
