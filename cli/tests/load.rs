@@ -130,40 +130,38 @@ fn what_datagrams_cannot_carry_is_said() {
 }
 
 #[test]
-fn a_server_that_goes_in_the_middle_is_told() {
-    for way in ["--mica", "--local"] {
-        let server = Server::start(&way[2..]);
-        let at = if way == "--mica" { server.mica.clone() } else { server.rings.display().to_string() };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
-        command.args([
-            "load",
-            "--server",
-            &server.tcp,
-            way,
-            &at,
-            "--keys=100",
-            "--warmup=0s",
-            "--duration=2500ms",
-        ]);
-        let load =
-            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
-        let mut process = TcpStream::connect(&server.tcp).expect("it listens");
-        // It is under way.
-        let mut requests = 0;
-        while requests < 1000 {
-            process.write_all(b"stats\r\n").expect("it is sent");
-            let mut lines = BufReader::new(&process).lines().map_while(Result::ok);
-            let found = lines.by_ref().take_while(|line| line != "END").find_map(|line| {
-                line.strip_prefix("STAT mica_requests ").and_then(|count| count.parse().ok())
-            });
-            requests = found.unwrap_or(0);
-            lines.take_while(|line| line != "END").for_each(drop);
-        }
-        drop(server);
-        let output = load.wait_with_output().expect("it ends");
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains("the server sent nothing for"), "{way}: {text}");
+fn a_server_that_goes_in_the_middle_is_told_by_datagrams() {
+    a_server_that_goes_in_the_middle_is_told("--mica");
+}
+
+#[test]
+fn a_server_that_goes_in_the_middle_is_told_through_memory() {
+    a_server_that_goes_in_the_middle_is_told("--local");
+}
+
+fn a_server_that_goes_in_the_middle_is_told(way: &str) {
+    let server = Server::start(&way[2..]);
+    let at = if way == "--mica" { server.mica.clone() } else { server.rings.display().to_string() };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+    command.args(["load", "--server", &server.tcp, way, &at, "--keys=100", "--duration=60s"]);
+    let load = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    let mut process = TcpStream::connect(&server.tcp).expect("it listens");
+    // It is under way.
+    let mut requests = 0;
+    while requests < 1000 {
+        process.write_all(b"stats\r\n").expect("it is sent");
+        let mut lines = BufReader::new(&process).lines().map_while(Result::ok);
+        let found = lines
+            .by_ref()
+            .take_while(|line| line != "END")
+            .find_map(|line| line.strip_prefix("STAT mica_requests ").and_then(|count| count.parse().ok()));
+        requests = found.unwrap_or(0);
+        lines.take_while(|line| line != "END").for_each(drop);
     }
+    drop(server);
+    let output = load.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("the server sent nothing for"), "{way}: {text}");
 }
 
 #[test]
@@ -172,7 +170,7 @@ fn a_rate_that_nobody_keeps_up_with_makes_late_answers_and_no_lost_ones() {
     let rings = server.rings.display().to_string();
     for way in [["--mica", &server.mica], ["--local", &rings]] {
         let record = server.load(&[&way[..], &["--preload", "--rate=40M"]].concat());
-        assert!(count(&record, "gets") > 10_000 && count(&record, "lost") == 0, "{record}");
+        assert!(count(&record, "gets") > 1_000 && count(&record, "lost") == 0, "{record}");
         // It counts from when a request should have been sent.
         assert!(record["get_latency"]["p50_us"].as_f64() > Some(30_000.0), "{record}");
     }

@@ -59,12 +59,6 @@ pub enum LoadError {
         /// How long was waited.
         seconds: u64,
     },
-    /// An open loop asks for more than is answered.
-    #[error("{requests} requests wait for their answers: nobody keeps up with this rate")]
-    Behind {
-        /// How many wait.
-        requests: usize,
-    },
     /// A system call of the event loop failed.
     #[error("{action}")]
     System {

@@ -91,6 +91,14 @@ impl Link {
         }
     }
 
+    /// Whether an open loop makes its requests later, although they are due: so many are open.
+    pub(crate) fn is_full(&self) -> bool {
+        match &self.way {
+            Way::Connection(_) | Way::Datagrams(_) => false,
+            Way::Mica(mica) => mica.is_full(),
+        }
+    }
+
     /// Whether misses wait to be filled.
     pub(crate) const fn has_fills(&self) -> bool {
         match &self.way {

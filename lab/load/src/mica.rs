@@ -25,6 +25,8 @@ use crate::traffic::{Counted, Traffic};
 
 /// Datagrams under way, at most; what is more waits.
 const WINDOW: usize = 1024;
+/// Commands of an open loop that may be open. What is due beyond that is made later, and its latency counts all the same.
+const OPEN_MAX: usize = 16 << 10;
 /// Commands that are sent together through memory, at least.
 const SENT_TOGETHER: usize = 32;
 /// How long the directory is waited for before it is asked for again.
@@ -221,6 +223,11 @@ impl Mica {
     /// many as fill a few, which the server answers while the next are made.
     pub(crate) fn sent_together(&self) -> usize {
         self.together
+    }
+
+    /// Whether as much is open as may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open_requests() >= OPEN_MAX
     }
 
     /// Whether misses wait to be filled.
