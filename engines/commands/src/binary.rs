@@ -330,6 +330,7 @@ impl<S: Session> Executor<S> {
         packet: Packet,
         command: &Binary<'_>,
         key: Key<'_>,
+        guess: S::Guess,
         data: Data<'_, S::Draft>,
         replies: &mut R,
     ) where
@@ -339,7 +340,7 @@ impl<S: Session> Executor<S> {
             return;
         };
         let request = self.binary_request(packet, verb, flags, exptime);
-        let status = match self.do_store(key, &request, data) {
+        let status = match self.do_store(key, guess, &request, data) {
             Ok(Stored::Yes(_)) => {
                 return tell(packet, Status::Success, request.cas.unwrap_or(0), replies);
             }

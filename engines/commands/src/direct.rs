@@ -78,7 +78,7 @@ impl<S: Session> Executor<S> {
         if record.operation == Some(Operation::Get) && record.is_sound() {
             return self.direct_get(key, guess, writer, after);
         }
-        let status = self.direct_other(key, record, writer, after);
+        let status = self.direct_other(key, guess, record, writer, after);
         status.inspect(|status| writer.put(*status, 0, 0));
     }
 
@@ -114,6 +114,7 @@ impl<S: Session> Executor<S> {
     fn direct_other(
         &mut self,
         key: Key<'_>,
+        guess: S::Guess,
         record: &Record<'_>,
         writer: &mut ReplyWriter<'_>,
         after: usize,
@@ -123,9 +124,9 @@ impl<S: Session> Executor<S> {
         }
         Some(match record.operation? {
             Operation::Noop | Operation::Get => Status::Done,
-            Operation::Set => self.direct_store(key, Verb::Set, record),
-            Operation::Add => self.direct_store(key, Verb::Add, record),
-            Operation::Replace => self.direct_store(key, Verb::Replace, record),
+            Operation::Set => self.direct_store(key, guess, Verb::Set, record),
+            Operation::Add => self.direct_store(key, guess, Verb::Add, record),
+            Operation::Replace => self.direct_store(key, guess, Verb::Replace, record),
             Operation::Delete if self.delete_key(key) => Status::Done,
             Operation::Delete => Status::NotFound,
             Operation::Increment => return self.direct_count(key, Direction::Up, record, writer, after),
@@ -138,7 +139,7 @@ impl<S: Session> Executor<S> {
         })
     }
 
-    fn direct_store(&mut self, key: Key<'_>, verb: Verb, record: &Record<'_>) -> Status {
+    fn direct_store(&mut self, key: Key<'_>, guess: S::Guess, verb: Verb, record: &Record<'_>) -> Status {
         let request = Request {
             verb,
             join_cas: None,
@@ -151,7 +152,7 @@ impl<S: Session> Executor<S> {
         };
         let room = request.room(record.value.len());
         let stored = if self.session.fits(key.bytes.len(), &room) {
-            self.do_store(key, &request, Data::Bytes(record.value))
+            self.do_store(key, guess, &request, Data::Bytes(record.value))
         } else {
             self.count_refusal(Refusal::TooLarge);
             self.saw_refusal(key.bytes, verb, Refusal::TooLarge);

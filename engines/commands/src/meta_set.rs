@@ -81,6 +81,7 @@ impl<S: Session> Executor<S> {
     pub fn meta_set<R>(
         &mut self,
         key: Key<'_>,
+        guess: S::Guess,
         command: &MetaSet<'_>,
         data: Data<'_, S::Draft>,
         replies: &mut R,
@@ -90,7 +91,7 @@ impl<S: Session> Executor<S> {
         let unique = self.unique_for(command);
         let request = self.request(command, unique);
         let length = command.length as usize;
-        let (word, size, cas) = match self.do_store(key, &request, data) {
+        let (word, size, cas) = match self.do_store(key, guess, &request, data) {
             Ok(Stored::Yes(size)) if command.flags.quiet() => {
                 let _ = size;
                 return;

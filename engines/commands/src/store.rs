@@ -273,12 +273,18 @@ impl<S: Session> Executor<S> {
     }
 
     /// Stores the data block of a classic command.
-    pub fn store<R>(&mut self, key: Key<'_>, store: &Store<'_>, data: Data<'_, S::Draft>, replies: &mut R)
-    where
+    pub fn store<R>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        store: &Store<'_>,
+        data: Data<'_, S::Draft>,
+        replies: &mut R,
+    ) where
         R: Replies<Pin = S::Pin>,
     {
         let request = Request::of(store, self.expiry(store.exptime));
-        let line = match self.do_store(key, &request, data) {
+        let line = match self.do_store(key, guess, &request, data) {
             Ok(Stored::Yes(_)) => "STORED",
             Ok(Stored::Unmet) => "NOT_STORED",
             Ok(Stored::Exists) => "EXISTS",
@@ -300,6 +306,7 @@ impl<S: Session> Executor<S> {
     pub(crate) fn do_store(
         &mut self,
         key: Key<'_>,
+        guess: S::Guess,
         request: &Request,
         data: Data<'_, S::Draft>,
     ) -> Result<Stored, Refusal> {
@@ -323,7 +330,7 @@ impl<S: Session> Executor<S> {
             Data::Bytes(bytes) => {
                 // A joined value takes the room that the engine finds it to need.
                 let room = Some(request.room(bytes.len())).filter(|_| !request.is_join());
-                self.session.update(key, self.now, room, None, |item| {
+                self.session.update_with(key, guess, self.now, room, None, |item| {
                     let (decision, told) = request.decide(item, Value::Bytes(bytes), bytes.len());
                     outcome = told;
                     decision

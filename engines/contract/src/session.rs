@@ -193,7 +193,7 @@ pub trait Session {
     type Pin: ValuePin + 'static;
     /// Room for a value that arrives in pieces.
     type Draft: ValueDraft + 'static;
-    /// What [`Session::prefetch_item`] has learnt of a key. It is good for that key only. To read with one that is out of date, or
+    /// What [`Session::prefetch_item`] has learnt of a key. It is good for that key only. To work with one that is out of date, or
     /// with [`Default`], is slower and never wrong.
     type Guess: Copy + Debug + Default;
     /// A walk over all items that is under way.
@@ -261,6 +261,27 @@ pub trait Session {
     ) -> Result<(), Refusal>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>;
+
+    /// The same with a key that [`Session::prefetch_item`] was called for, a while ago.
+    ///
+    /// # Errors
+    /// As [`Session::update`].
+    #[inline(always)]
+    fn update_with<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        guess: Self::Guess,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<Self::Draft>,
+        decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        let _ = guess;
+        self.update(key, now, room, draft, decide)
+    }
 
     /// Room for a value that is too long to be handed over in one piece: see [`Session::inline_max`].
     ///

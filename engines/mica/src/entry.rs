@@ -281,6 +281,12 @@ impl<'a> Entry<'a> {
         Shape::of(self.anchor, self.header)
     }
 
+    /// Its words.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> &'a [AtomicU64] {
+        self.words
+    }
+
     /// Room that it has in the log, in words.
     pub(crate) fn room(&self) -> usize {
         self.anchor.units()
@@ -447,23 +453,18 @@ impl Blueprint<'_> {
         Shape { key_len: self.key.len(), value_len, fields }
     }
 
-    /// Writes everything but key and value over an item of the same key with the same fields, at `at`. The caller holds the partition, and the bucket
-    /// is open.
-    ///
-    /// # Panics
-    /// If it does not lie in the Region.
+    /// Writes everything but key and value over an item of the same key with the same fields. The caller holds the partition, and the bucket is open
+    /// unless nobody else reads.
     #[inline(always)]
-    pub(crate) fn write_over<'a>(&self, region: &'a Region, at: Offset, shape: Shape) -> &'a [AtomicU64] {
-        let words = region.words(at, shape.units()).expect("the log lies in the Region");
+    pub(crate) fn write_over(self, words: &[AtomicU64], shape: Shape) {
         words::store(&words[1], Header::new(shape, self.state, self.accessed).0);
         if shape.fields.0 != 0 {
             self.write_fields(words, shape);
         }
-        words
     }
 
     #[cold]
-    fn write_fields(&self, words: &[AtomicU64], shape: Shape) {
+    fn write_fields(self, words: &[AtomicU64], shape: Shape) {
         if shape.fields.has(Fields::CAS) {
             words::store(&words[CAS_AT / WORD], self.cas.unwrap_or(NO_CAS));
         }

@@ -182,11 +182,14 @@ impl Holdings {
     /// Holds the partition, if nobody else does.
     #[inline(always)]
     pub(crate) fn try_take<S: Space>(&mut self, core: &Core<S>, partition: usize) -> bool {
-        let taken = self.held[partition] || core.partitions[partition].hold.try_take();
-        if taken && !self.held[partition] {
+        if self.held[partition] {
+            return true;
+        }
+        let is_taken = core.partitions[partition].hold.try_take();
+        if is_taken {
             self.note(partition);
         }
-        taken
+        is_taken
     }
 
     #[inline(always)]

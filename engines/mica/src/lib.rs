@@ -18,6 +18,7 @@ mod partition;
 mod pin;
 mod pins;
 mod plan;
+mod refill;
 mod restart;
 mod session;
 mod space;

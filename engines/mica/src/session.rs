@@ -36,16 +36,24 @@ pub struct MicaSession<S: Space = Log> {
     pub(crate) upkeep_next: usize,
 }
 
-/// What has been learnt of a key ahead of reading it: an entry that has its tag, and the version of the bucket in which that was found.
+/// What has been learnt of a key ahead of working on it: an entry that has its tag, and the version of the bucket in which that was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Guess {
-    offset: u64,
-    bucket: u32,
-    version: Version,
+    pub(crate) offset: u64,
+    pub(crate) bucket: u32,
+    pub(crate) version: Version,
 }
 
 /// No offset.
 const NOWHERE: u64 = u64::MAX;
+
+impl Guess {
+    /// Whether nothing was learnt.
+    #[inline(always)]
+    pub(crate) fn is_none(self) -> bool {
+        self.offset == NOWHERE
+    }
+}
 
 impl Default for Guess {
     fn default() -> Self {
@@ -276,6 +284,39 @@ impl<S: Space> MicaSession<S> {
         }
     }
 
+    #[inline(never)]
+    pub(crate) fn change<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<MicaDraft<S>>,
+        decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        let home = Home::of(key.hash, self.core.bits);
+        if let Some(room) = room.filter(|_| draft.is_none())
+            && !self.fits(key.bytes.len(), &room)
+        {
+            // It may have been taken for what has turned out to be too large.
+            self.holdings.release(&self.core, home.partition);
+            return Err(Refusal::TooLarge);
+        }
+        self.holdings.take(&self.core, home.partition);
+        let mut writer = self.writer(home.partition, now);
+        writer.settle();
+        let result = writer.change(key, home, draft.as_ref(), decide);
+        self.holdings.release(&self.core, home.partition);
+        // Most items have none: a look at it costs less than a call that finds nothing to do.
+        match draft {
+            Some(draft) => drop(draft),
+            None => std::mem::forget(draft),
+        }
+        result
+    }
+
     /// Reads as the one who holds the partition: nothing changes meanwhile.
     fn read_deep<K>(&mut self, key: Key<'_>, home: Home, now: Seconds, sink: &mut K) -> Read
     where
@@ -397,7 +438,7 @@ impl<S: Space> Session for MicaSession<S> {
         let number = partition_of(key.hash, core.bits);
         let part = &core.partitions[number];
         let is_ready = self.holdings.may_read(number) && core.flushes.count_at(now) == Some(part.flushes());
-        if !is_ready || guess.offset == NOWHERE {
+        if !is_ready || guess.is_none() {
             return self.read_slowly(key, now, sink);
         }
         let bucket = part.index.bucket(guess.bucket);
@@ -426,6 +467,7 @@ impl<S: Space> Session for MicaSession<S> {
         Read::Hit
     }
 
+    #[inline(always)]
     fn update<'d, F>(
         &mut self,
         key: Key<'_>,
@@ -437,23 +479,27 @@ impl<S: Space> Session for MicaSession<S> {
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        if let Some(room) = room.filter(|_| draft.is_none())
-            && !self.fits(key.bytes.len(), &room)
-        {
-            return Err(Refusal::TooLarge);
+        self.update_with(key, Guess::default(), now, room, draft, decide)
+    }
+
+    /// The usual case, here: an item takes the place of the one that was guessed. All others are dealt with elsewhere.
+    #[inline(always)]
+    fn update_with<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        guess: Guess,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<MicaDraft<S>>,
+        mut decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        if draft.is_none() && self.refill(key, guess, now, &mut decide) {
+            return Ok(());
         }
-        let home = Home::of(key.hash, self.core.bits);
-        self.holdings.take(&self.core, home.partition);
-        let mut writer = self.writer(home.partition, now);
-        writer.settle();
-        let result = writer.change(key, home, draft.as_ref(), decide);
-        self.holdings.release(&self.core, home.partition);
-        // Most items have none: a look at it costs less than a call that finds nothing to do.
-        match draft {
-            Some(draft) => drop(draft),
-            None => std::mem::forget(draft),
-        }
-        result
+        self.change(key, now, room, draft, decide)
     }
 
     fn draft(&mut self, key: &[u8], room: Room) -> Result<MicaDraft<S>, Refusal> {

@@ -278,16 +278,7 @@ impl<'s, S: Space> Writer<'s, S> {
         new: &NewItem<'_>,
         draft: Option<&MicaDraft<S>>,
     ) -> Result<(), Refusal> {
-        let blueprint = Blueprint {
-            key: key.bytes,
-            place: home.place,
-            flags: new.flags,
-            expiry: new.expiry,
-            cas: new.cas,
-            state: new.state,
-            accessed: self.now,
-            always: S::FIELDS,
-        };
+        let blueprint = self.blueprint(key, home.place, new);
         let source = match new.value {
             Value::Bytes(bytes) => Source::Bytes(bytes),
             Value::Digits(digits) => {
@@ -308,6 +299,20 @@ impl<'s, S: Space> Writer<'s, S> {
             }
         };
         self.store(&blueprint, Tag::of(key.hash.0), source, present)
+    }
+
+    #[inline(always)]
+    pub(crate) fn blueprint<'k>(&self, key: Key<'k>, place: u32, new: &NewItem<'_>) -> Blueprint<'k> {
+        Blueprint {
+            key: key.bytes,
+            place,
+            flags: new.flags,
+            expiry: new.expiry,
+            cas: new.cas,
+            state: new.state,
+            accessed: self.now,
+            always: S::FIELDS,
+        }
     }
 
     /// Puts a value together in the session's scratch room.
@@ -341,7 +346,7 @@ impl<'s, S: Space> Writer<'s, S> {
     ) -> Result<(), Refusal> {
         let shape = blueprint.shape(self.length_of(source));
         if let Some(present) = present
-            && self.may_stay(present, shape.units())
+            && self.may_stay(present.offset, &present.entry, shape.units())
         {
             self.store_over(blueprint, shape, source, present);
             return Ok(());
@@ -362,7 +367,9 @@ impl<'s, S: Space> Writer<'s, S> {
         let at = self.part.space.at(present.offset);
         let open = present.main.open();
         let words = if present.entry.has_fields_of(shape) {
-            blueprint.write_over(&self.core.region, at, shape)
+            let words = self.core.region.words(at, shape.units()).expect("the log lies in the Region");
+            blueprint.write_over(words, shape);
+            words
         } else {
             blueprint.write(&self.core.region, at, shape, Anchor::load(&self.core.region, at))
         };
@@ -373,8 +380,7 @@ impl<'s, S: Space> Writer<'s, S> {
             account_gone(self, &present.entry, Gone::Dead);
             return self.account_stored(shape.size());
         }
-        self.account_resized(present.entry.size(), shape.size());
-        self.counters.add(Count::ItemsStored, 1);
+        self.account_replaced(&present.entry, shape);
     }
 
     /// Stores an item at the tail.
@@ -425,13 +431,13 @@ impl<'s, S: Space> Writer<'s, S> {
 
     /// Whether an item of `units` words is written over the one that is there.
     #[inline(always)]
-    fn may_stay(&self, present: &Found<'_>, units: usize) -> bool {
-        let room = present.entry.room();
+    pub(crate) fn may_stay(&self, offset: u64, present: &Entry<'_>, units: usize) -> bool {
+        let room = present.room();
         // A value that has become much shorter does not keep its room.
         units <= room
             && room <= 2 * units + 8
-            && !self.part.is_worth_moving(|| self.core.policy(), present.offset)
-            && !self.is_pinned(present.offset)
+            && !self.part.is_worth_moving(|| self.core.policy(), offset)
+            && !self.is_pinned(offset)
     }
 
     #[inline(always)]
@@ -684,6 +690,13 @@ impl<'s, S: Space> Writer<'s, S> {
         }
         self.after_store();
         true
+    }
+
+    /// An item took the place of another in the log.
+    #[inline(always)]
+    pub(crate) fn account_replaced(&self, present: &Entry<'_>, shape: Shape) {
+        self.account_resized(present.size(), shape.size());
+        self.counters.add(Count::ItemsStored, 1);
     }
 
     /// An item takes so many bytes that has taken so many before.

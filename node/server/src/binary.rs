@@ -198,7 +198,14 @@ impl<S: Session> Interpreter<S> {
             let command = packet.command(kind, &head);
             if let Some(bytes) = key_of(&command) {
                 let key = Key { bytes, hash: self.executor.prefetch(bytes) };
-                self.executor.binary_store(packet, &command, key, Data::Draft(draft), outbox);
+                self.executor.binary_store(
+                    packet,
+                    &command,
+                    key,
+                    S::Guess::default(),
+                    Data::Draft(draft),
+                    outbox,
+                );
             }
         }
         part
@@ -218,7 +225,7 @@ impl<S: Session> Interpreter<S> {
         let Binary::Store { .. } = command else {
             return self.executor.binary(packet, command, key, entry.guess, outbox);
         };
-        self.executor.binary_store(packet, command, key, Data::Bytes(entry.value), outbox);
+        self.executor.binary_store(packet, command, key, entry.guess, Data::Bytes(entry.value), outbox);
     }
 
     fn keyless_packet(

@@ -474,13 +474,13 @@ impl<S: Session> Interpreter<S> {
             Command::Store(store) if whole => {
                 let hash = self.executor.prefetch(store.key);
                 let key = Key { bytes: store.key, hash };
-                self.executor.store(key, store, Data::Draft(value.draft), outbox);
+                self.executor.store(key, S::Guess::default(), store, Data::Draft(value.draft), outbox);
             }
             Command::Meta(Meta::Set(set)) if whole => {
                 let mut buffer = [0; 336];
                 let bytes = set.key.bytes(&mut buffer);
                 let key = Key { bytes, hash: self.executor.prefetch(bytes) };
-                self.executor.meta_set(key, set, Data::Draft(value.draft), outbox);
+                self.executor.meta_set(key, S::Guess::default(), set, Data::Draft(value.draft), outbox);
             }
             other => bad_block(other, outbox),
         }
@@ -583,7 +583,10 @@ impl<S: Session> Interpreter<S> {
                 outbox.buffer().put(b"END\r\n");
             }
             Command::Store(store) => match value_of(entry.data) {
-                Some(value) => self.store(entry.hash, store, value, outbox),
+                Some(value) => {
+                    let key = Key { bytes: store.key, hash: entry.hash };
+                    self.executor.store(key, entry.guess, store, Data::Bytes(value), outbox);
+                }
                 None => bad_block(&entry.command, outbox),
             },
             Command::Delete(delete) => {
@@ -609,11 +612,6 @@ impl<S: Session> Interpreter<S> {
         }
     }
 
-    fn store(&mut self, hash: KeyHash, store: &Store<'_>, value: &[u8], outbox: &mut Outbox<S::Pin>) {
-        let key = Key { bytes: store.key, hash };
-        self.executor.store(key, store, Data::Bytes(value), outbox);
-    }
-
     fn meta(&mut self, meta: &Meta<'_>, entry: &Entry<'_, S::Guess>, outbox: &mut Outbox<S::Pin>) {
         let asked = match meta {
             Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => get.key,
@@ -631,7 +629,7 @@ impl<S: Session> Interpreter<S> {
                 let Some(value) = value_of(entry.data) else {
                     return bad_block(&entry.command, outbox);
                 };
-                self.executor.meta_set(key, set, Data::Bytes(value), outbox);
+                self.executor.meta_set(key, entry.guess, set, Data::Bytes(value), outbox);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Random operations on an engine and on a plain map, which must agree as long as nothing was evicted.
 
-use super::sink::{store, value_of};
+use super::sink::{Told, guess_of, store_with, value_with};
 use crate::item::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Value};
 use crate::session::{Engine, Key, Pace, Session};
 use guira_sync::clock::Seconds;
@@ -31,9 +31,13 @@ struct Modelled {
     cas: Option<u64>,
 }
 
+type GuessOf<E> = <<E as Engine>::Session as Session>::Guess;
+
 struct Run<'e, E: Engine> {
     engine: &'e E,
     session: E::Session,
+    /// What was guessed of keys at some time.
+    guesses: HashMap<Vec<u8>, GuessOf<E>>,
     model: HashMap<Vec<u8>, Modelled>,
     random: Random,
     now: Seconds,
@@ -44,6 +48,7 @@ pub fn differential<E: Engine>(engine: &E, seed: u64, steps: usize) {
     let mut run = Run {
         engine,
         session: engine.session(),
+        guesses: HashMap::new(),
         model: HashMap::new(),
         random: Random::new(seed),
         now: Seconds(1000),
@@ -81,6 +86,19 @@ impl<E: Engine> Run<'_, E> {
         self.model.get(key).filter(|item| !item.expiry.passed(self.now))
     }
 
+    /// What is known of a key: as of now, of a while ago, or nothing.
+    fn guess(&mut self, key: &[u8]) -> GuessOf<E> {
+        match self.random.below(4) {
+            0 => GuessOf::<E>::default(),
+            1 => {
+                let guess = guess_of(&self.session, key);
+                self.guesses.insert(key.to_vec(), guess);
+                guess
+            }
+            _ => self.guesses.get(key).copied().unwrap_or_default(),
+        }
+    }
+
     fn step(&mut self, key: &[u8]) {
         match self.random.below(100) {
             0..40 => self.put(key),
@@ -103,13 +121,16 @@ impl<E: Engine> Run<'_, E> {
                 self.engine.flush(self.now, self.now);
                 self.model.clear();
             }
+            83..87 => self.put_where(key, |has_one| !has_one),
+            87..91 => self.put_where(key, |has_one| has_one),
             _ => {}
         }
     }
 
     fn update<'d>(&mut self, key: &[u8], decide: impl FnMut(Option<&dyn ItemView>) -> Decision<'d>) {
+        let guess = self.guess(key);
         let key = Key { bytes: key, hash: self.session.hash(key) };
-        self.session.update(key, self.now, None, None, decide).expect("there is memory");
+        self.session.update_with(key, guess, self.now, None, None, decide).expect("there is memory");
     }
 
     fn put(&mut self, key: &[u8]) {
@@ -119,8 +140,27 @@ impl<E: Engine> Run<'_, E> {
             0 => Expiry::At(Seconds(self.now.0 + self.random.below(20) as u32)),
             _ => Expiry::Never,
         };
-        store(&mut self.session, key, &value, flags, expiry, self.now).expect("there is memory");
+        let guess = self.guess(key);
+        let told = Told { flags, expiry };
+        store_with(&mut self.session, key, guess, &value, told, self.now).expect("there is memory");
         self.model.insert(key.to_vec(), Modelled { value, flags, expiry, cas: None });
+    }
+
+    /// Stores a value where there is one, or where there is none.
+    fn put_where(&mut self, key: &[u8], has_one: impl Fn(bool) -> bool) {
+        let value = vec![b'a'; self.random.below(200) as usize];
+        let new = NewItem {
+            flags: 0,
+            expiry: Expiry::Never,
+            cas: None,
+            state: ItemState::NONE,
+            value: Value::Bytes(&value),
+        };
+        self.update(key, |item| if has_one(item.is_some()) { Decision::Put(new) } else { Decision::Keep });
+        if has_one(self.live(key).is_some()) {
+            let stored = Modelled { value, flags: 0, expiry: Expiry::Never, cas: None };
+            self.model.insert(key.to_vec(), stored);
+        }
     }
 
     fn join(&mut self, key: &[u8]) {
@@ -157,7 +197,8 @@ impl<E: Engine> Run<'_, E> {
     }
 
     fn check(&mut self, key: &[u8], seed: u64, step: usize) {
-        let found = value_of(&mut self.session, key, self.now);
+        let guess = self.guess(key);
+        let found = value_with(&mut self.session, key, guess, self.now);
         let expected = self.live(key);
         let name = String::from_utf8_lossy(key);
         match (found, expected) {

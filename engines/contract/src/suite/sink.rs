@@ -63,19 +63,44 @@ impl<P: ValuePin> Sink for CopySink<P> {
     }
 }
 
-/// What is stored under `key`.
-pub fn value_of<S: Session>(session: &mut S, key: &[u8], now: Seconds) -> Option<Copied> {
-    let mut sink = CopySink::default();
+/// What a session may learn of a key ahead of working on it.
+pub(super) fn guess_of<S: Session>(session: &S, key: &[u8]) -> S::Guess {
     let hash = session.hash(key);
     session.prefetch_buckets(hash);
-    session.prefetch_item(hash);
-    match session.read(Key { bytes: key, hash }, now, &mut sink) {
+    (0..S::PREFETCH_STEPS).fold(session.prefetch_item(hash), |guess, _| session.prefetch_next(guess))
+}
+
+/// What is stored under `key`.
+pub fn value_of<S: Session>(session: &mut S, key: &[u8], now: Seconds) -> Option<Copied> {
+    let guess = guess_of(session, key);
+    value_with(session, key, guess, now)
+}
+
+/// The same, guessed a while ago.
+pub(super) fn value_with<S: Session>(
+    session: &mut S,
+    key: &[u8],
+    guess: S::Guess,
+    now: Seconds,
+) -> Option<Copied> {
+    let mut sink = CopySink::default();
+    let hash = session.hash(key);
+    match session.read_with(Key { bytes: key, hash }, guess, now, &mut sink) {
         Read::Hit => Some(sink.item.expect("a hit leaves something in the sink")),
         Read::Miss(_) => {
             assert_eq!(sink.item, None, "a miss leaves nothing in the sink");
             None
         }
     }
+}
+
+/// What is stored beside key and value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    /// The client's flags.
+    pub(super) flags: u32,
+    /// When it expires.
+    pub(super) expiry: Expiry,
 }
 
 /// Stores a value, in pieces if it is long.
@@ -90,12 +115,29 @@ pub fn store<S: Session>(
     expiry: Expiry,
     now: Seconds,
 ) -> Result<(), Refusal> {
+    let guess = guess_of(session, key);
+    store_with(session, key, guess, value, Told { flags, expiry }, now)
+}
+
+/// The same, guessed a while ago.
+///
+/// # Errors
+/// As [`store`].
+pub(super) fn store_with<S: Session>(
+    session: &mut S,
+    key: &[u8],
+    guess: S::Guess,
+    value: &[u8],
+    told: Told,
+    now: Seconds,
+) -> Result<(), Refusal> {
     let hash = session.hash(key);
     let key = Key { bytes: key, hash };
+    let Told { flags, expiry } = told;
     let mut new = NewItem { flags, expiry, cas: None, state: Default::default(), value: Value::Bytes(value) };
     let room = Room::of(&new, value.len());
     if value.len() <= session.inline_max() {
-        return session.update(key, now, Some(room), None, |_| Decision::Put(new));
+        return session.update_with(key, guess, now, Some(room), None, |_| Decision::Put(new));
     }
     let mut draft = session.draft(key.bytes, room)?;
     for piece in value.chunks(10_007) {
@@ -103,5 +145,5 @@ pub fn store<S: Session>(
     }
     assert_eq!(draft.missing(), 0);
     new.value = Value::Draft;
-    session.update(key, now, Some(room), Some(draft), |_| Decision::Put(new))
+    session.update_with(key, guess, now, Some(room), Some(draft), |_| Decision::Put(new))
 }

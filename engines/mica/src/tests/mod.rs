@@ -7,6 +7,7 @@ mod memory;
 mod offsets;
 mod pins;
 mod policies;
+mod refill;
 mod restarts;
 mod scratch;
 mod tools;
