@@ -39,6 +39,7 @@ impl Modelled {
 
 type Pin<E> = <<E as Engine>::Session as Session>::Pin;
 type Draft<E> = <<E as Engine>::Session as Session>::Draft;
+type Guess<E> = <<E as Engine>::Session as Session>::Guess;
 
 /// The cache and the map.
 pub(crate) struct World<E: Engine> {
@@ -46,6 +47,8 @@ pub(crate) struct World<E: Engine> {
     sessions: [E::Session; 2],
     active: usize,
     model: HashMap<u32, Modelled>,
+    /// What was guessed of keys when something was last done with them.
+    guesses: HashMap<u32, Guess<E>>,
     pins: Vec<(Pin<E>, Vec<u8>)>,
     now: Seconds,
     flush_due: Option<Seconds>,
@@ -67,9 +70,9 @@ impl<E: Engine> World<E> {
     pub(crate) fn new(engine: E) -> Self {
         let mut sessions = [engine.session(), engine.session()];
         sessions[1].offline();
-        let (model, pins) = (HashMap::new(), Vec::new());
+        let (model, guesses, pins) = (HashMap::new(), HashMap::new(), Vec::new());
         let now = Seconds(1000);
-        World { engine, sessions, active: 0, model, pins, now, flush_due: None, lost: 0, stored: 0 }
+        World { engine, sessions, active: 0, model, guesses, pins, now, flush_due: None, lost: 0, stored: 0 }
     }
 
     /// How often something was stored.
@@ -111,7 +114,9 @@ impl<E: Engine> World<E> {
         let session = &mut self.sessions[self.active];
         let mut seen = false;
         let shown = Key { bytes: &name, hash: session.hash(&name) };
-        let result = session.update(shown, now, room, draft, |item| {
+        let guess = session.prefetch_item(shown.hash);
+        let older = self.guesses.insert(key, guess).unwrap_or(guess);
+        let result = session.update_with(shown, older, now, room, draft, |item| {
             seen = item.is_some();
             if let Some(item) = item {
                 let Some(expected) = &expected else { panic!("key {key} came back") };

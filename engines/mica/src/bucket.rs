@@ -8,7 +8,7 @@
 //! A slot is a tag, 16 bits of the hash and never 0, and an offset in the log, of 48 bits. The paper keeps the two together; apart, all tags
 //! are compared by a few instructions, and a key that is not there costs one line instead of two.
 //!
-//! The version is odd while the bucket, or an item that it leads to, is being changed, by the one who holds the partition.
+//! The version is odd while the bucket, or what others may read of an item that it leads to, is being changed, by the one who holds the partition.
 
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::words::{self, Line, PAIRS, WORD};

@@ -292,6 +292,12 @@ impl<'a> Entry<'a> {
         self.anchor.units()
     }
 
+    /// Whether its room is right for one of `units` words. A value that has become much shorter does not keep its room.
+    #[inline(always)]
+    pub(crate) fn suits(&self, units: usize) -> bool {
+        units <= self.room() && self.room() <= 2 * units + 8
+    }
+
     /// Where in the index it belongs.
     pub(crate) fn place(&self) -> u32 {
         self.anchor.place()

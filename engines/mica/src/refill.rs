@@ -1,7 +1,7 @@
 //! Storing over an item that was found ahead of time.
 //!
 //! Most sets replace an item by one that fits where it lies. That case is dealt with here, in not many more instructions than a read takes, if
-//! nobody else holds the partition and the guess was right; all others are in [`crate::update`].
+//! nobody else holds the partition, the guess was right, and the new item takes no more bytes and has the same fields; all others are in [`crate::update`].
 
 use crate::bucket::Bucket;
 use crate::entry::Entry;
@@ -58,16 +58,16 @@ impl<S: Space> MicaSession<S> {
         };
         let blueprint = writer.blueprint(key, entry.place(), &new);
         let shape = blueprint.shape(value.len());
-        // What takes no more bytes than another takes no more than it may.
+        // It has its room, and no other limit is one of what takes no more than the item that is there.
         let is_smaller = entry.has_fields_of(shape) && shape.size() <= entry.size();
-        if !is_smaller || !writer.may_stay(guess.offset, &entry, shape.units()) {
+        if !is_smaller || !entry.suits(shape.units()) {
             return false;
         }
         // Nothing moves: what was guessed of the bucket stays true. Under EREW nobody else reads meanwhile, and its line need not be written.
         let open = (writer.core.access != Access::Erew).then(|| bucket.open());
         blueprint.write_over(entry.words(), shape);
-        words::copy_in(entry.words(), shape.value_at(), value);
         hooks::pause(Window::Refilling);
+        words::copy_in(entry.words(), shape.value_at(), value);
         drop(open);
         writer.account_replaced(&entry, shape);
         true
@@ -75,18 +75,17 @@ impl<S: Space> MicaSession<S> {
 }
 
 impl<'s, S: Space> Writer<'s, S> {
-    /// The item that was guessed to be under the key, if it is and is alive, and its bucket.
+    /// The item that was guessed to be under the key, if it is, is alive and may stay where it lies; and its bucket.
     #[inline(always)]
     fn guessed(&self, key: Key<'_>, guess: Guess) -> Option<(Bucket<'s>, Entry<'s>)> {
-        let is_settled = self.core.flushes.count_at(self.now) == Some(self.part.flushes());
-        if !is_settled || guess.is_none() {
+        if self.core.flushes.count_at(self.now) != Some(self.part.flushes()) {
             return None;
         }
         let bucket = self.part.index.bucket(guess.bucket);
         if !bucket.begins_as(guess.version) {
             return None;
         }
-        let entry = self.entry_at(guess.offset)?;
+        let entry = self.entry_at(guess.offset).filter(|_| self.may_stay(guess.offset))?;
         (entry.key_is(key.bytes) && !entry.expiry().passed(self.now)).then_some((bucket, entry))
     }
 }

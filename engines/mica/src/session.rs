@@ -496,7 +496,7 @@ impl<S: Space> Session for MicaSession<S> {
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        if draft.is_none() && self.refill(key, guess, now, &mut decide) {
+        if draft.is_none() && !guess.is_none() && self.refill(key, guess, now, &mut decide) {
             return Ok(());
         }
         self.change(key, now, room, draft, decide)

@@ -346,7 +346,8 @@ impl<'s, S: Space> Writer<'s, S> {
     ) -> Result<(), Refusal> {
         let shape = blueprint.shape(self.length_of(source));
         if let Some(present) = present
-            && self.may_stay(present.offset, &present.entry, shape.units())
+            && present.entry.suits(shape.units())
+            && self.may_stay(present.offset)
         {
             self.store_over(blueprint, shape, source, present);
             return Ok(());
@@ -373,8 +374,8 @@ impl<'s, S: Space> Writer<'s, S> {
         } else {
             blueprint.write(&self.core.region, at, shape, Anchor::load(&self.core.region, at))
         };
-        self.write_value(words, shape, source);
         hooks::pause(Window::Refilling);
+        self.write_value(words, shape, source);
         drop(open);
         if is_dead {
             account_gone(self, &present.entry, Gone::Dead);
@@ -429,15 +430,10 @@ impl<'s, S: Space> Writer<'s, S> {
         Ok(())
     }
 
-    /// Whether an item of `units` words is written over the one that is there.
+    /// Whether the item at `offset` may be written over: it is neither to be stored anew at the tail nor pinned.
     #[inline(always)]
-    pub(crate) fn may_stay(&self, offset: u64, present: &Entry<'_>, units: usize) -> bool {
-        let room = present.room();
-        // A value that has become much shorter does not keep its room.
-        units <= room
-            && room <= 2 * units + 8
-            && !self.part.is_worth_moving(|| self.core.policy(), offset)
-            && !self.is_pinned(offset)
+    pub(crate) fn may_stay(&self, offset: u64) -> bool {
+        !self.part.is_worth_moving(|| self.core.policy(), offset) && !self.is_pinned(offset)
     }
 
     #[inline(always)]

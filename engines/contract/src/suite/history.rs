@@ -7,7 +7,7 @@
 //! announced when it ended. Its own readings of one key never go back.
 
 use super::differential::Random;
-use super::sink::{store, value_of};
+use super::sink::{Copied, Told, guess_of, store_with, value_with};
 use crate::item::{Decision, Expiry};
 use crate::session::{Engine, Key, Pace, Session};
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -87,11 +87,17 @@ fn run<E: Engine>(engine: &E, plan: History, losses: Losses) -> u64 {
 fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize, losses: Losses) -> u64 {
     let mut random = Random::new(plan.seed * 1000 + thread as u64);
     let mut last_read = vec![0; logs.len()];
+    let mut guesses = vec![S::Guess::default(); logs.len()];
     let mut hits = 0;
     for operation in 0..plan.operations {
         let key = random.below(logs.len() as u64) as usize;
         let name = format!("history-{key}");
         let own = key % plan.threads == thread;
+        // Every other guess is as old as the last operation on the key here.
+        if random.below(2) == 0 {
+            guesses[key] = guess_of(&session, name.as_bytes());
+        }
+        let guess = guesses[key];
         match random.below(10) {
             0..3 if own => {
                 let long = random.below(50) == 0;
@@ -99,8 +105,8 @@ fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize, 
                 let log = &logs[key];
                 let sequence = log.announced.load(Ordering::SeqCst) + 1;
                 log.announced.store(sequence, Ordering::SeqCst);
-                store(&mut session, name.as_bytes(), &value(key, sequence, length), 0, Expiry::Never, NOW)
-                    .expect("there is memory");
+                let (value, told) = (value(key, sequence, length), Told { flags: 0, expiry: Expiry::Never });
+                store_with(&mut session, name.as_bytes(), guess, &value, told, NOW).expect("there is memory");
                 log.acknowledged.store(sequence, Ordering::SeqCst);
             }
             3 if own => {
@@ -112,7 +118,12 @@ fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize, 
                 session.update(key, NOW, None, None, |_| Decision::Remove).expect("nothing is needed");
                 log.acknowledged.store(sequence, Ordering::SeqCst);
             }
-            _ => hits += read(&mut session, &logs[key], key, &name, &mut last_read[key], (plan.seed, losses)),
+            _ => {
+                let acknowledged = logs[key].acknowledged.load(Ordering::SeqCst);
+                let found = value_with(&mut session, name.as_bytes(), guess, NOW);
+                let reading = Reading { log: &logs[key], key, acknowledged, seed: plan.seed, losses };
+                hits += u64::from(reading.check(found, &mut last_read[key]));
+            }
         }
         if operation % 32 == 0 {
             session.maintain(NOW, Pace::Idle, 4);
@@ -122,28 +133,40 @@ fn work<S: Session>(mut session: S, logs: &[Log], plan: History, thread: usize, 
     hits
 }
 
-fn read<S: Session>(
-    session: &mut S,
-    log: &Log,
+/// What a read may have found.
+struct Reading<'l> {
+    log: &'l Log,
     key: usize,
-    name: &str,
-    last: &mut u64,
-    (seed, losses): (u64, Losses),
-) -> u64 {
-    let acknowledged = log.acknowledged.load(Ordering::SeqCst);
-    let Some(item) = value_of(session, name.as_bytes(), NOW) else {
-        // A cache may lose anything. In a store the item must have been removed by one of the writes that this may have come after.
-        let may_be_gone = acknowledged == 0 || log.removal.load(Ordering::SeqCst) >= acknowledged;
-        assert!(losses == Losses::Legal || may_be_gone, "seed {seed}: {name}: {acknowledged} is missed");
-        return 0;
-    };
-    let announced = log.announced.load(Ordering::SeqCst);
-    let Some(sequence) = sequence_of(key, &item.value) else {
-        panic!("seed {seed}: {name} holds a value that nobody stored: {} bytes", item.value.len());
-    };
-    assert!(sequence <= announced, "seed {seed}: {name}: {sequence} was read before it was stored");
-    assert!(sequence >= acknowledged, "seed {seed}: {name}: {sequence} was read after {acknowledged}");
-    assert!(sequence >= *last, "seed {seed}: {name}: {sequence} was read after {last} by the same thread");
-    *last = sequence;
-    1
+    /// When it began.
+    acknowledged: u64,
+    seed: u64,
+    losses: Losses,
+}
+
+impl Reading<'_> {
+    /// Whether it was a hit.
+    fn check(&self, found: Option<Copied>, last: &mut u64) -> bool {
+        let Reading { log, key, acknowledged, seed, losses } = *self;
+        let Some(item) = found else {
+            // A cache may lose anything. In a store the item must have been removed by one of the writes that this may have come after.
+            let may_be_gone = acknowledged == 0 || log.removal.load(Ordering::SeqCst) >= acknowledged;
+            assert!(
+                losses == Losses::Legal || may_be_gone,
+                "seed {seed}: key {key}: {acknowledged} is missed"
+            );
+            return false;
+        };
+        let announced = log.announced.load(Ordering::SeqCst);
+        let Some(sequence) = sequence_of(key, &item.value) else {
+            panic!("seed {seed}: key {key} holds a value that nobody stored: {} bytes", item.value.len());
+        };
+        assert!(sequence <= announced, "seed {seed}: key {key}: {sequence} was read before it was stored");
+        assert!(sequence >= acknowledged, "seed {seed}: key {key}: {sequence} was read after {acknowledged}");
+        assert!(
+            sequence >= *last,
+            "seed {seed}: key {key}: {sequence} was read after {last} by the same thread"
+        );
+        *last = sequence;
+        true
+    }
 }
