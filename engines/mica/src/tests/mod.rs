@@ -4,6 +4,7 @@ mod damage;
 mod growth;
 mod holds;
 mod memory;
+mod occupancy;
 mod offsets;
 mod pins;
 mod policies;
