@@ -4,6 +4,7 @@ use super::error::ClientError;
 use super::ledger::{Ledger, Outcome};
 use guira_protocol::mica::{DATAGRAM_HEADER, Directory, Header, Operation, REQUEST_HEADER, Record};
 use guira_protocol::{Exptime, KEY_MAX};
+use guira_sync::clock::Stopwatch;
 use guira_transport::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use std::io;
 use std::time::Duration;
@@ -124,12 +125,16 @@ pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory
             path.post(length);
         }
         path.flush()?;
-        path.wait(patience)?;
         let is_ours = |bytes: &[u8]| Header::read(bytes).is_ok_and(|header| header.opaque == LEARNER);
-        let mut take = |bytes: &[u8]| found = found.or(Directory::read(bytes).filter(|_| is_ours(bytes)));
-        while path.receive(&mut take)? > 0 {}
-        if let Some(directory) = found {
-            return Ok(directory);
+        // A wait may end early without an answer: a port that is not open yet is told of at once.
+        let watch = Stopwatch::start();
+        while let Some(left) = patience.checked_sub(watch.elapsed()) {
+            path.wait(left)?;
+            let mut take = |bytes: &[u8]| found = found.or(Directory::read(bytes).filter(|_| is_ours(bytes)));
+            while path.receive(&mut take)? > 0 {}
+            if let Some(directory) = found {
+                return Ok(directory);
+            }
         }
     }
     Err(ClientError::Silent)

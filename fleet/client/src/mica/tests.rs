@@ -668,3 +668,12 @@ fn each_request_is_told_of_once_whatever_happens_in_whatever_order() {
         assert!(told.values().all(|count| *count == 1), "seed {seed}");
     }
 }
+
+#[test]
+fn a_port_that_is_not_open_yet_is_asked_again_until_there_has_been_time_to_open_it() {
+    let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut path = guira_transport::UdpClientPath::connect(closed).unwrap();
+    let (patience, watch) = (Duration::from_millis(2), guira_sync::clock::Stopwatch::start());
+    assert!(matches!(learn(&mut path, patience), Err(ClientError::Silent)));
+    assert!(watch.elapsed() >= 40 * patience, "gave up after {:?}", watch.elapsed());
+}
