@@ -284,6 +284,7 @@ impl<S: Space> MicaSession<S> {
         }
     }
 
+    /// Works on a key with the partition in hand, whatever it comes to.
     #[inline(never)]
     pub(crate) fn change<'d, F>(
         &mut self,

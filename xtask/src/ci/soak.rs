@@ -43,15 +43,19 @@ fn kills(root: &Path) -> Work {
 
 /// The engine without locks: sixteen threads on it in one process, the load, and kills.
 fn fleec(root: &Path) -> Work {
-    let threads = cargo(&["test", "--release", "--package", "guira-fleec", "--", "--ignored", "--nocapture"]);
     let [load, kills] = load_and_kills(root, "fleec");
-    Work::Commands(vec![threads, build_release(), load, kills])
+    Work::Commands(vec![long_tests("guira-fleec"), build_release(), load, kills])
 }
 
-/// The engine with partitions: the load, and kills.
+/// The engine with partitions: how full a gibibyte comes to be, the load, and kills.
 fn mica(root: &Path) -> Work {
     let [load, kills] = load_and_kills(root, "mica");
-    Work::Commands(vec![build_release(), load, kills])
+    Work::Commands(vec![long_tests("guira-mica"), build_release(), load, kills])
+}
+
+/// The tests of an engine that are too long for every change.
+fn long_tests(package: &str) -> Command {
+    cargo(&["test", "--release", "--package", package, "--", "--ignored", "--nocapture"])
 }
 
 /// The load and the kills, shorter, with another engine than the default.
