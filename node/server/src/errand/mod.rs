@@ -62,21 +62,23 @@ impl Waited {
     }
 }
 
-/// Sends everything, waiting for the client where that is needed.
+/// Sends what the client takes, and waits for it while there are more than `kept` bytes left. What is sent is taken off `bytes`.
 ///
 /// # Errors
 /// If the client is gone, has kept others waiting for too long, or the server stops.
-pub(crate) fn send_all(
+pub(crate) fn send_down_to(
+    kept: usize,
     stream: &mut Stream,
-    mut bytes: &[u8],
+    bytes: &mut Vec<u8>,
     waited: &mut Waited,
     shared: &Shared,
 ) -> io::Result<()> {
     loop {
         let sent = send_some(stream, bytes)?;
         waited.took(sent);
-        bytes = &bytes[sent..];
-        if bytes.is_empty() && stream.flush()? != Progress::Blocked {
+        shared.bytes_sent(sent);
+        bytes.drain(..sent);
+        if bytes.len() <= kept {
             return Ok(());
         }
         if shared.is_stopping() || waited.is_over(shared) {

@@ -1,7 +1,7 @@
 //! The thread that goes through all items for one client.
 
 use super::listing::{ListWriter, Listing};
-use super::{Guest, Waited, send_all, send_some};
+use super::{Guest, Waited, send_down_to, send_some};
 use crate::shared::Shared;
 use crate::watch::CloseReason;
 use guira_contract::{Session, Walked};
@@ -9,7 +9,7 @@ use guira_sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes collected before they are sent.
+/// Bytes collected before they are sent. As many may wait for the client without a thread that waits with them.
 const CHUNK: usize = 64 << 10;
 /// How long a walk waits for whoever has to do something first.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -52,10 +52,8 @@ pub(crate) fn walk<S: Session>(
         }
         if out.len() >= CHUNK {
             session.offline();
-            let sent = send_all(&mut guest.arrival.stream, &out, &mut waited, shared);
+            let sent = send_down_to(CHUNK, &mut guest.arrival.stream, &mut out, &mut waited, shared);
             session.online();
-            shared.bytes_sent(out.len());
-            out.clear();
             if sent.is_err() {
                 return shared.gone(&guest.arrival.facts, CloseReason::Error);
             }
