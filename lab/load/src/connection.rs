@@ -16,6 +16,10 @@ use crate::target::{Carrier, Target};
 /// Room for replies that a connection starts with; it doubles while a reply does not fit.
 const INPUT_LEN_MIN: usize = 64 << 10;
 
+/// Bytes that may wait for a server that does not keep up with an open loop. What is due beyond them is asked for later, and its latency
+/// counts all the same.
+const UNSENT_MAX: usize = 1 << 20;
+
 /// A connection to the server under load.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -44,6 +48,11 @@ impl Connection {
             None => Stream::Plain(socket),
         };
         Ok(Self { stream, outbox: Outbox::new(target.protocol), input: vec![0; INPUT_LEN_MIN], filled: 0 })
+    }
+
+    /// Whether as much waits to be sent as may: the server does not keep up with an open loop.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outbox.unsent().len() >= UNSENT_MAX
     }
 
     /// Sends what was asked and not yet sent.
@@ -105,5 +114,58 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use guira_workload::{OnMiss, Operation, ValuePool};
+
+    use super::{Connection, UNSENT_MAX};
+    use crate::link::Flow;
+    use crate::request::ItemStyle;
+    use crate::source::{Source, Subject};
+    use crate::tally::Tally;
+    use crate::target::Target;
+
+    const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 1 };
+    const VALUE_LEN: usize = 100_000;
+
+    struct Sets;
+
+    impl Source for Sets {
+        fn next_operation(&mut self) -> Option<Operation> {
+            Some(Operation::Set)
+        }
+
+        fn append_key(&mut self, out: &mut Vec<u8>) -> Subject {
+            out.extend_from_slice(b"key");
+            Subject { id: 0, value_len: VALUE_LEN as u32, exptime: 0, on_miss: OnMiss::Leave }
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_server_that_does_not_read_does_not_grow_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = Connection::open(&Target::text(listener.local_addr().unwrap())).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let (values, mut tally) = (ValuePool::new(VALUE_LEN), Tally::default());
+        let mut asked = 0;
+        while !client.is_full() {
+            client.outbox.push_next(&mut Sets, &values, STYLE, 0).unwrap();
+            client.flush(&mut tally).unwrap();
+            asked += 1;
+            assert!(asked < 1000, "100 MB went somewhere");
+        }
+        assert!(client.outbox.unsent().len() < UNSENT_MAX + 2 * VALUE_LEN);
+        let mut left = asked * VALUE_LEN;
+        while client.flush(&mut tally).unwrap() == Flow::Full {
+            let mut bytes = vec![0; left.min(1 << 20)];
+            left -= server.read(&mut bytes).unwrap();
+        }
+        assert!(!client.is_full());
     }
 }

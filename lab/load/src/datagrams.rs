@@ -13,7 +13,7 @@ use guira_workload::ValuePool;
 use rustix::fd::{AsFd, BorrowedFd};
 
 use crate::error::LoadError;
-use crate::link::{Flow, ReadError};
+use crate::link::{Flow, OPEN_MAX, ReadError};
 use crate::reply::{Judge, ReplyError};
 use crate::request::{ItemStyle, Outbox, Protocol};
 use crate::source::Source;
@@ -137,6 +137,11 @@ impl Datagrams {
     /// Requests that wait for their reply.
     pub(crate) fn open_requests(&self) -> usize {
         self.open.len()
+    }
+
+    /// Whether as much is open as may be: many more, and numbers of 16 bits would not tell them apart.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open_requests() >= OPEN_MAX
     }
 
     /// Whether misses wait to be filled.

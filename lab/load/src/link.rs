@@ -37,6 +37,10 @@ pub(crate) enum ReadError {
     Request(LoadError),
 }
 
+/// Requests of an open loop that may be open where each is kept until it is answered. What is due beyond that is made later, and its latency
+/// counts all the same.
+pub(crate) const OPEN_MAX: usize = 16 << 10;
+
 /// One socket of the load.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -94,7 +98,8 @@ impl Link {
     /// Whether an open loop makes its requests later, although they are due: so many are open.
     pub(crate) fn is_full(&self) -> bool {
         match &self.way {
-            Way::Connection(_) | Way::Datagrams(_) => false,
+            Way::Connection(connection) => connection.is_full(),
+            Way::Datagrams(datagrams) => datagrams.is_full(),
             Way::Mica(mica) => mica.is_full(),
         }
     }

@@ -15,7 +15,7 @@ use guira_workload::{OnMiss, Operation, ValuePool};
 
 use crate::datagrams::PATIENCE_NS;
 use crate::error::LoadError;
-use crate::link::{Flow, ReadError};
+use crate::link::{Flow, OPEN_MAX, ReadError};
 use crate::reply::{Judge, note_answer};
 use crate::request::{Command, ItemStyle};
 use crate::source::{Source, Subject};
@@ -25,8 +25,6 @@ use crate::traffic::{Counted, Traffic};
 
 /// Datagrams under way, at most; what is more waits.
 const WINDOW: usize = 1024;
-/// Commands of an open loop that may be open. What is due beyond that is made later, and its latency counts all the same.
-const OPEN_MAX: usize = 16 << 10;
 /// Commands that are sent together through memory, at least.
 const SENT_TOGETHER: usize = 32;
 /// How long the directory is waited for before it is asked for again.

@@ -4,6 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use guira_client::mica::ITEM_MAX;
 use guira_workload::{Generator, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
@@ -281,8 +282,8 @@ impl Load {
                 return fail("over UDP every get has one key");
             }
         }
-        if matches!(self.target.carrier, Carrier::Mica(_)) && self.connections != self.threads {
-            return fail("by MICA's datagrams every thread has one way to the server");
+        if matches!(self.target.carrier, Carrier::Mica(_)) {
+            self.require_sense_of_datagrams()?;
         }
         match self.pace {
             Pace::Open { rate_per_s, .. } if !rate_per_s.is_finite() || rate_per_s <= 0.0 => {
@@ -290,6 +291,20 @@ impl Load {
             }
             _ => Ok(()),
         }
+    }
+
+    fn require_sense_of_datagrams(&self) -> Result<(), LoadError> {
+        if self.connections != self.threads {
+            let problem = "by MICA's datagrams every thread has one way to the server";
+            return Err(LoadError::Options(problem.to_owned()));
+        }
+        let (key, value) = (self.model.keys.len_max(), self.model.sizes.max() as usize);
+        if key + value > ITEM_MAX {
+            return Err(LoadError::Options(format!(
+                "keys of {key} bytes and values of {value} do not fit into MICA's datagrams, which take {ITEM_MAX} together: use TCP"
+            )));
+        }
+        Ok(())
     }
 
     fn run_part(

@@ -83,6 +83,12 @@ impl KeyShape {
         hex_digits(count.saturating_sub(1))
     }
 
+    /// The length of the longest key.
+    #[must_use]
+    pub const fn len_max(&self) -> usize {
+        self.len_max
+    }
+
     /// The mean length of a key.
     #[must_use]
     pub fn len_mean(&self) -> f64 {

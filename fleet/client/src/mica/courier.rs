@@ -17,6 +17,9 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
+/// Bytes that key and value may have together to fit into a datagram.
+pub const ITEM_MAX: usize = PAYLOAD_MAX - DATAGRAM_HEADER - REQUEST_HEADER;
+
 /// How a courier works.
 #[derive(Clone, Copy, Debug)]
 pub struct CourierOptions {
@@ -91,7 +94,7 @@ impl<'r> Request<'r> {
             return Err(ClientError::Key(self.key.len()));
         }
         let bytes = self.key.len() + self.value.len();
-        if DATAGRAM_HEADER + REQUEST_HEADER + bytes > PAYLOAD_MAX {
+        if bytes > ITEM_MAX {
             return Err(ClientError::TooLong { bytes });
         }
         Ok(())

@@ -11,7 +11,7 @@ mod ledger;
 mod slots;
 
 pub use client::{Client, Found};
-pub use courier::{Busy, Courier, CourierOptions, REPEATS_MAX, Request, Ticket, learn};
+pub use courier::{Busy, Courier, CourierOptions, ITEM_MAX, REPEATS_MAX, Request, Ticket, learn};
 pub use error::ClientError;
 pub use ledger::Outcome;
 

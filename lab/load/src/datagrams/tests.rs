@@ -3,7 +3,7 @@ use std::net::UdpSocket;
 use guira_workload::{Operation, ValuePool};
 
 use super::{Datagrams, PATIENCE_NS};
-use crate::link::{Flow, ReadError};
+use crate::link::{Flow, OPEN_MAX, ReadError};
 use crate::reply::{Check, Judge};
 use crate::request::{ItemStyle, Protocol};
 use crate::source::{Source, Subject};
@@ -191,4 +191,15 @@ fn what_is_no_part_of_a_reply_ends_the_reading() {
         let Err(ReadError::Reply(error)) = bench.receive() else { panic!("{told}: it was taken") };
         assert!(error.to_string().contains(told), "{told}: {error}");
     }
+}
+
+#[test]
+fn no_more_is_open_than_numbers_tell_apart() {
+    let mut bench = asked(OPEN_MAX - 1);
+    assert!(!bench.client.is_full());
+    let values = ValuePool::new(100);
+    bench.client.push_next(&mut Gets { next_id: 0 }, &values, STYLE, 1000).unwrap();
+    assert!(bench.client.is_full());
+    assert!(bench.client.give_up(&mut bench.tally, 2000 + PATIENCE_NS));
+    assert!(!bench.client.is_full());
 }

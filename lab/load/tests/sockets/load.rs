@@ -11,7 +11,7 @@ use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
 use guira_load::tally::Percentiles;
-use guira_load::target::{Carrier, Target};
+use guira_load::target::{Carrier, DatagramWay, Direct, Target};
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel};
 
@@ -239,6 +239,16 @@ fn nonsense_is_refused_before_anything_is_sent() {
         |load| {
             load.target.carrier = Carrier::Udp(load.target.addr);
             load.model.mix = Mix::Only(Operation::Multiget);
+        },
+        |load| {
+            let way = DatagramWay::Udp(load.target.addr);
+            load.target.carrier = Carrier::Mica(Direct { way, per_datagram: 1 });
+        },
+        |load| {
+            let way = DatagramWay::Udp(load.target.addr);
+            load.target.carrier = Carrier::Mica(Direct { way, per_datagram: 1 });
+            load.connections = load.threads;
+            load.model.sizes = SizeModel::Constant(1400);
         },
         |load| load.pace = Pace::Open { rate_per_s: 0.0, arrivals: Gaps::Even },
     ] {
