@@ -1,12 +1,9 @@
 //! MICA's datagrams as bytes (docs/protocol-mica.md).
 
 use crate::Server;
+use crate::deadline::PATIENCE;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
-
-/// Long enough on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest datagram.
 pub const LONGEST: usize = 1452;

@@ -1,11 +1,8 @@
 //! A client over UDP: memcached's frame of 8 bytes around requests and replies.
 
+use crate::deadline::PATIENCE;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
-
-/// Long enough on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket with a server on its other end.
 #[derive(Debug)]
