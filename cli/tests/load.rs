@@ -1,6 +1,6 @@
 //! `guira load` against `guira serve`, by MICA's datagrams and through shared memory.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -113,8 +113,18 @@ fn what_datagrams_cannot_carry_is_said() {
         assert!(!output.status.success(), "{arguments:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let text = run(&["--mica", &server.mica, "--set=1", "--value-size=2000"]);
-    assert!(text.contains("do not fit into a datagram: use TCP"), "{text}");
+    for more in ["--set=1", "--preload"] {
+        let text = run(&["--mica", &server.mica, more, "--value-size=2000"]);
+        assert!(
+            text.contains("do not fit into MICA's datagrams, which take 1408 together: use TCP"),
+            "{text}"
+        );
+    }
+    let mut client = TcpStream::connect(&server.tcp).expect("it listens");
+    client.write_all(b"stats\r\nquit\r\n").expect("it reads");
+    let mut stats = String::new();
+    client.read_to_string(&mut stats).expect("it answers");
+    assert!(stats.contains("STAT cmd_set 0\r\n"), "it is said before anything is sent: {stats}");
     let text = run(&["--mica", "127.0.0.1:9"]);
     assert!(text.contains("cannot ask 127.0.0.1:9"), "{text}");
     let text = run(&["--local", "/nowhere/at/all"]);

@@ -231,7 +231,7 @@ impl Load {
     /// Sets every key once, so that later gets find it.
     ///
     /// # Errors
-    /// As [`engine::run`].
+    /// When the options make no sense, and as [`engine::run`].
     pub fn preload(&self, listener: &mut dyn Observer) -> Result<Outcome, LoadError> {
         let source = Preload::new(self.model.clone(), 0, self.model.popularity.count());
         self.run_unmeasured(4, 64, source, listener)
@@ -240,7 +240,7 @@ impl Load {
     /// Sends `requests` requests of the load unmeasured, so that a cache comes to hold what it will hold.
     ///
     /// # Errors
-    /// As [`engine::run`].
+    /// When the options make no sense, and as [`engine::run`].
     pub fn settle(&self, requests: u64, listener: &mut dyn Observer) -> Result<Outcome, LoadError> {
         let draws = Draws::new(Generator::new(self.model.clone(), Rng::part(self.seed, u64::MAX)));
         self.run_unmeasured(self.connections, self.pipeline, Limited::new(draws, requests), listener)
@@ -253,6 +253,7 @@ impl Load {
         source: S,
         listener: &mut dyn Observer,
     ) -> Result<Outcome, LoadError> {
+        self.require_sense()?;
         let plan = Plan {
             target: self.target.by_connection(),
             connections,
