@@ -23,8 +23,8 @@ impl Process {
 
     /// Processor time of all its threads so far, user and system, in nanoseconds.
     ///
-    /// The scheduler's own account (`schedstat`) is exact to a timer tick at most; where the kernel keeps none, the
-    /// clock ticks of `stat` are used.
+    /// The scheduler's own account (`schedstat`) is exact, but tells nothing of threads that have ended; the clock ticks of `stat` tell of
+    /// all. The larger of both is at most one tick too small.
     ///
     /// # Errors
     /// When the process is gone.
@@ -36,14 +36,14 @@ impl Process {
                 total += first_number(&text).unwrap_or(0);
             }
         }
-        if total > 0 { Ok(total) } else { self.cpu_ns_by_ticks() }
+        Ok(self.cpu_ns_by_ticks()?.max(total))
     }
 
     /// Processor time by the clock ticks of `/proc/PID/stat`.
     ///
     /// # Errors
     /// When the process is gone.
-    pub fn cpu_ns_by_ticks(&self) -> io::Result<u64> {
+    fn cpu_ns_by_ticks(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.file("stat"))?;
         let ticks = ticks_of_stat(&text)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat has an unknown form"))?;
@@ -85,7 +85,7 @@ fn resident_of_status(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, resident_of_status, ticks_of_stat};
+    use super::{Process, resident_of_status, tick_ns, ticks_of_stat};
 
     #[test]
     fn stat_and_status_are_read() {
@@ -99,9 +99,15 @@ mod tests {
     fn this_process_has_costs() {
         let this = Process::new(std::process::id());
         assert!(this.resident_bytes().unwrap() > 0);
-        let before = this.cpu_ns().unwrap();
-        let spun: u64 = (0..30_000_000_u64).fold(0, |sum, x| sum.rotate_left(5) ^ x);
-        assert_ne!(spun, 1);
-        assert!(this.cpu_ns().unwrap() >= before);
+        let spin = move || {
+            let (before, mut sum) = (this.cpu_ns().unwrap(), 0_u64);
+            while this.cpu_ns().unwrap() < before + 10 * tick_ns() {
+                sum = (0..1_000_000_u64).fold(sum, |sum, x| sum.rotate_left(5) ^ x);
+            }
+            (before, sum)
+        };
+        let (before, _) = std::thread::spawn(spin).join().unwrap();
+        // What threads took that have ended counts as well. Those of other tests may add something.
+        assert!(this.cpu_ns().unwrap() >= before + 8 * tick_ns());
     }
 }
