@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     pipeline: usize,
     /// Requests per second over all connections: an open loop, whose latencies count from when a request should
-    /// have been sent. Without it the loop is closed.
+    /// have been sent, even if that is later because too much waits for the server. Without it the loop is closed.
     #[arg(long, value_name = "N")]
     rate: Option<Count>,
     /// Gaps between the requests of an open loop.

@@ -8,6 +8,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
 
+/// An open loop that is less behind in the end has kept its rate.
+const BEHIND_S_MIN: f64 = 0.1;
+
 /// Shows progress on a terminal; nothing where there is none.
 pub(crate) struct Bar {
     bar: ProgressBar,
@@ -89,6 +92,10 @@ pub(crate) fn print(outcome: &Outcome) {
             counts.lost_ratio() * 100.0,
             counts.late
         );
+    }
+    let behind_s = counts.behind_ns as f64 / 1e9;
+    if behind_s >= BEHIND_S_MIN {
+        println!("{behind_s:.1} s behind the timetable in the end: the rate was not kept");
     }
     for (name, histogram) in [("get", &outcome.tally.get_ns), ("set", &outcome.tally.set_ns)] {
         if !histogram.is_empty() {

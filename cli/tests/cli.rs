@@ -189,6 +189,19 @@ fn a_load_is_told_as_json_with_the_servers_processor_time() {
     }
 }
 
+#[test]
+fn a_load_says_that_its_rate_was_not_kept() {
+    let floor = Floor::start();
+    let run = |rate| {
+        let brief = ["-d", "500ms", "--warmup", "0s", "--check-every", "0", "--rate", rate];
+        let output = guira(&[&["load", "--server", &floor.addr][..], &brief].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    assert!(run("900M").contains("s behind the timetable in the end"));
+    assert!(!run("100").contains("behind the timetable"));
+}
+
 /// A file of this test, removed when this is dropped.
 struct Scratch(std::path::PathBuf);
 

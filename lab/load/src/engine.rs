@@ -179,6 +179,8 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             if self.is_over(now) {
                 self.require_server(now)?;
                 observer.ended();
+                let next_ns = self.timetable.as_ref().filter(|_| !self.exhausted).map(Timetable::next_ns);
+                self.tally.counts.behind_ns = next_ns.map_or(0, |next| now.saturating_sub(next));
                 let elapsed_ns = now.saturating_sub(started_ns.unwrap_or(now));
                 return Ok(Measured { tally: self.tally, elapsed_ns });
             }

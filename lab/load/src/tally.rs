@@ -35,6 +35,8 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Bytes received.
     pub bytes_in: u64,
+    /// How far an open loop was behind its timetable at the end, in nanoseconds; the most of several threads.
+    pub behind_ns: u64,
 }
 
 impl Counts {
@@ -71,6 +73,7 @@ impl Counts {
         self.late += other.late;
         self.bytes_out += other.bytes_out;
         self.bytes_in += other.bytes_in;
+        self.behind_ns = self.behind_ns.max(other.behind_ns);
     }
 }
 
@@ -205,8 +208,10 @@ mod tests {
     fn merging_adds_counts_and_latencies() {
         let (mut one, mut two) = (Tally::default(), Tally::default());
         two.counts.hits = 3;
+        (one.counts.behind_ns, two.counts.behind_ns) = (5, 7);
         two.get_ns.saturating_record(1000);
         one.merge(&two);
         assert_eq!((one.counts.hits, one.get_ns.len()), (3, 1));
+        assert_eq!(one.counts.behind_ns, 7, "threads are behind at the same time");
     }
 }

@@ -221,8 +221,22 @@ fn an_open_loop_keeps_its_rate() {
     let mut load = load(addr, GETS);
     load.pace = Pace::Open { rate_per_s: 2000.0, arrivals: Gaps::Poisson };
     load.duration = Duration::from_millis(500);
-    let gets = load.run(None, &mut Quiet).unwrap().tally.counts.gets;
-    assert!((800..=1200).contains(&gets), "{gets}");
+    let counts = load.run(None, &mut Quiet).unwrap().tally.counts;
+    assert!((800..=1200).contains(&counts.gets), "{counts:?}");
+    assert!(counts.behind_ns < 400_000_000, "{counts:?}");
+}
+
+#[test]
+fn an_open_loop_that_nobody_could_keep_says_how_far_it_is_behind() {
+    for target in [Target::text(serve(Fault::None)), serve_with_datagrams(Fault::None)] {
+        let mut load = load(target.addr, GETS);
+        load.target = target;
+        load.pace = Pace::Open { rate_per_s: 1e9, arrivals: Gaps::Even };
+        load.duration = Duration::from_secs(1);
+        let counts = load.run(None, &mut Quiet).unwrap().tally.counts;
+        assert!(counts.behind_ns > 800_000_000, "a rate that is far beyond anybody's: {counts:?}");
+        assert!(counts.gets > 0, "{counts:?}");
+    }
 }
 
 #[test]
