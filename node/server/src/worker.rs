@@ -348,6 +348,8 @@ impl<S: Session> Worker<S> {
         let stream = &arrival.stream;
         let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
         let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
+        // Nor would one that comes back with nothing to do ever be found idle, if it seemed to be on its errand.
+        arrival.facts.set_doing(Doing::Waiting);
         self.serial += 1;
         self.connections[index] = Some(Connection::new(arrival, index, self.serial));
         if is_ready {
