@@ -14,6 +14,9 @@ pub(crate) const FACTS: u8 = ItemState::STALE.0 | ItemState::TOKEN_SENT.0 | Item
 /// So many values are pinned at most.
 const PINS_MAX: usize = 4;
 
+/// Rounds of upkeep in which any table here has grown.
+const GROWTH_ROUNDS_MAX: u32 = 4096;
+
 /// Numbers are written over values up to this long.
 const NUMBER_MAX: usize = 20;
 
@@ -281,6 +284,13 @@ impl<E: Engine> World<E> {
             check_pin(pin, &value);
         }
         self.flush(0);
+        // Growth comes before the crawler, and takes a step for each bucket.
+        for _ in 0..GROWTH_ROUNDS_MAX {
+            if !self.engine.stats().index_growing {
+                break;
+            }
+            self.maintain(Pace::Idle, 64);
+        }
         for _ in 0..64 {
             self.maintain(Pace::Idle, 64);
             self.advance(31);
