@@ -24,7 +24,7 @@ impl Process {
     /// Processor time of all its threads so far, user and system, in nanoseconds.
     ///
     /// The scheduler's own account (`schedstat`) is exact, but tells nothing of threads that have ended; the clock ticks of `stat` tell of
-    /// all. The larger of both is at most one tick too small.
+    /// all. The larger of both is at most two ticks too small, as those of the user and of the system are whole.
     ///
     /// # Errors
     /// When the process is gone.

@@ -235,7 +235,6 @@ fn the_end_of_a_list_that_nobody_reads_keeps_no_thread() {
         list.abandon();
         wait_for("its end", || (client.stats("")["curr_connections"] == "1").then_some(()));
     }
-    // As many as may be: what is left of more would be more than connections may hold.
     let mut clients: Vec<Client> = (0..10).map(|_| begin_list(&server)).collect();
     wait_for("all ends to be left to the workers", || (listers(&server) == 0).then_some(()));
     for client in &mut clients {
