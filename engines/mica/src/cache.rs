@@ -14,8 +14,10 @@ impl Writer<'_, Log> {
         let units = anchor.units() as u64;
         let is_live = !anchor.is_dead() && !log.is_before_flush(head);
         if let Some(entry) = is_live.then(|| Entry::at(&self.core.region, log.at(head), self.now)).flatten() {
+            let is_replaced = self.replaced.take_if(|replaced| *replaced == head).is_some();
+            let why = if is_replaced { Gone::Removed } else { Gone::Evicted };
             let is_dead = entry.expiry().passed(self.now);
-            account_gone(self, &entry, if is_dead { Gone::Dead } else { Gone::Evicted });
+            account_gone(self, &entry, if is_dead { Gone::Dead } else { why });
             Anchor::bury(&self.core.region, log.at(head));
         }
         self.counters.add(Count::HandSteps, 1);

@@ -41,7 +41,7 @@ pub struct Fits {
     lists: Box<[Owned]>,
     /// Which classes have any, a bit each.
     used_lists: [Owned; CLASSES.div_ceil(64)],
-    /// What [`Space::find_room`] has found: a free chunk, or 0 for room at the top.
+    /// What [`Space::find_room`] has found: a free chunk, 0 for room at the top, or [`UNKNOWN`] if chunks have been freed since.
     found: Owned,
     /// Chunks that were left while their values were being sent, and how many.
     left: Mutex<Vec<u64>>,
@@ -50,6 +50,8 @@ pub struct Fits {
 
 /// Chunks begin here: offset 0 is nobody's.
 const FIRST: u64 = 2;
+/// No chunk: it has to be looked for again.
+const UNKNOWN: u64 = u64::MAX;
 /// Words of the smallest chunk: what a free one has to hold.
 const SMALLEST: u64 = 4;
 /// Up to so many words each number has a class of its own: 1 KiB.
@@ -174,6 +176,8 @@ impl Fits {
 
     /// Frees a chunk.
     fn give(&self, offset: u64) {
+        // What was found may become one with this.
+        self.found.set(UNKNOWN);
         let (mut start, mut units) = (offset, self.units(offset));
         let mut anchor = self.anchor(offset);
         let next = start + units;
@@ -317,7 +321,10 @@ impl Space for Fits {
         // Release fence: pairs with the Acquire fence of `Bucket::is_still`: whoever sees what is written into the chunk from now on sees that the slot that
         // led to it before has changed.
         fence(Ordering::Release);
-        let offset = self.found.get();
+        let offset = match self.found.replace(UNKNOWN) {
+            UNKNOWN => self.search(units).unwrap_or(0),
+            found => found,
+        };
         if offset == 0 {
             let offset = self.top.get();
             self.top.set(offset + units);
@@ -338,7 +345,7 @@ impl Space for Fits {
         (offset, anchor.in_use(length as usize))
     }
 
-    fn leave(writer: &mut Writer<'_, Self>, offset: u64) {
+    fn leave(writer: &Writer<'_, Self>, offset: u64) {
         let fits = &writer.part.space;
         if writer.is_pinned(offset) {
             // Whoever finds the Region like this finds it free.

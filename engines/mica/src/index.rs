@@ -172,7 +172,13 @@ impl Index {
         (self.spares_used.get() < self.spares_allowed()).then(|| self.take_any_spare()).flatten()
     }
 
-    /// The same, even if more than a tenth is in use: when buckets move.
+    /// Whether there is one left.
+    pub(crate) fn has_spare(&self) -> bool {
+        let is_one_free = self.free_spare.get() != 0 || self.spares.get() < u64::from(self.spares_max);
+        self.spares_used.get() < self.spares_allowed() && is_one_free
+    }
+
+    /// The same as [`Index::take_spare`], even if more than a tenth is in use: when buckets move.
     pub(crate) fn take_any_spare(&self) -> Option<u32> {
         let free = self.free_spare.get() as u32;
         let link = match self.linked(free) {

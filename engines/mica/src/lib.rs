@@ -1,6 +1,7 @@
 //! MICA: partitions of the keys, each with a circular log and a lossy index (Lim, Han, Andersen and Kaminsky, "MICA: a holistic approach to fast in-memory
 //! key-value storage", NSDI 2014).
 
+mod anew;
 mod bucket;
 mod cache;
 mod core;
@@ -20,7 +21,9 @@ mod pins;
 mod plan;
 mod refill;
 mod restart;
+mod scratch;
 mod session;
+mod slots;
 mod space;
 mod stats;
 mod update;

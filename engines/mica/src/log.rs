@@ -35,6 +35,10 @@ pub struct Log {
     bits: u64,
     /// Items at offsets behind this are gone. All that readers need.
     live_from: Padded<AtomicU64>,
+    /// Items before this offset are the older half: they go before as much is stored again as was since they were stored.
+    middle: Owned,
+    /// The tail when that was reckoned.
+    middle_at: Owned,
     /// Where the next entry goes.
     tail: Owned,
     /// The oldest entry that has kept its room.
@@ -66,6 +70,9 @@ pub(crate) enum Passed {
 
 /// Words at the end of the log's part that are never used: a page of the system.
 const END_KEPT: u64 = 4096 / WORD as u64;
+
+/// The older half is reckoned anew whenever the tail has gone on by one part of the log in so many.
+const MIDDLE_STEPS: u64 = 64;
 
 /// The log has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,6 +276,23 @@ impl Log {
         }
     }
 
+    /// Reckons the older half. Of an item the log's length is either stored since, or free or older still and will go before it.
+    #[cold]
+    fn find_middle(&self) {
+        let (head, tail) = (self.head.get(), self.tail.get());
+        let (half, place) = (self.end.get() / 2, self.place(tail));
+        let middle = if place >= half {
+            self.round(tail) + (place - half)
+        } else if self.has_older_round() {
+            let older = self.seam.get().saturating_sub(half - place);
+            head.max(self.round(head) + older)
+        } else {
+            head
+        };
+        self.middle.set(middle);
+        self.middle_at.set(tail);
+    }
+
     fn set_head(&self, head: u64) {
         self.head.set(head);
         self.publish();
@@ -328,6 +352,8 @@ impl Space for Log {
             ring,
             bits: (1 << offset_bits) - 1,
             live_from: Padded::default(),
+            middle: Owned::default(),
+            middle_at: Owned::default(),
             tail: Owned::default(),
             head: Owned::default(),
             flushed: Owned::default(),
@@ -371,18 +397,9 @@ impl Space for Log {
         self.seam.get() != 0
     }
 
+    #[inline(always)]
     fn is_in_older_half(&self, offset: u64) -> bool {
-        let (tail, place) = (self.tail.get(), self.place(offset));
-        let (from_head, to_tail) = if !self.has_older_round() {
-            (self.ahead(self.head.get(), offset), self.ahead(offset, tail))
-        } else if self.round(offset) == self.round(tail) {
-            let older = self.seam.get().saturating_sub(self.place(self.head.get()));
-            (older + place, self.place(tail) - place)
-        } else {
-            let from_head = place.saturating_sub(self.place(self.head.get()));
-            (from_head, self.seam.get().saturating_sub(place) + self.place(tail))
-        };
-        from_head < to_tail
+        !self.is_from(self.middle.get(), offset)
     }
 
     fn end(&self) -> u64 {
@@ -392,6 +409,7 @@ impl Space for Log {
     /// A tail that came to the very end of the log's part would be in the next round before that has begun.
     fn set_end(&self, end: u64) {
         self.end.set(end.min(self.ring - END_KEPT));
+        self.find_middle();
     }
 
     fn reached(&self) -> u64 {
@@ -416,11 +434,14 @@ impl Space for Log {
         if place > self.reached.get() {
             self.reached.set(place);
         }
+        if self.ahead(self.middle_at.get(), tail) > self.end.get() / MIDDLE_STEPS {
+            self.find_middle();
+        }
         (offset, Anchor::room_of(units as usize))
     }
 
     /// The room is taken back when the head comes by.
-    fn leave(writer: &mut Writer<'_, Self>, offset: u64) {
+    fn leave(writer: &Writer<'_, Self>, offset: u64) {
         Anchor::bury(&writer.core.region, writer.part.space.at(offset));
     }
 
@@ -485,6 +506,7 @@ impl Space for Log {
             self.reached.set(reached);
             self.tidied.set(tail);
             self.publish();
+            self.find_middle();
         }
         is_sound
     }

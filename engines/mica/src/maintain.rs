@@ -3,11 +3,10 @@
 
 use crate::bucket::{BUCKET_BYTES, Bucket, Open};
 use crate::core::Core;
-use crate::entry::Entry;
 use crate::partition::{Fullness, Partition};
 use crate::session::MicaSession;
 use crate::space::Space;
-use crate::update::Writer;
+use crate::update::{Found, Gone, Writer};
 use guira_contract::{Pace, Switch, Tuning};
 use guira_items::Count;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -251,13 +250,14 @@ impl<S: Space> Writer<'_, S> {
         let from = next.load(Ordering::Relaxed).max(1) - 1;
         let to = part.index.buckets().min(from + MOVE_SLICE);
         for number in from..to {
-            let main = part.index.bucket(number as u32);
-            let slots: Vec<_> = self.slots_of(number as u32).collect();
-            for (bucket, slot) in slots {
-                let offset = bucket.offset(slot);
-                let start = part.space.at(offset).bytes() - part.space.at(0).bytes();
-                let is_beyond = |entry: Entry<'_>| start / WORD + entry.room() > end as usize;
-                if self.entry_at(offset).is_some_and(is_beyond) && !self.move_slot(main, bucket, slot) {
+            // One at a time: the search for room may remove others, and change the bucket.
+            while let Some(found) = self.find_beyond(number as u32, end) {
+                if self.is_dead(&found) {
+                    self.remove(found, Gone::Dead);
+                    continue;
+                }
+                let copied = self.copied(found);
+                if !self.move_to_tail(copied) {
                     return Moving::Stuck;
                 }
             }
@@ -265,6 +265,16 @@ impl<S: Space> Writer<'_, S> {
         // Once all were looked at none is looked at again: nothing comes there any more.
         next.store(to + 1, Ordering::Relaxed);
         if to == part.index.buckets() { Moving::Done } else { Moving::More }
+    }
+
+    /// An item of the bucket that lies beyond `end` words from the start of the space.
+    fn find_beyond(&self, number: u32, end: u64) -> Option<Found<'_>> {
+        let (main, space) = (self.part.index.bucket(number), &self.part.space);
+        let is_beyond = |found: &Found<'_>| {
+            let start = space.at(found.offset).bytes() - space.at(0).bytes();
+            start / WORD + found.entry.room() > end as usize
+        };
+        self.slots_of(number).filter_map(|slot| self.found_in(main, slot)).find(is_beyond)
     }
 
     /// Gives the memory beyond the end back to the system: nothing lies there any more. False if it is not taken.
@@ -298,11 +308,24 @@ impl<S: Space> Writer<'_, S> {
         let (mut seen, mut removed) = (0, 0);
         // From the last: a bucket that becomes empty is given back, and its slots are not looked at again.
         let slots: Vec<_> = self.slots_of(number).collect();
-        for (bucket, slot) in slots.into_iter().rev() {
+        for slot in slots.into_iter().rev() {
             seen += 1;
-            removed += u64::from(self.remove_if_dead(main, bucket, slot));
+            removed += u64::from(self.remove_if_dead(main, slot));
         }
         (seen, removed)
+    }
+
+    /// Removes the item in a slot, if it is dead. Empties the slot if there is nothing any more. True if an item was removed.
+    fn remove_if_dead(&mut self, main: Bucket<'_>, (bucket, slot): (Bucket<'_>, usize)) -> bool {
+        let Some(found) = self.found_in(main, (bucket, slot)) else {
+            main.change(|| bucket.clear(slot));
+            return false;
+        };
+        let is_dead = self.is_dead(&found);
+        if is_dead {
+            self.remove(found, Gone::Dead);
+        }
+        is_dead
     }
 
     /// Looks at some buckets for what has expired. False if there is nothing to do for now.

@@ -18,6 +18,13 @@ impl Owned {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// Sets it, and returns what it was.
+    pub(crate) fn replace(&self, value: u64) -> u64 {
+        let before = self.get();
+        self.set(value);
+        before
+    }
+
     pub(crate) fn add(&self, value: u64) {
         self.set(self.get().wrapping_add(value));
     }

@@ -157,15 +157,15 @@ impl<S: Space> Partition<S> {
         self.cost_of(u64::from(buckets), share) + self.space_bytes(share) <= share.bytes
     }
 
-    /// Whether `policy` has an item that is used again stored at the tail: if it would go otherwise, and soon.
+    /// Whether `policy` has an item that is used again stored at the tail: if it would go otherwise, and soon. As long as nothing goes, no policy does
+    /// so with what is in the newer half: it would fill the log with copies.
     #[inline(always)]
     pub(crate) fn is_worth_moving(&self, policy: impl FnOnce() -> LogPolicy, offset: u64) -> bool {
-        self.space.is_evicting()
-            && match policy() {
-                LogPolicy::Fifo => false,
-                LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
-                LogPolicy::Lru => true,
-            }
+        match policy() {
+            LogPolicy::Fifo => false,
+            LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
+            LogPolicy::Lru => self.space.is_evicting() || self.space.is_in_older_half(offset),
+        }
     }
 
     /// What is kept across a restart.

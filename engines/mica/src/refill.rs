@@ -3,6 +3,7 @@
 //! Most sets replace an item by one that fits where it lies. That case is dealt with here, in not many more instructions than a read takes, if
 //! nobody else holds the partition, the guess was right, and the new item takes no more bytes and has the same fields; all others are in [`crate::update`].
 
+use crate::anew::Cause;
 use crate::bucket::Bucket;
 use crate::entry::Entry;
 use crate::partition::partition_of;
@@ -69,7 +70,7 @@ impl<S: Space> MicaSession<S> {
         hooks::pause(Window::Refilling);
         words::copy_in(entry.words(), shape.value_at(), value);
         drop(open);
-        writer.account_replaced(&entry, shape);
+        writer.account_replaced(&entry, shape, Cause::Store);
         true
     }
 }

@@ -8,6 +8,7 @@ use crate::hold::Holdings;
 use crate::log::Log;
 use crate::partition::{Home, Partition, partition_of};
 use crate::pin::MicaPin;
+use crate::scratch::ScratchBuffer;
 use crate::space::Space;
 use crate::update::Writer;
 use crate::walk::MicaWalk;
@@ -31,7 +32,7 @@ pub struct MicaSession<S: Space = Log> {
     pub(crate) holdings: Holdings,
     pub(crate) counters: Arc<SessionCounters>,
     /// Room for a value that is put together.
-    pub(crate) scratch: Vec<u8>,
+    pub(crate) scratch: ScratchBuffer,
     /// The partition that upkeep comes to next.
     pub(crate) upkeep_next: usize,
 }
@@ -157,13 +158,13 @@ impl<S: Space> MicaSession<S> {
     pub(crate) fn new(core: Arc<Core<S>>) -> Self {
         let counters = core.registry.register();
         let holdings = Holdings::new(&core);
-        MicaSession { core, holdings, counters, scratch: Vec::new(), upkeep_next: 0 }
+        MicaSession { core, holdings, counters, scratch: ScratchBuffer::default(), upkeep_next: 0 }
     }
 
     /// Works on a partition that is held meanwhile.
     pub(crate) fn writer<'s>(&'s mut self, partition: usize, now: Seconds) -> Writer<'s, S> {
         let MicaSession { core, counters, scratch, .. } = self;
-        Writer { core, part: &core.partitions[partition], partition, counters, scratch, now }
+        Writer { core, part: &core.partitions[partition], partition, counters, scratch, now, replaced: None }
     }
 
     /// Does something with a partition as the one who holds it, and gives it back unless it was held before.
@@ -539,7 +540,7 @@ impl<S: Space> Session for MicaSession<S> {
 
     fn rest(&mut self) {
         self.holdings.give_all(&self.core);
-        self.scratch = Vec::new();
+        self.scratch.release();
     }
 
     fn online(&mut self) {}

@@ -49,7 +49,7 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     /// Whether items go for others that come.
     fn is_evicting(&self) -> bool;
 
-    /// Whether the item at `offset` is among the older half of all.
+    /// Whether the item at `offset` will go before as much has been stored again as was since it was stored itself.
     fn is_in_older_half(&self, offset: u64) -> bool;
 
     /// How many words of it may be used, from its start.
@@ -61,17 +61,17 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     /// How many words of it have been used, from its start: what is committed.
     fn reached(&self) -> u64;
 
-    /// Finds room for `units` words.
+    /// Sees to it that [`Space::take`] finds room for `units` words. Items may go for it, and where they were.
     ///
     /// # Errors
     /// If there is none.
     fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal>;
 
-    /// Takes the room of `units` words that was just found: its offset, and what an item begins with that is put there.
+    /// Takes room for `units` words: its offset, and what an item begins with that is put there. It was looked for, and since then at most left.
     fn take(&self, units: u64) -> (u64, Anchor);
 
     /// The index leads no longer to the entry at `offset`.
-    fn leave(writer: &mut Writer<'_, Self>, offset: u64);
+    fn leave(writer: &Writer<'_, Self>, offset: u64);
 
     /// All items are gone.
     fn flush(writer: &mut Writer<'_, Self>);

@@ -3,11 +3,13 @@
 //! An item is changed in place if what is to be stored fits into its room, and otherwise appended to the log; the room that it had is taken back when
 //! the head comes by. Readers are kept from believing what they saw of a change by the version of its bucket.
 
-use crate::bucket::{Bucket, SLOTS, Tag};
+use crate::anew::{Anew, Cause};
+use crate::bucket::{Bucket, Tag};
 use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry, Shape};
 use crate::partition::{Home, Partition};
+use crate::scratch::{Scratch, ScratchBuffer};
 use crate::space::Space;
 use guira_contract::{
     Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
@@ -23,33 +25,30 @@ use guira_sync::words;
 const ALL: Option<ClassId> = Some(ClassId(0));
 
 /// A session at work on a partition that it holds.
+///
+/// Whatever may remove or move items other than the one it is given, a search for room above all, takes the writer by `&mut`; whatever was found
+/// borrows it. So nothing that was found is there any more after room was looked for, and the key is looked up again.
 pub(crate) struct Writer<'s, S> {
     pub(crate) core: &'s Core<S>,
     pub(crate) part: &'s Partition<S>,
     /// Its number.
     pub(crate) partition: usize,
     pub(crate) counters: &'s SessionCounters,
-    pub(crate) scratch: &'s mut Vec<u8>,
+    pub(crate) scratch: &'s ScratchBuffer,
     pub(crate) now: Seconds,
+    /// The offset of the item that another is about to replace: a search for room that comes by it replaces it, and evicts nothing.
+    pub(crate) replaced: Option<u64>,
 }
 
 /// An item that is in the index under the key, dead or alive.
-#[derive(Clone, Copy)]
-pub(crate) struct Found<'s> {
+pub(crate) struct Found<'w> {
     /// Its bucket, whose version tells of changes.
-    main: Bucket<'s>,
+    pub(crate) main: Bucket<'w>,
     /// The bucket that its slot is in: the same, or one that it goes on in.
-    bucket: Bucket<'s>,
-    slot: usize,
+    pub(crate) bucket: Bucket<'w>,
+    pub(crate) slot: usize,
     pub(crate) offset: u64,
-    pub(crate) entry: Entry<'s>,
-}
-
-impl Found<'_> {
-    /// The same item, if its offset may be counted in another way now.
-    fn again(&self) -> Self {
-        Found { offset: self.bucket.offset(self.slot), ..*self }
-    }
+    pub(crate) entry: Entry<'w>,
 }
 
 /// Why an item is no longer there.
@@ -65,31 +64,33 @@ pub(crate) enum Gone {
     Displaced,
 }
 
-/// A slot for an item: the bucket that it is in, its number, and the item that has to go for it.
-type Slot<'s> = (Bucket<'s>, usize, Option<Found<'s>>);
-
-/// An item whose room the log may have.
-struct Aside {
-    offset: u64,
-    /// What it began with.
-    anchor: Anchor,
-}
-
 /// The value of a new item.
-enum Source<'v, S: Space> {
+pub(crate) enum Source<'v, S: Space> {
     Bytes(&'v [u8]),
     Draft(&'v MicaDraft<S>),
-    /// What was put together in the session's scratch room.
-    Scratch,
+    /// One that was put together.
+    Scratch(Scratch<'v>),
 }
 
-impl<S: Space> Clone for Source<'_, S> {
-    fn clone(&self) -> Self {
-        *self
+impl<S: Space> Source<'_, S> {
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Source::Bytes(bytes) => bytes.len(),
+            Source::Draft(draft) => draft.value_len(),
+            Source::Scratch(scratch) => scratch.bytes().len(),
+        }
     }
 }
 
-impl<S: Space> Copy for Source<'_, S> {}
+/// What is left to do of a change for which nothing that was found is needed any more.
+enum Left<'v, S: Space> {
+    Nothing,
+    /// The item was used again.
+    Bump,
+    /// The item needs room of its own.
+    Store(Anew<'v, S>),
+}
 
 impl<'s, S: Space> Writer<'s, S> {
     /// The item at `offset`, if there is one.
@@ -110,14 +111,20 @@ impl<'s, S: Space> Writer<'s, S> {
 
     /// The item that is in the index under the key.
     #[inline(always)]
-    pub(crate) fn find(&self, key: Key<'_>, home: Home) -> Option<Found<'s>> {
-        let main = self.bucket_of(home.place);
+    pub(crate) fn find(&self, key: Key<'_>, home: Home) -> Option<Found<'_>> {
+        self.find_tagged(key.bytes, home.place, Tag::of(key.hash.0))
+    }
+
+    /// The same, of a key with this place and tag.
+    #[inline(always)]
+    pub(crate) fn find_tagged(&self, key: &[u8], place: u32, tag: Tag) -> Option<Found<'_>> {
+        let main = self.bucket_of(place);
         let mut bucket = main;
         loop {
-            for slot in bucket.tagged(Tag::of(key.hash.0)) {
+            for slot in bucket.tagged(tag) {
                 let offset = bucket.offset(slot);
                 if let Some(entry) = self.entry_at(offset)
-                    && entry.key_is(key.bytes)
+                    && entry.key_is(key)
                 {
                     return Some(Found { main, bucket, slot, offset, entry });
                 }
@@ -126,37 +133,20 @@ impl<'s, S: Space> Writer<'s, S> {
         }
     }
 
-    /// The bucket that one goes on in.
+    /// The item in a slot, if it is still there.
+    pub(crate) fn found_in(
+        &self,
+        main: Bucket<'s>,
+        (bucket, slot): (Bucket<'s>, usize),
+    ) -> Option<Found<'_>> {
+        let offset = bucket.offset(slot);
+        Some(Found { main, bucket, slot, offset, entry: self.entry_at(offset)? })
+    }
+
+    /// Whether an item has expired.
     #[inline(always)]
-    fn next_of(&self, bucket: Bucket<'s>) -> Option<Bucket<'s>> {
-        if S::IS_LOSSY { None } else { self.part.index.linked(bucket.link()) }
-    }
-
-    /// The slots in use of the bucket with this number, and of those that it goes on in.
-    pub(crate) fn slots_of(&self, number: u32) -> impl Iterator<Item = (Bucket<'s>, usize)> + use<'_, 's, S> {
-        let first = self.part.index.bucket(number);
-        let buckets = std::iter::successors(Some(first), |bucket| self.next_of(*bucket));
-        buckets.flat_map(|bucket| bucket.used().map(move |slot| (bucket, slot)))
-    }
-
-    /// Empties the bucket with this number.
-    pub(crate) fn clear_bucket(&self, number: u32) {
-        let bucket = self.part.index.bucket(number);
-        bucket.change(|| self.empty(bucket));
-    }
-
-    /// Empties a bucket that is open, and gives those back that it goes on in.
-    pub(crate) fn empty(&self, bucket: Bucket<'s>) {
-        bucket.used().for_each(|slot| bucket.clear(slot));
-        let mut link = if S::IS_LOSSY { 0 } else { bucket.link() };
-        if link != 0 {
-            bucket.set_link(0);
-        }
-        while let Some(spare) = self.part.index.linked(link) {
-            let next = spare.link();
-            self.part.index.give_spare(link);
-            link = next;
-        }
+    pub(crate) fn is_dead(&self, found: &Found<'_>) -> bool {
+        found.entry.expiry().passed(self.now)
     }
 
     /// Lets flushes take effect that have not yet.
@@ -182,123 +172,118 @@ impl<'s, S: Space> Writer<'s, S> {
         self.part.flushed(count);
     }
 
+    /// The read-modify-write of a key.
     #[inline(always)]
-    pub(crate) fn change<'d, F>(
+    pub(crate) fn change<'d: 'v, 'v, F>(
         &mut self,
-        key: Key<'_>,
+        key: Key<'v>,
         home: Home,
-        draft: Option<&MicaDraft<S>>,
-        mut decide: F,
+        draft: Option<&'v MicaDraft<S>>,
+        decide: F,
     ) -> Result<(), Refusal>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+        's: 'v,
+    {
+        // Before anything is found: it may count offsets anew.
+        self.adjust();
+        match self.change_in_place(key, home, draft, decide)? {
+            Left::Nothing => Ok(()),
+            Left::Bump => {
+                self.move_up(key, home);
+                Ok(())
+            }
+            Left::Store(anew) => self.store_anew(&anew),
+        }
+    }
+
+    /// Does what needs no room, and says what is left to do.
+    #[inline(always)]
+    fn change_in_place<'d: 'v, 'v, F>(
+        &self,
+        key: Key<'v>,
+        home: Home,
+        draft: Option<&'v MicaDraft<S>>,
+        mut decide: F,
+    ) -> Result<Left<'v, S>, Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+        's: 'v,
     {
         let present = self.find(key, home);
-        let present = present.as_ref();
-        let live = present.filter(|found| !found.entry.expiry().passed(self.now));
+        let live = present.as_ref().filter(|found| !self.is_dead(found));
         let decision = decide(live.map(|live| &live.entry as &dyn ItemView));
+        let is_live = live.is_some();
         match (decision, present) {
-            (Decision::Put(new), _) => self.put(key, home, present, live.is_some(), &new, draft),
-            (Decision::Amend(change), Some(present)) if live.is_some() => {
-                self.amend(key, home, present, &change)
+            (Decision::Put(new), present) => self.put(key, home, present, &new, draft),
+            (Decision::Amend(change), Some(present)) if is_live => {
+                Ok(self.amend(key, home, present, &change))
             }
-            (Decision::Remove, Some(present)) if live.is_some() => {
+            (Decision::Remove, Some(present)) if is_live => {
                 self.remove(present, Gone::Removed);
-                Ok(())
+                Ok(Left::Nothing)
             }
-            (_, Some(present)) if live.is_none() => {
+            (_, Some(present)) if !is_live => {
                 self.remove(present, Gone::Dead);
-                Ok(())
+                Ok(Left::Nothing)
             }
-            _ => Ok(()),
+            _ => Ok(Left::Nothing),
         }
     }
 
     /// Removes the item under the key if it is dead.
-    pub(crate) fn remove_dead(&mut self, key: Key<'_>, home: Home) {
-        if let Some(found) = self.find(key, home).filter(|found| found.entry.expiry().passed(self.now)) {
-            self.remove(&found, Gone::Dead);
-        }
-    }
-
-    /// Removes the item in a slot, if it is dead. Empties the slot if there is nothing any more. True if an item was removed.
-    pub(crate) fn remove_if_dead(&mut self, main: Bucket<'s>, bucket: Bucket<'s>, slot: usize) -> bool {
-        let offset = bucket.offset(slot);
-        match self.entry_at(offset) {
-            None => {
-                main.change(|| bucket.clear(slot));
-                false
-            }
-            Some(entry) => {
-                let is_dead = entry.expiry().passed(self.now);
-                if is_dead {
-                    self.remove(&Found { main, bucket, slot, offset, entry }, Gone::Dead);
-                }
-                is_dead
-            }
+    pub(crate) fn remove_dead(&self, key: Key<'_>, home: Home) {
+        if let Some(found) = self.find(key, home).filter(|found| self.is_dead(found)) {
+            self.remove(found, Gone::Dead);
         }
     }
 
     #[inline(never)]
-    fn remove(&mut self, found: &Found<'s>, why: Gone) {
+    pub(crate) fn remove(&self, found: Found<'_>, why: Gone) {
         found.main.change(|| {
             found.bucket.clear(found.slot);
             self.tighten(found.main);
         });
-        self.bury(found.offset, &found.entry, why);
+        self.bury(&found, why);
     }
 
-    /// Gives back the buckets that an open one goes on in, as far as they are empty.
-    fn tighten(&self, main: Bucket<'s>) {
-        let mut before = main;
-        while let Some(bucket) = self.next_of(before) {
-            if bucket.used().next().is_some() {
-                before = bucket;
-                continue;
-            }
-            let link = before.link();
-            before.set_link(bucket.link());
-            self.part.index.give_spare(link);
-        }
-    }
-
-    /// The entry at `offset` is no longer in the index.
-    fn bury(&mut self, offset: u64, entry: &Entry<'_>, why: Gone) {
-        account_gone(self, entry, why);
-        S::leave(self, offset);
+    /// An item is no longer in the index.
+    pub(crate) fn bury(&self, found: &Found<'_>, why: Gone) {
+        account_gone(self, &found.entry, why);
+        S::leave(self, found.offset);
     }
 
     #[inline(always)]
-    fn put(
-        &mut self,
-        key: Key<'_>,
+    fn put<'d>(
+        &self,
+        key: Key<'d>,
         home: Home,
-        present: Option<&Found<'s>>,
-        is_live: bool,
-        new: &NewItem<'_>,
-        draft: Option<&MicaDraft<S>>,
-    ) -> Result<(), Refusal> {
+        present: Option<Found<'_>>,
+        new: &NewItem<'d>,
+        draft: Option<&'d MicaDraft<S>>,
+    ) -> Result<Left<'d, S>, Refusal>
+    where
+        's: 'd,
+    {
         let blueprint = self.blueprint(key, home.place, new);
         let source = match new.value {
             Value::Bytes(bytes) => Source::Bytes(bytes),
             Value::Digits(digits) => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(digits.as_bytes());
-                Source::Scratch
+                Source::Scratch(self.scratch.filled(|scratch| scratch.extend(digits.as_bytes())))
             }
             Value::Draft => Source::Draft(draft.ok_or(Refusal::NoMemory)?),
             Value::Joined { before, after } => {
-                self.join(before, present.filter(|_| is_live).map(|live| live.entry), after);
-                let length = self.scratch.len();
-                let counted = counted_size(key.bytes.len(), new.flags, length);
-                if counted > self.core.options.max_item_size || length + ENTRY_MAX > self.core.largest_item()
-                {
+                let live = present.as_ref().filter(|found| !self.is_dead(found));
+                let source = Source::Scratch(self.joined(before, live.map(|live| live.entry), after));
+                let counted = counted_size(key.bytes.len(), new.flags, source.len());
+                let is_too_large = source.len() + ENTRY_MAX > self.core.largest_item();
+                if counted > self.core.options.max_item_size || is_too_large {
                     return Err(Refusal::TooLarge);
                 }
-                Source::Scratch
+                source
             }
         };
-        self.store(&blueprint, Tag::of(key.hash.0), source, present)
+        Ok(self.store((blueprint, Tag::of(key.hash.0), source), present, Cause::Store))
     }
 
     #[inline(always)]
@@ -315,56 +300,47 @@ impl<'s, S: Space> Writer<'s, S> {
         }
     }
 
-    /// Puts a value together in the session's scratch room.
-    fn join(&mut self, before: &[u8], old: Option<Entry<'_>>, after: &[u8]) {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(before);
-        if let Some(old) = old {
-            self.scratch.resize(before.len() + old.value_len(), 0);
-            old.copy_value(0, &mut self.scratch[before.len()..]);
-        }
-        self.scratch.extend_from_slice(after);
+    /// A value with bytes before and after it.
+    pub(crate) fn joined(&self, before: &[u8], old: Option<Entry<'_>>, after: &[u8]) -> Scratch<'s> {
+        self.scratch.filled(|scratch| {
+            scratch.extend_from_slice(before);
+            if let Some(old) = old {
+                scratch.resize(before.len() + old.value_len(), 0);
+                old.copy_value(0, &mut scratch[before.len()..]);
+            }
+            scratch.extend_from_slice(after);
+        })
     }
 
+    /// Stores an item where the one is that it replaces, if that has the room.
     #[inline(always)]
-    fn length_of(&self, source: Source<'_, S>) -> usize {
-        match source {
-            Source::Bytes(bytes) => bytes.len(),
-            Source::Draft(draft) => draft.value_len(),
-            Source::Scratch => self.scratch.len(),
+    fn store<'d>(
+        &self,
+        (blueprint, tag, source): (Blueprint<'d>, Tag, Source<'d, S>),
+        present: Option<Found<'_>>,
+        cause: Cause,
+    ) -> Left<'d, S> {
+        let shape = blueprint.shape(source.len());
+        let replaced = present.as_ref().map(|present| present.offset);
+        match present {
+            Some(present) if present.entry.suits(shape.units()) && self.may_stay(present.offset) => {
+                self.store_over(&blueprint, shape, &source, &present, cause);
+                Left::Nothing
+            }
+            _ => Left::Store(Anew { blueprint, tag, source, replaced, cause }),
         }
     }
 
-    /// Stores an item, in place of the one that is there if any.
-    #[inline(always)]
-    fn store(
-        &mut self,
-        blueprint: &Blueprint<'_>,
-        tag: Tag,
-        source: Source<'_, S>,
-        present: Option<&Found<'s>>,
-    ) -> Result<(), Refusal> {
-        let shape = blueprint.shape(self.length_of(source));
-        if let Some(present) = present
-            && present.entry.suits(shape.units())
-            && self.may_stay(present.offset)
-        {
-            self.store_over(blueprint, shape, source, present);
-            return Ok(());
-        }
-        self.store_anew(blueprint, shape, tag, source, present)
-    }
-
-    /// Stores an item where the one is that it takes the place of.
     #[inline(always)]
     fn store_over(
-        &mut self,
+        &self,
         blueprint: &Blueprint<'_>,
         shape: Shape,
-        source: Source<'_, S>,
-        present: &Found<'s>,
+        source: &Source<'_, S>,
+        present: &Found<'_>,
+        cause: Cause,
     ) {
-        let is_dead = present.entry.expiry().passed(self.now);
+        let is_dead = self.is_dead(present);
         let at = self.part.space.at(present.offset);
         let open = present.main.open();
         let words = if present.entry.has_fields_of(shape) {
@@ -381,53 +357,7 @@ impl<'s, S: Space> Writer<'s, S> {
             account_gone(self, &present.entry, Gone::Dead);
             return self.account_stored(shape.size());
         }
-        self.account_replaced(&present.entry, shape);
-    }
-
-    /// Stores an item at the tail.
-    #[inline(never)]
-    fn store_anew(
-        &mut self,
-        blueprint: &Blueprint<'_>,
-        shape: Shape,
-        tag: Tag,
-        source: Source<'_, S>,
-        present: Option<&Found<'s>>,
-    ) -> Result<(), Refusal> {
-        // Before: it may count offsets anew.
-        self.adjust();
-        let present = present.map(|present| present.again());
-        let present = present.as_ref();
-        // Its room may be that of the new one.
-        let is_dead = present.is_some_and(|present| present.entry.expiry().passed(self.now));
-        let main = self.bucket_of(blueprint.place);
-        let (bucket, slot, displaced) = match present {
-            Some(present) => (present.bucket, present.slot, None),
-            None => self.slot_for(blueprint.place, main)?,
-        };
-        let aside = present.filter(|_| S::IS_LOSSY).map(|present| self.set_aside(present));
-        let room = S::find_room(self, shape.units() as u64);
-        if let Err(refusal) = room {
-            if let (Some(aside), Some(present)) = (aside, present) {
-                self.put_back(&aside, present);
-            }
-            return Err(refusal);
-        }
-        let (offset, anchor) = self.part.space.take(shape.units() as u64);
-        self.write(blueprint, shape, offset, anchor, source);
-        if let Some(present) = present {
-            account_gone(self, &present.entry, if is_dead { Gone::Dead } else { Gone::Removed });
-        }
-        if let Some(displaced) = displaced.filter(|displaced| self.part.space.is_live(displaced.offset)) {
-            self.bury(displaced.offset, &displaced.entry, Gone::Displaced);
-        }
-        main.change(|| bucket.set(slot, tag, offset));
-        if let Some(present) = present.filter(|_| aside.is_none()) {
-            S::leave(self, present.offset);
-        }
-        self.account_stored(shape.size());
-        self.after_store();
-        Ok(())
+        self.account_replaced(&present.entry, shape, cause);
     }
 
     /// Whether the item at `offset` may be written over: it is neither to be stored anew at the tail nor pinned.
@@ -442,26 +372,25 @@ impl<'s, S: Space> Writer<'s, S> {
         !pins.is_empty() && pins.has(offset, |offset| space.at(offset))
     }
 
-    /// Writes an item at `offset`, where there are `room` words.
+    /// Writes an item at `offset`, in the room that `anchor` tells of.
     #[inline]
-    fn write(
+    pub(crate) fn write(
         &self,
         blueprint: &Blueprint<'_>,
         shape: Shape,
-        offset: u64,
-        anchor: Anchor,
-        source: Source<'_, S>,
+        (offset, anchor): (u64, Anchor),
+        source: &Source<'_, S>,
     ) {
         let words = blueprint.write(&self.core.region, self.part.space.at(offset), shape, anchor);
         self.write_value(words, shape, source);
     }
 
     #[inline(always)]
-    fn write_value(&self, words: &[AtomicU64], shape: Shape, source: Source<'_, S>) {
+    fn write_value(&self, words: &[AtomicU64], shape: Shape, source: &Source<'_, S>) {
         let at = shape.value_at();
         match source {
             Source::Bytes(bytes) => words::copy_in(words, at, bytes),
-            Source::Scratch => words::copy_in(words, at, self.scratch),
+            Source::Scratch(scratch) => words::copy_in(words, at, scratch.bytes()),
             Source::Draft(draft) => {
                 let mut at = at;
                 for piece in draft.pieces() {
@@ -472,103 +401,11 @@ impl<'s, S: Space> Writer<'s, S> {
         }
     }
 
-    /// Lets the log have the room of an item that another is about to take the place of. Where nothing is evicted it keeps it until then: the other may be
-    /// refused.
-    fn set_aside(&self, present: &Found<'_>) -> Aside {
-        let at = self.part.space.at(present.offset);
-        let anchor = Anchor::load(&self.core.region, at);
-        Anchor::bury(&self.core.region, at);
-        Aside { offset: present.offset, anchor }
-    }
-
-    /// The item stays, unless its room was taken.
-    fn put_back(&self, aside: &Aside, present: &Found<'_>) {
-        if self.part.space.is_live(aside.offset) {
-            aside.anchor.store(&self.core.region, self.part.space.at(aside.offset));
-        } else {
-            account_gone(self, &present.entry, Gone::Evicted);
-        }
-    }
-
-    /// The same as `slot_in`, once more without what has expired if there is none.
-    fn slot_for(&mut self, place: u32, main: Bucket<'s>) -> Result<Slot<'s>, Refusal> {
-        self.slot_in(main).or_else(|_| {
-            let index = &self.part.index;
-            self.remove_dead_of(index.bucket_of(place, index.extent()));
-            self.slot_in(main)
-        })
-    }
-
-    /// A slot of the bucket, or of one that it goes on in, that is empty, or whose item may go: of all items that of the one furthest behind the tail (MICA,
-    /// section 4.3.2). Where none may go the bucket goes on in another (section 4.3.3).
-    fn slot_in(&self, main: Bucket<'s>) -> Result<Slot<'s>, Refusal> {
-        if let Some(slot) = main.empty().next() {
-            return Ok((main, slot, None));
-        }
-        if S::IS_LOSSY {
-            return self.slot_of_oldest(main);
-        }
-        match self.slot_behind(main) {
-            Some((bucket, slot)) => Ok((bucket, slot, None)),
-            None => self.add_spare(main, self.part.index.take_spare()),
-        }
-    }
-
-    /// An empty slot in the buckets that one goes on in.
-    fn slot_behind(&self, main: Bucket<'s>) -> Option<(Bucket<'s>, usize)> {
-        let mut bucket = self.next_of(main)?;
-        loop {
-            if let Some(slot) = bucket.empty().next() {
-                return Some((bucket, slot));
-            }
-            bucket = self.next_of(bucket)?;
-        }
-    }
-
-    /// Has a bucket go on in a spare one first. Its slots are empty: nobody who comes by misses anything.
-    fn add_spare(&self, main: Bucket<'s>, link: Option<u32>) -> Result<Slot<'s>, Refusal> {
-        let link = link.ok_or(Refusal::NoMemory)?;
-        let spare = self.part.index.linked(link).ok_or(Refusal::NoMemory)?;
-        spare.set_link(main.link());
-        main.set_link(link);
-        Ok((spare, 0, None))
-    }
-
     #[inline(never)]
-    fn slot_of_oldest(&self, bucket: Bucket<'s>) -> Result<Slot<'s>, Refusal> {
-        let space = &self.part.space;
-        let slot = (0..SLOTS).max_by_key(|slot| space.age(bucket.offset(*slot))).unwrap_or(0);
-        let offset = bucket.offset(slot);
-        match self.entry_at(offset) {
-            Some(entry) => Ok((bucket, slot, Some(Found { main: bucket, bucket, slot, offset, entry }))),
-            None => Ok((bucket, slot, None)),
-        }
-    }
-
-    /// Takes an item in that comes from another bucket. Both are open. Where nothing may go and there is no room, it goes itself; a store sees to it
-    /// beforehand that there is.
-    pub(crate) fn take_in(&mut self, main: Bucket<'s>, tag: Tag, offset: u64) {
-        let slot = self.slot_in(main).or_else(|_| self.add_spare(main, self.part.index.take_any_spare()));
-        match slot {
-            Ok((bucket, slot, displaced)) => {
-                displaced.inspect(|displaced| self.bury(displaced.offset, &displaced.entry, Gone::Displaced));
-                bucket.set(slot, tag, offset);
-            }
-            Err(_) => {
-                let entry = self.entry_at(offset);
-                entry.inspect(|entry| self.bury(offset, entry, Gone::Displaced));
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn amend(
-        &mut self,
-        key: Key<'_>,
-        home: Home,
-        live: &Found<'s>,
-        change: &Amendment,
-    ) -> Result<(), Refusal> {
+    fn amend<'d>(&self, key: Key<'d>, home: Home, live: Found<'_>, change: &Amendment) -> Left<'d, S>
+    where
+        's: 'd,
+    {
         let entry = live.entry;
         let bumped = change.recency == Recency::Bump;
         let state = entry.header().state().with(change.set).without(change.clear);
@@ -591,10 +428,7 @@ impl<'s, S: Space> Writer<'s, S> {
                     entry.store_value(&padded(digits.as_bytes(), entry.value_len()));
                 }
             });
-            if bumped {
-                self.move_up(key, home);
-            }
-            return Ok(());
+            return if bumped { Left::Bump } else { Left::Nothing };
         }
         let meta: Meta = entry.meta();
         let blueprint = Blueprint {
@@ -607,18 +441,19 @@ impl<'s, S: Space> Writer<'s, S> {
             accessed: if bumped { self.now } else { meta.last_access },
             always: S::FIELDS,
         };
-        match change.overwrite {
+        let value = match change.overwrite {
             Some(digits) => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&padded(digits.as_bytes(), meta.value_len));
+                self.scratch.filled(|scratch| scratch.extend(padded(digits.as_bytes(), meta.value_len)))
             }
-            None => self.join(&[], Some(entry), &[]),
-        }
-        self.store(&blueprint, Tag::of(key.hash.0), Source::Scratch, Some(live))
+            None => self.joined(&[], Some(entry), &[]),
+        };
+        let item = (blueprint, Tag::of(key.hash.0), Source::Scratch(value));
+        self.store(item, Some(live), Cause::Rebuild)
     }
 
     /// An item was read.
     pub(crate) fn touch(&mut self, key: Key<'_>, home: Home) {
+        self.adjust();
         let Some(found) = self.find(key, home) else {
             return;
         };
@@ -629,86 +464,31 @@ impl<'s, S: Space> Writer<'s, S> {
         self.move_up(key, home);
     }
 
-    /// Stores an item that was used again at the tail, if the policy says so.
-    fn move_up(&mut self, key: Key<'_>, home: Home) {
-        if !self.part.space.is_evicting() {
-            return;
-        }
-        self.adjust();
-        if let Some(found) = self
-            .find(key, home)
-            .filter(|found| self.part.is_worth_moving(|| self.core.policy(), found.offset))
-        {
-            self.move_to_tail(found);
-        }
-    }
-
-    /// Stores the item in a slot again at the tail. False if there is no room for it.
-    pub(crate) fn move_slot(&mut self, main: Bucket<'s>, bucket: Bucket<'s>, slot: usize) -> bool {
-        let offset = bucket.offset(slot);
-        match self.entry_at(offset) {
-            Some(entry) => self.move_to_tail(Found { main, bucket, slot, offset, entry }),
-            None => true,
-        }
-    }
-
-    fn move_to_tail(&mut self, found: Found<'s>) -> bool {
-        let meta = found.entry.meta();
-        let (mut key, place) = ([0; 256], found.entry.place());
-        let blueprint = Blueprint {
-            key: found.entry.key(&mut key),
-            place,
-            flags: meta.flags,
-            expiry: meta.expiry,
-            cas: meta.cas,
-            state: meta.state,
-            accessed: meta.last_access,
-            always: S::FIELDS,
-        };
-        // Room may be made of the item itself.
-        self.join(&[], Some(found.entry), &[]);
-        let shape = blueprint.shape(self.scratch.len());
-        let aside = S::IS_LOSSY.then(|| self.set_aside(&found));
-        if S::find_room(self, shape.units() as u64).is_err() {
-            if let Some(aside) = aside {
-                self.put_back(&aside, &found);
-            }
-            return false;
-        }
-        let (offset, anchor) = self.part.space.take(shape.units() as u64);
-        self.write(&blueprint, shape, offset, anchor, Source::Scratch);
-        // A field that it no longer needs is left behind.
-        self.account_resized(found.entry.size(), shape.size());
-        let (bucket, tag) = (found.bucket, found.bucket.tag(found.slot));
-        found.main.change(|| bucket.set(found.slot, tag, offset));
-        if aside.is_none() {
-            S::leave(self, found.offset);
-        }
-        self.after_store();
-        true
-    }
-
     /// An item took the place of another in the log.
     #[inline(always)]
-    pub(crate) fn account_replaced(&self, present: &Entry<'_>, shape: Shape) {
-        self.account_resized(present.size(), shape.size());
-        self.counters.add(Count::ItemsStored, 1);
-    }
-
-    /// An item takes so many bytes that has taken so many before.
-    #[inline(always)]
-    fn account_resized(&self, before: usize, now: usize) {
+    pub(crate) fn account_replaced(&self, present: &Entry<'_>, shape: Shape, cause: Cause) {
+        let (before, now) = (present.size(), shape.size());
         if before != now {
             let more = (now as u64).wrapping_sub(before as u64);
             self.part.bytes.add(more);
             self.counters.items_added(ALL, 0, more);
         }
+        if cause == Cause::Store {
+            self.counters.add(Count::ItemsStored, 1);
+        }
     }
 
-    fn account_stored(&self, size: usize) {
+    /// There is an item more.
+    pub(crate) fn account_added(&self, size: usize) {
         self.part.items.add(1);
         self.part.bytes.add(size as u64);
-        self.counters.item_stored(ALL, size as u64);
+        self.counters.items_added(ALL, 1, size as u64);
+    }
+
+    /// The same, and a command has stored it.
+    pub(crate) fn account_stored(&self, size: usize) {
+        self.account_added(size);
+        self.counters.add(Count::ItemsStored, 1);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole.
 
 mod damage;
+mod full;
 mod growth;
 mod holds;
 mod memory;

@@ -3,7 +3,7 @@
 use super::tools::{NOW, check, get, key_of, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::store;
-use guira_contract::{Amendment, Decision, Engine, EvictionWatcher, Expiry, Meta, Session, Spec};
+use guira_contract::{Access, Amendment, Decision, Engine, EvictionWatcher, Expiry, Meta, Session, Spec};
 use guira_items::Hashing;
 use guira_sync::clock::Seconds;
 use std::ops::RangeInclusive;
@@ -22,8 +22,6 @@ fn open(policy: LogPolicy) -> MicaEngine {
 /// How many of some items are still there, if they are read again and again while the log goes around several times.
 fn survivors(engine: &MicaEngine, session: &mut MicaSession) -> usize {
     let kept = |number| format!("kept{number}");
-    // Before the log has gone around once, nothing is stored again because it was read.
-    (0..20_000).for_each(|number| put(session, &format!("first{number}"), &[1; 100]).unwrap());
     (0..KEPT).for_each(|number| put(session, &kept(number), b"wanted").unwrap());
     for number in 0..60_000 {
         put(session, &format!("other{number}"), &[1; 100]).unwrap();
@@ -43,6 +41,32 @@ fn what_is_read_survives_but_for_fifo() {
         let survivors = survivors(&engine, &mut engine.session());
         assert!(range.contains(&survivors), "{policy:?}: {survivors}");
         check(&engine);
+    }
+}
+
+/// What is read is kept when the log comes to its end for the first time, too, whatever the sizes.
+#[test]
+fn what_is_read_survives_the_first_round_of_the_log() {
+    for policy in [LogPolicy::ApproxLru, LogPolicy::Lru] {
+        for access in [Access::Erew, Access::Crew, Access::Crcw] {
+            for length in [10, 1000, 20_000] {
+                let options =
+                    MicaOptions { memory: 16 << 20, partitions: 1, policy, access, ..MicaOptions::default() };
+                let engine = MicaEngine::open(options).unwrap();
+                let mut session = engine.session();
+                let hot = |number: usize| format!("hot{number}");
+                (0..20).for_each(|number| put(&mut session, &hot(number), &vec![2; length]).unwrap());
+                let mut lost = 0;
+                for number in 0..3 * (16 << 20) / (length + 40) {
+                    if number % 20 == 0 {
+                        lost += (0..20).filter(|number| get(&mut session, &hot(*number)).is_none()).count();
+                    }
+                    put(&mut session, &format!("cold{}", number % 200_000), &vec![1; length]).unwrap();
+                }
+                assert_eq!(lost, 0, "{policy:?}, {access:?}, values of {length}");
+                assert!(engine.stats().evictions > 0);
+            }
+        }
     }
 }
 
