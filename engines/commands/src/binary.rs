@@ -6,11 +6,9 @@ use crate::counters::CommandCount;
 use crate::observe::{DeletedBy, Got};
 use crate::store::{Data, Incoming, Older, Request, Stored};
 use crate::{Executor, Replies};
-use guira_contract::{
-    Amendment, Decision, ItemState, ItemView, Key, Losses, Meta, Read, Recency, Refusal, Session, Sink, Want,
-};
+use guira_contract::{Decision, ItemState, ItemView, Key, Meta, Read, Recency, Refusal, Session, Sink, Want};
 use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Shown, Status};
-use guira_protocol::{Exptime, Verb};
+use guira_protocol::{Exptime, Unique, Verb};
 
 /// Bytes of the extras of a get's reply: the flags.
 const FLAGS_BYTES: usize = 4;
@@ -164,7 +162,7 @@ impl<S: Session> Executor<S> {
         guess: S::Guess,
         shown: Shown,
         replies: &mut R,
-    ) -> Read
+    ) -> Result<Read, Refusal>
     where
         R: Replies<Pin = S::Pin>,
     {
@@ -174,9 +172,9 @@ impl<S: Session> Executor<S> {
             let mut sink = PacketSink { replies, packet, shown, key: key.bytes, mark, lacks_unique: false };
             let read = self.session.read_with(key, guess, self.now, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
-                return read;
+                return Ok(read);
             }
-            self.give_unique(key);
+            self.give_unique(key)?;
             guess = S::Guess::default();
         }
     }
@@ -186,17 +184,18 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         match self.binary_read(packet, key, guess, shown, replies) {
-            Read::Hit => {
+            Ok(Read::Hit) => {
                 self.count(CommandCount::CmdGet);
                 self.count(CommandCount::GetHits);
                 self.sample(CommandCount::GetHits, key);
                 self.saw_get(key, Got::Found);
             }
-            Read::Miss(kind) => {
+            Ok(Read::Miss(kind)) => {
                 self.count_miss(kind);
                 self.saw_get(key, Got::Missed(kind));
                 binary_miss(packet, key, shown, replies);
             }
+            Err(refusal) => tell(packet, refused(refusal), 0, replies),
         }
     }
 
@@ -204,21 +203,12 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        self.count(CommandCount::CmdTouch);
-        let expiry = Some(self.expiry(time));
-        // Read before the time is changed: it may be one that has passed.
-        let read = self.binary_read(packet, key, S::Guess::default(), shown, replies);
-        if let Read::Miss(kind) = read {
-            self.count(CommandCount::TouchMisses);
-            self.saw_get(key, Got::Missed(kind));
-            return binary_miss(packet, key, shown, replies);
-        }
-        self.count(CommandCount::TouchHits);
-        self.sample(CommandCount::TouchHits, key);
-        self.saw_get(key, Got::Found);
-        let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
-        if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
-            self.remove(key);
+        let guess = S::Guess::default();
+        let show = |executor: &mut Self| executor.binary_read(packet, key, guess, shown, replies);
+        match self.show_and_touch(key, time, Unique::Told, show) {
+            Ok(Read::Hit) => {}
+            Ok(Read::Miss(_)) => binary_miss(packet, key, shown, replies),
+            Err(refusal) => tell(packet, refused(refusal), 0, replies),
         }
     }
 
@@ -354,8 +344,8 @@ impl<S: Session> Executor<S> {
             // The sum is too large: memcached says so in these words.
             Err(Refusal::TooLarge) if request.is_join() => Status::NotStored,
             Err(refusal) => {
-                if verb == Verb::Set && S::LOSSES == Losses::Allowed {
-                    self.remove(key);
+                if verb == Verb::Set {
+                    self.remove_refused(key);
                 }
                 refused(refusal)
             }

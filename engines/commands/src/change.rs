@@ -47,11 +47,20 @@ impl<S: Session> Executor<S> {
 
     /// Gives an item another time to expire, and tells whether there was one.
     pub(crate) fn touch_key(&mut self, key: Key<'_>, time: Exptime) -> Result<bool, Refusal> {
-        let expiry = Some(self.expiry(time));
+        let expiry = self.expiry(time);
+        // To remove it takes no memory.
+        let has_passed = expiry.passed(self.now);
         let mut found = false;
         let decide = |item: Option<&dyn ItemView>| {
             found = item.is_some();
-            Decision::Amend(Amendment { expiry, recency: Recency::Bump, ..Amendment::default() })
+            if has_passed {
+                return Decision::Remove;
+            }
+            Decision::Amend(Amendment {
+                expiry: Some(expiry),
+                recency: Recency::Bump,
+                ..Amendment::default()
+            })
         };
         self.saw_lookup(key);
         let result = self.session.update(key, self.now, None, None, decide);

@@ -57,8 +57,10 @@ impl<S: Session> Executor<S> {
         self.saw_lookup(key);
         let mut found = self.meta_of(key);
         if found.is_some_and(|meta| meta.cas.is_none()) {
-            self.give_unique(key);
-            found = self.meta_of(key);
+            // If it gets none it is shown without.
+            if self.give_unique(key).is_ok() {
+                found = self.meta_of(key);
+            }
         }
         let buffer = replies.buffer();
         let Some(meta) = found else {

@@ -22,6 +22,7 @@ mod store;
 
 pub use by_class::{BY_CLASS, ClassCounters};
 pub use counters::{CommandCount, CommandCounters};
+pub use retrieve::Answered;
 pub use store::{Data, Incoming};
 
 use arithmetic::{Counted, Step};

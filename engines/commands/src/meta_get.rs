@@ -6,10 +6,11 @@
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
+use crate::retrieve::NO_MEMORY_FOR_READ;
 use crate::{Executor, Replies, meta_reply};
 use guira_contract::{
-    Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink,
-    Value, Want,
+    Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Refusal, Session,
+    Sink, Value, Want,
 };
 use guira_protocol::{MetaFlags, MetaGet, MetaKey, ReplyBuffer};
 use guira_sync::clock::Seconds;
@@ -41,8 +42,18 @@ struct MetaSink<'a, 'k, R> {
     mark: usize,
     before: Option<Before>,
     times: &'a dyn Fn(Expiry) -> Times,
+    /// Whether the client may win the right to renew the item.
+    contest: Contest,
     /// The item has to be changed first.
     needs: Option<Need>,
+}
+
+/// Whether a client may win the right to renew an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contest {
+    Open,
+    /// There is no memory to note the winner: nobody wins for now.
+    Closed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +70,8 @@ impl<R: Replies> MetaSink<'_, '_, R> {
             return Some(Need::Unique);
         }
         let waits = meta.state.has(ItemState::STALE) && !meta.state.has(ItemState::TOKEN_SENT);
-        (waits && self.before.is_none()).then_some(Need::Win)
+        let may_win = self.before.is_none() && self.contest == Contest::Open;
+        (waits && may_win).then_some(Need::Win)
     }
 
     /// Whether the value is left out because the client has it.
@@ -177,39 +189,16 @@ impl<S: Session> Executor<S> {
         let times = |expiry| Times { expiry, touched, vivified, recache };
         // A time that has passed would hide the item from the read: it is set afterwards.
         let passed = [touched, vivified].into_iter().flatten().any(|expiry| expiry.passed(self.now));
-        let mut before = None;
-        if touched.is_some() || vivified.is_some() || recache.is_some() {
-            before = self.change_for_get(key, command, &times);
-        }
-        let mut guess = guess;
-        let hit = loop {
-            let mark = replies.buffer().len();
-            let mut sink = MetaSink {
-                replies,
-                key: &command.key,
-                flags,
-                now: self.now,
-                mark,
-                before,
-                times: &times,
-                needs: None,
-            };
-            let read = self.session.read_with(key, guess, self.now, &mut sink);
-            // What it was made from is about to change.
-            guess = S::Guess::default();
-            match (read, sink.needs) {
-                (Read::Hit, Some(Need::Unique)) => self.give_unique(key),
-                (Read::Hit, Some(Need::Win)) => before = self.change_for_get(key, command, &times),
-                (Read::Hit, None) => break true,
-                (Read::Miss(kind), _) => {
-                    if touched.is_none() {
-                        self.count_miss(kind);
-                    }
-                    self.saw_get(key, Got::Missed(kind));
-                    break false;
-                }
-            }
+        let Ok((read, before)) = self.change_and_show(key, guess, command, &times, replies) else {
+            return replies.buffer().line(NO_MEMORY_FOR_READ);
         };
+        let hit = read == Read::Hit;
+        if let Read::Miss(kind) = read {
+            if touched.is_none() {
+                self.count_miss(kind);
+            }
+            self.saw_get(key, Got::Missed(kind));
+        }
         if passed && hit {
             let created = before.is_some_and(|before| before.created);
             let expiry = final_expiry(flags, &times(Expiry::Never), created);
@@ -224,6 +213,46 @@ impl<S: Session> Executor<S> {
         }
         if !hit && !flags.quiet() {
             meta_reply::status(replies.buffer(), "EN", &command.key, flags);
+        }
+    }
+
+    /// Makes the changes that an mg asks for and writes the item, if there is one. Tells what there was before the changes, if there were any.
+    fn change_and_show<R: Replies<Pin = S::Pin>>(
+        &mut self,
+        key: Key<'_>,
+        mut guess: S::Guess,
+        command: &MetaGet<'_>,
+        times: &dyn Fn(Expiry) -> Times,
+        replies: &mut R,
+    ) -> Result<(Read, Option<Before>), Refusal> {
+        let flags = &command.flags;
+        let changes = flags.exptime.is_some() || flags.vivify.is_some() || flags.recache.is_some();
+        let mut before = if changes { self.change_for_get(key, command, times)? } else { None };
+        let mut contest = Contest::Open;
+        loop {
+            let mark = replies.buffer().len();
+            let mut sink = MetaSink {
+                replies,
+                key: &command.key,
+                flags,
+                now: self.now,
+                mark,
+                before,
+                times,
+                contest,
+                needs: None,
+            };
+            let read = self.session.read_with(key, guess, self.now, &mut sink);
+            // What it was made from is about to change.
+            guess = S::Guess::default();
+            match sink.needs.filter(|_| read == Read::Hit) {
+                None => return Ok((read, before)),
+                Some(Need::Unique) => self.give_unique(key)?,
+                Some(Need::Win) => match self.change_for_get(key, command, times) {
+                    Ok(found) => before = found,
+                    Err(_) => contest = Contest::Closed,
+                },
+            }
         }
     }
 
@@ -248,7 +277,7 @@ impl<S: Session> Executor<S> {
         key: Key<'_>,
         command: &MetaGet<'_>,
         times: &dyn Fn(Expiry) -> Times,
-    ) -> Option<Before> {
+    ) -> Result<Option<Before>, Refusal> {
         let flags = &command.flags;
         let recency = if flags.has(b'u') { Recency::Leave } else { Recency::Bump };
         let bumped = if flags.has(b'u') { ItemState::NONE } else { ItemState::FETCHED };
@@ -285,10 +314,8 @@ impl<S: Session> Executor<S> {
                 }
             },
         };
-        match self.session.update(key, self.now, None, None, decide) {
-            Ok(()) => told,
-            Err(_) => None,
-        }
+        self.session.update(key, self.now, None, None, decide)?;
+        Ok(told)
     }
 }
 

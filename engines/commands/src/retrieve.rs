@@ -4,12 +4,32 @@ use crate::counters::CommandCount;
 use crate::observe::Got;
 use crate::{Executor, Replies};
 use guira_contract::{
-    Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Session, Sink, Want,
+    Amendment, Decision, Expiry, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Refusal, Session,
+    Sink, Want,
 };
 use guira_protocol::{Exptime, Unique};
 
 /// Bytes of a VALUE line and of what follows the value, beside the key: the word, three numbers, blanks and line ends.
 const AROUND_VALUE: usize = 64;
+
+/// How a key of a get was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "END does not follow an error"]
+pub enum Answered {
+    /// With its item, or with nothing, since there is none.
+    Wholly,
+    /// With an error, which is the end of the reply: what the command needs of the item finds no memory.
+    Refused,
+}
+
+/// What a read is answered with that would have to change the item and finds no memory: memcached's words.
+pub(crate) const NO_MEMORY_FOR_READ: &str = "SERVER_ERROR out of memory writing get response";
+
+#[cold]
+fn refuse<R: Replies>(replies: &mut R) -> Answered {
+    replies.buffer().line(NO_MEMORY_FOR_READ);
+    Answered::Refused
+}
 
 /// Writes one item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
 struct ValueSink<'a, 'k, R> {
@@ -132,36 +152,51 @@ impl<S: Session> Executor<S> {
         *guess = self.session.prefetch_next(*guess);
     }
 
-    /// Answers one key of a get or gets. The caller writes END.
+    /// Answers one key of a get or gets. The caller writes END after the last, unless one was refused.
     ///
     /// Not part of its callers: here, and not there, the processor's registers are what is short.
     #[inline(never)]
-    pub fn get<R>(&mut self, key: Key<'_>, guess: S::Guess, unique: Unique, replies: &mut R)
+    pub fn get<R>(&mut self, key: Key<'_>, guess: S::Guess, unique: Unique, replies: &mut R) -> Answered
     where
         R: Replies<Pin = S::Pin>,
     {
-        let mut guess = guess;
+        match self.show_value(key, guess, unique, replies) {
+            Ok(Read::Hit) => {
+                self.count(CommandCount::CmdGet);
+                self.count(CommandCount::GetHits);
+                self.sample(CommandCount::GetHits, key);
+                self.saw_get(key, Got::Found);
+            }
+            Ok(Read::Miss(kind)) => {
+                self.count_miss(kind);
+                self.saw_get(key, Got::Missed(kind));
+            }
+            Err(_) => return refuse(replies),
+        }
+        Answered::Wholly
+    }
+
+    /// Writes the item under a key, if there is one. Gives it a cas unique if one is to be told and it has none.
+    #[inline(always)]
+    fn show_value<R>(
+        &mut self,
+        key: Key<'_>,
+        mut guess: S::Guess,
+        unique: Unique,
+        replies: &mut R,
+    ) -> Result<Read, Refusal>
+    where
+        R: Replies<Pin = S::Pin>,
+    {
         loop {
             let mark = replies.buffer().len();
             let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
             let read = self.session.read_with(key, guess, self.now, &mut sink);
-            let lacks_unique = sink.lacks_unique;
-            match read {
-                Read::Hit if lacks_unique => {
-                    self.give_unique(key);
-                    guess = S::Guess::default();
-                }
-                Read::Hit => {
-                    self.count(CommandCount::CmdGet);
-                    self.count(CommandCount::GetHits);
-                    self.sample(CommandCount::GetHits, key);
-                    return self.saw_get(key, Got::Found);
-                }
-                Read::Miss(kind) => {
-                    self.count_miss(kind);
-                    return self.saw_get(key, Got::Missed(kind));
-                }
+            if read != Read::Hit || !sink.lacks_unique {
+                return Ok(read);
             }
+            self.give_unique(key)?;
+            guess = S::Guess::default();
         }
     }
 
@@ -176,9 +211,8 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Gives an item a cas unique if it has none. If there is no memory for that the item is removed: it could
-    /// not be answered for.
-    pub(crate) fn give_unique(&mut self, key: Key<'_>) {
+    /// Gives an item a cas unique if it has none.
+    pub(crate) fn give_unique(&mut self, key: Key<'_>) -> Result<(), Refusal> {
         let cas = self.session.next_cas();
         let decide = |item: Option<&dyn ItemView>| match item {
             Some(item) if item.cas().is_none() => {
@@ -186,9 +220,7 @@ impl<S: Session> Executor<S> {
             }
             _ => Decision::Keep,
         };
-        if self.session.update(key, self.now, None, None, decide).is_err() {
-            self.remove(key);
-        }
+        self.session.update(key, self.now, None, None, decide)
     }
 
     /// Removes what is stored under a key. Nothing is stored, so that this cannot be refused.
@@ -196,34 +228,71 @@ impl<S: Session> Executor<S> {
         let _ = self.session.update(key, self.now, None, None, |_| Decision::Remove);
     }
 
-    /// Answers one key of a gat or gats. The caller writes END.
-    pub fn get_and_touch<R>(&mut self, key: Key<'_>, time: Exptime, unique: Unique, replies: &mut R)
+    /// Gives an item another time to expire, and a cas unique if one is to be told and it has none. Tells whether there is an item.
+    fn touch_to_show(&mut self, key: Key<'_>, expiry: Expiry, unique: Unique) -> Result<bool, Refusal> {
+        let fresh = (unique == Unique::Told).then(|| self.session.next_cas());
+        let mut found = false;
+        let decide = |item: Option<&dyn ItemView>| {
+            found = item.is_some();
+            let cas = fresh.filter(|_| item.is_some_and(|item| item.cas().is_none()));
+            let recency = Recency::Bump;
+            Decision::Amend(Amendment { expiry: Some(expiry), cas, recency, ..Amendment::default() })
+        };
+        self.session.update(key, self.now, None, None, decide)?;
+        Ok(found)
+    }
+
+    /// Gives an item another time to expire and shows it, by `show`. What is told of the time is true, or the reply is an error.
+    pub(crate) fn show_and_touch(
+        &mut self,
+        key: Key<'_>,
+        time: Exptime,
+        unique: Unique,
+        show: impl FnOnce(&mut Self) -> Result<Read, Refusal>,
+    ) -> Result<Read, Refusal> {
+        self.count(CommandCount::CmdTouch);
+        let expiry = self.expiry(time);
+        let has_passed = expiry.passed(self.now);
+        let read = if has_passed || self.touch_to_show(key, expiry, unique)? {
+            show(self)?
+        } else {
+            // Which kind of miss it is; what was stored just now came after the touch.
+            Read::Miss(if let Got::Missed(kind) = self.look_up(key).0 { kind } else { MissKind::Absent })
+        };
+        match read {
+            Read::Hit => {
+                self.count(CommandCount::TouchHits);
+                self.sample(CommandCount::TouchHits, key);
+                self.saw_get(key, Got::Found);
+                // A time that has passed would have hidden it.
+                if has_passed {
+                    self.remove(key);
+                }
+            }
+            Read::Miss(kind) => {
+                self.count(CommandCount::TouchMisses);
+                self.saw_get(key, Got::Missed(kind));
+            }
+        }
+        Ok(read)
+    }
+
+    /// Answers one key of a gat or gats. The caller writes END after the last, unless one was refused.
+    pub fn get_and_touch<R>(
+        &mut self,
+        key: Key<'_>,
+        time: Exptime,
+        unique: Unique,
+        replies: &mut R,
+    ) -> Answered
     where
         R: Replies<Pin = S::Pin>,
     {
-        self.count(CommandCount::CmdTouch);
-        let expiry = Some(self.expiry(time));
-        // Read before the time is changed: it may be one that has passed.
-        let mut read;
-        loop {
-            let mark = replies.buffer().len();
-            let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
-            read = self.session.read(key, self.now, &mut sink);
-            if !sink.lacks_unique || read != Read::Hit {
-                break;
-            }
-            self.give_unique(key);
-        }
-        if let Read::Miss(kind) = read {
-            self.count(CommandCount::TouchMisses);
-            return self.saw_get(key, Got::Missed(kind));
-        }
-        self.saw_get(key, Got::Found);
-        self.count(CommandCount::TouchHits);
-        self.sample(CommandCount::TouchHits, key);
-        let change = || Amendment { expiry, recency: Recency::Bump, ..Amendment::default() };
-        if self.session.update(key, self.now, None, None, |_| Decision::Amend(change())).is_err() {
-            self.remove(key);
+        let guess = S::Guess::default();
+        let show = |executor: &mut Self| executor.show_value(key, guess, unique, replies);
+        match self.show_and_touch(key, time, unique, show) {
+            Ok(_) => Answered::Wholly,
+            Err(_) => refuse(replies),
         }
     }
 }

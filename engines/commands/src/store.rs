@@ -217,7 +217,7 @@ impl<S: Session> Executor<S> {
 
     /// Removes what would be older than an item that was refused, unless nothing may be lost.
     pub(crate) fn remove_refused(&mut self, key: Key<'_>) {
-        if S::LOSSES == Losses::Never {
+        if self.session.losses() == Losses::Never {
             return;
         }
         self.saw_lookup(key);

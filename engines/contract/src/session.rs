@@ -201,7 +201,7 @@ pub trait Session {
 
     /// Whether what is stored may be lost. In a cache an item that could not be replaced is removed, so that nobody reads what is older than what was
     /// refused; in a store it stays.
-    const LOSSES: Losses = Losses::Allowed;
+    fn losses(&self) -> Losses;
 
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> KeyHash;

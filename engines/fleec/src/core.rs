@@ -11,9 +11,9 @@ use crate::stats::Tally;
 use crate::table::Table;
 use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, MissKind, Opened, PolicyError, Reassign,
-    ResizeError, Spec, Tuning,
+    ResizeError, Room, Spec, Tuning,
 };
-use guira_items::{Hashing, Item, OpenError, Registry, Residence};
+use guira_items::{Blueprint, Fields, Hashing, Item, OpenError, Registry, Residence};
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::slab::lockfree::LockFreeSlab;
@@ -146,6 +146,19 @@ impl Core {
             Hashing::Seeded(_) => KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &self.secrets)),
             Hashing::Fixed(function) => KeyHash(function(key)),
         }
+    }
+
+    /// The fields of an item with these properties and a value of `value_len` bytes.
+    #[inline(always)]
+    pub(crate) fn fields(&self, item: &Blueprint<'_>, value_len: usize) -> Fields {
+        Blueprint::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
+    }
+
+    /// Those of an item that will be stored.
+    #[inline(always)]
+    pub(crate) fn fields_of(&self, room: &Room) -> Fields {
+        let always = self.options.eviction.fields();
+        Blueprint::fields(always, room.flags, room.expiry, room.cas, room.value_len)
     }
 
     /// A cas unique that no item has yet.

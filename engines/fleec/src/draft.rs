@@ -83,7 +83,7 @@ impl Drop for FleecDraft {
 impl FleecSession {
     /// A draft of an item with a key of `key_len` bytes, in one chunk if it fits, with memory for the first of it. None if there is none.
     pub(crate) fn new_draft(&mut self, key_len: usize, room: &Room) -> Option<FleecDraft> {
-        let fields = Blueprint::fields(room.flags, room.expiry, room.cas, room.value_len);
+        let fields = self.core.fields_of(room);
         let now = self.core.time_seen();
         let mut draft = self.begin_draft(key_len, fields, room.value_len, now, Purpose::Arriving)?;
         let reserved = draft.filling.reserved();

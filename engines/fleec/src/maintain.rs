@@ -50,6 +50,13 @@ const BUCKETS_A_STORE: usize = 2;
 /// A store without memory, where nothing is evicted, looks for dead items in so many buckets.
 const LOOKED_FOR_DEAD: u64 = 256;
 
+/// What came of removing what is dead from a bucket.
+struct Tidied {
+    /// The bucket behind it on the list.
+    next: Option<u64>,
+    removed: usize,
+}
+
 impl Upkeep {
     pub(crate) fn tune(&self, tuning: Tuning) {
         match tuning {
@@ -147,7 +154,7 @@ impl FleecSession {
             return set_out(&core, &mut crawl, now);
         };
         for _ in 0..CRAWL_SLICE {
-            match self.remove_dead_of(bucket, now) {
+            match self.remove_dead_of(bucket, now).next {
                 Some(next) => bucket = next,
                 None => {
                     crawl.bucket = None;
@@ -161,7 +168,7 @@ impl FleecSession {
     }
 
     /// Removes what is dead between a bucket and the next one on the list. Returns that one.
-    fn remove_dead_of(&mut self, bucket: u64, now: Seconds) -> Option<u64> {
+    fn remove_dead_of(&mut self, bucket: u64, now: Seconds) -> Tidied {
         let core = self.core.clone();
         let mut seen: Vec<(Offset, Option<u64>)> = Vec::new();
         let next = core.scan_bucket(bucket, &mut seen, |at| {
@@ -170,31 +177,32 @@ impl FleecSession {
             Some((at, is_dead.then(|| core.hash(item.key(&mut [0; 256])).0)))
         });
         self.counters.add(Count::CrawlerChecked, seen.len() as u64);
+        let mut removed = 0;
         for (at, is_dead) in seen {
             let class = core.memory.class_at(at);
             class.inspect(|class| core.tally(*class).add(Told::CrawlerChecked, 1));
             if is_dead.is_some_and(|hash| self.remove_at(at, hash, Unlinked::Dead, now)) {
+                removed += 1;
                 self.counters.add(Count::CrawlerReclaimed, 1);
                 class.inspect(|class| core.tally(*class).add(Told::CrawlerReclaimed, 1));
             }
         }
         self.reclaim_some();
-        next
+        Tidied { next, removed }
     }
 
-    /// Removes what is dead in the next buckets that the hand would look at.
-    pub(crate) fn remove_some_dead(&mut self, now: Seconds) {
+    /// Removes what is dead in the next buckets that the hand would look at. False if nothing was.
+    pub(crate) fn remove_some_dead(&mut self, now: Seconds) -> bool {
         let core = self.core.clone();
-        for bucket in core.table.turn_hand(LOOKED_FOR_DEAD) {
-            self.remove_dead_of(bucket, now);
-        }
+        let buckets = core.table.turn_hand(LOOKED_FOR_DEAD);
+        buckets.map(|bucket| self.remove_dead_of(bucket, now).removed).sum::<usize>() > 0
     }
 
     /// Removes every item that is dead.
     pub(crate) fn remove_all_dead(&mut self, now: Seconds) {
         let mut bucket = Some(0);
         while let Some(at) = bucket {
-            bucket = self.remove_dead_of(at, now);
+            bucket = self.remove_dead_of(at, now).next;
         }
     }
 }

@@ -55,6 +55,9 @@ const SCARCE_BELOW: usize = 32 * MIB;
 const RESERVED: u64 = 2;
 const RESERVED_BYTES: u64 = 4096;
 
+/// A store that finds no memory where nothing may be evicted looks for dead items so many times at the most, as long as it finds some.
+const LOOKS: usize = 16;
+
 /// What a chunk is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {
@@ -435,10 +438,16 @@ impl FleecSession {
     /// Finds chunks without removing anything that is alive: what is dead goes, and pages that hold nothing.
     fn refill_keeping(&mut self, wanted: Wanted, now: Seconds) -> bool {
         let class = wanted.class;
-        self.remove_some_dead(now);
-        self.reclaim();
-        if self.has_chunk(class) || self.refill_free(wanted) {
-            return true;
+        for _ in 0..LOOKS {
+            // What is dead may be of other classes.
+            let found = self.remove_some_dead(now);
+            self.reclaim();
+            if self.has_chunk(class) || self.refill_free(wanted) {
+                return true;
+            }
+            if !found {
+                break;
+            }
         }
         (self.take_empty(class) && self.refill_free(wanted)) || self.recall(KEEPING_ROUNDS, wanted, now)
     }

@@ -8,8 +8,8 @@ use crate::pin::FleecPin;
 use crate::update::is_long;
 use crate::walk::FleecWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
-    Walked, WalkedItem, Want,
+    Decision, ItemView, Key, KeyHash, Losses, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session,
+    Sink, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Item, SessionCounters, counted_size};
@@ -201,6 +201,10 @@ impl Session for FleecSession {
     type Draft = FleecDraft;
     type Guess = Guess;
     type Walk = FleecWalk;
+
+    fn losses(&self) -> Losses {
+        self.core.options.eviction.losses()
+    }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {

@@ -12,7 +12,7 @@ use crate::nodes::CoreNodes;
 use crate::reclaim::Taking;
 use crate::session::{FleecSession, INLINE_MAX, meta_of};
 use guira_contract::{
-    Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Room, Value,
+    Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Room, Value,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Blueprint, Count, Eviction, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
@@ -210,7 +210,7 @@ impl FleecSession {
             // Whether memory is needed at all is not known yet, and nothing is evicted for it.
             return Ok(());
         }
-        let fields = Blueprint::fields(room.flags, room.expiry, room.cas, room.value_len);
+        let fields = self.core.fields_of(room);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.memory.classes().class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
@@ -352,7 +352,7 @@ impl<'n> Writer<'n, '_, '_> {
         spare: &mut Option<FleecDraft>,
     ) -> Result<Made, Attempt> {
         let length = parts.len();
-        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, length);
+        let fields = self.core.fields(blueprint, length);
         let shape = Shape { key_len: blueprint.key.len() as u8, value_len: length as u32, fields };
         if let Some(class) = self.core.memory.classes().class_for(shape.size()) {
             let Some(at) = self.caches[usize::from(class.0)].pop() else {
@@ -450,10 +450,13 @@ impl<'n> Writer<'n, '_, '_> {
             }
             return Ok(if live.node.stands() { Attempt::Done(0) } else { Attempt::Again });
         }
-        let only_expiry = state == item.header.state() && change.cas.is_none() && change.overwrite.is_none();
-        if let Some(expiry) = change.expiry.filter(|_| only_expiry && item.shape().fields.has(Fields::EXPIRY))
-        {
-            item.store_expiry(expiry);
+        if state == item.header.state() && change.overwrite.is_none() && has_fields(&item, change) {
+            if change.cas.is_some_and(|cas| !item.give_cas(cas)) {
+                return Ok(Attempt::Again);
+            }
+            if let Some(expiry) = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY)) {
+                item.store_expiry(expiry);
+            }
             if !spot.renew(live.node) {
                 self.counters.add(Count::SwapsLost, 1);
                 return Ok(Attempt::Again);
@@ -489,6 +492,13 @@ impl<'n> Writer<'n, '_, '_> {
             Err(needed) => needed,
         })
     }
+}
+
+/// Whether an expiry and a cas unique can be stored where the item lies. A cas unique that it has is part of what others believe of it.
+fn has_fields(item: &Item<'_>, change: &Amendment) -> bool {
+    let fields = item.shape().fields;
+    let has_expiry = matches!(change.expiry, None | Some(Expiry::Never)) || fields.has(Fields::EXPIRY);
+    has_expiry && (change.cas.is_none() || (fields.has(Fields::CAS) && item.cas().is_none()))
 }
 
 /// Counts an item that was taken out of the table. It is announced, or ours.

@@ -55,7 +55,8 @@ impl Fields {
 
     /// These and `field`.
     #[must_use]
-    pub fn with(self, field: Fields) -> Fields {
+    #[inline(always)]
+    pub const fn with(self, field: Fields) -> Fields {
         Fields(self.0 | field.0)
     }
 }
@@ -367,11 +368,22 @@ impl<'a> Item<'a> {
         words::store(word, others | u64::from(expiry_field(expiry)) << shift);
     }
 
+    /// Gives the item a cas unique if it has the field and none, in one operation, so that of several who do so at once all but one find it given. The item
+    /// is announced. False if it has one.
+    pub fn give_cas(&self, cas: u64) -> bool {
+        // Relaxed: who reads it with the item's link as it was may see the one or the other.
+        let word = &self.words[self.shape().cas_at() / WORD];
+        word.compare_exchange(NO_CAS, cas, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// Overwrites the cas unique. The item has the field, and its counters are held.
     pub fn store_cas(&self, cas: u64) {
         words::store(&self.words[self.shape().cas_at() / WORD], cas);
     }
 }
+
+/// What the field of the cas unique holds for an item that has the field and no unique.
+const NO_CAS: u64 = 0;
 
 /// What the expiry field holds for an item that has the field and no longer expires.
 const NEVER: u32 = u32::MAX;
@@ -396,7 +408,10 @@ impl ItemView for Item<'_> {
 
     #[inline(always)]
     fn cas(&self) -> Option<u64> {
-        self.shape().fields.has(Fields::CAS).then(|| words::load(&self.words[self.shape().cas_at() / WORD]))
+        if !self.shape().fields.has(Fields::CAS) {
+            return None;
+        }
+        Some(words::load(&self.words[self.shape().cas_at() / WORD])).filter(|cas| *cas != NO_CAS)
     }
 
     fn meta(&self) -> Meta {
@@ -442,9 +457,10 @@ pub struct Blueprint<'k> {
 }
 
 impl Blueprint<'_> {
-    /// The fields that an item with these properties gets.
-    pub fn fields(flags: u32, expiry: Expiry, cas: Option<u64>, value_len: usize) -> Fields {
-        let mut fields = Fields::default();
+    /// The fields that an item with these properties gets, beside those that it has in any case.
+    #[inline(always)]
+    pub fn fields(always: Fields, flags: u32, expiry: Expiry, cas: Option<u64>, value_len: usize) -> Fields {
+        let mut fields = always;
         if flags != 0 {
             fields = fields.with(Fields::FLAGS);
         }
@@ -473,8 +489,8 @@ impl Blueprint<'_> {
         let words = region.window::<WINDOW>(at).expect("a chunk lies in the Region");
         let header = Header::new(shape, self.state, self.generation, self.accessed);
         words::store(&words[0], header.0);
-        if let Some(cas) = self.cas.filter(|_| shape.fields.has(Fields::CAS)) {
-            words::store(&words[shape.cas_at() / WORD], cas);
+        if shape.fields.has(Fields::CAS) {
+            words::store(&words[shape.cas_at() / WORD], self.cas.unwrap_or(NO_CAS));
         }
         if let Some(chain) = chain {
             words::store(&words[shape.chain_at() / WORD], chain.total as u64);
@@ -514,8 +530,13 @@ mod tests {
                     accessed: Seconds(1000),
                 };
                 let shape = Shape { key_len: key_len as u8, value_len, fields: Fields(fields) };
-                let usual =
-                    Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, value_len as usize);
+                let usual = Blueprint::fields(
+                    Fields::default(),
+                    blueprint.flags,
+                    blueprint.expiry,
+                    blueprint.cas,
+                    value_len as usize,
+                );
                 let longs = if value_len < 1024 { Fields::default() } else { Fields::EXPIRY };
                 assert_eq!(usual, shape.fields.with(longs));
                 let written = blueprint.write(&region, at, shape, None, Seconds(1000));

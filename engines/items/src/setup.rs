@@ -1,5 +1,7 @@
 //! How an engine over chunks is set up, and why it may not be.
 
+use crate::item::Fields;
+use guira_contract::Losses;
 use guira_memory::lasting::FileError;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
 use guira_memory::{HugePages, MIB, RegionPlace};
@@ -14,6 +16,26 @@ pub enum Eviction {
     On,
     /// What is stored stays until it expires or is removed; storing more fails with [`guira_contract::Refusal::NoMemory`].
     Off,
+}
+
+impl Eviction {
+    /// Fields that every item has, whether it uses them or not. Where nothing is evicted there may be no memory to store an item anew for a field that it
+    /// lacks, and a read must neither fail nor remove the item for that.
+    #[inline(always)]
+    pub fn fields(self) -> Fields {
+        match self {
+            Eviction::On => Fields::default(),
+            Eviction::Off => Fields::CAS.with(Fields::EXPIRY),
+        }
+    }
+
+    /// Whether what is stored may be lost.
+    pub fn losses(self) -> Losses {
+        match self {
+            Eviction::On => Losses::Allowed,
+            Eviction::Off => Losses::Never,
+        }
+    }
 }
 
 /// Whether memory may be swapped out.

@@ -454,8 +454,8 @@ impl Blueprint<'_> {
     /// How it lies with a value of `value_len` bytes.
     #[inline(always)]
     pub(crate) fn shape(&self, value_len: usize) -> Shape {
-        let fields = guira_items::Blueprint::fields(self.flags, self.expiry, self.cas, value_len);
-        let fields = fields.with(self.always);
+        let of = guira_items::Blueprint::fields;
+        let fields = of(self.always, self.flags, self.expiry, self.cas, value_len);
         Shape { key_len: self.key.len(), value_len, fields }
     }
 

@@ -392,7 +392,9 @@ impl<S: Space> Session for MicaSession<S> {
     type Guess = Guess;
     type Walk = MicaWalk<S>;
 
-    const LOSSES: Losses = if S::IS_LOSSY { Losses::Allowed } else { Losses::Never };
+    fn losses(&self) -> Losses {
+        if S::IS_LOSSY { Losses::Allowed } else { Losses::Never }
+    }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {

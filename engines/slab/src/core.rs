@@ -16,9 +16,9 @@ use crate::turn::{Refused, Turn};
 use crate::walk::Walks;
 use guira_contract::{
     CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
-    Reassign, ResizeError, Spec, Tuning,
+    Reassign, ResizeError, Room, Spec, Tuning,
 };
-use guira_items::{Hashing, Item, OpenError, Registry, Residence, SessionCounters};
+use guira_items::{Blueprint, Fields, Hashing, Item, OpenError, Registry, Residence, SessionCounters};
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
@@ -162,6 +162,19 @@ impl<X: Scheme> Core<X> {
         }
     }
 
+    /// The fields of an item with these properties and a value of `value_len` bytes.
+    #[inline(always)]
+    pub(crate) fn fields(&self, item: &Blueprint<'_>, value_len: usize) -> Fields {
+        Blueprint::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
+    }
+
+    /// Those of an item that will be stored.
+    #[inline(always)]
+    pub(crate) fn fields_of(&self, room: &Room) -> Fields {
+        let always = self.options.eviction.fields();
+        Blueprint::fields(always, room.flags, room.expiry, room.cas, room.value_len)
+    }
+
     /// A cas unique that no item has yet.
     pub(crate) fn next_cas(&self) -> u64 {
         // Relaxed: only that no number is given out twice matters.
@@ -171,7 +184,13 @@ impl<X: Scheme> Core<X> {
     /// Whether `item` is no longer there, and why.
     #[inline(always)]
     pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        if item.header.generation() != self.generation() {
+        self.dead_as_of(self.generation(), item, now)
+    }
+
+    /// The same as of a flush generation.
+    #[inline(always)]
+    pub(crate) fn dead_as_of(&self, generation: u32, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
+        if item.header.generation() != generation {
             return Some(MissKind::Flushed);
         }
         item.expiry().passed(now).then_some(MissKind::Expired)

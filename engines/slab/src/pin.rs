@@ -50,8 +50,8 @@ impl<X: Scheme> ValuePin for SlabPin<X> {
             return &[];
         }
         // SAFETY: the value of a pinned item is stored by nobody: its chunks are freed, and so filled again, only
-        // after the last unpin, and commands overwrite in place only values of up to 20 digits, which are never pinned. Its metadata, which
-        // does change, lies in other bytes.
+        // after the last unpin (`Pins`), and `Writer::amend` overwrites in place only values of up to INLINE_MAX bytes, which `Reader::visit` never
+        // pins. Its metadata, which does change, lies in other bytes.
         let part = unsafe { self.core.region.bytes(place, length) };
         &part[skip..]
     }

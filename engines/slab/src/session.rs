@@ -8,8 +8,8 @@ use crate::pin::SlabPin;
 use crate::queue::{Event, note_read};
 use crate::walk::SlabWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session, Sink,
-    Walked, WalkedItem, Want,
+    Decision, ItemView, Key, KeyHash, Losses, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session,
+    Sink, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Item, SessionCounters, counted_size};
@@ -124,6 +124,10 @@ impl<X: Scheme> Session for SlabSession<X> {
     type Draft = SlabDraft<X>;
     type Guess = Guess;
     type Walk = SlabWalk<X>;
+
+    fn losses(&self) -> Losses {
+        self.core.options.eviction.losses()
+    }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {

@@ -5,11 +5,11 @@ use crate::draft::SlabDraft;
 use crate::hold::Hold;
 use crate::index::{Found, Held, Scheme};
 use crate::queue::{self, Event, What};
-use crate::session::SlabSession;
+use crate::session::{INLINE_MAX, SlabSession};
 use crate::turn::Wants;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
-    Refusal, Room, Value,
+    Refusal, Room, Value, ValueDraft,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Blueprint, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
@@ -127,7 +127,7 @@ impl<X: Scheme> SlabSession<X> {
         if !guira_contract::Session::fits(self, key_len, room) {
             return Err(Refusal::TooLarge);
         }
-        let fields = Blueprint::fields(room.flags, room.expiry, room.cas, room.value_len);
+        let fields = self.core.fields_of(room);
         let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
@@ -185,15 +185,18 @@ impl<'s, X: Scheme> Writer<'s, X> {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         let core = self.core;
+        // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole.
+        let generation = core.generation();
         let held = core.index.lock(key.hash);
-        let present = present(core, &held, key, now);
+        let present = present(core, &held, key, (generation, now));
         let live = present.filter(|present| present.dead.is_none());
         let view = live.map(|present| View { core, item: present.item });
         let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));
+        hooks::pause(Window::Judged);
         let step = match (decision, present, live) {
             (Decision::Remove, Some(present), _) => Ok(remove(&held, present)),
             (Decision::Amend(change), _, Some(live)) => self.amend(&held, key, now, live, &change, supplies),
-            (Decision::Put(new), _, _) => self.put(&held, key, now, present, &new, supplies)?,
+            (Decision::Put(new), _, _) => self.put(&held, key, (generation, now), present, &new, supplies)?,
             (_, Some(present), None) => Ok(remove(&held, present)),
             _ => {
                 held.release_unchanged();
@@ -213,7 +216,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         &mut self,
         held: &Held<'_, X>,
         key: Key<'_>,
-        now: Seconds,
+        (generation, now): (u32, Seconds),
         present: Option<Present<'s, X>>,
         new: &NewItem<'_>,
         supplies: &mut Supplies<X>,
@@ -227,7 +230,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             expiry: new.expiry,
             cas: new.cas,
             state: new.state,
-            generation: self.core.generation(),
+            generation,
             accessed: now,
         };
         let at = match new.value {
@@ -252,7 +255,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
 
     /// Fills a chunk from the session's cache.
     fn fill(&mut self, blueprint: &Blueprint<'_>, value: &[u8]) -> Result<Offset, Attempt> {
-        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, value.len());
+        let fields = self.core.fields(blueprint, value.len());
         let shape = Shape { key_len: blueprint.key.len() as u8, value_len: value.len() as u32, fields };
         let Some(class) = self.core.class_for(shape.size()) else {
             return Err(Attempt::NeedDraft(fields, value.len()));
@@ -281,15 +284,46 @@ impl<'s, X: Scheme> Writer<'s, X> {
         now: Seconds,
     ) -> Result<Offset, Attempt> {
         let length = before.len() + old.map_or(0, |item| item.value_len()) + after.len();
-        let fields = Blueprint::fields(blueprint.flags, blueprint.expiry, blueprint.cas, length);
-        let Some(mut draft) = supplies.spare.take().filter(|spare| spare.is_for(fields, length)) else {
-            return Err(Attempt::NeedDraft(fields, length));
-        };
+        let mut draft = self.take_spare(blueprint, length, supplies)?;
         draft.append(before);
         if let Some(item) = old {
             copy_value(self.core, &item, &mut draft);
         }
         draft.append(after);
+        Ok(draft.finish(blueprint, now))
+    }
+
+    /// The draft that was made for such an item. One that was made for another is not dropped here, where counters are held: its chunks go back under
+    /// the locks of their classes.
+    fn take_spare(
+        &self,
+        blueprint: &Blueprint<'_>,
+        length: usize,
+        supplies: &mut Supplies<X>,
+    ) -> Result<SlabDraft<X>, Attempt> {
+        let fields = self.core.fields(blueprint, length);
+        supplies.spare.take_if(|spare| spare.is_for(fields, length)).ok_or(Attempt::NeedDraft(fields, length))
+    }
+
+    /// The item once more, with other fields or with a number in place of its value.
+    fn rebuild(
+        &self,
+        blueprint: &Blueprint<'_>,
+        item: &Item<'_>,
+        overwrite: Option<Digits>,
+        supplies: &mut Supplies<X>,
+        now: Seconds,
+    ) -> Result<Offset, Attempt> {
+        let mut draft = self.take_spare(blueprint, item.value_len(), supplies)?;
+        match overwrite {
+            None => copy_value(self.core, item, &mut draft),
+            Some(digits) => {
+                draft.append(digits.as_bytes());
+                while draft.missing() > 0 {
+                    draft.append(&BLANKS[..draft.missing().min(BLANKS.len())]);
+                }
+            }
+        }
         Ok(draft.finish(blueprint, now))
     }
 
@@ -348,7 +382,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
             self.core.memory.touch(item.at, item.shape().size());
             queue::note_read(self.core, self.queue, item.at);
         }
-        if !lacks_field(&item, change) {
+        // A long value may be pinned, and then it is being sent from where it lies.
+        let may_overwrite = change.overwrite.is_none() || item.value_len() <= INLINE_MAX;
+        if may_overwrite && !lacks_field(&item, change) {
             let header = item.header.with_state(state);
             item.store_header(if bumped { header.accessed(now) } else { header });
             if let Some(expiry) = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY)) {
@@ -358,7 +394,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
                 item.store_cas(cas);
             }
             if let Some(digits) = change.overwrite {
-                write_number(&item, &digits, item.value_len());
+                write_number(&item, &digits);
             }
             return Ok(After::Nothing);
         }
@@ -372,10 +408,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             generation: item.header.generation(),
             accessed: if bumped { now } else { meta.last_access },
         };
-        let at = self.join(&blueprint, Some(item), &[], &[], supplies, now)?;
-        if let (Some(digits), Some(rebuilt)) = (change.overwrite, self.core.item(at, now)) {
-            write_number(&rebuilt, &digits, item.value_len());
-        }
+        let at = self.rebuild(&blueprint, &item, change.overwrite, supplies, now)?;
         Ok(self.link(held, at, key.hash, Some(live), now))
     }
 }
@@ -386,10 +419,10 @@ fn present<'a, X: Scheme>(
     core: &'a Core<X>,
     held: &Held<'_, X>,
     key: Key<'_>,
-    now: Seconds,
+    (generation, now): (u32, Seconds),
 ) -> Option<Present<'a, X>> {
     let (slot, item) = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)))?;
-    let dead = core.dead(&item, now);
+    let dead = core.dead_as_of(generation, &item, now);
     Some(Present { slot, item, dead })
 }
 
@@ -433,14 +466,17 @@ fn lacks_field(item: &Item<'_>, change: &Amendment) -> bool {
     needs_expiry || (change.cas.is_some() && !fields.has(Fields::CAS))
 }
 
-/// Writes a number over the value of `item`, padded with blanks. Values in several chunks are no numbers.
-fn write_number(item: &Item<'_>, digits: &Digits, value_len: usize) {
+/// Blanks to fill a value with.
+const BLANKS: [u8; 512] = [b' '; 512];
+
+/// Writes a number over the value of `item`, padded with blanks. The value is so short that readers copy it, and nobody pins it.
+fn write_number(item: &Item<'_>, digits: &Digits) {
+    debug_assert!(item.value_len() <= INLINE_MAX && item.chain().is_none(), "it may be pinned");
     let (words, start) = item.value_words();
-    let in_chunk = value_len.min(item.shape().value_len as usize);
-    let number = &digits.as_bytes()[..digits.as_bytes().len().min(in_chunk)];
+    let number = digits.as_bytes();
     words::copy_in(words, start, number);
-    for at in number.len()..in_chunk {
-        words::copy_in(words, start + at, b" ");
+    for at in (number.len()..item.value_len()).step_by(BLANKS.len()) {
+        words::copy_in(words, start + at, &BLANKS[..(item.value_len() - at).min(BLANKS.len())]);
     }
 }
 

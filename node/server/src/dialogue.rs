@@ -14,7 +14,7 @@ use crate::post::{Post, Route, Sender, Use, use_of};
 use crate::shared::{Shared, WorkerCounters};
 use crate::watch::{CloseReason, Tap};
 use arrayvec::ArrayVec;
-use guira_commands::{Data, Executor, Incoming, Replies};
+use guira_commands::{Answered, Data, Executor, Incoming, Replies};
 use guira_contract::{Key, KeyHash, Session, ValueDraft};
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
@@ -551,9 +551,12 @@ impl<S: Session> Interpreter<S> {
                     }
                 }
                 before = *rest;
-                match touch {
+                let answered = match touch {
                     None => self.executor.get(*key, *guess, unique, outbox),
                     Some(time) => self.executor.get_and_touch(*key, time, unique, outbox),
+                };
+                if answered == Answered::Refused {
+                    return None;
                 }
                 if outbox.weight() >= self.full && *rest > 0 {
                     dialogue.phase = Phase::Keys(unique, touch);
@@ -576,11 +579,13 @@ impl<S: Session> Interpreter<S> {
                     return;
                 };
                 let key = Key { bytes, hash: entry.hash };
-                match touch {
+                let answered = match touch {
                     None => self.executor.get(key, entry.guess, *unique, outbox),
                     Some(time) => self.executor.get_and_touch(key, *time, *unique, outbox),
+                };
+                if answered == Answered::Wholly {
+                    outbox.buffer().put(b"END\r\n");
                 }
-                outbox.buffer().put(b"END\r\n");
             }
             Command::Store(store) => match value_of(entry.data) {
                 Some(value) => {

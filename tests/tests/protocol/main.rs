@@ -19,6 +19,7 @@ mod expiry;
 mod fairness;
 mod flush_all;
 mod forwarded;
+mod full_without_evictions;
 mod get_and_set;
 mod huge_values;
 mod incr_decr;

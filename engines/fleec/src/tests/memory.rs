@@ -79,6 +79,8 @@ fn less_memory_is_reached_step_by_step_and_what_goes_is_counted() {
 
 #[test]
 fn without_eviction_nothing_is_lost_and_what_expires_makes_room() {
+    // All items are of one class: what expires in one makes no room in another.
+    const LENGTH: usize = 97;
     let options = FleecOptions { memory: 4 << 20, eviction: Eviction::Off, ..FleecOptions::default() };
     let engine = FleecEngine::open(options).unwrap();
     let mut session = engine.session();
@@ -87,7 +89,7 @@ fn without_eviction_nothing_is_lost_and_what_expires_makes_room() {
     let mut stored = 0;
     let refusal = loop {
         let key = format!("key-{stored}");
-        match store(&mut session, key.as_bytes(), &[1; 100], 0, expiry(stored), NOW) {
+        match store(&mut session, key.as_bytes(), &[1; LENGTH], 0, expiry(stored), NOW) {
             Ok(()) => stored += 1,
             Err(refusal) => break refusal,
         }
@@ -100,7 +102,7 @@ fn without_eviction_nothing_is_lost_and_what_expires_makes_room() {
     let later = Seconds(3000);
     for number in 0..stored / 3 {
         let key = format!("later-{number}");
-        store(&mut session, key.as_bytes(), &[2; 100], 0, Expiry::Never, later).unwrap();
+        store(&mut session, key.as_bytes(), &[2; LENGTH], 0, Expiry::Never, later).unwrap();
     }
     for number in (0..stored).step_by(2) {
         assert!(value_of(&mut session, format!("key-{number}").as_bytes(), later).is_some(), "{number}");

@@ -28,8 +28,8 @@ pub use cuckoo::{Cuckoo, SLOTS, SearchLimits};
 pub use cuckoo::{IndexProbe, Touched};
 pub(crate) use grow::{Growth, GrowthStep, Items, SavedIndex};
 pub(crate) use held::{Found, Held};
-pub(crate) use scheme::Neighbour;
 pub use scheme::Scheme;
+pub(crate) use scheme::{First, Neighbour};
 pub(crate) use table::Table;
 
 use guira_contract::KeyHash;
@@ -102,13 +102,16 @@ pub struct Guess {
     layout: u64,
 }
 
+/// Where no item is.
+const NO_ITEM: Offset = Offset::from_bytes(0);
+
 impl Guess {
     /// No layout is this one.
     const NO_LAYOUT: u64 = u64::MAX;
 
     #[inline(always)]
     pub(crate) fn item(self) -> Option<Offset> {
-        (self.item.bytes() != 0).then_some(self.item)
+        (self.item != NO_ITEM).then_some(self.item)
     }
 
     /// How many searches were in vain if this was not confirmed: none while the table grows, since that was known.
@@ -120,7 +123,7 @@ impl Guess {
 impl Default for Guess {
     /// One that is never confirmed.
     fn default() -> Self {
-        Guess { item: Offset::from_bytes(0), seen: Default::default(), layout: Self::NO_LAYOUT }
+        Guess { item: NO_ITEM, seen: Default::default(), layout: Self::NO_LAYOUT }
     }
 }
 
@@ -233,11 +236,12 @@ impl<S: Scheme> Index<S> {
         let Some(seen) = self.begin(place) else {
             return Guess::default();
         };
-        Guess {
-            item: S::first(&self.region, table, place).unwrap_or(Offset::from_bytes(0)),
-            seen,
-            layout: if layout.growing() { Guess::NO_LAYOUT } else { layout.0 },
-        }
+        let item = match S::first(&self.region, table, place) {
+            First::Item(item) => item,
+            First::Nothing => NO_ITEM,
+            First::Unknown => return Guess::default(),
+        };
+        Guess { item, seen, layout: if layout.growing() { Guess::NO_LAYOUT } else { layout.0 } }
     }
 
     /// Whether what was read since `guess` was made, of its item or of the absence of one, is what was there all that time.

@@ -5,6 +5,17 @@ use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
 use std::fmt::Debug;
 
+/// What a first look at the entries of a key comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// This item.
+    Item(Offset),
+    /// There is none.
+    Nothing,
+    /// There are more entries than a first look goes through.
+    Unknown,
+}
+
 /// An entry that is not the one that was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Neighbour<L> {
@@ -49,7 +60,7 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
     fn buckets(place: Self::Place) -> [u32; 2];
 
     /// The item of the first entry that may be the right one.
-    fn first(region: &Region, table: Table<Self>, place: Self::Place) -> Option<Offset>;
+    fn first(region: &Region, table: Table<Self>, place: Self::Place) -> First;
 
     /// Shows `look` the items of all entries that may be the right one, until it takes one. `stands` says whether what was read so far was
     /// not changed meanwhile; a search that would not end without it asks now and then.
@@ -73,8 +84,8 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
     /// Whether an entry could be added.
     fn has_room(region: &Region, table: Table<Self>, place: Self::Place) -> bool;
 
-    /// Makes room for an entry by moving others, each under the counters of the buckets that it concerns. Returns how many were moved; `None` if
-    /// that does not help.
+    /// Makes room for an entry by moving others, each under the counters of the buckets that it concerns. Returns how many were moved, 0 if
+    /// somebody else was at the same entries and the caller has to look again; `None` if that does not help.
     fn make_room(index: &Index<Self>, table: Table<Self>, place: Self::Place) -> Option<u64>;
 
     /// The entries that are in the way of one that finds no room.

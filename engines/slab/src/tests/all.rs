@@ -5,6 +5,8 @@ mod flushes;
 mod growth;
 mod hazards;
 mod mixture;
+mod no_eviction;
+mod pins;
 mod policies;
 mod resizes;
 mod restarts;

@@ -3,7 +3,7 @@
 use super::{Tested, open_hashed};
 use crate::index::Scheme;
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Session};
+use guira_contract::{Decision, Engine, Expiry, ItemView, Key, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -18,6 +18,29 @@ fn hash(key: &[u8]) -> u64 {
     });
     let mixed = (folded ^ (folded >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     mixed ^ (mixed >> 29)
+}
+
+/// Bits by which the two indexes find a bucket are equal, and those that tell entries apart there are not.
+fn same_bucket(key: &[u8]) -> u64 {
+    if key == b"old" { 0x0123_4567_0000_0001 } else { 0x0123_4567_89ab_cdef }
+}
+
+#[test]
+fn a_key_behind_many_others_in_its_bucket_is_found_by_reads_as_by_updates() {
+    let engine = open_hashed(16 << 20, same_bucket);
+    let mut session = engine.session();
+    store(&mut session, b"old", b"v", 0, Expiry::Never, NOW).unwrap();
+    for number in 0..200 {
+        store(&mut session, format!("crowd-{number}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
+        let key = Key { bytes: b"old", hash: session.hash(b"old") };
+        let mut is_there = false;
+        let look = |item: Option<&dyn ItemView>| {
+            is_there = item.is_some();
+            Decision::Keep
+        };
+        session.update(key, NOW, None, None, look).unwrap();
+        assert_eq!(value_of(&mut session, b"old", NOW).is_some(), is_there, "behind {number} others");
+    }
 }
 
 #[test]

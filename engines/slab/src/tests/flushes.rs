@@ -1,12 +1,16 @@
 //! Flushes in awkward moments.
 
-use super::SlabPin;
 use super::open;
+use super::pins::Keep;
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
-    Engine, Expiry, ItemView, Key, Meta, Pace, Read, Recency, Session, Sink, ValuePin, Walked, Want,
+    Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Read, Session,
+    Value, ValuePin, Walked,
 };
+use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
+use std::cell::Cell;
+use std::rc::Rc;
 
 const NOW: Seconds = Seconds(1000);
 
@@ -26,25 +30,6 @@ fn a_flush_falls_due_in_an_update_when_every_generation_is_dirty() {
     store(&mut session, b"k", b"after", 0, Expiry::Never, Seconds(1010)).unwrap();
     assert_eq!(value_of(&mut session, b"k", Seconds(1010)).unwrap().value, b"after");
     assert!(value_of(&mut session, b"6-1", Seconds(1010)).is_none());
-}
-
-/// Keeps a pin.
-#[derive(Default)]
-struct Keep(Option<SlabPin>);
-
-impl Sink for Keep {
-    type Pin = SlabPin;
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-    fn undo(&mut self) {}
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-    fn pinned(&mut self, _meta: &Meta, pin: SlabPin) {
-        self.0 = Some(pin);
-    }
 }
 
 #[test]
@@ -103,4 +88,59 @@ fn a_walk_shows_nothing_that_a_flush_has_taken_by_then() {
         shown
     };
     assert_eq!((shown_at(Seconds(1009)), shown_at(Seconds(1010))), (1, 0));
+}
+
+/// What a command makes of an item that it has judged to be alive.
+type Change = fn(&dyn ItemView) -> Decision<'static>;
+
+fn put(item: &dyn ItemView, value: Value<'static>) -> Decision<'static> {
+    let meta = item.meta();
+    Decision::Put(NewItem {
+        flags: meta.flags,
+        expiry: meta.expiry,
+        cas: None,
+        state: ItemState::NONE,
+        value,
+    })
+}
+
+const CHANGES: [(&str, Change); 5] = [
+    ("append", |item| put(item, Value::Joined { before: b"", after: b"0" })),
+    ("replace", |item| put(item, Value::Bytes(b"new"))),
+    ("incr to more digits", |item| put(item, Value::Digits(Digits::of(100)))),
+    ("incr", |_| Decision::Amend(Amendment { overwrite: Some(Digits::of(43)), ..Amendment::default() })),
+    ("touch", |_| {
+        let expiry = Some(Expiry::At(Seconds(5000)));
+        Decision::Amend(Amendment { expiry, ..Amendment::default() })
+    }),
+];
+
+/// A flush between the moment when an item is judged to be alive and the one when what is made of it is put in its place.
+#[test]
+fn what_is_made_of_an_item_is_flushed_with_it() {
+    for (name, change) in CHANGES {
+        // An attempt that finds it needs memory judges the item again in the next.
+        for attempt in 1..=3 {
+            let engine = open(8 << 20);
+            let mut session = engine.session();
+            store(&mut session, b"k", b"42", 0, Expiry::Never, NOW).unwrap();
+            let (other, judged) = (engine.clone(), Rc::new(Cell::new(0)));
+            let seen = judged.clone();
+            let guard = hooks::set(move |window| {
+                seen.set(seen.get() + u32::from(window == Window::Judged));
+                if window == Window::Judged && seen.get() == attempt {
+                    let other = other.clone();
+                    std::thread::spawn(move || other.flush(NOW, NOW)).join().unwrap();
+                }
+            });
+            let key = Key { bytes: b"k", hash: session.hash(b"k") };
+            let keep = |item: Option<&dyn ItemView>| item.map_or(Decision::Keep, change);
+            session.update(key, NOW, None, None, keep).unwrap();
+            drop(guard);
+            let is_flushed = judged.get() >= attempt;
+            assert!(is_flushed || attempt > 1);
+            let is_there = value_of(&mut session, b"k", NOW).is_some();
+            assert_eq!(is_there, !is_flushed, "{name}, attempt {attempt}");
+        }
+    }
 }

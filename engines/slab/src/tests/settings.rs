@@ -122,17 +122,19 @@ fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
 
 #[test]
 fn without_eviction_expired_and_flushed_items_make_room() {
+    // All items are of one class.
+    const LENGTH: usize = 97;
     let engine = keeping(8 << 20);
     let mut session = engine.session();
-    let stored = fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
-    assert_eq!(put(&mut session, "x", 100, Expiry::Never, Seconds(1009)), Err(Refusal::NoMemory));
+    let stored = fill(&mut session, "key", LENGTH, Expiry::At(Seconds(1010)));
+    assert_eq!(put(&mut session, "x", LENGTH, Expiry::Never, Seconds(1009)), Err(Refusal::NoMemory));
     // Nothing was looked after meanwhile: the store itself finds what has expired.
     for i in 0..stored / 2 {
-        put(&mut session, &format!("next{i}"), 100, Expiry::Never, Seconds(1010)).unwrap();
+        put(&mut session, &format!("next{i}"), LENGTH, Expiry::Never, Seconds(1010)).unwrap();
     }
     engine.flush(Seconds(1011), Seconds(1011));
     for i in 0..stored / 2 {
-        put(&mut session, &format!("third{i}"), 100, Expiry::Never, Seconds(1011)).unwrap();
+        put(&mut session, &format!("third{i}"), LENGTH, Expiry::Never, Seconds(1011)).unwrap();
     }
     assert_present(&mut session, "third", 0..stored / 2);
     assert_eq!(engine.stats().evictions, 0);

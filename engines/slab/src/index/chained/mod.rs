@@ -4,12 +4,13 @@
 //! memcached's entries are bare pointers; here 24 bits of the key's hash stand beside the place of the item that a word
 //! leads to, so that an item that is passed by costs its link alone, not the comparison of keys.
 
-use super::scheme::Neighbour;
+use super::scheme::{First, Neighbour};
 use super::{Index, Scheme, Table};
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::AtomicU64;
 use guira_sync::words::{self, WORD};
+use std::cell::Cell;
 
 /// memcached's index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,14 +135,19 @@ impl Scheme for Chained {
     }
 
     #[inline(always)]
-    fn first(region: &Region, table: Table<Self>, place: ChainedPlace) -> Option<Offset> {
+    fn first(region: &Region, table: Table<Self>, place: ChainedPlace) -> First {
+        let is_long = Cell::new(false);
         // Past a stride there is a search that can tell whether it goes in circles.
-        follow(
-            region,
-            bucket_at(table, place.bucket),
-            || false,
-            |_, link, item| (link.tag() == place.tag).then_some(item),
-        )
+        let stop = || {
+            is_long.set(true);
+            false
+        };
+        let look = |_, link: Link, item| (link.tag() == place.tag).then_some(item);
+        match follow(region, bucket_at(table, place.bucket), stop, look) {
+            Some(item) => First::Item(item),
+            None if is_long.get() => First::Unknown,
+            None => First::Nothing,
+        }
     }
 
     #[inline(always)]

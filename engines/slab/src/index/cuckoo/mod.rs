@@ -18,7 +18,7 @@ use place::CuckooPlace;
 #[cfg(feature = "probe")]
 pub use probe::{IndexProbe, Touched};
 
-use super::scheme::Neighbour;
+use super::scheme::{First, Neighbour};
 use super::{Index, Scheme, Table};
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
@@ -82,10 +82,12 @@ impl Scheme for Cuckoo {
     }
 
     #[inline(always)]
-    fn first(region: &Region, table: Table<Self>, place: CuckooPlace) -> Option<Offset> {
+    fn first(region: &Region, table: Table<Self>, place: CuckooPlace) -> First {
         let (buckets, mut slots) = likely(region, table, place);
-        let (which, slot) = next_with_tag(&buckets, &mut slots, place.tag)?;
-        Some(buckets[which].item(slot))
+        match next_with_tag(&buckets, &mut slots, place.tag) {
+            Some((which, slot)) => First::Item(buckets[which].item(slot)),
+            None => First::Nothing,
+        }
     }
 
     #[inline(always)]

@@ -49,7 +49,7 @@ struct Node {
 
 const ROOT: u32 = u32::MAX;
 
-/// Searches a path that frees a slot in one of the buckets of `place`.
+/// Searches a path that frees a slot in one of the buckets of `place`. None if there is none; one that was lost on the way to others has no steps.
 pub(super) fn search(
     region: &Region,
     table: Table<Cuckoo>,
@@ -64,7 +64,7 @@ pub(super) fn search(
     while let Some(&node) = nodes.get(next) {
         let bucket = table.bucket(region, node.bucket);
         if bucket.free().count() > 0 {
-            return trace(region, table, &nodes, next);
+            return Some(trace(region, table, &nodes, next));
         }
         if node.depth < limits.depth && nodes.len() < limits.paths as usize {
             for slot in 0..SLOTS {
@@ -82,21 +82,21 @@ pub(super) fn search(
     None
 }
 
-/// The steps that lead to `nodes[last]`. None if an entry on the way is gone already.
-fn trace(region: &Region, table: Table<Cuckoo>, nodes: &[Node], last: usize) -> Option<Path> {
+/// The steps that lead to `nodes[last]`. None at all if an entry on the way is gone already: then there is another way, which has to be looked for.
+fn trace(region: &Region, table: Table<Cuckoo>, nodes: &[Node], last: usize) -> Path {
     let mut steps = Vec::new();
     let mut node = nodes[last];
     while node.parent != ROOT {
         let parent = nodes[node.parent as usize];
         let from = SlotAt { table, bucket: parent.bucket, slot: usize::from(node.slot) };
-        let entry = table.bucket(region, parent.bucket).entry(from.slot)?;
-        if table.other(parent.bucket, entry.tag) != node.bucket {
-            return None;
-        }
+        let entry = table.bucket(region, parent.bucket).entry(from.slot);
+        let Some(entry) = entry.filter(|entry| table.other(parent.bucket, entry.tag) == node.bucket) else {
+            return Path { steps: Vec::new() };
+        };
         steps.push(Step { from, entry, to: node.bucket });
         node = parent;
     }
-    Some(Path { steps })
+    Path { steps }
 }
 
 /// Walks a path backwards, as far as it is still there. Returns the number of entries moved.

@@ -1,0 +1,58 @@
+//! Long values that are being sent.
+
+use super::{SlabPin, open};
+use guira_contract::suite::{store, value_of};
+use guira_contract::{
+    Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Read, Recency, Session, Sink, ValuePin,
+    Want,
+};
+use guira_sync::clock::Seconds;
+
+const NOW: Seconds = Seconds(1000);
+
+/// Keeps a pin.
+#[derive(Default)]
+pub(super) struct Keep(pub(super) Option<SlabPin>);
+
+impl Sink for Keep {
+    type Pin = SlabPin;
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+    fn found<I: ItemView>(&mut self, _item: &I) {}
+    fn undo(&mut self) {}
+    fn recency(&self) -> Recency {
+        Recency::Bump
+    }
+    fn pinned(&mut self, _meta: &Meta, pin: SlabPin) {
+        self.0 = Some(pin);
+    }
+}
+
+/// A number may be followed by as much as one likes, and memcached overwrites all of it.
+#[test]
+fn a_number_with_much_behind_it_is_overwritten_and_who_sends_it_sends_the_old_one() {
+    for length in [16_384, 16_385, 20_000, 100_000, 700_000] {
+        let engine = open(16 << 20);
+        let mut session = engine.session();
+        let mut before = vec![b'a'; length];
+        before[..3].copy_from_slice(b"99 ");
+        store(&mut session, b"k", &before, 0, Expiry::Never, NOW).unwrap();
+        let key = Key { bytes: b"k", hash: session.hash(b"k") };
+        let mut sink = Keep::default();
+        assert_eq!(session.read(key, NOW, &mut sink), Read::Hit);
+        let overwrite = || Amendment { overwrite: Some(Digits::of(100)), ..Amendment::default() };
+        session.update(key, NOW, None, None, |_| Decision::Amend(overwrite())).unwrap();
+        if let Some(pin) = sink.0 {
+            let mut sent = Vec::new();
+            while sent.len() < length {
+                sent.extend_from_slice(pin.piece(sent.len()));
+            }
+            assert!(sent == before, "{length}: what is being sent was changed");
+        }
+        let mut after = vec![b' '; length];
+        after[..3].copy_from_slice(b"100");
+        assert!(value_of(&mut session, b"k", NOW).unwrap().value == after, "{length}");
+        assert_eq!(engine.stats().items, 1);
+    }
+}
