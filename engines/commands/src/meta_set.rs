@@ -102,7 +102,10 @@ impl<S: Session> Executor<S> {
             Ok(Stored::NotFound) => ("NF", length, 0),
             Err(Refusal::TooLarge) if request.is_join() => ("NS", length, 0),
             Err(refusal) => {
-                self.remove_refused(key);
+                // An item that could not be made longer is as it was; as in memcached any other mode leaves nothing.
+                if !request.is_join() {
+                    self.remove_refused(key);
+                }
                 return replies.buffer().line(refusal_line(refusal));
             }
         };

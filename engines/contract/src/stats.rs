@@ -32,6 +32,8 @@ pub struct EngineStats {
     pub moving: bool,
     /// Pages moved from one class to another.
     pub pages_moved: u64,
+    /// Items that were read and were moved to other chunks when their page changed its class.
+    pub items_rescued: u64,
     /// Pages in the pool, *now*.
     pub pages_free: u64,
     /// Bytes of the index, *now*.

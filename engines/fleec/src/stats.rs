@@ -121,6 +121,7 @@ impl Core {
             crawls: self.upkeep.crawls(),
             moving: false,
             pages_moved: since(Count::PagesMoved),
+            items_rescued: 0,
             pages_free: self.memory.pool_size(),
             index_bytes: self.table.committed() as u64,
             index_slots: self.table.buckets(),

@@ -16,6 +16,11 @@ use guira_sync::words::{self, WORD};
 /// Bytes before the value in a chunk that continues a chain.
 pub const CONTINUATION: usize = 3 * WORD;
 
+/// All chunks of a chain but the last hold more of the value than this …
+const PART_LEAST: usize = 4096;
+/// … and no item has more of them than this.
+const PARTS_MAX: usize = (1 << 30) / PART_LEAST;
+
 /// Writes what comes before the value in the chunk at `at`, which continues the item at `head` with `length` bytes and is followed
 /// by `next`. The chunk belongs to the caller.
 ///
@@ -88,8 +93,8 @@ impl<'a> Pieces<'a> {
             return false;
         };
         let mut next = chain.next;
-        // A chain that changes can lead in circles.
-        for _ in 0..chain.total / WORD {
+        // A chain that changes can lead in circles, and its length be anything.
+        for _ in 0..(chain.total / PART_LEAST).min(PARTS_MAX) + 2 {
             if next == at || next.bytes() == 0 {
                 break;
             }

@@ -20,13 +20,13 @@ use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 const TICK_BYTES: u64 = 4096;
 
 /// Ages are compared with this many ticks of slack, so that young caches do not swap pages to and fro: 1 MiB.
-const SLACK: u32 = 256;
+pub(crate) const SLACK: u32 = 256;
 
 /// A class gives if it is older by more than one part in so many of the age of the one in need. Measured: decision 5.
 const OLDER_BY: u32 = 40;
 
 /// A class that would give its only page counts for so many times younger.
-const ONLY_PAGE: u32 = 4;
+pub(crate) const ONLY_PAGE: u32 = 4;
 
 /// The ages of all classes.
 #[derive(Debug)]
@@ -146,14 +146,14 @@ impl Balance {
         self.classes.iter().filter(|class| self.has_claim(class, tick)).count()
     }
 
-    /// The class whose hand is slowest, if any has pages.
-    pub(crate) fn oldest(&self) -> Option<ClassId> {
-        self.oldest_from(0, None)
+    /// The class whose hand is slowest, but for these.
+    pub(crate) fn oldest_but(&self, except: &[ClassId]) -> Option<ClassId> {
+        self.oldest_from(0, except)
     }
 
-    /// The class whose hand is slowest, but for `needy`.
-    pub(crate) fn oldest_but(&self, needy: ClassId) -> Option<ClassId> {
-        self.oldest_from(0, Some(needy))
+    /// The age of a class.
+    pub(crate) fn age(&self, class: ClassId) -> u32 {
+        self.classes[usize::from(class.0)].age(self.tick())
     }
 
     /// The class that should give a page to `needy`, if any should: one that would be older even with a page less than `needy` with
@@ -163,7 +163,7 @@ impl Balance {
         let own = &self.classes[usize::from(needy.0)];
         let pages = own.pages.load(Ordering::Relaxed);
         if pages == 0 {
-            return self.oldest_from(0, Some(needy));
+            return self.oldest_from(0, &[needy]);
         }
         if self.still.load(Ordering::Relaxed) {
             return None;
@@ -171,16 +171,16 @@ impl Balance {
         let age = own.age(tick);
         let with_one_more = age.saturating_add(age / pages);
         let threshold = with_one_more.max(age.saturating_add(age / OLDER_BY)).saturating_add(SLACK);
-        self.oldest_from(own.counted(threshold), Some(needy))
+        self.oldest_from(own.counted(threshold), &[needy])
     }
 
     /// `threshold` is an age as it counts.
-    fn oldest_from(&self, threshold: u64, except: Option<ClassId>) -> Option<ClassId> {
+    fn oldest_from(&self, threshold: u64, except: &[ClassId]) -> Option<ClassId> {
         let tick = self.tick();
         let mut oldest: Option<(u64, ClassId)> = None;
         for (index, class) in self.classes.iter().enumerate() {
             let id = ClassId(index as u8);
-            if Some(id) == except || class.pages.load(Ordering::Relaxed) == 0 {
+            if except.contains(&id) || class.pages.load(Ordering::Relaxed) == 0 {
                 continue;
             }
             let age = class.counted(class.age_without_a_page(tick));

@@ -31,6 +31,7 @@
 
 mod balance;
 mod core;
+mod donors;
 mod draft;
 mod hold;
 pub mod index;
@@ -45,11 +46,11 @@ mod plan;
 pub mod policy;
 mod queue;
 mod reclaim;
+mod rescue;
 mod resize;
 mod restart;
 mod session;
 mod stats;
-mod tails;
 mod turn;
 mod update;
 mod walk;

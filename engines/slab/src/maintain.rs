@@ -7,8 +7,8 @@
 //! crawler finds out; if seven flushes come before it has, the eighth does the crawler's work itself.
 
 use crate::core::Core;
+use crate::donors::PAGE_CHOICE;
 use crate::index::{GrowthStep, Index, Items, Scheme};
-use crate::reclaim::DRAIN_CHOICE;
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::update::Unlinked;
 use guira_contract::{ItemView, KeyHash, Pace, Reassign, Switch};
@@ -37,6 +37,8 @@ pub(crate) struct Upkeep {
     crawl_asked: AtomicBool,
     /// Times the crawler has set out.
     crawls: AtomicU64,
+    /// Items that were moved out of pages that changed their class.
+    rescued: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +156,16 @@ impl Upkeep {
     /// Times the crawler has set out.
     pub(crate) fn crawls(&self) -> u64 {
         self.crawls.load(Ordering::Relaxed)
+    }
+
+    /// An item was moved out of a page that changes its class.
+    pub(crate) fn rescued(&self) {
+        self.rescued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Items that were.
+    pub(crate) fn items_rescued(&self) -> u64 {
+        self.rescued.load(Ordering::Relaxed)
     }
 
     /// Whether the crawler is on its way, or about to be.
@@ -346,7 +358,7 @@ impl<X: Scheme> Core<X> {
         if let Some(taker) = class(to) {
             self.balance.claim(taker);
         }
-        SlabSession::<X>::new(self.clone()).begin_drain(donor, DRAIN_CHOICE);
+        SlabSession::<X>::new(self.clone()).begin_drain(donor, PAGE_CHOICE);
         Reassign::Begun
     }
 
@@ -509,7 +521,7 @@ impl<X: Scheme> SlabSession<X> {
             done += usize::from(core.review_kept());
             // The table waits for memory: one page after another gives its own.
             if core.budget.left() < core.budget.kept() && core.upkeep.may_drain() {
-                if !self.drain_coldest(DRAIN_CHOICE) {
+                if !self.drain_coldest(PAGE_CHOICE) {
                     core.budget.keep(0);
                 }
                 done += 1;

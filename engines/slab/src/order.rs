@@ -85,6 +85,13 @@ macro_rules! with_order {
     };
 }
 
+impl Kept {
+    /// Whether an item that is read stays longer, however soon after it was stored or read before.
+    pub(crate) fn heeds_every_read(&self) -> bool {
+        !matches!(self, Kept::Fifo(_) | Kept::LazyLru(_))
+    }
+}
+
 /// What is the same for all orders of a policy.
 struct Kind {
     words: usize,

@@ -1,6 +1,7 @@
 //! Where chunks come from, and where they go: free ones, fresh pages, victims of the hand, pages of other classes.
 
 use crate::core::Core;
+use crate::donors::PAGE_CHOICE;
 use crate::index::{Held, Neighbour, Scheme};
 use crate::keep::dead_victim;
 use crate::notes::{ClassChunks, Notes};
@@ -34,9 +35,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const ROUNDS_LEAST: u32 = 2_000;
 /// … and how many pages it tries: those of a class may all hold long values that are being sent.
 const DRAINS_MAX: u32 = 32;
-
-/// A page to drain is chosen among so many.
-pub(crate) const DRAIN_CHOICE: usize = 8;
 
 /// How long a session waits for an earlier growth of the table to end, in rounds of yielding, before it evicts instead.
 const GROWTH_PATIENCE: u32 = 5_000;
@@ -184,7 +182,14 @@ impl<X: Scheme> Core<X> {
             Kept::Clock(_) => {
                 pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page))
             }
-            _ => self.next_to_go(class, hand, pages).map_or(self.balance.tick(), |(_, tick)| tick),
+            _ => {
+                let now = self.moment();
+                let next = self.next_to_go(class, hand, pages).map_or(now.tick, |(_, tick)| tick);
+                // What the hand has gone past was read, whatever the order says of when it was stored.
+                let page = pages.get(hand.hand.word() / per_page).or(pages.first());
+                let passed = page.map_or(next, |page| guard.stamp(*page));
+                if now.ticks_since(passed) < now.ticks_since(next) { passed } else { next }
+            }
         };
         self.balance.note(class, pages.len(), stamp);
     }
@@ -293,7 +298,7 @@ impl<X: Scheme> SlabSession<X> {
             && let Some(donor) = self.core.donor(class)
         {
             self.core.balance.claim(class);
-            self.begin_drain(donor, DRAIN_CHOICE);
+            self.begin_drain(donor, PAGE_CHOICE);
             self.core.release_drained();
             if self.refill_free(class, batch, self.core.source_for(class)) {
                 return Ok(());
@@ -339,7 +344,7 @@ impl<X: Scheme> SlabSession<X> {
     }
 
     /// Evicts up to `batch` items of `class` into the session's cache. False if it is as empty as before.
-    fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
+    pub(crate) fn evict(&mut self, class: ClassId, batch: usize, now: Seconds) -> bool {
         // A victim may turn out to be no item: a chunk in some session's cache, one that is being filled, or one whose
         // item is pinned. Then the hand goes on, once around the class.
         let chunks = self.core.memory.lock(class).usage().chunks as usize;
@@ -534,22 +539,16 @@ impl<X: Scheme> SlabSession<X> {
         }
     }
 
-    /// Takes one of the next `choice` pages before the hand of `donor` out of service and evicts what is in it.
+    /// Takes one of the next `choice` pages before the hand of `donor` out of service and empties it.
     pub(crate) fn begin_drain(&mut self, donor: ClassId, choice: usize) {
         let core = self.core.clone();
         let (page, given) = {
             let mut hand = core.lock_order(donor);
             let mut guard = core.memory.lock(donor);
-            if guard.pages().is_empty() {
-                return;
-            }
             let per_page = guard.geometry().bitmap_words as usize;
-            let pages = guard.pages().len();
-            // The next page that the hand has not begun with: the first part of the one it is in holds the newest items.
-            let ahead = hand.hand.word().div_ceil(per_page);
-            // Of the next few, the one with the fewest items that were read: they would go with the others.
-            let next = (ahead..ahead + pages.min(choice)).map(|index| index % pages);
-            let index = next.min_by_key(|index| core.memory.recent_in(guard.pages()[*index])).unwrap_or(0);
+            let Some(index) = core.page_to_give(&hand, &guard, choice) else {
+                return;
+            };
             let drained = guard.drain(index);
             hand.hand.words_removed(index * per_page, per_page);
             core.budget.give(core.note_bytes(&hand, guard.geometry()));
@@ -559,39 +558,18 @@ impl<X: Scheme> SlabSession<X> {
             drained
         };
         self.counters.add(Count::PagesMoved, 1);
+        // What this session keeps of the page is not to be used for what leaves it.
+        self.return_draining_chunks();
         match given {
             Given::LastOf(page) => core.retire(page),
-            _ => {
-                self.evict_page(page);
-            }
+            _ => _ = self.empty_page(page),
         }
-        self.return_draining_chunks();
-    }
-
-    /// Evicts everything in a draining page. What cannot be evicted now, because it is not an item yet, comes back
-    /// later.
-    /// Returns how many items were evicted.
-    pub(crate) fn evict_page(&mut self, page: PageId) -> usize {
-        let core = self.core.clone();
-        let PageState::Draining(class) = core.memory.state_of(page) else {
-            return 0;
-        };
-        let now = core.time_seen();
-        let mut evicted = 0;
-        let chunks = core.memory.lock(class).occupied_chunks(page);
-        for victims in chunks.chunks(BATCH_CHUNKS) {
-            for at in victims {
-                core.region.prefetch(at.bytes());
-            }
-            evicted += self.unlink_all(victims, Unlinked::Evicted, now);
-        }
-        evicted
     }
 
     /// Evicts what has come into draining pages since they began to drain. Returns how many items.
     pub(crate) fn evict_draining(&mut self) -> usize {
         let draining = self.core.upkeep.draining();
-        draining.into_iter().map(|page| self.evict_page(page)).sum()
+        draining.into_iter().map(|page| self.empty_page(page)).sum()
     }
 
     /// Waits for a page of another class: the last resort of a class that has no item to evict. This session holds
@@ -624,7 +602,7 @@ impl<X: Scheme> SlabSession<X> {
                 Some(donor) if !waits && drains < DRAINS_MAX => {
                     // While memory shrinks, only a page that somebody has asked for stays.
                     self.core.balance.claim(class);
-                    self.begin_drain(donor, DRAIN_CHOICE);
+                    self.begin_drain(donor, PAGE_CHOICE);
                     drains += 1;
                     ticket = self.core.quiescence.ticket();
                 }

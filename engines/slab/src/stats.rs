@@ -42,6 +42,7 @@ impl<X: Scheme> Core<X> {
             crawls: self.upkeep.crawls(),
             moving: self.upkeep.is_draining(),
             pages_moved: since(Count::PagesMoved),
+            items_rescued: self.upkeep.items_rescued(),
             pages_free: self.memory.pool_size() as u64,
             index_bytes: self.index.bytes() as u64,
             index_slots: self.index.slots(),

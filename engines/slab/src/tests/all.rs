@@ -4,6 +4,7 @@ mod crowds;
 mod flushes;
 mod growth;
 mod hazards;
+mod hot_class;
 mod mixture;
 mod no_eviction;
 mod pins;

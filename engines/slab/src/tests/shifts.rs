@@ -10,7 +10,7 @@ use guira_sync::clock::Seconds;
 const NOW: Seconds = Seconds(1000);
 
 /// Stores a value that arrives in pieces. False if it is refused.
-fn store_long(session: &mut SlabSession, key: &str, length: usize) -> bool {
+pub(super) fn store_long(session: &mut SlabSession, key: &str, length: usize) -> bool {
     let key = key.as_bytes();
     let room = Room { value_len: length, flags: 0, expiry: Expiry::Never, cas: None };
     let Ok(mut draft) = session.draft(key, room) else {

@@ -10,8 +10,8 @@ use guira_sync::atomic::Ordering;
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use std::sync::PoisonError;
 
-/// What memcached counts of parts that are not here: lists in order of use and the thread that looks after them, items that are
-/// moved out of a page, network queues. Always 0, so that whoever computes with them finds a number.
+/// What memcached counts of parts that are not here: lists in order of use and the thread that looks after them, chunks of long
+/// items that are moved out of a page, network queues. Always 0, so that whoever computes with them finds a number.
 const ABSENT: &[&str] = &[
     "lrutail_reflocked",
     "lru_bumps_dropped",
@@ -20,7 +20,6 @@ const ABSENT: &[&str] = &[
     "moves_to_cold",
     "moves_to_warm",
     "moves_within_lru",
-    "slab_reassign_rescues",
     "slab_reassign_chunk_rescues",
     "slab_reassign_inline_reclaim",
     "slab_reassign_busy_items",
@@ -188,6 +187,7 @@ fn engine(out: &mut Lines<'_>, stats: &EngineStats) {
     out.stat("slab_reassign_last_busy_status", "none");
     out.stat("slab_reassign_running", u32::from(stats.moving));
     out.stat("slabs_moved", stats.pages_moved);
+    out.stat("slab_reassign_rescues", stats.items_rescued);
     out.stat("lru_crawler_running", u32::from(stats.crawling));
     out.stat("lru_crawler_starts", stats.crawls);
     out.stat("slab_global_page_pool", stats.pages_free);

@@ -16,13 +16,13 @@ use crate::VERSION;
 use crate::errand::{Errand, Guest, LAST_DUMPED, Listing, walk};
 use crate::seldom::Seldom;
 use crate::shared::Shared;
-use crate::watch::{CloseReason, TooMany};
+use crate::watch::TooMany;
 use guira_contract::{Engine, Session, Switch};
 use guira_protocol::{AdminVerb, ReplyBuffer, exact_u32};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The server, as a conversation may ask about it.
 pub(crate) trait Admin: Send + Sync + fmt::Debug {
@@ -182,20 +182,25 @@ impl<E: Engine> Admin for EngineAdmin<E> {
             return Err((guest, "BUSY currently processing crawler request"));
         };
         let shared = self.shared.clone();
-        // If there is no thread to be had, the guest is lost with the closure.
-        let facts = guest.arrival.facts.clone();
+        // Left where it can be taken back: with the closure its descriptor would be closed while the connection is still registered, and the next
+        // connection may get the same.
+        let handed_over = Arc::new(Mutex::new(Some(guest)));
+        let taken = handed_over.clone();
+        let take = |guest: &Mutex<Option<Guest>>| guest.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = std::thread::Builder::new().name("lister".to_owned());
         self.shared.errands.fetch_add(1, Ordering::SeqCst);
         let run = move || {
-            walk(session, walked, listing, guest, &shared);
+            if let Some(guest) = take(&taken) {
+                walk(session, walked, listing, guest, &shared);
+            }
             shared.errands.fetch_sub(1, Ordering::SeqCst);
         };
-        if let Err(error) = thread.spawn(run) {
-            tracing::error!(%error, "cannot start a thread to list items");
-            self.shared.errands.fetch_sub(1, Ordering::SeqCst);
-            self.shared.gone(&facts, CloseReason::Error);
-        }
-        Ok(())
+        let Err(error) = thread.spawn(run) else {
+            return Ok(());
+        };
+        tracing::error!(%error, "cannot start a thread to list items");
+        self.shared.errands.fetch_sub(1, Ordering::SeqCst);
+        take(&handed_over).map_or(Ok(()), |guest| Err((guest, "SERVER_ERROR out of memory")))
     }
 
     fn items(&self) -> u64 {
