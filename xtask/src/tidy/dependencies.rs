@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Finding;
-use super::layers::{self, LAB, RUNTIMES, TOP};
+use super::layers::{self, RUNTIMES, TOP};
 use crate::workspace::{Dependency, Package};
 
 /// Checks every package of the workspace.
@@ -26,7 +26,7 @@ fn check_package(root: &Path, package: &Package) -> Vec<Finding> {
             let what = format!("{} depends on {}", package.name, dependency.name);
             findings.push(Finding::new(&file, line, what, "do without an asynchronous runtime"));
         }
-        if is_ours(&dependency.name) && !is_allowed(may_use, dependency) {
+        if is_ours(&dependency.name) && !is_allowed(&package.name, may_use, dependency) {
             let what = format!("{} may not use {}", package.name, dependency.name);
             let remedy =
                 "move the code to where it may be used, or change xtask/src/tidy/layers.rs and say why";
@@ -40,11 +40,11 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("guira-") || TOP.contains(&name)
 }
 
-/// Tests of a crate may use the lab besides what the crate itself may use.
-fn is_allowed(may_use: layers::MayUse, dependency: &Dependency) -> bool {
+/// Whether a crate may use another, in its tests or altogether.
+fn is_allowed(user: &str, may_use: layers::MayUse, dependency: &Dependency) -> bool {
     let name = dependency.name.as_str();
     let in_tests = dependency.kind.as_deref() == Some("dev");
-    layers::allows(may_use, name) || (in_tests && LAB.contains(&name))
+    layers::allows(may_use, name) || (in_tests && layers::tests_may_use(user, name))
 }
 
 /// The first line that begins with the name of a dependency.
@@ -81,7 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_the_lab() {
+    fn tests_may_use_the_lab_and_what_is_listed() {
+        assert!(findings(package("guira-commands", &[("guira-slab", Some("dev"))])).is_empty());
+        assert_eq!(findings(package("guira-commands", &[("guira-slab", None)])).len(), 1);
+        assert_eq!(findings(package("guira-commands", &[("guira-mica", Some("dev"))])).len(), 1);
         assert!(findings(package("guira-slab", &[("guira-workload", Some("dev"))])).is_empty());
         assert_eq!(findings(package("guira-slab", &[("guira-workload", None)])).len(), 1);
         assert_eq!(findings(package("guira-slab", &[("guira-server", Some("dev"))])).len(), 1);

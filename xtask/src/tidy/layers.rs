@@ -22,6 +22,9 @@ pub(crate) const LAB: &[&str] = &[
     "guira-papers",
 ];
 
+/// What the tests of a crate may use beside the lab and what the crate itself may use: commands are tried out on an engine.
+const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab"])];
+
 /// Crates that nothing uses.
 pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];
 
@@ -82,6 +85,11 @@ pub(crate) fn allows(may_use: MayUse, used: &str) -> bool {
         AnythingBelowTheLab => !TOP.contains(&used),
         Anything => used != "xtask",
     }
+}
+
+/// Whether the tests of `user` may use `used`, although it itself may not.
+pub(crate) fn tests_may_use(user: &str, used: &str) -> bool {
+    LAB.contains(&used) || IN_TESTS.iter().any(|(known, list)| *known == user && list.contains(&used))
 }
 
 #[cfg(test)]

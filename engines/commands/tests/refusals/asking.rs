@@ -1,0 +1,268 @@
+//! Bytes of a request in, bytes of its reply out, as a connection would have them, without one.
+
+use super::items::Seen;
+use guira_commands::observe::{Event, Observer};
+use guira_commands::{Answered, CommandCounters, Data, Executor, Incoming, Replies};
+use guira_contract::suite::{Moment, Refused, Refusing, value_of};
+use guira_contract::{Key, KeyHash, Losses, Refusal, Session, ValueDraft, ValuePin};
+use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, REQUEST_MAGIC};
+use guira_protocol::mica::{DATAGRAM_HEADER, Record, ReplyWriter};
+use guira_protocol::{Command, Cut, Get, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, cut, parse};
+use guira_sync::clock::CoarseClock;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// How much of a value arrives at once, if it arrives in pieces.
+const PIECE: usize = 7_000;
+
+/// How a value arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// With its command.
+    Whole,
+    /// After its command, and in pieces if it is long.
+    InPieces,
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Observer for Nobody {
+    fn see(&self, _event: Event<'_>, _hash: KeyHash) {}
+}
+
+/// Replies, with long values where they belong.
+struct Told<P> {
+    buffer: ReplyBuffer,
+    pin: PhantomData<P>,
+}
+
+impl<P: ValuePin> Replies for Told<P> {
+    type Pin = P;
+
+    fn buffer(&mut self) -> &mut ReplyBuffer {
+        &mut self.buffer
+    }
+
+    fn pin(&mut self, value: P) {
+        let mut from = 0;
+        while from < value.value_len() {
+            let piece = value.piece(from);
+            self.buffer.put(piece);
+            from += piece.len();
+        }
+    }
+}
+
+/// Somebody who asks.
+pub(crate) struct Client<S: Session> {
+    executor: Executor<Refusing<S>>,
+    clock: CoarseClock,
+}
+
+impl<S: Session> Client<S> {
+    pub(crate) fn new(session: S) -> Self {
+        let clock = CoarseClock::manual(1_700_000_000);
+        clock.advance(1_000);
+        let counters = Arc::new(CommandCounters::default());
+        let executor = Executor::new(Refusing::new(session), clock.clone(), counters, Box::new(Nobody));
+        Client { executor, clock }
+    }
+
+    /// From now on these calls of the session are refused.
+    pub(crate) fn refuse(&mut self, refused: Refused, moment: Moment, command: &str) {
+        self.executor.session().refuse(refused, moment, command);
+    }
+
+    /// How many calls were made since then that may be refused.
+    pub(crate) fn asked(&mut self) -> usize {
+        self.executor.session().asked()
+    }
+
+    /// Whether what is stored may be lost.
+    pub(crate) fn losses(&mut self) -> Losses {
+        self.executor.session().losses()
+    }
+
+    /// Time passes.
+    pub(crate) fn wait(&mut self, seconds: u32) {
+        self.clock.advance(seconds);
+        self.executor.look_at_clock();
+    }
+
+    /// What is stored.
+    pub(crate) fn look(&mut self, key: &str) -> Option<Seen> {
+        let now = self.executor.now();
+        value_of(self.executor.session(), key.as_bytes(), now).map(|item| Seen::of(item, now))
+    }
+
+    /// The longest value that is not drafted.
+    pub(crate) fn inline_max(&mut self) -> usize {
+        self.executor.session().inline_max()
+    }
+
+    /// The reply to a request: a line, a packet, or one record of a datagram.
+    pub(crate) fn ask(&mut self, request: &[u8], delivery: Delivery) -> Vec<u8> {
+        let mut told = Told { buffer: ReplyBuffer::default(), pin: PhantomData };
+        match request.first() {
+            Some(&REQUEST_MAGIC) => self.packet(request, delivery, &mut told),
+            Some(operation) if *operation < b' ' => return self.record(request),
+            _ => self.line(request, delivery, &mut told),
+        }
+        self.executor.session().quiesce();
+        told.buffer.as_slice().to_vec()
+    }
+
+    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.executor.hash(bytes) }
+    }
+
+    fn line(&mut self, request: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+        let Cut::Line(line) = cut(request) else { panic!("a line ends") };
+        let value = request[line.length..].strip_suffix(b"\r\n").unwrap_or_default();
+        match parse(line).expect("it is a command") {
+            Command::Get(get) => self.get(&get, told),
+            Command::Store(store) => self.store(&store, value, delivery, told),
+            Command::Meta(meta) => self.meta(&meta, value, delivery, told),
+            Command::MetaDebug(key) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                let key = self.key(key.bytes(&mut buffer));
+                self.executor.meta_debug(key, told);
+            }
+            Command::Delete(delete) => self.executor.delete(self.key(delete.key), &delete, told),
+            Command::Arithmetic(step) => self.executor.arithmetic(self.key(step.key), &step, told),
+            Command::Touch(touch) => self.executor.touch(self.key(touch.key), &touch, told),
+            other => panic!("{other:?} changes no item"),
+        }
+    }
+
+    fn get(&mut self, get: &Get<'_>, told: &mut Told<S::Pin>) {
+        let key = self.key(get.keys.single().expect("one key"));
+        let answered = match get.touch {
+            None => self.executor.get(key, self.executor.prefetch_item(key.hash), get.unique, told),
+            Some(time) => self.executor.get_and_touch(key, time, get.unique, told),
+        };
+        if answered == Answered::Wholly {
+            told.buffer.line("END");
+        }
+    }
+
+    /// Appends a value to a draft, piece by piece.
+    fn fill(&mut self, draft: &mut S::Draft, value: &[u8]) -> Result<(), Refusal> {
+        value.chunks(PIECE).try_for_each(|piece| self.executor.extend(draft, piece))?;
+        assert_eq!(draft.missing(), 0);
+        Ok(())
+    }
+
+    fn store(&mut self, store: &Store<'_>, value: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+        let incoming = match delivery {
+            Delivery::Whole => Incoming::Whole,
+            Delivery::InPieces => self.executor.receive(store, told),
+        };
+        let data = match incoming {
+            Incoming::Refused => return,
+            Incoming::Whole => Data::Bytes(value),
+            Incoming::Draft(mut draft) => match self.fill(&mut draft, value) {
+                Ok(()) => Data::Draft(draft),
+                Err(_) => return self.executor.give_up(store, told),
+            },
+        };
+        let key = self.key(store.key);
+        let guess = self.executor.prefetch_item(key.hash);
+        self.executor.store(key, guess, store, data, told);
+    }
+
+    fn meta(&mut self, meta: &Meta<'_>, value: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+        let asked = match meta {
+            Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => get.key,
+            Meta::Set(set) => set.key,
+        };
+        let mut buffer: KeyBuffer = [0; 336];
+        let key = self.key(asked.bytes(&mut buffer));
+        let guess = self.executor.prefetch_item(key.hash);
+        match meta {
+            Meta::Get(get) => self.executor.meta_get(key, guess, get, told),
+            Meta::Delete(delete) => self.executor.meta_delete(key, delete, told),
+            Meta::Arithmetic(step, direction) => self.executor.meta_arithmetic(key, step, *direction, told),
+            Meta::Set(set) => self.meta_set(key, set, value, delivery, told),
+        }
+    }
+
+    fn meta_set(
+        &mut self,
+        key: Key<'_>,
+        set: &MetaSet<'_>,
+        value: &[u8],
+        delivery: Delivery,
+        told: &mut Told<S::Pin>,
+    ) {
+        let incoming = match delivery {
+            Delivery::Whole => Incoming::Whole,
+            Delivery::InPieces => self.executor.meta_receive(key.bytes, set, told),
+        };
+        let data = match incoming {
+            Incoming::Refused => return,
+            Incoming::Whole => Data::Bytes(value),
+            Incoming::Draft(mut draft) => match self.fill(&mut draft, value) {
+                Ok(()) => Data::Draft(draft),
+                Err(_) => return self.executor.meta_give_up(key.bytes, told),
+            },
+        };
+        let guess = self.executor.prefetch_item(key.hash);
+        self.executor.meta_set(key, guess, set, data, told);
+    }
+
+    fn packet(&mut self, request: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+        let packet = Packet::read(request).expect("it is a packet");
+        let kind = packet.check().expect("its lengths make sense");
+        let (head, value) = request[HEADER_BYTES..].split_at(packet.head_len());
+        let command = packet.command(kind, head);
+        let key = match command {
+            Binary::Get { key, .. } | Binary::Arithmetic { key, .. } | Binary::Delete(key) => key,
+            Binary::Store { key, .. } => {
+                return self.packet_store(packet, &command, self.key(key), value, delivery, told);
+            }
+            other => panic!("{other:?} changes no item"),
+        };
+        let key = self.key(key);
+        let guess = self.executor.prefetch_item(key.hash);
+        self.executor.binary(packet, &command, key, guess, told);
+    }
+
+    fn packet_store(
+        &mut self,
+        packet: Packet,
+        command: &Binary<'_>,
+        key: Key<'_>,
+        value: &[u8],
+        delivery: Delivery,
+        told: &mut Told<S::Pin>,
+    ) {
+        let incoming = match delivery {
+            Delivery::Whole => Incoming::Whole,
+            Delivery::InPieces => self.executor.binary_receive(packet, command, told),
+        };
+        let data = match incoming {
+            Incoming::Refused => return,
+            Incoming::Whole => Data::Bytes(value),
+            Incoming::Draft(mut draft) => match self.fill(&mut draft, value) {
+                Ok(()) => Data::Draft(draft),
+                Err(_) => return self.executor.binary_give_up(packet, command, told),
+            },
+        };
+        let guess = self.executor.prefetch_item(key.hash);
+        self.executor.binary_store(packet, command, key, guess, data, told);
+    }
+
+    fn record(&mut self, request: &[u8]) -> Vec<u8> {
+        let (record, _) = Record::read(request, 0).expect("it is a record");
+        let hash = self.executor.prefetch_told(record.key, record.hash);
+        let guess = self.executor.prefetch_item(hash);
+        let mut reply = vec![0; 64 << 10];
+        let mut writer = ReplyWriter::resume(&mut reply, DATAGRAM_HEADER);
+        self.executor.direct(&record, hash, guess, &mut writer, 0);
+        let end = writer.at();
+        self.executor.session().quiesce();
+        reply[DATAGRAM_HEADER..end].to_vec()
+    }
+}

@@ -1,0 +1,142 @@
+//! What is under the key before a command comes.
+
+use super::asking::{Client, Delivery};
+use guira_contract::suite::Copied;
+use guira_contract::{Expiry, ItemState, Session};
+use guira_sync::clock::Seconds;
+
+/// The key of all commands, and the same in base64.
+pub(crate) const KEY: &str = "k";
+pub(crate) const KEY_IN_BASE64: &str = "aw==";
+
+/// The cas unique of an item that has one from the start.
+pub(crate) const UNIQUE: u64 = 77;
+
+/// A length of values that are not copied but pinned, and that arrive in pieces.
+pub(crate) const LONG: usize = 20_000;
+
+/// Something that is done to come to an item.
+enum Step {
+    /// Stores a value, with these flags of ms.
+    Store(Contents, &'static str),
+    /// Any other line.
+    Ask(&'static str),
+    /// Lets seconds pass.
+    Wait(u32),
+}
+
+/// What is stored.
+#[derive(Clone, Copy)]
+enum Contents {
+    Empty,
+    Short,
+    Long,
+    Number(&'static str),
+    /// A number with blanks behind it.
+    LongNumber,
+}
+
+impl Contents {
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Contents::Empty => Vec::new(),
+            Contents::Short => b"value".to_vec(),
+            Contents::Long => (0..LONG).map(|at| b'a' + (at % 23) as u8).collect(),
+            Contents::Number(digits) => digits.into(),
+            Contents::LongNumber => format!("{:<LONG$}", 41).into_bytes(),
+        }
+    }
+}
+
+use Contents::{Empty, Long, LongNumber, Number, Short};
+use Step::{Ask, Store, Wait};
+
+const STALE: Step = Ask("md k I\r\n");
+const STALE_WITH_UNIQUE: Step = Ask("md k I E77\r\n");
+
+/// An item and how to come by it.
+pub(crate) struct Before {
+    pub(crate) name: &'static str,
+    steps: &'static [Step],
+}
+
+/// All of them.
+pub(crate) const ITEMS: &[Before] = &[
+    Before { name: "no item", steps: &[] },
+    Before { name: "an item", steps: &[Store(Short, "F7")] },
+    Before { name: "an item with a cas unique", steps: &[Store(Short, "F7 E77")] },
+    Before { name: "an item that expires", steps: &[Store(Short, "F7 T1000")] },
+    Before { name: "an item that expires, with a cas unique", steps: &[Store(Short, "T1000 E77")] },
+    Before { name: "an expired item", steps: &[Store(Short, "F7 T10"), Wait(20)] },
+    Before { name: "a stale item", steps: &[Store(Short, "F7"), STALE] },
+    Before { name: "a stale item that expires", steps: &[Store(Short, "T1000"), STALE] },
+    Before { name: "a stale item with a cas unique", steps: &[Store(Short, "E76"), STALE_WITH_UNIQUE] },
+    Before { name: "a stale item that somebody renews", steps: &[Store(Short, ""), STALE, Ask("mg k\r\n")] },
+    Before { name: "an item that somebody renews", steps: &[Store(Short, "T50"), Ask("mg k R100\r\n")] },
+    Before { name: "a long item", steps: &[Store(Long, "F7")] },
+    Before { name: "a long item that expires, with a cas unique", steps: &[Store(Long, "T1000 E77")] },
+    Before { name: "a long stale item", steps: &[Store(Long, "F7"), STALE] },
+    Before { name: "a number", steps: &[Store(Number("99"), "F7")] },
+    Before { name: "a number with a cas unique", steps: &[Store(Number("9"), "F7 E77 T1000")] },
+    Before { name: "a number with much behind it", steps: &[Store(LongNumber, "F7")] },
+    Before { name: "an empty item", steps: &[Store(Empty, "F7")] },
+    Before { name: "an empty stale item", steps: &[Store(Empty, ""), STALE] },
+];
+
+impl Before {
+    /// Sees to it that this, and nothing else, is under the key.
+    pub(crate) fn prepare<S: Session>(&self, client: &mut Client<S>) {
+        client.ask(b"delete k\r\n", Delivery::Whole);
+        for step in self.steps {
+            match step {
+                Store(contents, flags) => {
+                    let value = contents.bytes();
+                    let line = format!("ms {KEY} {} {flags}\r\n", value.len());
+                    let request = [line.as_bytes(), &value, b"\r\n"].concat();
+                    assert_eq!(client.ask(&request, Delivery::Whole), b"HD\r\n", "{}", self.name);
+                }
+                Ask(line) => {
+                    let reply = client.ask(line.as_bytes(), Delivery::Whole);
+                    assert!(reply.starts_with(b"HD"), "{}", self.name);
+                }
+                Wait(seconds) => client.wait(*seconds),
+            }
+        }
+    }
+}
+
+/// An item as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) value: Vec<u8>,
+    pub(crate) flags: u32,
+    /// Seconds left.
+    pub(crate) left: Option<u32>,
+    pub(crate) cas: Option<u64>,
+    pub(crate) state: ItemState,
+}
+
+impl Seen {
+    pub(crate) fn of(item: Copied, now: Seconds) -> Self {
+        let left = match item.meta.expiry {
+            Expiry::Never => None,
+            Expiry::At(at) => Some(at.0 - now.0),
+        };
+        let Copied { meta, value } = item;
+        // That it was looked at shows, and does not matter.
+        let state = meta.state.without(ItemState::FETCHED);
+        Seen { value, flags: meta.flags, left, cas: meta.cas, state }
+    }
+
+    /// Everything that a person wants to see of it.
+    pub(crate) fn told(seen: Option<&Self>) -> String {
+        let Some(seen) = seen else { return "nothing".to_owned() };
+        let Seen { value, flags, left, cas, state } = seen;
+        let beginning = String::from_utf8_lossy(&value[..value.len().min(12)]);
+        let length = value.len();
+        format!(
+            "{beginning:?} of {length} bytes, flags {flags}, {left:?} s left, cas {cas:?}, state {}",
+            state.0
+        )
+    }
+}

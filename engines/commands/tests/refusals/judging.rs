@@ -1,0 +1,133 @@
+//! Whether a reply is true, and what a refusal may leave behind.
+
+use super::items::Seen;
+use super::requests::{AsksFor, Request, Told};
+use guira_contract::Losses;
+use guira_contract::suite::FIRST_UNIQUE;
+use guira_protocol::binary::{HEADER_BYTES, RESPONSE_MAGIC, Status};
+
+/// What came of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) reply: Vec<u8>,
+    pub(crate) after: Option<Seen>,
+}
+
+/// What stands for a cas unique that the server chose, in a reply that is compared.
+const CHOSEN: &[u8] = b"chosen";
+
+/// A reply without the cas uniques that the server chose, and these.
+fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
+    if reply.first() == Some(&RESPONSE_MAGIC) && reply.len() >= HEADER_BYTES {
+        let unique = reply[16..HEADER_BYTES].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        if unique >= FIRST_UNIQUE {
+            return ([&reply[..16], &reply[HEADER_BYTES..]].concat(), vec![unique]);
+        }
+        return (reply.to_vec(), Vec::new());
+    }
+    let (mut rest, mut uniques, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < reply.len() {
+        let digits = reply[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(&reply[at..at + digits]).ok().and_then(|text| text.parse().ok());
+        match number.filter(|number| *number >= FIRST_UNIQUE) {
+            Some(unique) => {
+                uniques.push(unique);
+                rest.extend_from_slice(CHOSEN);
+            }
+            None => rest.extend_from_slice(&reply[at..at + digits.max(1)]),
+        }
+        at += digits.max(1);
+    }
+    (rest, uniques)
+}
+
+/// Whether a reply says that there is no memory, and nothing else.
+fn tells_refusal(reply: &[u8]) -> bool {
+    let lines = reply.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+    let is_line = reply.starts_with(b"SERVER_ERROR ") && lines == 1;
+    let status = (Status::OutOfMemory as u16).to_be_bytes();
+    let is_packet = reply.first() == Some(&RESPONSE_MAGIC) && reply[6..8] == status;
+    let is_record = reply.len() == 8 && reply[0] == guira_protocol::mica::Status::OutOfMemory as u8;
+    is_line || is_packet || is_record
+}
+
+/// Two items that differ at most in which cas unique the server chose.
+fn alike(one: Option<&Seen>, other: Option<&Seen>) -> bool {
+    let plain = |seen: &Seen| Seen { cas: seen.cas.map(|cas| cas.min(FIRST_UNIQUE)), ..seen.clone() };
+    one.map(plain) == other.map(plain)
+}
+
+/// Whether `after` is `before`, but for a cas unique that it may have got.
+fn unchanged(before: Option<&Seen>, after: Option<&Seen>) -> bool {
+    match (before, after) {
+        (None, None) => true,
+        (Some(before), Some(after)) => {
+            let given = before.cas.or(after.cas);
+            Seen { cas: given, ..before.clone() } == *after
+        }
+        _ => false,
+    }
+}
+
+/// What else may be told of an item that could not be changed as it would have been.
+fn is_less(request: &Request, told: &[u8], wanted: &[u8]) -> bool {
+    if request.bytes.starts_with(b"mg ") {
+        // Nobody renews it for now.
+        return replaced(wanted, b" W", b"") == told;
+    }
+    // It has no cas unique to show.
+    let shown =
+        |text: &[u8]| text.windows(5).position(|window| window == b" cas=").map(|at| text[..at].to_vec());
+    let without = shown(told).map(|before| [&before[..], b" cas=0 "].concat());
+    request.bytes.starts_with(b"me ")
+        && shown(told) == shown(wanted)
+        && without.is_some_and(|without| told.starts_with(&without))
+}
+
+/// `text` with the first `old` replaced.
+fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    match text.windows(old.len()).position(|window| window == old) {
+        Some(at) => [&text[..at], new, &text[at + old.len()..]].concat(),
+        None => text.to_vec(),
+    }
+}
+
+/// Holds an outcome against what was there before, and against the outcome of the same request when memory is found.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn judge(
+    request: &Request,
+    losses: Losses,
+    before: Option<&Seen>,
+    found: &Outcome,
+    wanted: &Outcome,
+) -> Result<(), &'static str> {
+    let after = found.after.as_ref();
+    let (reply, uniques) = without_uniques(&found.reply);
+    let (wanted_reply, _) = without_uniques(&wanted.reply);
+    let done = alike(after, wanted.after.as_ref());
+    let nothing_done = unchanged(before, after);
+    let gave_up = request.asks_for == AsksFor::Set && losses == Losses::Allowed && after.is_none();
+    let is_true = after.is_none_or(|item| uniques.iter().all(|unique| item.cas == Some(*unique)));
+    if request.told == Told::Never {
+        let fits = found.reply.is_empty() && (done || nothing_done || gave_up);
+        return if fits { Ok(()) } else { Err("it is neither done nor left") };
+    }
+    if reply == wanted_reply {
+        return match (done, is_true) {
+            (true, true) => Ok(()),
+            (true, false) => Err("another cas unique is told"),
+            (false, _) => Err("it is told to be done, and is not"),
+        };
+    }
+    if tells_refusal(&found.reply) {
+        let fits = nothing_done || gave_up;
+        return if fits { Ok(()) } else { Err("it is refused, and something has changed") };
+    }
+    match (is_less(request, &reply, &wanted_reply), nothing_done && is_true) {
+        (true, true) => Ok(()),
+        (true, false) => Err("less is told, and something has changed"),
+        (false, _) => Err("the reply is neither that of success nor an error"),
+    }
+}

@@ -1,0 +1,165 @@
+//! Every command with memory refused at every step it takes: nothing is removed, nothing is told that is not so, and every command ends.
+//!
+//! A request is tried on an item as long as some of its calls of the session can be refused: the first, the second, and so on, and from each of
+//! them on all others. What comes of it is held against what was there before and against the same request with memory:
+//!
+//! - A reply that says there is no memory means that the item is as it was, but that it may have got a cas unique that nobody was told. In a cache
+//!   a `set` may have removed it, since what it holds is older than what was to be stored, and so may an `ms` that does not append or prepend.
+//! - Any other reply is that of the request with memory, and so is the item. Two replies may tell less, and then nothing has changed: an mg whose client
+//!   would have won the right to renew the item, and an me that would have had a cas unique to show.
+
+mod asking;
+mod items;
+mod judging;
+mod requests;
+
+use asking::{Client, Delivery};
+use guira_contract::suite::{Moment, Refused};
+use guira_contract::{Engine, Session};
+use guira_slab::{CuckooEngine, Eviction, SlabOptions};
+use items::{Before, ITEMS, KEY, Seen};
+use judging::{Outcome, judge};
+use requests::Request;
+use std::collections::BTreeMap;
+
+/// Requests of which a failure is told.
+const TOLD_MAX: usize = 12;
+
+/// A request on an item.
+struct Trial<'t> {
+    before: &'t Before,
+    request: &'t Request,
+    delivery: Delivery,
+}
+
+/// What was there before, what came of the request, and how many calls might have been refused.
+struct Run {
+    before: Option<Seen>,
+    outcome: Outcome,
+    asked: usize,
+}
+
+impl Trial<'_> {
+    fn run<S: Session>(&self, client: &mut Client<S>, refused: Refused, moment: Moment) -> Run {
+        self.before.prepare(client);
+        let before = client.look(KEY);
+        client.refuse(refused, moment, &format!("{} on {}", self.request.name, self.before.name));
+        let reply = client.ask(&self.request.bytes, self.delivery);
+        let asked = client.asked();
+        client.refuse(Refused::None, Moment::Late, "a look");
+        Run { before, outcome: Outcome { reply, after: client.look(KEY) }, asked }
+    }
+
+    /// Refuses one call after the other. Returns the first thing that is wrong.
+    fn refuse_all<S: Session>(&self, client: &mut Client<S>) -> Option<String> {
+        let wanted = self.run(client, Refused::None, Moment::Late);
+        let moments: &[Moment] =
+            if self.request.value_len.is_some() { &[Moment::Early, Moment::Late] } else { &[Moment::Late] };
+        for moment in moments {
+            let (mut number, mut most) = (0, wanted.asked);
+            while number < most {
+                let run = self.run(client, Refused::Only(number), *moment);
+                let wrong = self.wrong(client, &run, &wanted.outcome, (Refused::Only(number), *moment));
+                if wrong.is_some() {
+                    return wrong;
+                }
+                // It goes on after this, and may be refused more.
+                if run.asked > number + 1 {
+                    let run = self.run(client, Refused::From(number), *moment);
+                    let wrong = self.wrong(client, &run, &wanted.outcome, (Refused::From(number), *moment));
+                    if wrong.is_some() {
+                        return wrong;
+                    }
+                }
+                most = most.max(run.asked);
+                number += 1;
+            }
+        }
+        None
+    }
+
+    /// What is wrong with a run, for a person.
+    fn wrong<S: Session>(
+        &self,
+        client: &mut Client<S>,
+        run: &Run,
+        wanted: &Outcome,
+        (refused, moment): (Refused, Moment),
+    ) -> Option<String> {
+        let before = run.before.as_ref();
+        let what = judge(self.request, client.losses(), before, &run.outcome, wanted).err()?;
+        let shortened = |reply: &[u8]| reply[..reply.len().min(60)].escape_ascii().to_string();
+        Some(format!(
+            "on {}, {:?}, refused {refused:?} {moment:?}: {what}: \"{}\" instead of \"{}\"; there was {}, there is {}",
+            self.before.name,
+            self.delivery,
+            shortened(&run.outcome.reply),
+            shortened(&wanted.reply),
+            Seen::told(before),
+            Seen::told(run.outcome.after.as_ref()),
+        ))
+    }
+}
+
+/// All requests on all items.
+fn try_all(eviction: Eviction, requests: &[Request]) {
+    let options = SlabOptions { memory: 16 << 20, eviction, ..SlabOptions::default() };
+    let engine = CuckooEngine::open(options).expect("there is memory for an engine");
+    let mut client = Client::new(engine.session());
+    let is_long = |request: &&Request| request.value_len.is_some_and(|length| length > client.inline_max());
+    let whole = requests.iter().map(|request| (request, Delivery::Whole));
+    let in_pieces = requests.iter().filter(is_long).map(|request| (request, Delivery::InPieces));
+    let deliveries: Vec<_> = whole.chain(in_pieces).collect();
+    let mut wrong: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for before in ITEMS {
+        for (request, delivery) in &deliveries {
+            if let Some(what) = (Trial { before, request, delivery: *delivery }).refuse_all(&mut client) {
+                wrong.entry(&request.name).or_default().push(what);
+            }
+        }
+    }
+    let tell =
+        |(request, what): (&&str, &Vec<String>)| format!("{request} {} ({} trials)", what[0], what.len());
+    let told: Vec<String> = wrong.iter().take(TOLD_MAX).map(tell).collect();
+    assert!(wrong.is_empty(), "{} requests are answered wrongly:\n{}", wrong.len(), told.join("\n"));
+}
+
+#[test]
+fn text_in_a_cache() {
+    try_all(Eviction::On, &requests::text());
+}
+
+#[test]
+fn text_in_a_store() {
+    try_all(Eviction::Off, &requests::text());
+}
+
+#[test]
+fn meta_in_a_cache() {
+    try_all(Eviction::On, &requests::meta());
+}
+
+#[test]
+fn meta_in_a_store() {
+    try_all(Eviction::Off, &requests::meta());
+}
+
+#[test]
+fn packets_in_a_cache() {
+    try_all(Eviction::On, &requests::packets());
+}
+
+#[test]
+fn packets_in_a_store() {
+    try_all(Eviction::Off, &requests::packets());
+}
+
+#[test]
+fn datagrams_in_a_cache() {
+    try_all(Eviction::On, &requests::datagrams());
+}
+
+#[test]
+fn datagrams_in_a_store() {
+    try_all(Eviction::Off, &requests::datagrams());
+}

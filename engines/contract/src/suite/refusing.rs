@@ -1,0 +1,225 @@
+//! A session that finds no memory when it is told not to, for tests of what is built on sessions.
+
+use crate::item::{Decision, ItemView};
+use crate::session::{Key, KeyHash, Losses, Pace, Read, Refusal, Room, Session, Sink, Walked, WalkedItem};
+use guira_sync::clock::Seconds;
+
+/// So many calls of a session are enough for any command. One that makes more would go on for ever.
+const CALLS_MAX: usize = 50;
+
+/// The first cas unique that such a session gives out. It can be told from those that clients give.
+pub const FIRST_UNIQUE: u64 = 5_000_000_000;
+
+/// Which calls find no memory. They are counted from 0, and only those that may need some: updates, drafts, and pieces of drafts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// None.
+    None,
+    /// This one.
+    Only(usize),
+    /// This one and all that follow.
+    From(usize),
+}
+
+/// When an update finds that there is no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before it looks at the item, if it is told what will be stored.
+    Early,
+    /// When it has been decided what is to be done, and that takes memory.
+    Late,
+}
+
+/// A session that refuses.
+#[derive(Debug)]
+pub struct Refusing<S> {
+    session: S,
+    refused: Refused,
+    moment: Moment,
+    /// Calls that may need memory.
+    asked: usize,
+    /// These and reads.
+    calls: usize,
+    unique: u64,
+    /// What the calls are made for.
+    command: String,
+}
+
+impl<S> Refusing<S> {
+    /// Around a session; it refuses nothing for now.
+    pub fn new(session: S) -> Self {
+        let (refused, moment, command) = (Refused::None, Moment::Late, String::new());
+        Refusing { session, refused, moment, asked: 0, calls: 0, unique: FIRST_UNIQUE, command }
+    }
+
+    /// From now on these calls are refused, and counted anew. They are made for `command`, of which a panic will tell.
+    pub fn refuse(&mut self, refused: Refused, moment: Moment, command: &str) {
+        (self.refused, self.moment, self.asked, self.calls) = (refused, moment, 0, 0);
+        command.clone_into(&mut self.command);
+    }
+
+    /// How many calls were made that may need memory.
+    pub fn asked(&self) -> usize {
+        self.asked
+    }
+
+    fn count(&mut self) {
+        self.calls += 1;
+        assert!(self.calls <= CALLS_MAX, "{} does not end with {:?} refused", self.command, self.refused);
+    }
+
+    /// Whether the next call that may need memory is refused.
+    fn refuses(&mut self) -> bool {
+        self.count();
+        let number = self.asked;
+        self.asked += 1;
+        match self.refused {
+            Refused::None => false,
+            Refused::Only(refused) => number == refused,
+            Refused::From(first) => number >= first,
+        }
+    }
+}
+
+/// Whether a decision takes memory.
+fn needs_memory(decision: &Decision<'_>, item: Option<&dyn ItemView>) -> bool {
+    match decision {
+        Decision::Put(_) => true,
+        Decision::Amend(_) => item.is_some(),
+        Decision::Keep | Decision::Remove => false,
+    }
+}
+
+impl<S: Session> Session for Refusing<S> {
+    type Pin = S::Pin;
+    type Draft = S::Draft;
+    type Guess = S::Guess;
+    type Walk = S::Walk;
+
+    const PREFETCH_STEPS: usize = S::PREFETCH_STEPS;
+
+    fn losses(&self) -> Losses {
+        self.session.losses()
+    }
+
+    fn hash(&self, key: &[u8]) -> KeyHash {
+        self.session.hash(key)
+    }
+
+    fn hash_told(&self, key: &[u8], told: u64) -> KeyHash {
+        self.session.hash_told(key, told)
+    }
+
+    fn prefetch_buckets(&self, hash: KeyHash) {
+        self.session.prefetch_buckets(hash);
+    }
+
+    fn prefetch_item(&self, hash: KeyHash) -> S::Guess {
+        self.session.prefetch_item(hash)
+    }
+
+    fn prefetch_next(&self, guess: S::Guess) -> S::Guess {
+        self.session.prefetch_next(guess)
+    }
+
+    fn read_with<T: Sink<Pin = S::Pin>>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        now: Seconds,
+        sink: &mut T,
+    ) -> Read {
+        self.count();
+        self.session.read_with(key, guess, now, sink)
+    }
+
+    fn update<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<S::Draft>,
+        decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        self.update_with(key, S::Guess::default(), now, room, draft, decide)
+    }
+
+    fn update_with<'d, F>(
+        &mut self,
+        key: Key<'_>,
+        guess: S::Guess,
+        now: Seconds,
+        room: Option<Room>,
+        draft: Option<S::Draft>,
+        mut decide: F,
+    ) -> Result<(), Refusal>
+    where
+        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+    {
+        if !self.refuses() {
+            return self.session.update_with(key, guess, now, room, draft, decide);
+        }
+        if self.moment == Moment::Early && room.is_some() {
+            return Err(Refusal::NoMemory);
+        }
+        let mut lacks_memory = false;
+        self.session.update_with(key, guess, now, room, draft, |item| {
+            let decision = decide(item);
+            lacks_memory = needs_memory(&decision, item);
+            if lacks_memory { Decision::Keep } else { decision }
+        })?;
+        if lacks_memory { Err(Refusal::NoMemory) } else { Ok(()) }
+    }
+
+    fn draft(&mut self, key: &[u8], room: Room) -> Result<S::Draft, Refusal> {
+        if self.refuses() { Err(Refusal::NoMemory) } else { self.session.draft(key, room) }
+    }
+
+    fn extend(&mut self, draft: &mut S::Draft, bytes: &[u8]) -> Result<(), Refusal> {
+        if self.refuses() { Err(Refusal::NoMemory) } else { self.session.extend(draft, bytes) }
+    }
+
+    fn inline_max(&self) -> usize {
+        self.session.inline_max()
+    }
+
+    fn fits(&self, key_len: usize, room: &Room) -> bool {
+        self.session.fits(key_len, room)
+    }
+
+    fn next_cas(&mut self) -> u64 {
+        self.unique += 1;
+        self.unique - 1
+    }
+
+    fn quiesce(&mut self) {
+        self.session.quiesce();
+    }
+
+    fn offline(&mut self) {
+        self.session.offline();
+    }
+
+    fn rest(&mut self) {
+        self.session.rest();
+    }
+
+    fn online(&mut self) {
+        self.session.online();
+    }
+
+    fn maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
+        self.session.maintain(now, pace, budget)
+    }
+
+    fn begin_walk(&mut self) -> Option<S::Walk> {
+        self.session.begin_walk()
+    }
+
+    fn walk(&mut self, walk: &mut S::Walk, now: Seconds, see: &mut dyn FnMut(WalkedItem<'_>)) -> Walked {
+        self.session.walk(walk, now, see)
+    }
+}
