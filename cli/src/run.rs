@@ -51,7 +51,16 @@ fn serve_until_told<T>(
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])
         .map_err(Failure::system("cannot wait for signals"))?;
     let running = guira_server::start(options, secrets, inherited)?;
-    let _announced = announce(&running)?;
+    let _announced = match announce(&running) {
+        Ok(announced) => announced,
+        Err(failure) => {
+            // It has not served anybody: what the region holds is for the next.
+            if let Err(error) = running.stop(Ending::Kept) {
+                tracing::error!(%error, "the server that could not be announced did not end in order");
+            }
+            return Err(failure);
+        }
+    };
     let signal = follow(&mut signals, &running);
     tracing::info!(signal, "the server stops");
     let kept = signal == Some(SIGUSR1) || keeps == Keeps::Always;

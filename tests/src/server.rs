@@ -396,6 +396,19 @@ fn owner_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.uid())
 }
 
+/// Runs the guira binary, which is expected to refuse to serve: its exit code, and what it says.
+#[track_caller]
+pub fn refused_guira(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(guira_binary());
+    command.args(arguments);
+    let mut process = Process::spawn(command);
+    let status =
+        wait_for("the end of a server that cannot start", || process.child.try_wait().ok().flatten());
+    // Whoever has read to the end lets go of it.
+    wait_for("all that it says", || (Arc::strong_count(&process.complaints) == 1).then_some(()));
+    (status.code(), process.errors())
+}
+
 /// Runs the guira binary to its end, which is expected to come soon.
 pub fn run_guira(arguments: &[&str]) -> std::process::Output {
     Command::new(guira_binary()).args(arguments).output().expect("guira can be run")

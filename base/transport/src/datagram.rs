@@ -21,6 +21,8 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 pub enum PortSharing {
     /// Several, all of this user's.
     Shared,
+    /// Several, of which this is the first: whoever else has the port already keeps it.
+    First,
     /// One.
     Alone,
 }
@@ -42,6 +44,9 @@ pub fn datagram_socket(address: SocketAddr, sharing: PortSharing) -> io::Result<
     // As much as the system allows; less costs datagrams under load.
     let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
     bind(&socket, &address)?;
+    if sharing == PortSharing::First {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
     Ok(UdpSocket::from(socket))
 }
 
@@ -296,10 +301,17 @@ mod tests {
     }
 
     #[test]
-    fn a_port_can_be_shared() {
-        let first = datagram_socket("127.0.0.1:0".parse().unwrap(), PortSharing::Shared).unwrap();
+    fn a_port_is_shared_with_those_who_come_with_its_first_owner_and_with_nobody_else() {
+        let first = datagram_socket("127.0.0.1:0".parse().unwrap(), PortSharing::First).unwrap();
         let address = first.local_addr().unwrap();
-        assert!(datagram_socket(address, PortSharing::Shared).is_ok());
+        let second = datagram_socket(address, PortSharing::Shared).unwrap();
+        assert!(datagram_socket(address, PortSharing::First).is_err());
         assert!(datagram_socket(address, PortSharing::Alone).is_err());
+        // Clients are dealt out between the two.
+        let clients: Vec<UdpSocket> = (0..64).map(|_| socket()).collect();
+        clients.iter().for_each(|client| assert_eq!(client.send_to(b"x", address).unwrap(), 1));
+        let count = |socket: &UdpSocket| (0..64).take_while(|_| socket.recv(&mut [0; 8]).is_ok()).count();
+        let counts = [count(&first), count(&second)];
+        assert!(counts.iter().sum::<usize>() == 64 && !counts.contains(&0), "{counts:?}");
     }
 }

@@ -57,7 +57,10 @@ pub fn open_lasting<C>(
 ) -> Result<Begun<C>, OpenError> {
     let refused = |source| OpenError::Region { place: place.clone(), source };
     let (file, found) = RegionFile::open(place).map_err(refused)?;
-    let room = file.room().map_err(|error| refused(error.into()))?;
+    let room = match file.room() {
+        Ok(room) => room,
+        Err(error) => return Err(leave(file, &found, refused(error.into()))),
+    };
     let memory = empty.memory + HEAD_BYTES;
     let no_room = || OpenError::NoRoom { place: place.clone(), room, memory };
     if room < memory as u64 {

@@ -26,6 +26,7 @@ mod node;
 mod notes;
 mod options;
 mod outbox;
+mod ports;
 mod post;
 mod queue;
 mod registry;

@@ -1,17 +1,17 @@
 //! Starting and stopping a server.
 
-use crate::acceptor::{Acceptor, Port};
+use crate::acceptor::Acceptor;
 use crate::admin::{Admin, EngineAdmin, Settings};
-use crate::direct::{self, DirectEnd, DirectError, Place, Way};
+use crate::direct::{self, DirectEnd, DirectError, Place};
 use crate::division::{Division, least_memory};
-use crate::listen::{ListenTraits, Security};
 use crate::notes;
 use crate::options::{Options, Placement, machine_memory};
+use crate::ports::{Handed, Ports};
 use crate::post::{Offices, Post};
 use crate::room::Room;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
-use crate::udp::{self, UdpEnd};
+use crate::udp::UdpEnd;
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::{Ends, Worker};
 use guira_contract::{CloseError, Engine, Opening, Session};
@@ -19,9 +19,7 @@ use guira_memory::release_code;
 use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
-use guira_transport::{
-    Address, Inherited, ListenError, ListenOptions, Listener, Mailbox, TlsAcceptor, VerifyMode,
-};
+use guira_transport::{Address, Inherited, ListenError, Mailbox};
 use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
@@ -83,6 +81,9 @@ pub enum StopError {
     /// A worker has failed.
     #[error("a worker failed")]
     Worker(#[from] io::Error),
+    /// A worker has panicked.
+    #[error("a worker has panicked, so that the items of a region are lost")]
+    Panicked,
     /// Items could not be kept.
     #[error("the region could not be closed, so that its items are lost")]
     Close(#[from] CloseError),
@@ -169,14 +170,15 @@ pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> R
 pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> Result<Running, StartError> {
     // Here, and not where options are read: no way to start a server leads past it.
     check(options, &secrets, &inherited)?;
-    let (inherited, inherited_udp) = by_kind(inherited);
+    let handed = Handed::of(inherited);
     let wanted_udp = options.udp.clone();
     // Wherever datagrams come from: what they take is to be counted.
-    let udp = inherited_udp.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
+    let udp = handed.datagrams.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
     let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
     check(options, &secrets, &[])?;
     let division = Division::of(options, options.memory.0);
-    let host = Starting { options, secrets, inherited, inherited_udp, wanted_udp };
+    let ports = Ports::open(options, &wanted_udp, handed, secrets.tls.as_ref())?;
+    let host = Starting { options, secrets, ports };
     let running = options.engine.open(&setup(options, division.engine), host)??;
     match release_code() {
         Ok(bytes) => tracing::debug!(bytes, "what only the start used is out of memory"),
@@ -189,22 +191,21 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
 struct Starting<'a> {
     options: &'a Options,
     secrets: Secrets,
-    inherited: Vec<Listener>,
-    inherited_udp: Vec<UdpSocket>,
-    wanted_udp: Vec<SocketAddr>,
+    ports: Ports,
 }
 
 impl Host for Starting<'_> {
     type Output = Result<Running, StartError>;
 
     fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Result<Running, StartError> {
+        let Opened { engine, opening, notes, base } = opened;
         let options = self.options;
         let clock = if options.permissions.test {
-            CoarseClock::shiftable_since(opened.base)
+            CoarseClock::shiftable_since(base)
         } else {
-            CoarseClock::system_since(opened.base)
+            CoarseClock::system_since(base)
         };
-        let found = options.storage.region.as_ref().map(|place| (place.clone(), opened.opening));
+        let found = options.storage.region.as_ref().map(|place| (place.clone(), opening));
         match &found {
             Some((place, Opening::Emptied(why))) => {
                 tracing::warn!("the region {place} was emptied, since {why}");
@@ -212,15 +213,17 @@ impl Host for Starting<'_> {
             Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
             None => {}
         }
-        let ports = open_ports(options, self.inherited, self.secrets.tls.as_ref())?;
-        let udp = udp::open(options, &self.wanted_udp, &self.inherited_udp)
-            .map_err(|(address, source)| StartError::Datagrams { address, source })?;
-        let division = Division::of(options, options.memory.0);
-        let room = Arc::new(Room::new(&division, options.workers));
-        let ways = direct::open(options, opened.engine.partitioning())?;
-        let ports = Ports { streams: ports, udp, ways, room };
-        let running = start_with(options, self.secrets, ports, opened.engine, &opened.notes, clock)?;
-        Ok(Running { found, ..running })
+        match start_with(options, self.secrets, self.ports, &engine, &notes, clock.clone()) {
+            Ok(running) => Ok(Running { found, ..running }),
+            Err(error) => {
+                if let Some((place, _)) = found
+                    && let Err(error) = engine.close(clock.now(), &notes)
+                {
+                    tracing::error!("the items in the region {place} are lost: {error}");
+                }
+                Err(error)
+            }
+        }
     }
 }
 
@@ -242,31 +245,23 @@ fn setup(options: &Options, memory: usize) -> Setup {
     }
 }
 
-/// Everything that requests come by.
-struct Ports {
-    streams: Vec<Port>,
-    /// Each worker's.
-    udp: Vec<Vec<UdpSocket>>,
-    ways: Vec<Vec<Way>>,
-    /// What they may hold.
-    room: Arc<Room>,
-}
-
-/// Starts a server with this engine and clock, at these ports.
+/// Starts a server with this engine and clock, at these ports. If it cannot be started nobody uses the engine any more.
 fn start_with<E: Engine + Clone>(
     options: &Options,
     secrets: Secrets,
     ports: Ports,
-    engine: E,
+    engine: &E,
     notes: &[u8],
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
-    let Ports { streams: ports, udp, ways, room } = ports;
-    let udp_addresses = datagram_addresses(&udp);
-    let mica_addresses = mica_addresses(options, &ways);
-    let addresses: Vec<Address> = ports.iter().map(|port| port.listener.address().clone()).collect();
+    let (addresses, udp_addresses) = (ports.addresses(), ports.udp_addresses());
+    let mica_addresses = ports.mica_addresses(options);
+    let Ports { streams: ports, udp, paths } = ports;
+    let partitioning = engine.partitioning();
+    let ways = direct::describe_all(paths, partitioning, options.workers);
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let division = Division::of(options, options.memory.0);
+    let room = Arc::new(Room::new(&division, options.workers));
     let hub = Arc::new(Hub::new(options.workers, options.log, room)?);
     engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
@@ -283,9 +278,8 @@ fn start_with<E: Engine + Clone>(
     let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
-    let partitioning = engine.partitioning();
     let offices = Arc::new(Offices::new(options.workers));
-    let mut threads = Vec::new();
+    let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
     let (ready, started) = mpsc::channel();
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
         let place = Place { worker: index, workers: options.workers, partitioning };
@@ -297,12 +291,14 @@ fn start_with<E: Engine + Clone>(
         };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
         let make = move || Worker::new(index, session, shared, admin, ends);
-        threads.push(start_worker(index, options.placement, ready.clone(), make)?);
+        crew.threads.push(start_worker(index, options.placement, ready.clone(), make)?);
     }
     for _ in 0..options.workers {
         started.recv().map_err(io::Error::other)??;
     }
+    let threads = crew.sign_off();
     let memory = division.parts();
+    let engine = engine.clone();
     let closer = Box::new(move |shared: &Shared| {
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)
@@ -344,88 +340,6 @@ fn start_worker<S: Session>(
             }
         }
     })
-}
-
-/// Inherited sockets, those of connections and those of datagrams.
-fn by_kind(inherited: Vec<Inherited>) -> (Vec<Listener>, Vec<UdpSocket>) {
-    let (mut streams, mut datagrams) = (Vec::new(), Vec::new());
-    for socket in inherited {
-        match socket {
-            Inherited::Stream(listener) => streams.push(listener),
-            Inherited::Datagram(socket) => datagrams.push(socket),
-        }
-    }
-    (streams, datagrams)
-}
-
-/// Where datagrams are taken from, each address once.
-fn datagram_addresses(workers: &[Vec<UdpSocket>]) -> Vec<SocketAddr> {
-    let mut addresses = Vec::new();
-    for address in workers.iter().flatten().filter_map(|socket| socket.local_addr().ok()) {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    addresses
-}
-
-/// Where MICA's datagrams for the first worker are taken from, over the network.
-fn mica_addresses(options: &Options, ways: &[Vec<Way>]) -> Vec<SocketAddr> {
-    let ports = ways.first().into_iter().flatten().map(|way| way.directory.port);
-    options.mica.iter().zip(ports).map(|(address, port)| SocketAddr::new(address.ip(), port)).collect()
-}
-
-/// Opens everything that connections come from.
-fn open_ports(
-    options: &Options,
-    inherited: Vec<Listener>,
-    tls: Option<&TlsAcceptor>,
-) -> Result<Vec<Port>, StartError> {
-    let port = |listener: Listener, traits: &ListenTraits| {
-        let address = Arc::new(listener.address().clone());
-        let speaks = traits.speaks.unwrap_or(options.speaks);
-        let tls = security(&listener, traits.security, tls)?;
-        Ok::<Port, StartError>(Port { listener, address, speaks, tls })
-    };
-    let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode };
-    let mut ports = Vec::new();
-    for listener in inherited {
-        ports.push(port(listener, &ListenTraits::default())?);
-    }
-    for listen in &options.listen {
-        match Listener::bind(&listen.address, how) {
-            Ok(listener) => ports.push(port(listener, &listen.traits)?),
-            Err(error) if listen.optional && error.is_absent() => {
-                tracing::info!(address = %listen.address, "this machine does not have the address");
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(ports)
-}
-
-/// How connections of a listener are secured. UNIX sockets are not, unless they say so.
-fn security(
-    listener: &Listener,
-    security: Security,
-    tls: Option<&TlsAcceptor>,
-) -> Result<Option<TlsAcceptor>, StartError> {
-    let local = matches!(listener.address(), Address::Unix(_));
-    let Some(tls) = tls else {
-        return if security == Security::Default { Ok(None) } else { Err(StartError::NoTls) };
-    };
-    let verify = match security {
-        Security::Plain => return Ok(None),
-        Security::Default if local => return Ok(None),
-        Security::Default => return Ok(Some(tls.clone())),
-        Security::Basic => VerifyMode::None,
-        Security::Mutual if tls.options().verify == VerifyMode::None => VerifyMode::Force,
-        Security::Mutual => tls.options().verify,
-    };
-    if verify != VerifyMode::None && tls.options().authorities.is_none() {
-        tracing::warn!(address = %listener.address(), "no certificate of a client will hold: no authority is named");
-    }
-    Ok(Some(tls.with_verify(verify)))
 }
 
 /// A seed that nobody outside can know.
@@ -491,22 +405,12 @@ impl Running {
     /// # Errors
     /// What ended a worker before, or why items could not be kept.
     pub fn stop(self, ending: Ending) -> Result<(), StopError> {
-        // Release: pairs with the Acquire in `Shared::is_stopping`.
-        self.shared.stopping.store(true, Ordering::Release);
-        let ring = || self.shared.mailboxes.iter().for_each(|mailbox| mailbox.ring());
-        ring();
         let started = Stopwatch::start();
-        while started.elapsed() < DRAIN && !self.threads.iter().all(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(5));
+        let ended = end_workers(&self.shared, self.threads, DRAIN);
+        if let Err(StopError::Panicked) = ended {
+            // It may have been in the middle of anything: what it has left in the region cannot be believed.
+            return ended;
         }
-        self.shared.abandoned.store(true, Ordering::Release);
-        ring();
-        let mut result: io::Result<()> = Ok(());
-        for thread in self.threads {
-            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker has panicked")));
-            result = result.and(ended);
-        }
-        result?;
         if self.found.is_some() && ending == Ending::Kept {
             // Errands see that the server stops, and give their sessions back.
             while self.shared.errands.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
@@ -515,6 +419,92 @@ impl Running {
             (self.closer)(&self.shared)?;
             tracing::info!("the region was closed");
         }
-        Ok(())
+        ended
+    }
+}
+
+/// Workers that have been started, as long as it is not certain that all can be: dropped, it ends them.
+struct Crew {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Crew {
+    /// All have been started.
+    fn sign_off(mut self) -> Vec<JoinHandle<io::Result<()>>> {
+        std::mem::take(&mut self.threads)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Why they end is told by whoever drops it.
+        let _ = end_workers(&self.shared, std::mem::take(&mut self.threads), Duration::ZERO);
+    }
+}
+
+/// Has workers end, and waits for them: for as long as `patience` until what connections have under way is done.
+///
+/// # Errors
+/// What ended one of them before.
+fn end_workers(
+    shared: &Shared,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    patience: Duration,
+) -> Result<(), StopError> {
+    if threads.is_empty() {
+        return Ok(());
+    }
+    // Release: pairs with the Acquire in `Shared::is_stopping`.
+    shared.stopping.store(true, Ordering::Release);
+    let ring = || shared.mailboxes.iter().for_each(|mailbox| mailbox.ring());
+    ring();
+    let started = Stopwatch::start();
+    while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    shared.abandoned.store(true, Ordering::Release);
+    ring();
+    let mut result = Ok(());
+    for thread in threads {
+        let ended = thread.join();
+        result = match (result, ended) {
+            (_, Err(_)) | (Err(StopError::Panicked), _) => Err(StopError::Panicked),
+            (Ok(()), Ok(ended)) => ended.map_err(StopError::Worker),
+            (failed, Ok(_)) => failed,
+        };
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_transport::Address;
+
+    /// A server with a region, on a port of the system's choice.
+    fn serve(region: &RegionPlace) -> Running {
+        let mut options = Options { workers: 2, memory: crate::Size(32 << 20), ..Options::default() };
+        options.listen[0].address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        options.storage.region = Some(region.clone());
+        start(&options, Secrets { users: None, tls: None }, Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn a_region_is_closed_in_order_though_a_worker_has_failed_but_not_if_one_has_panicked() {
+        let path = std::env::temp_dir().join(format!("guira-node-region-{}", std::process::id()));
+        let region = RegionPlace::at(&path);
+        let mut running = serve(&region);
+        assert_eq!(running.region().unwrap().1, &Opening::New);
+        running.threads.push(std::thread::spawn(|| Err(io::Error::other("of no more use"))));
+        assert!(matches!(running.stop(Ending::Kept), Err(StopError::Worker(_))));
+        let mut running = serve(&region);
+        assert_eq!(running.region().unwrap().1, &Opening::Restored { items: 0 });
+        running.threads.push(std::thread::spawn(|| panic!("on purpose")));
+        assert!(matches!(running.stop(Ending::Kept), Err(StopError::Panicked)));
+        let running = serve(&region);
+        assert!(matches!(running.region().unwrap().1, Opening::Emptied(_)));
+        running.stop(Ending::Kept).unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 }

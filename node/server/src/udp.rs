@@ -106,8 +106,10 @@ pub(crate) fn open(
     let mut workers: Vec<Vec<UdpSocket>> = (0..options.workers).map(|_| Vec::new()).collect();
     for address in addresses {
         let mut address = *address;
-        for worker in &mut workers {
+        for (index, worker) in workers.iter_mut().enumerate() {
             let sharing = match options.udp_ports {
+                // Another server of this user's would share its clients with us.
+                UdpPorts::Shared if index == 0 => PortSharing::First,
                 UdpPorts::Shared => PortSharing::Shared,
                 UdpPorts::PerWorker => PortSharing::Alone,
             };

@@ -16,6 +16,7 @@ mod connections;
 mod delete;
 mod differential;
 mod expiry;
+mod failed_start;
 mod fairness;
 mod flush_all;
 mod forwarded;

@@ -9,11 +9,10 @@ mod histogram;
 mod interface;
 mod open;
 
-pub(crate) use directory::describe;
 pub(crate) use histogram::BurstSizes;
 pub use interface::Interface;
 pub use open::DirectError;
-pub(crate) use open::open;
+pub(crate) use open::{OpenPath, describe_all, open};
 
 use crate::dialogue::Interpreter;
 use crate::options::Options;

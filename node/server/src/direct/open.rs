@@ -1,10 +1,10 @@
 //! Opening the paths of all workers.
 
-use super::{Way, describe, rings_bytes};
+use super::directory::describe;
+use super::{Way, rings_bytes};
 use crate::options::Options;
 use guira_contract::Partitioning;
 use guira_memory::Budget;
-use guira_protocol::mica::Directory;
 use guira_transport::{Lender, RingError, ServerPath, UdpServerPath, XdpError, XdpServerPath, ring_paths};
 use std::io;
 use std::net::SocketAddr;
@@ -43,15 +43,19 @@ pub enum DirectError {
     },
 }
 
+/// A path that was opened, of which nobody has been told yet.
+pub(crate) struct OpenPath {
+    path: Box<dyn ServerPath>,
+    /// Where the first worker takes datagrams that come by it; 0 if it has no port.
+    pub(crate) port: u16,
+}
+
 /// Opens the paths of all workers.
 ///
 /// # Errors
 /// If an address cannot be had.
-pub(crate) fn open(
-    options: &Options,
-    partitioning: Option<Partitioning>,
-) -> Result<Vec<Vec<Way>>, DirectError> {
-    let mut workers: Vec<Vec<Way>> = (0..options.workers).map(|_| Vec::new()).collect();
+pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPath>>, DirectError> {
+    let mut workers: Vec<Vec<OpenPath>> = (0..options.workers).map(|_| Vec::new()).collect();
     for address in &options.mica {
         let paths = bind_row(*address, options.workers);
         let paths = paths.map_err(|source| DirectError::Network {
@@ -60,40 +64,48 @@ pub(crate) fn open(
             source,
         })?;
         let port = paths.first().map_or(0, |(taken, _)| taken.port());
-        let directory = describe(partitioning, options.workers, port);
-        deal(&mut workers, paths.into_iter().map(|(_, path)| path), directory);
+        deal(&mut workers, paths.into_iter().map(|(_, path)| path), port);
     }
     if let Some(interface) = &options.xdp {
-        let first: Vec<u16> = workers[0].iter().map(|way: &Way| way.directory.port).collect();
+        let first: Vec<u16> = workers[0].iter().map(|path| path.port).collect();
         let Some(port) = first.first().copied().filter(|port| first.iter().all(|it| it == port)) else {
             return Err(DirectError::Ports);
         };
         let addresses = options.mica.iter().map(SocketAddr::ip).collect();
         let paths = XdpServerPath::open(&interface.options(addresses, port, options.workers))?;
         tracing::info!(%interface, facts = ?paths.first().map(XdpServerPath::facts), "past the kernel's stack");
-        let directory = describe(partitioning, options.workers, port);
         // Sockets of the kernel's stay: clients on this host come by them.
-        deal(&mut workers, paths, directory);
+        deal(&mut workers, paths, port);
     }
     if let Some(path) = &options.local {
         let purse = Purse(Budget::new(rings_bytes(options, options.memory.0)));
         let lender: Arc<dyn Lender> = Arc::new(purse);
         let paths = ring_paths(path.clone(), options.unix_mode, options.workers, &lender)
             .map_err(|source| DirectError::Local { path: path.clone(), source })?;
-        deal(&mut workers, paths, describe(partitioning, options.workers, 0));
+        deal(&mut workers, paths, 0);
     }
     Ok(workers)
 }
 
 /// Gives each worker its path.
 fn deal<P: ServerPath + 'static>(
-    workers: &mut [Vec<Way>],
+    workers: &mut [Vec<OpenPath>],
     paths: impl IntoIterator<Item = P>,
-    directory: Directory,
+    port: u16,
 ) {
-    for (ways, path) in workers.iter_mut().zip(paths) {
-        ways.push(Way { path: Box::new(path), directory });
+    for (own, path) in workers.iter_mut().zip(paths) {
+        own.push(OpenPath { path: Box::new(path), port });
     }
+}
+
+/// The paths with what their clients are told: how the engine is divided.
+pub(crate) fn describe_all(
+    workers: Vec<Vec<OpenPath>>,
+    partitioning: Option<Partitioning>,
+    count: usize,
+) -> Vec<Vec<Way>> {
+    let way = |OpenPath { path, port }| Way { path, directory: describe(partitioning, count, port) };
+    workers.into_iter().map(|paths| paths.into_iter().map(way).collect()).collect()
 }
 
 /// What there is for clients' rings.
