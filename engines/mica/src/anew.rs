@@ -55,7 +55,8 @@ impl<'s, S: Space> Writer<'s, S> {
         let shape = blueprint.shape(anew.source.len());
         self.make_room(anew, shape.units() as u64)?;
         let main = self.bucket_of(blueprint.place);
-        let present = self.find_tagged(blueprint.key, blueprint.place, anew.tag);
+        // Where there was none there is none now.
+        let present = anew.replaced.and_then(|_| self.find_tagged(blueprint.key, blueprint.place, anew.tag));
         let slot = match &present {
             Some(present) => Slot::Empty(present.bucket, present.slot),
             None => self.slot_in(main)?,

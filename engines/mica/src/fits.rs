@@ -283,6 +283,11 @@ impl Space for Fits {
         false
     }
 
+    #[inline(always)]
+    fn has_older_half(&self) -> bool {
+        false
+    }
+
     fn is_in_older_half(&self, _offset: u64) -> bool {
         false
     }

@@ -39,6 +39,8 @@ pub struct Log {
     middle: Owned,
     /// The tail when that was reckoned.
     middle_at: Owned,
+    /// Whether there are any: not before the log is half full.
+    has_older_half: Owned,
     /// Where the next entry goes.
     tail: Owned,
     /// The oldest entry that has kept its room.
@@ -291,6 +293,7 @@ impl Log {
         };
         self.middle.set(middle);
         self.middle_at.set(tail);
+        self.has_older_half.set(u64::from(middle != head || self.has_older_round()));
     }
 
     fn set_head(&self, head: u64) {
@@ -354,6 +357,7 @@ impl Space for Log {
             live_from: Padded::default(),
             middle: Owned::default(),
             middle_at: Owned::default(),
+            has_older_half: Owned::default(),
             tail: Owned::default(),
             head: Owned::default(),
             flushed: Owned::default(),
@@ -395,6 +399,11 @@ impl Space for Log {
     #[inline(always)]
     fn is_evicting(&self) -> bool {
         self.seam.get() != 0
+    }
+
+    #[inline(always)]
+    fn has_older_half(&self) -> bool {
+        self.has_older_half.get() != 0
     }
 
     #[inline(always)]

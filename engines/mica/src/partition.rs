@@ -161,11 +161,12 @@ impl<S: Space> Partition<S> {
     /// so with what is in the newer half: it would fill the log with copies.
     #[inline(always)]
     pub(crate) fn is_worth_moving(&self, policy: impl FnOnce() -> LogPolicy, offset: u64) -> bool {
-        match policy() {
-            LogPolicy::Fifo => false,
-            LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
-            LogPolicy::Lru => self.space.is_evicting() || self.space.is_in_older_half(offset),
-        }
+        self.space.has_older_half()
+            && match policy() {
+                LogPolicy::Fifo => false,
+                LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
+                LogPolicy::Lru => self.space.is_evicting() || self.space.is_in_older_half(offset),
+            }
     }
 
     /// What is kept across a restart.

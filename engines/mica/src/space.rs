@@ -49,6 +49,9 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     /// Whether items go for others that come.
     fn is_evicting(&self) -> bool;
 
+    /// Whether so much was stored that any item can be in the older half.
+    fn has_older_half(&self) -> bool;
+
     /// Whether the item at `offset` will go before as much has been stored again as was since it was stored itself.
     fn is_in_older_half(&self, offset: u64) -> bool;
 
