@@ -148,11 +148,16 @@ impl RegionFile {
             this.close_to_others()?;
             return Ok((this, Found::Nothing));
         }
-        if !is_ours(0) && !is_ours(SECOND_MAGIC_AT) {
+        // Cut off within the first words of ours, it holds nothing that anybody could miss.
+        let is_stump = MAGIC.starts_with(&head);
+        if !is_stump && !is_ours(0) && !is_ours(SECOND_MAGIC_AT) {
             return Err(FileError::NoRegion);
         }
         this.close_to_others()?;
-        this.set_mark(0)?;
+        // One without a whole head has no mark, and is not made longer: its first words would look like somebody else's.
+        if head.len() >= FIXED {
+            this.set_mark(0)?;
+        }
         let found = match examine(&head, metadata.len()) {
             Ok(kept) => Found::Kept(kept),
             Err(loss) => Found::Lost(loss),
@@ -395,6 +400,27 @@ mod tests {
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::NoRegion)));
         assert_eq!(std::fs::read(scratch.place().path()).unwrap(), text);
         assert!(RegionFile::open(&RegionPlace::at("/dev")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_was_cut_is_emptied_however_little_is_left() {
+        let scratch = Scratch::new("cut");
+        let path = scratch.place().path().to_owned();
+        closed(&scratch);
+        let whole = std::fs::read(&path).unwrap();
+        for length in 1..=FIXED + 1 {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            // A server that is killed before it has emptied the file leaves it to the next.
+            for _ in 0..2 {
+                let found = open(&scratch).1;
+                assert!(matches!(found, Found::Lost(Loss::Damaged | Loss::NotClosed)), "{length}: {found:?}");
+            }
+        }
+        for text in ["G", "Gu", "guirx", "guira regional news"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::NoRegion)), "{text}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
     }
 
     #[test]

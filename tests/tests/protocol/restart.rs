@@ -1,6 +1,7 @@
 //! A server with a region (`-e`, `--region`) goes on with its items after an orderly stop, and with none after any other end.
 
 use guira_tests::scratch::Scratch;
+use guira_tests::server::{refused_guira, wait_for};
 use guira_tests::{Client, Server, Setup};
 
 fn start(scratch: &Scratch, more: &[&str]) -> Server {
@@ -112,6 +113,28 @@ fn two_servers_cannot_have_the_same_region() {
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("region"), "{text}");
+}
+
+#[test]
+fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("region");
+    let region = format!("--region={}", path.display());
+    let start = || Setup::new().guira_argument(&region).start_guira();
+    let server = start();
+    fill(&mut server.connect());
+    server.stop("TERM");
+    let whole = std::fs::read(&path).unwrap();
+    for length in [1, 2, 15, 16, 40, 79, 5000] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let server = start();
+        server.connect().exchange("get plain\r\n", "END\r\n");
+        wait_for("the reason", || server.log().contains("was emptied, since it").then_some(()));
+    }
+    std::fs::write(&path, "Gu").unwrap();
+    let (code, errors) = refused_guira(&["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", &region]);
+    assert!(code == Some(1) && errors.contains("it holds something else"), "{code:?}: {errors}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"Gu");
 }
 
 #[test]
