@@ -355,9 +355,11 @@ fn touch(rest: &[u8]) -> Result<Command<'_>, Fault> {
 
 fn flush_all(rest: &[u8]) -> Command<'_> {
     let noreply = noreply(rest);
-    let delay = match Tokens::of(rest).next() {
-        None | Some(b"noreply") => Some(Exptime(0)),
-        Some(delay) => number::exact_exptime(delay),
+    let mut tokens = Tokens::of(rest);
+    let delay = match (tokens.next(), tokens.next()) {
+        (None, _) | (Some(b"noreply"), None) => Some(Exptime(0)),
+        // Whatever stands behind it.
+        (Some(delay), _) => number::exact_exptime(delay),
     };
     Command::FlushAll { delay, noreply }
 }

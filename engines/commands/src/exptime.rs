@@ -27,14 +27,14 @@ impl<S: Session> Executor<S> {
     }
 
     /// Counts a flush, and tells when it takes effect with this delay: never, if what it would take was stored before there was
-    /// a server.
+    /// a server. As in memcached, that is a second before the delay is over: what was stored in that second goes too.
     pub fn flush_time(&self, delay: Exptime) -> Option<Seconds> {
         self.count(CommandCount::CmdFlush);
         if delay.0 > RELATIVE_MAX && delay.0 as u64 <= self.clock.base_unix() {
             return None;
         }
         Some(match self.expiry(delay) {
-            Expiry::At(at) => at.max(self.now),
+            Expiry::At(at) => Seconds(at.0.saturating_sub(1)).max(self.now),
             Expiry::Never => self.now,
         })
     }

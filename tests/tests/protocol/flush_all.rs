@@ -74,12 +74,12 @@ fn a_delayed_flush_takes_what_is_stored_until_then() {
     let server = Server::start();
     let mut client = server.connect();
     client.set("before", "x");
-    client.exchange("flush_all 2\r\n", "OK\r\n");
+    client.exchange("flush_all 3\r\n", "OK\r\n");
     client.set("between", "y");
     client.exchange("get before between\r\n", "VALUE before 0 1\r\nx\r\nVALUE between 0 1\r\ny\r\nEND\r\n");
     Deadline::after(Duration::from_secs(7))
         .poll(|| (client.ask("mg before\r\n") == "EN").then_some(()))
-        .expect("a flush in two seconds has come after seven");
+        .expect("a flush in three seconds has come after seven");
     client.exchange("get before between\r\n", "END\r\n");
     // The server may count in whole seconds: what is stored in the second of the flush may still be lost.
     Deadline::after(Duration::from_secs(5))
@@ -88,6 +88,53 @@ fn a_delayed_flush_takes_what_is_stored_until_then() {
             (client.ask("mg after\r\n") == "HD").then_some(())
         })
         .expect("items stored after the flush stay");
+}
+
+#[test]
+fn a_delay_is_over_a_second_early() {
+    let server = Server::start();
+    let mut client = server.connect();
+    for request in ["flush_all 1\r\n", "flush_all 1 2\r\n", "flush_all 1 x\r\n"] {
+        // memcached loses what is stored in the second of a flush.
+        Deadline::after(Duration::from_secs(5))
+            .poll(|| {
+                client.set("key", "x");
+                (client.ask("mg key\r\n") == "HD").then_some(())
+            })
+            .expect("an item stays");
+        client.exchange(request, "OK\r\n");
+        client.exchange("get key\r\n", "END\r\n");
+    }
+}
+
+#[test]
+fn a_delay_is_counted_in_whole_seconds_of_the_servers_clock() {
+    let server = Setup::new().guira_argument("--test-commands").start_guira();
+    let mut client = server.connect();
+    client.exchange("debugtime p\r\n", "OK\r\n");
+    for (request, seconds) in [("flush_all 5\r\n", 4), ("flush_all 2 9\r\n", 1)] {
+        client.set("key", "x");
+        client.exchange(request, "OK\r\n");
+        client.exchange(format!("debugtime {}\r\n", seconds - 1), "OK\r\n");
+        client.expect_value("key", "x");
+        client.exchange("debugtime 1\r\n", "OK\r\n");
+        client.exchange("get key\r\n", "END\r\n");
+    }
+}
+
+#[test]
+fn noreply_is_no_delay_unless_it_stands_alone() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.set("key", "x");
+    client.exchange("flush_all noreply 0\r\n", "CLIENT_ERROR invalid exptime argument\r\n");
+    client.expect_silence("flush_all noreply noreply\r\n");
+    client.expect_silence("flush_all x noreply\r\n");
+    client.expect_value("key", "x");
+    client.expect_silence("flush_all 0 noreply\r\n");
+    client.exchange("get key\r\n", "END\r\n");
+    client.set("key", "x");
+    client.exchange("flush_all -1\r\nget key\r\n", "OK\r\nEND\r\n");
 }
 
 #[test]

@@ -280,13 +280,20 @@ fn a_flush_may_have_a_delay() {
         ("flush_all noreply", 0, Noreply::Yes),
         ("flush_all 0 noreply", 0, Noreply::Yes),
         ("flush_all 100", 100, Noreply::No),
+        ("flush_all 1 2", 1, Noreply::No),
+        ("flush_all 1 2 3 noreply", 1, Noreply::Yes),
         ("flush_all -1", -1, Noreply::No),
     ];
     for (line, seconds, silent) in rows {
         let Ok(Command::FlushAll { delay, noreply }) = read(line) else { panic!("{line} is a flush") };
         assert_eq!((delay, noreply), (Some(Exptime(seconds)), silent), "{line}");
     }
-    for (line, silent) in [("flush_all x", Noreply::No), ("flush_all x noreply", Noreply::Yes)] {
+    for (line, silent) in [
+        ("flush_all x", Noreply::No),
+        ("flush_all x noreply", Noreply::Yes),
+        ("flush_all noreply 0", Noreply::No),
+        ("flush_all noreply noreply", Noreply::Yes),
+    ] {
         assert!(
             matches!(read(line), Ok(Command::FlushAll { delay: None, noreply }) if noreply == silent),
             "{line}"
