@@ -12,6 +12,7 @@
 //! closed in order and not opened since; any other has to be emptied. The checksum covers the head, so that a head that was damaged
 //! counts as no mark.
 
+use crate::fault;
 use crate::place::RegionPlace;
 use crate::region::{HugePages, Region};
 use std::fmt;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 /// A file for a Region, locked.
 #[derive(Debug)]
 pub struct RegionFile {
+    place: RegionPlace,
     file: Arc<File>,
 }
 
@@ -134,7 +136,7 @@ impl RegionFile {
         if !metadata.is_file() {
             return Err(FileError::NoRegion);
         }
-        let this = RegionFile { file: Arc::new(file) };
+        let this = RegionFile { place: place.clone(), file: Arc::new(file) };
         if metadata.len() == 0 {
             this.close_to_others()?;
             return Ok((this, Found::Nothing));
@@ -180,7 +182,9 @@ impl RegionFile {
     /// # Errors
     /// What the system says.
     pub fn map(&self, bytes: usize, huge: HugePages) -> io::Result<Region> {
-        Region::on_file(self.file.clone(), bytes, huge)
+        let region = Region::on_file(self.file.clone(), bytes, huge)?;
+        fault::watch(region.addresses(), &self.place);
+        Ok(region)
     }
 
     /// Empties the file, makes it long enough for a Region of `bytes`, and maps that. Nothing may be mapped of it any more. It takes up

@@ -5,8 +5,10 @@
 //! Region's bounds; within them every byte may be read at any time, since a Region stays mapped, whole, until
 //! it is dropped.
 
+mod backing;
 mod budget;
 mod code;
+mod fault;
 pub mod lasting;
 mod place;
 mod prefetch;

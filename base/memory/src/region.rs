@@ -1,10 +1,9 @@
 //! One range of address space in which an engine keeps everything that lasts.
 
+use crate::backing::Backing;
 use crate::prefetch::prefetch;
 use guira_sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use guira_sync::words::{self, Line, WORD};
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MlockFlags, MsyncFlags, ProtFlags, madvise, mlock_with, mmap, mmap_anonymous, msync,
     munlock, munmap,
@@ -12,6 +11,7 @@ use rustix::mm::{
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub struct Region {
     reserved: usize,
     swap: Swap,
     /// What it is a mapping of, if not of anonymous memory.
-    file: Option<Arc<File>>,
+    file: Option<Backing>,
 }
 
 /// Whether the system may write what was committed to its swap space.
@@ -92,6 +92,8 @@ unsafe impl Sync for Region {}
 
 /// Alignment of a Region and of whatever should start on a huge page.
 const HUGE: usize = 2 << 20;
+/// What the system commits at once, and file systems give.
+const SYSTEM_PAGE: usize = 4096;
 
 impl Region {
     /// Reserves `bytes` (rounded up to 2 MiB) of zeroed anonymous memory. Nothing is committed until touched.
@@ -116,7 +118,7 @@ impl Region {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: it takes the place of the reservation just made, of which no reference exists.
         let mapped = unsafe { mmap(base.as_ptr().cast(), reserved, prot, flags, &*file, 0) };
-        let region = Self::new(base, reserved, huge, Some(file));
+        let region = Self::new(base, reserved, huge, Some(Backing::new(file)));
         mapped?;
         Ok(region)
     }
@@ -127,7 +129,7 @@ impl Region {
         if rounded < HUGE { HUGE } else { rounded }
     }
 
-    fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Arc<File>>) -> Self {
+    fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Backing>) -> Self {
         if huge == HugePages::Ask {
             // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
             let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
@@ -274,6 +276,34 @@ impl Region {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
     }
 
+    /// Sees to it that whatever is stored into this range finds room. False if it would not, since the file system on which the Region lies is full:
+    /// then nothing may be stored there. In memory there is nothing to do: who has no more of it is killed wherever he is.
+    #[must_use]
+    pub fn back(&self, at: usize, length: usize) -> bool {
+        let Some(file) = &self.file else {
+            return true;
+        };
+        let from = at / SYSTEM_PAGE * SYSTEM_PAGE;
+        let to = (at + length).next_multiple_of(SYSTEM_PAGE).min(self.reserved);
+        file.allocate(from, to.saturating_sub(from))
+    }
+
+    /// How often the file system had no room.
+    pub fn refusals(&self) -> u64 {
+        self.file.as_ref().map_or(0, Backing::refusals)
+    }
+
+    /// Whether so many bytes of it have room: a file that was copied may have lost some of it.
+    pub fn takes(&self, bytes: usize) -> bool {
+        self.file.as_ref().is_none_or(|file| file.takes(bytes))
+    }
+
+    /// The addresses that it is mapped to.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let first = self.base.as_ptr() as usize;
+        first..first + self.reserved
+    }
+
     /// Asks the system not to commit this range in huge pages, but only what is touched of it. `at` and `length` are multiples of
     /// 4096. Refusal costs memory only.
     ///
@@ -336,14 +366,10 @@ impl Region {
         let first = unsafe { self.base.add(at) };
         let first: *mut c_void = first.as_ptr().cast();
         if let Some(file) = &self.file {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            return match fallocate(&**file, flags, at as u64, length as u64) {
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    self.erase(at, length);
-                    Ok(())
-                }
-                result => Ok(result?),
-            };
+            if !file.make_hole(at, length)? {
+                self.erase(at, length);
+            }
+            return Ok(());
         }
         if self.swap == Swap::Never {
             return discard_locked(first, length);

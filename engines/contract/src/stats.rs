@@ -62,6 +62,8 @@ pub struct EngineStats {
     pub memory_reserve: u64,
     /// Bytes it has committed, *now*.
     pub memory_used: u64,
+    /// Times that there was no more room where the Region lies.
+    pub region_no_room: u64,
     /// Bytes that the policy notes of each item, beside the item.
     pub policy_item_bytes: u64,
     /// Each class in use.

@@ -97,6 +97,11 @@ impl Core {
         let places = [plan.links_at, plan.clock_at];
         let clock_max = options.clock.max();
         let table = Table::new(region.clone(), places, plan.buckets_max, commit_step, clock_max, &budget);
+        let table = match table {
+            Some(table) => table,
+            None if region.refusals() > 0 => return Err(OpenError::Full),
+            None => return Err(too_small()),
+        };
         let classes = options.classes();
         let registry = Registry::new(classes.len());
         let tallies = classes.ids().map(|_| Tally::default()).collect();
@@ -114,7 +119,7 @@ impl Core {
             region,
             budget,
             memory,
-            table: table.ok_or_else(too_small)?,
+            table,
             gate: Gate::new(options.buckets),
             hazards: Arc::default(),
             pins: Arc::default(),

@@ -173,8 +173,8 @@ fn restore(options: FleecOptions, file: &RegionFile, kept: &Kept, now_unix: u64)
 
 impl Core {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
-        let damaged = || Emptied::from(Loss::Damaged);
+    fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+        let damaged = || Failure::from(Loss::Damaged);
         let is_sound = saved.tallies.len() == self.tallies.len()
             && self.flushes.restore(saved.flushes)
             && self.table.restore(saved.table, &self.budget);
@@ -182,7 +182,12 @@ impl Core {
             return Err(damaged());
         }
         self.charge_metadata(saved.touched)?;
-        self.memory.restore(saved.touched).map_err(|_| damaged())?;
+        let serving = self.memory.restore(saved.touched).map_err(|_| damaged())?;
+        let takes = serving * PAGE_BYTES + self.table.committed();
+        let has_room = || self.table.back_paid() && self.memory.back_serving();
+        if !self.region.takes(takes) && !has_room() {
+            return Err(Failure::Open(OpenError::Full));
+        }
         let held = self.recover().ok_or_else(damaged)?;
         if held.iter().map(|held| held.items).sum::<u64>() != saved.items {
             return Err(damaged());

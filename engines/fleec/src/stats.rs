@@ -136,6 +136,7 @@ impl Core {
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
+            region_no_room: self.region.refusals(),
             policy_item_bytes: 0,
             classes: self.class_stats(&held),
         }

@@ -14,6 +14,7 @@ use crate::order::{bucket_after, bucket_of, parent_of};
 use guira_memory::{Budget, Offset, Region};
 use guira_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, Padded};
 use guira_sync::words::WORD;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Buckets of an empty table, at the least.
@@ -241,7 +242,9 @@ impl Table {
         let paid = self.paid.load(Ordering::Relaxed);
         let after = paid + (self.commit_step / WORD) as u64;
         let bytes = self.committed_for(after) - self.committed_for(paid);
-        if !budget.take(bytes) {
+        let is_paid = budget.take(bytes);
+        if !is_paid || !self.back(paid..after) {
+            budget.give(if is_paid { bytes } else { 0 });
             // Looked at first: it stays as it is for long.
             if !self.wanting.load(Ordering::Relaxed) {
                 self.wanting.store(true, Ordering::Relaxed);
@@ -253,6 +256,20 @@ impl Table {
         }
         self.wanting.store(false, Ordering::Relaxed);
         true
+    }
+
+    /// Sees to it that there is room for buckets, of which those before them have some. False if there is none.
+    fn back(&self, buckets: Range<u64>) -> bool {
+        let ends = Self::bytes(buckets.start).into_iter().zip(Self::bytes(buckets.end));
+        [self.links_at, self.clock_at].into_iter().zip(ends).all(|(at, (from, to))| {
+            let [from, to] = [from, to].map(|bytes| bytes.next_multiple_of(self.commit_step));
+            self.region.back(at + from, to - from)
+        })
+    }
+
+    /// Sees to it that there is room for all buckets that are paid for. False if there is none.
+    pub(crate) fn back_paid(&self) -> bool {
+        self.back(0..self.paid.load(Ordering::Relaxed))
     }
 
     /// The most bytes that it asks for at once.

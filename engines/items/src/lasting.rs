@@ -66,6 +66,8 @@ pub fn open_lasting<C>(
     if room < memory as u64 {
         return Err(leave(file, &found, no_room()));
     }
+    // Somebody has taken it since.
+    let told = |error| if matches!(error, OpenError::Full) { no_room() } else { error };
     let opening = match found {
         Found::Nothing => Opening::New,
         Found::Lost(loss) => Opening::Emptied(loss.into()),
@@ -75,11 +77,11 @@ pub fn open_lasting<C>(
                 return Ok(Begun { core, file, opening, notes });
             }
             Err(Failure::Emptied(why)) => Opening::Emptied(why),
-            Err(Failure::Open(error)) => return Err(leave(file, &found, error)),
+            Err(Failure::Open(error)) => return Err(leave(file, &found, told(error))),
         },
     };
     let region = file.empty(empty.bytes, empty.huge).map_err(|error| refused(error.into()))?;
-    Ok(Begun { core: begin(region)?, file, opening, notes: Vec::new() })
+    Ok(Begun { core: begin(region).map_err(told)?, file, opening, notes: Vec::new() })
 }
 
 /// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.

@@ -111,6 +111,9 @@ pub enum OpenError {
         source: FileError,
     },
     /// The file system of the Region is too full.
+    #[error("the file system of the region is full")]
+    Full,
+    /// The same, with how much is missing.
     #[error("{place} has room for {room} bytes, and up to {memory} are to be stored there")]
     NoRoom {
         /// Where it was to be.

@@ -114,6 +114,9 @@ impl<S: Space> Core<S> {
         core.reckon_share();
         let share = core.share();
         for partition in &core.partitions {
+            if !partition.back_reached(&core.region, share) {
+                return Err(OpenError::Full);
+            }
             partition.space.set_end(partition.space_end(share));
         }
         Ok(core)

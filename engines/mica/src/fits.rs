@@ -37,6 +37,8 @@ pub struct Fits {
     top: Owned,
     end: Owned,
     reached: Owned,
+    /// How far the top may come before more has to be backed.
+    backed: Owned,
     /// The first free chunk of each class; 0 if there is none.
     lists: Box<[Owned]>,
     /// Which classes have any, a bit each.
@@ -174,6 +176,18 @@ impl Fits {
         found.is_some() || self.top.get() + units <= self.end.get()
     }
 
+    /// Looks for room that is there where the Region lies, too.
+    fn find_backed(&self, writer: &Writer<'_, Self>, units: u64) -> bool {
+        while self.find(units) {
+            let upto = self.top.get() + units.max(SMALLEST);
+            // If there is none at the top the space ends before it.
+            if self.found.get() != 0 || upto <= self.backed.get() || writer.back_space(upto) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Frees a chunk.
     fn give(&self, offset: u64) {
         // What was found may become one with this.
@@ -243,6 +257,7 @@ impl Space for Fits {
             top: Owned::default(),
             end: Owned::default(),
             reached: Owned::default(),
+            backed: Owned::default(),
             lists: (0..CLASSES).map(|_| Owned::default()).collect(),
             used_lists: std::array::from_fn(|_| Owned::default()),
             found: Owned::default(),
@@ -304,16 +319,24 @@ impl Space for Fits {
         self.reached.get()
     }
 
+    fn backed(&self) -> u64 {
+        self.backed.get()
+    }
+
+    fn set_backed(&self, words: u64) {
+        self.backed.set(words);
+    }
+
     fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
         let fits = &writer.part.space;
-        if fits.find(units) {
+        if fits.find_backed(writer, units) {
             return Ok(());
         }
         if fits.left_count.get() > 0 {
             fits.give_left(|offset| writer.is_pinned(offset));
         }
         // As long as there are any that have expired.
-        while !fits.find(units) {
+        while !fits.find_backed(writer, units) {
             if !writer.remove_some_dead(LOOKED_FOR_DEAD) {
                 return Err(Refusal::NoMemory);
             }
@@ -399,6 +422,7 @@ impl Space for Fits {
                 let is_given = fits.top.get() <= fits.end.get() && writer.discard_beyond_end();
                 if is_given {
                     fits.reached.set(fits.reached.get().min(fits.end.get()));
+                    fits.backed.set(fits.backed.get().min(fits.end.get()));
                 }
                 is_given
             }
@@ -414,6 +438,7 @@ impl Space for Fits {
         self.top.set(top);
         self.end.set(end);
         self.reached.set(reached);
+        self.backed.set(reached);
         (FIRST..=reached.max(FIRST)).contains(&top)
     }
 

@@ -11,10 +11,14 @@ use crate::bucket::{BUCKET_BYTES, Bucket};
 use crate::owned::Owned;
 use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Of a store's buckets, one in so many may be a spare one.
 pub(crate) const SPARE_PART: u64 = 10;
+
+/// Room for spare buckets is allocated for so many at once: 64 KiB.
+const SPARES_AT_ONCE: u64 = 512;
 
 /// Buckets of a new index.
 pub(crate) const FIRST_BUCKETS: u32 = 16;
@@ -186,7 +190,7 @@ impl Index {
                 self.free_spare.set(u64::from(bucket.link()));
                 free
             }
-            None if self.spares.get() < u64::from(self.spares_max) => {
+            None if self.spares.get() < u64::from(self.spares_max) && self.has_room_for_spare() => {
                 self.spares.add(1);
                 self.spares.get() as u32
             }
@@ -194,6 +198,24 @@ impl Index {
         };
         self.spares_used.add(1);
         self.linked(link).inspect(|bucket| bucket.set_link(0)).map(|_| link)
+    }
+
+    /// Whether there is room where the Region lies for a spare bucket that was never used.
+    fn has_room_for_spare(&self) -> bool {
+        let next = self.spares.get();
+        !next.is_multiple_of(SPARES_AT_ONCE) || self.back_spares(next..next + SPARES_AT_ONCE)
+    }
+
+    /// Sees to it that there is room for these spare buckets. False if there is none.
+    pub(crate) fn back_spares(&self, spares: Range<u64>) -> bool {
+        let at = (self.first_spare + spares.start as usize) * BUCKET_BYTES;
+        let last = spares.end.next_multiple_of(SPARES_AT_ONCE).min(u64::from(self.spares_max));
+        self.region.back(at, last.saturating_sub(spares.start) as usize * BUCKET_BYTES)
+    }
+
+    /// Sees to it that there is room for these of its bytes. False if there is none.
+    pub(crate) fn back(&self, bytes: Range<usize>) -> bool {
+        self.region.back(self.place_of(0) + bytes.start, bytes.len())
     }
 
     /// How many spare buckets are left, if all may be used.

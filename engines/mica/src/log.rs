@@ -53,6 +53,8 @@ pub struct Log {
     seam: Owned,
     /// How far the log has ever come, in words from the start: what is committed.
     reached: Owned,
+    /// How far it may come before more has to be backed.
+    backed: Owned,
     /// The tail when the last bucket was looked at for offsets that are gone, and the next bucket to look at.
     tidied: Owned,
     to_tidy: Owned,
@@ -134,6 +136,7 @@ impl Log {
     /// Nothing lies beyond `place` words from the start any more, and the memory there was given back.
     pub(crate) fn forget_beyond(&self, place: u64) {
         self.reached.set(self.reached.get().min(place));
+        self.backed.set(self.backed.get().min(place));
         self.seam.set(self.seam.get().min(place.max(1)));
     }
 
@@ -364,6 +367,7 @@ impl Space for Log {
             end: Owned::default(),
             seam: Owned::default(),
             reached: Owned::default(),
+            backed: Owned::default(),
             tidied: Owned::default(),
             to_tidy: Owned::default(),
             stride: Owned::default(),
@@ -425,13 +429,26 @@ impl Space for Log {
         self.reached.get()
     }
 
+    fn backed(&self) -> u64 {
+        self.backed.get()
+    }
+
+    fn set_backed(&self, words: u64) {
+        self.backed.set(words);
+    }
+
     #[inline]
     fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
         let log = &writer.part.space;
-        if units > log.end() {
-            return Err(Refusal::NoMemory);
+        while units <= log.end() {
+            log.make_room(units, |head| writer.pass(head)).map_err(|_| Refusal::NoMemory)?;
+            let upto = log.place(log.tail.get()) + units;
+            // If there is none the log ends before it, and goes around.
+            if upto <= log.backed() || writer.back_space(upto) {
+                return Ok(());
+            }
         }
-        log.make_room(units, |head| writer.pass(head)).map_err(|_| Refusal::NoMemory)
+        Err(Refusal::NoMemory)
     }
 
     #[inline]
@@ -513,6 +530,7 @@ impl Space for Log {
             self.end.set(end);
             self.seam.set(seam);
             self.reached.set(reached);
+            self.backed.set(reached);
             self.tidied.set(tail);
             self.publish();
             self.find_middle();

@@ -47,6 +47,8 @@ const CRAWL_INTERVAL: u32 = 30;
 const CRAWL_SLICE: u64 = 16;
 /// Under load a partition gets its slice once in so many rounds.
 const BUSY_ROUNDS_A_SLICE: usize = 64;
+/// The space of items is backed in pieces of so many words: 256 KiB.
+const BACKED_AT_ONCE: u64 = (256 << 10) / WORD as u64;
 /// Items of so many buckets are moved in a slice to where memory is kept.
 const MOVE_SLICE: u64 = 16;
 
@@ -124,6 +126,9 @@ impl<S: Space> MicaSession<S> {
 impl<S: Space> Writer<'_, S> {
     fn upkeep(&mut self, is_slow: bool, budget: usize) -> usize {
         self.adjust();
+        if self.part.is_short.get() != 0 {
+            self.look_for_room();
+        }
         let mut done = 0;
         while done < budget && self.grow() {
             done += 1;
@@ -186,7 +191,8 @@ impl<S: Space> Writer<'_, S> {
             return false;
         }
         let wanted = part.wanted_buckets(share, fullness, self.core.plan.buckets_max);
-        let Some(wanted) = wanted.filter(|wanted| part.has_room_for(*wanted, share)) else {
+        let has_room = |wanted: &u32| part.has_room_for(*wanted, share) && part.back_buckets(*wanted, share);
+        let Some(wanted) = wanted.filter(has_room) else {
             // Not before there are more. If the log has all the memory it gives some of it back.
             part.index.crowded_from(items + items / 64 + 1);
             if let Some(wanted) = wanted.filter(|_| part.space.is_evicting()) {
@@ -243,6 +249,44 @@ impl<S: Space> Writer<'_, S> {
         self.part.space.reached() > self.part.space.end() && S::give_back(self)
     }
 
+    /// Sees to it that there is room for so many words of the items' space, and some more, where the Region lies. If there is none, the space ends until further
+    /// notice where it has come: false.
+    #[cold]
+    pub(crate) fn back_space(&self, words: u64) -> bool {
+        let space = &self.part.space;
+        let goal = (space.backed() + BACKED_AT_ONCE).max(words).next_multiple_of(BACKED_AT_ONCE);
+        if self.back_until(goal.min(space.end())) {
+            return true;
+        }
+        self.part.is_short.set(1);
+        space.set_end(self.part.space_end(self.core.share()));
+        false
+    }
+
+    fn back_until(&self, goal: u64) -> bool {
+        let space = &self.part.space;
+        let from = space.backed();
+        let at = self.core.plan.space_at(self.partition) + from as usize * WORD;
+        let has_room = self.core.region.back(at, goal.saturating_sub(from) as usize * WORD);
+        if has_room {
+            space.set_backed(goal.max(from));
+        }
+        has_room
+    }
+
+    /// The space ends early for want of room where the Region lies: looks whether there is some by now.
+    #[cold]
+    fn look_for_room(&mut self) {
+        let part = self.part;
+        part.is_short.set(0);
+        let end = part.space_end(self.core.share());
+        if self.back_until((part.space.backed() + BACKED_AT_ONCE).min(end)) {
+            self.move_end();
+        } else {
+            part.is_short.set(1);
+        }
+    }
+
     /// Goes on with moving items that lie beyond the end to before it.
     pub(crate) fn move_some(&mut self) -> Moving {
         let (part, end) = (self.part, self.part.space.end());
@@ -281,7 +325,8 @@ impl<S: Space> Writer<'_, S> {
     pub(crate) fn discard_beyond_end(&self) -> bool {
         let kept = self.part.space.end() as usize * WORD;
         let from = self.core.plan.space_at(self.partition) + kept;
-        let length = self.part.space_bytes(self.core.share()) - kept;
+        let backed = self.part.space.backed() as usize * WORD;
+        let length = self.part.space_bytes(self.core.share()).max(backed) - kept;
         // What is being sent is still needed.
         let is_given = self.part.pins.is_empty() && self.core.region.discard(from, length).is_ok();
         if is_given {

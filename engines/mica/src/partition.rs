@@ -29,6 +29,8 @@ pub(crate) struct Partition<S> {
     pub(crate) bytes: Owned,
     /// What the end of the space was last reckoned from: the share, and what the index wants.
     pub(crate) sized_for: Owned,
+    /// 1 if the space ends where it has come, since there is no more room where the Region lies; otherwise 0.
+    pub(crate) is_short: Owned,
 }
 
 /// What a partition may take of memory, and how it is committed.
@@ -79,6 +81,7 @@ impl<S: Space> Partition<S> {
             items: Owned::default(),
             bytes: Owned::default(),
             sized_for: Owned::default(),
+            is_short: Owned::default(),
         }
     }
 
@@ -108,7 +111,27 @@ impl<S: Space> Partition<S> {
     /// How many words items may use, if the index has what it takes or wants.
     pub(crate) fn space_end(&self, share: Share) -> u64 {
         let left = share.bytes.saturating_sub(self.cost_of(self.index.claimed(), share));
-        (left / share.step * share.step / WORD) as u64
+        let end = (left / share.step * share.step / WORD) as u64;
+        if self.is_short.get() == 0 { end } else { end.min(self.space.backed()) }
+    }
+
+    /// Sees to it that there is room for so many buckets where the Region lies. False if there is none.
+    pub(crate) fn back_buckets(&self, buckets: u32, share: Share) -> bool {
+        let reached = bytes_of(self.index.reached(), share);
+        self.index.back(reached..bytes_of(u64::from(buckets), share))
+    }
+
+    /// Bytes of what it has come to use of its part of the Region.
+    pub(crate) fn bytes_reached(&self, share: Share) -> usize {
+        let spares = self.index.spares_reached() as usize * BUCKET_BYTES;
+        bytes_of(self.index.reached(), share) + spares + self.space.reached() as usize * WORD
+    }
+
+    /// Sees to it that there is room for what it has come to use. False if there is none.
+    pub(crate) fn back_reached(&self, region: &Region, share: Share) -> bool {
+        self.index.back(0..bytes_of(self.index.reached(), share))
+            && self.index.back_spares(0..self.index.spares_reached())
+            && region.back(self.space.at(0).bytes(), self.space.reached() as usize * WORD)
     }
 
     /// Bytes that so many buckets come to, with all the spare ones that may be used with them.

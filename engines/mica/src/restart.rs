@@ -189,14 +189,16 @@ fn restore<S: Space>(
 
 impl<S: Space> Core<S> {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
-        let damaged = || Emptied::from(Loss::Damaged);
+    fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+        let damaged = || Failure::from(Loss::Damaged);
         self.flushes.restore(saved.flushes);
+        let mut pairs = self.partitions.iter().zip(&saved.partitions);
+        if !pairs.all(|(partition, saved)| partition.restore(saved, &self.plan)) {
+            return Err(damaged());
+        }
+        self.find_room_again()?;
         let mut all = Held::default();
-        for (partition, saved) in self.partitions.iter().zip(&saved.partitions) {
-            if !partition.restore(saved, &self.plan) {
-                return Err(damaged());
-            }
+        for partition in &self.partitions {
             let held = self.recover(partition).ok_or_else(damaged)?;
             partition.items.set(held.items);
             partition.bytes.set(held.bytes);
@@ -209,6 +211,17 @@ impl<S: Space> Core<S> {
         self.registry.restore(&SavedCounts { held: vec![all], ..saved.counts.clone() });
         self.cas.store(saved.cas, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Sees to it that what was in use has room, if it has lost it, as a file may that was copied.
+    fn find_room_again(&self) -> Result<(), Failure> {
+        let share = self.share();
+        let takes = self.partitions.iter().map(|partition| partition.bytes_reached(share)).sum();
+        let has_room = |partition: &Partition<S>| partition.back_reached(&self.region, share);
+        if self.region.takes(takes) || self.partitions.iter().all(has_room) {
+            return Ok(());
+        }
+        Err(Failure::Open(OpenError::Full))
     }
 
     /// Whether what cannot be given back leaves room for items.

@@ -64,6 +64,12 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     /// How many words of it have been used, from its start: what is committed.
     fn reached(&self) -> u64;
 
+    /// How many words of it are certain to find room where the Region lies, from its start.
+    fn backed(&self) -> u64;
+
+    /// From now on so many words are.
+    fn set_backed(&self, words: u64);
+
     /// Sees to it that [`Space::take`] finds room for `units` words. Items may go for it, and where they were.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ impl<S: Space> Core<S> {
             memory_limit: self.memory() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.used() as u64,
+            region_no_room: self.region.refusals(),
             classes: self.one_class(),
             ..EngineStats::default()
         }

@@ -101,6 +101,9 @@ impl<X: Scheme> Core<X> {
         if !budget.take(metadata + index.committed(buckets)) {
             return Err(OpenError::TooSmall(options.memory));
         }
+        if !index.back_tables() {
+            return Err(OpenError::Full);
+        }
         let classes = options.classes(X::LINK_BYTES);
         let class_count = classes.len();
         let memory = SlabMemory::new(

@@ -194,8 +194,8 @@ fn restore<X: Scheme>(
 
 impl<X: Scheme> Core<X> {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Emptied> {
-        let damaged = || Emptied::from(Loss::Damaged);
+    fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+        let damaged = || Failure::from(Loss::Damaged);
         let first_table = self.index.committed(self.index.buckets().0);
         let classes = self.memory.classes().len();
         if saved.hands.len() != classes || !Flush(saved.flush).is_sound() || !self.index.restore(saved.index)
@@ -206,10 +206,15 @@ impl<X: Scheme> Core<X> {
         let metadata = self.plan.metadata(memory.max(saved.touched as usize * PAGE_BYTES), self.commit_step);
         let least = 8 * metadata;
         if least > memory {
-            return Err(Emptied::TooSmall { memory, least });
+            return Err(Emptied::TooSmall { memory, least }.into());
         }
         self.balance.stored(saved.stored_bytes as usize);
         let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
+        let takes = serving * PAGE_BYTES + self.index.committed_now();
+        let has_room = || self.index.back_tables() && self.memory.back_serving();
+        if !self.region.takes(takes) && !has_room() {
+            return Err(Failure::Open(OpenError::Full));
+        }
         self.registry.restore(&saved.counts);
         if X::LINK_BYTES > 0 {
             // The index lies in the pages as well.

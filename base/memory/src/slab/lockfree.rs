@@ -26,6 +26,7 @@ use guira_sync::words::WORD;
 use pool::Pool;
 pub use restore::{HandedOut, Touched};
 use stack::{Links, Stack};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The allocator: a range of a Region divided into pages.
@@ -51,6 +52,9 @@ struct Share {
     /// Free chunks. Relaxed, as the number of pages: what others do meanwhile may not be counted yet. Wraps below zero for a moment.
     free: Padded<AtomicU64>,
 }
+
+/// Room for descriptors and links is allocated for so many pages at once: 4 KiB of each.
+const DESCRIBED_AT_ONCE: u32 = 512;
 
 const CLASS_BITS: u64 = 0xff;
 /// The page is on its class's stack, or held by somebody who will put it there.
@@ -254,11 +258,34 @@ impl LockFreeSlab {
 
     /// Adds a page to `class`, of those that are in none. False if there is none, or no memory for it.
     pub fn grow(&self, class: ClassId) -> bool {
-        let Some(page) = self.pool.acquire(self.links(), &self.region, &self.budget, self.pages) else {
+        let describe = |pages| self.describe(pages);
+        let Some(page) = self.pool.acquire(self.links(), &self.region, &self.budget, self.pages, describe)
+        else {
             return false;
         };
         self.serve(page, class);
         true
+    }
+
+    /// Sees to it that there is room for the descriptors and links of pages, of which none before them is new. False if there is none.
+    fn describe(&self, pages: Range<u32>) -> bool {
+        if !pages.clone().any(|page| page.is_multiple_of(DESCRIBED_AT_ONCE)) {
+            return true;
+        }
+        let first = pages.start / DESCRIBED_AT_ONCE * DESCRIBED_AT_ONCE;
+        let last = pages.end.next_multiple_of(DESCRIBED_AT_ONCE).min(self.page_count);
+        let (from, length) = (first as usize * WORD, (last - first) as usize * WORD);
+        [self.descriptors, self.links].iter().all(|at| self.region.back(at.bytes() + from, length))
+    }
+
+    /// Sees to it that there is room for all pages that are in classes, and for what is known of them. False if there is none.
+    pub fn back_serving(&self) -> bool {
+        let Touched { pages, paid } = self.touched();
+        let in_use = |page: u32| page >= pages || self.class_of(PageId(page)).is_some();
+        self.describe(0..pages + paid)
+            && (0..pages + paid)
+                .filter(|page| in_use(*page))
+                .all(|page| self.region.back(self.start_of(PageId(page)).bytes(), PAGE_BYTES))
     }
 
     /// Puts a page to use, which is ours alone.

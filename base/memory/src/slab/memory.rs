@@ -17,6 +17,7 @@ use crate::region::{Offset, Region};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::waits::Waits;
 use guira_sync::words::{self, WORD};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The slab allocator: a range of a Region divided into pages.
@@ -56,7 +57,7 @@ struct Pool {
     /// Pages that belonged to a class and are free again; still committed.
     free: Vec<PageId>,
     /// Pages that were never used.
-    fresh: std::ops::Range<u32>,
+    fresh: Range<u32>,
     /// So many of these are committed and paid for: the system commits several at once.
     paid: u32,
     /// Pages that were used, and whose memory was given back to the system.
@@ -68,6 +69,9 @@ struct Pool {
 /// So many parts at the most are taken out of the system's huge pages when their memory is given back, since each may cost the
 /// process two of its 65,530 mappings. Where that is not done the system may, much later, commit an empty page again beside full ones.
 const SPLIT_MAX: u32 = 16_384;
+
+/// Room for what is known of pages is allocated for so many of them: 64 KiB of recency bits.
+const DESCRIBED_AT_ONCE: u32 = 64;
 
 /// Where a new page may come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +271,13 @@ impl SlabMemory {
             self.budget.charge(beside);
             return pool.fresh.next().map(PageId);
         }
-        if !pool.surrendered.is_empty() && self.budget.take_unkept(PAGE_BYTES + beside) {
+        if let Some(page) = pool.surrendered.last().copied()
+            && self.budget.take_unkept(PAGE_BYTES + beside)
+        {
+            if !self.region.back(self.start_of(page).bytes(), PAGE_BYTES) {
+                self.budget.give(PAGE_BYTES + beside);
+                return None;
+            }
             return pool.surrendered.pop();
         }
         self.acquire_fresh(&mut pool, beside)
@@ -279,18 +289,49 @@ impl SlabMemory {
         let step = self.commit_pages.min(pool.fresh.len() as u32).max(1);
         let next = pool.fresh.start;
         let begins = next.is_multiple_of(self.commit_pages);
-        if begins && step == self.commit_pages && self.budget.take_unkept(step as usize * PAGE_BYTES + beside)
-        {
-            pool.paid = step - 1;
-        } else {
-            if pool.fresh.is_empty() || !self.budget.take_unkept(PAGE_BYTES + beside) {
-                return None;
-            }
-            if begins && self.commit_pages > 1 {
-                self.region.commit_finely(self.start_of(PageId(next)).bytes(), step as usize * PAGE_BYTES);
-            }
+        let many = begins
+            && step == self.commit_pages
+            && self.budget.take_unkept(step as usize * PAGE_BYTES + beside);
+        if !many && (pool.fresh.is_empty() || !self.budget.take_unkept(PAGE_BYTES + beside)) {
+            return None;
+        }
+        let count = if many { step } else { 1 };
+        if !self.back_fresh(next..next + count) {
+            self.budget.give(count as usize * PAGE_BYTES + beside);
+            return None;
+        }
+        pool.paid = count - 1;
+        if !many && begins && self.commit_pages > 1 {
+            self.region.commit_finely(self.start_of(PageId(next)).bytes(), step as usize * PAGE_BYTES);
         }
         pool.fresh.next().map(PageId)
+    }
+
+    /// Sees to it that there is room for pages that were never used, and for what is known of them. False if there is none.
+    fn back_fresh(&self, pages: Range<u32>) -> bool {
+        let (first, count) = (PageId(pages.start), pages.len());
+        let is_described = !pages.clone().any(|page| page.is_multiple_of(DESCRIBED_AT_ONCE))
+            || self.back_metadata(pages.start / DESCRIBED_AT_ONCE * DESCRIBED_AT_ONCE..pages.end);
+        is_described && self.region.back(self.start_of(first).bytes(), count * PAGE_BYTES)
+    }
+
+    /// Sees to it that there is room for descriptors and recency bits of pages, of which the first is a multiple of [`DESCRIBED_AT_ONCE`]. False if there
+    /// is none.
+    fn back_metadata(&self, pages: Range<u32>) -> bool {
+        let last = pages.end.next_multiple_of(DESCRIBED_AT_ONCE).min(self.page_count);
+        let (first, count) = (pages.start as usize, (last - pages.start) as usize);
+        let parts = [(self.descriptors, WORD), (self.recency, RECENCY_BYTES)];
+        parts.iter().all(|(at, each)| self.region.back(at.bytes() + first * each, count * each))
+    }
+
+    /// Sees to it that there is room for all pages that serve, and for what is known of them. False if there is none.
+    pub fn back_serving(&self) -> bool {
+        let touched = self.pages_touched();
+        let serves = |page: u32| matches!(self.state_of(PageId(page)), PageState::Serving(_));
+        self.back_metadata(0..touched)
+            && (0..touched)
+                .filter(|page| serves(*page))
+                .all(|page| self.region.back(self.start_of(PageId(page)).bytes(), PAGE_BYTES))
     }
 
     /// Puts a drained page back into the pool. Every reader has passed a quiescent point since it was drained.

@@ -111,12 +111,15 @@ impl<S: Scheme> Index<S> {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner).grown
     }
 
-    /// Begins to grow to `buckets` buckets, or to shrink. False if that is as many as there are, more than fit, or if the table is
-    /// growing already.
+    /// Begins to grow to `buckets` buckets, or to shrink. False if that is as many as there are, more than fit, if the table is growing
+    /// already, or if there is no room where the Region lies.
     pub(crate) fn begin_growth(&self, buckets: u32, quiescence: &Quiescence) -> bool {
         let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = self.layout();
         if !matches!(growth.phase, Phase::Idle) || buckets == layout.buckets() || buckets > self.buckets_max {
+            return false;
+        }
+        if !self.back_table(Table::new(self.arenas[1 - layout.arena()], buckets)) {
             return false;
         }
         self.set_sizes(layout, buckets);
@@ -125,6 +128,17 @@ impl<S: Scheme> Index<S> {
         growth.phase = Phase::Announced(quiescence.ticket());
         growth.grown += u64::from(buckets > layout.buckets());
         true
+    }
+
+    /// Sees to it that there is room for a table. False if there is none.
+    fn back_table(&self, table: Table<S>) -> bool {
+        self.region.back(table.address(0), self.committed(table.buckets))
+    }
+
+    /// Sees to it that there is room for all tables. False if there is none.
+    pub(crate) fn back_tables(&self) -> bool {
+        let layout = self.layout();
+        self.back_table(self.current(layout)) && self.next(layout).is_none_or(|next| self.back_table(next))
     }
 
     fn set_sizes(&self, layout: Layout, next: u32) {

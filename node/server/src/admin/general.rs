@@ -123,11 +123,20 @@ impl<E: Engine> EngineAdmin<E> {
         if let Some(tls) = &shared.tls {
             tell_tls(out, tls, shared.clock.now_unix());
         }
-        engine(out, &self.engine.stats());
+        let stats = self.engine.stats();
+        engine(out, &stats);
+        self.region(out, &stats);
     }
 }
 
 impl<E: Engine> EngineAdmin<E> {
+    /// What is to be told of the region, if there is one.
+    fn region(&self, out: &mut Lines<'_>, stats: &EngineStats) {
+        if self.settings.options.storage.region.is_some() {
+            out.stat("region_no_room", stats.region_no_room);
+        }
+    }
+
     /// How many of MICA's datagrams each worker finds at once: `worker:size`, where a size stands for those down to half of it.
     pub(super) fn bursts(&self, out: &mut Lines<'_>) {
         for (worker, sizes) in self.shared.bursts.iter().enumerate() {

@@ -18,6 +18,7 @@ use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::watch::TooMany;
 use guira_contract::{Engine, Session, Switch};
+use guira_memory::MIB;
 use guira_protocol::{AdminVerb, ReplyBuffer, exact_u32};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
@@ -62,6 +63,9 @@ pub(crate) struct EngineAdmin<E> {
     /// What clients ask for is not logged each time: a log that they can fill fills the disk.
     tells: Seldom,
     tells_of_lru: Seldom,
+    tells_of_region: Seldom,
+    /// How often there had been no room for the region when that was last told. Relaxed: it is told, and nothing follows from it.
+    region_no_room: AtomicU64,
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
 }
@@ -88,7 +92,25 @@ impl<E: Engine> EngineAdmin<E> {
             automove: AtomicU32::new(1),
             tells: Seldom::every(1),
             tells_of_lru: Seldom::once(),
+            tells_of_region: Seldom::every(60),
+            region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
+        }
+    }
+
+    /// Tells the operator if the region cannot grow any more.
+    fn tell_of_region(&self, now: Seconds) {
+        let Some(place) = &self.settings.options.storage.region else {
+            return;
+        };
+        let stats = self.engine.stats();
+        let is_news = stats.region_no_room > self.region_no_room.load(Ordering::Relaxed);
+        if is_news && self.tells_of_region.is_due(now) {
+            self.region_no_room.store(stats.region_no_room, Ordering::Relaxed);
+            let [used, limit] = [stats.memory_used, stats.memory_limit].map(|bytes| bytes / MIB as u64);
+            tracing::warn!(
+                "the file system of the region {place} is full: items and index make do with {used} of {limit} MiB"
+            );
         }
     }
 
@@ -209,6 +231,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
 
     fn pulse(&self, now: Seconds) {
         self.tell_advisor(now);
+        self.tell_of_region(now);
     }
 
     fn set_verbosity(&self, level: u32) {

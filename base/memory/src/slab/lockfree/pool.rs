@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::region::{Offset, Region};
 use crate::slab::{PAGE_BYTES, PageId};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
+use std::ops::Range;
 
 /// Pages that belong to no class.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ impl Fresh {
     }
 }
 
+/// Where a page begins, in bytes from the start of the Region.
+fn start_of(pages: Offset, page: PageId) -> usize {
+    pages.plus(page.0 as usize * PAGE_BYTES).bytes()
+}
+
 impl Pool {
     pub(super) fn new(page_count: u32, commit_pages: u32) -> Self {
         Pool {
@@ -57,13 +63,15 @@ impl Pool {
             + u64::from(Fresh::of(self.fresh.load(Ordering::Relaxed)).paid)
     }
 
-    /// A page, committed or paid for. `pages` is where pages begin.
+    /// A page, committed or paid for. `pages` is where pages begin; `describe` sees to it that there is room for what is known of pages that
+    /// were never used, and says whether there is.
     pub(super) fn acquire(
         &self,
         links: Links<'_>,
         region: &Region,
         budget: &Budget,
         pages: Offset,
+        describe: impl Fn(Range<u32>) -> bool,
     ) -> Option<PageId> {
         if let Some(page) = self.take_kept(links) {
             return Some(page);
@@ -73,11 +81,16 @@ impl Pool {
         }
         if !self.surrendered.is_empty() && budget.take_unkept(PAGE_BYTES) {
             match self.surrendered.pop(links) {
-                Some(page) => return Some(page),
+                Some(page) if region.back(start_of(pages, page), PAGE_BYTES) => return Some(page),
+                Some(page) => {
+                    self.surrendered.push(links, page);
+                    budget.give(PAGE_BYTES);
+                    return None;
+                }
                 None => budget.give(PAGE_BYTES),
             }
         }
-        self.take_fresh(region, budget, pages)
+        self.take_fresh(region, budget, pages, describe)
     }
 
     /// A page that was in use before.
@@ -100,7 +113,13 @@ impl Pool {
 
     /// A page that was never used. Where the system commits several at once all of them are paid for; if there is not so much left, it is
     /// asked to commit them one by one.
-    fn take_fresh(&self, region: &Region, budget: &Budget, pages: Offset) -> Option<PageId> {
+    fn take_fresh(
+        &self,
+        region: &Region,
+        budget: &Budget,
+        pages: Offset,
+        describe: impl Fn(Range<u32>) -> bool,
+    ) -> Option<PageId> {
         loop {
             let word = self.fresh.load(Ordering::Relaxed);
             let Fresh { next, paid } = Fresh::of(word);
@@ -120,11 +139,17 @@ impl Pool {
             if !many && !budget.take_unkept(PAGE_BYTES) {
                 return None;
             }
+            // Whoever is quicker has had the same allocated.
+            let has_room = describe(next..next + count)
+                && region.back(start_of(pages, PageId(next)), count as usize * PAGE_BYTES);
+            if !has_room {
+                budget.give(count as usize * PAGE_BYTES);
+                return None;
+            }
             let after = Fresh { next: next + 1, paid: count - 1 }.word();
             if self.fresh.compare_exchange(word, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 if !many && next.is_multiple_of(self.commit_pages) && self.commit_pages > 1 {
-                    let at = pages.plus(next as usize * PAGE_BYTES).bytes();
-                    region.commit_finely(at, step as usize * PAGE_BYTES);
+                    region.commit_finely(start_of(pages, PageId(next)), step as usize * PAGE_BYTES);
                 }
                 return Some(PageId(next));
             }
@@ -148,8 +173,7 @@ impl Pool {
         pages: Offset,
         page: PageId,
     ) -> bool {
-        let at = pages.plus(page.0 as usize * PAGE_BYTES).bytes();
-        if region.discard(at, PAGE_BYTES).is_err() {
+        if region.discard(start_of(pages, page), PAGE_BYTES).is_err() {
             self.keep(links, page);
             return false;
         }
@@ -164,7 +188,7 @@ impl Pool {
         if self.commit_pages > 1 {
             let first = page.0 / self.commit_pages * self.commit_pages;
             let length = self.commit_pages.min(self.page_count - first) as usize * PAGE_BYTES;
-            region.commit_finely(pages.plus(first as usize * PAGE_BYTES).bytes(), length);
+            region.commit_finely(start_of(pages, PageId(first)), length);
         }
     }
 
@@ -185,7 +209,7 @@ impl Pool {
 
     /// Goes on with a page whose memory was given back to the system. If holes cannot be made it stays, and reads as anything.
     pub(super) fn restore_surrendered(&self, links: Links<'_>, region: &Region, pages: Offset, page: PageId) {
-        let _ = region.discard(pages.plus(page.0 as usize * PAGE_BYTES).bytes(), PAGE_BYTES);
+        let _ = region.discard(start_of(pages, page), PAGE_BYTES);
         self.commit_singly(region, pages, page);
         self.surrendered.push(links, page);
     }

@@ -39,11 +39,11 @@ impl LockFreeSlab {
         self.pool.touched()
     }
 
-    /// Finds the pages again that were in use when they were settled, and charges the budget with them. The memory is new, and nobody uses it yet.
+    /// Finds the pages again that were in use when they were settled, and charges the budget with them. Returns how many. The memory is new, and nobody uses it yet.
     ///
     /// # Errors
     /// If the descriptors and bitmaps cannot be those of settled pages; then the memory must not be used.
-    pub fn restore(&self, touched: Touched) -> Result<(), NoPages> {
+    pub fn restore(&self, touched: Touched) -> Result<usize, NoPages> {
         let Touched { pages, paid } = touched;
         if pages.checked_add(paid).is_none_or(|all| all > self.page_count) {
             return Err(NoPages);
@@ -64,8 +64,9 @@ impl LockFreeSlab {
             }
             serving += usize::from(class.is_some());
         }
-        self.budget.charge((serving + paid as usize) * PAGE_BYTES);
-        Ok(())
+        let in_use = serving + paid as usize;
+        self.budget.charge(in_use * PAGE_BYTES);
+        Ok(in_use)
     }
 
     /// The class that `page` serves, if there can be such a descriptor. One of no class may say that it is listed: see [`LockFreeSlab::give`], whose page may

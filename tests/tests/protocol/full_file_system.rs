@@ -1,0 +1,172 @@
+//! A region whose file system fills up, or loses the file: the server makes do with what there is, refuses, or says why it dies.
+
+use guira_tests::scratch::Scratch;
+use guira_tests::server::{ENGINES, guira_binary, refused_guira, wait_for};
+use guira_tests::{Client, Server, Setup, skip};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A file system of 40 MiB in memory, unmounted on drop.
+struct Mounted(Scratch);
+
+impl Mounted {
+    /// `None` if it cannot be had; then the test says that it is left out.
+    fn new() -> Option<Self> {
+        let scratch = Scratch::new();
+        let mount = ["-t", "tmpfs", "-o", "size=40m", "tmpfs"];
+        let mounted = Command::new("mount").args(mount).arg(scratch.path()).stderr(Stdio::null()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            skip::say("no file system can be mounted");
+            return None;
+        }
+        Some(Mounted(scratch))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Somebody else's file.
+    fn take(&self, mebibytes: usize) {
+        fs::write(self.file("other"), vec![1; mebibytes << 20]).unwrap();
+    }
+
+    fn give(&self) {
+        fs::remove_file(self.file("other")).unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn arguments(region: &str) -> [&str; 6] {
+    ["--memory", "32MiB", "--max-item-size", "512KiB", "--region", region]
+}
+
+fn start(engine: &'static str, region: &str) -> Server {
+    arguments(region).into_iter().fold(Setup::new().engine(engine), Setup::guira_argument).start_guira()
+}
+
+/// Stores `count` items of 900 bytes; what finds no room is refused, or something else goes.
+fn store(client: &mut Client, name: &str, count: usize) {
+    let value = "x".repeat(900);
+    for number in 0..count {
+        client.send(format!("set {name}{number} 0 0 900 noreply\r\n{value}\r\n"));
+    }
+    client.sync();
+}
+
+fn stat(client: &mut Client, name: &str) -> u64 {
+    client.stats("")[name].parse().unwrap()
+}
+
+#[test]
+fn a_server_makes_do_with_what_its_file_system_has() {
+    for engine in ENGINES {
+        let Some(mounted) = Mounted::new() else { return };
+        let path = mounted.file("region");
+        let region = path.to_str().unwrap();
+        let mut server = start(engine, region);
+        mounted.take(20);
+        let mut client = server.connect();
+        store(&mut client, "early", 24_000);
+        server.expect_running();
+        assert!(stat(&mut client, "region_no_room") > 0, "{engine}");
+        let used = stat(&mut client, "memory_used");
+        assert!(used > 16 << 20, "{engine}: {used} bytes are used");
+        wait_for("the operator to be told", || server.log().contains("is full: items").then_some(()));
+        // What others leave is used.
+        mounted.give();
+        let mut rounds = 0;
+        wait_for("memory to be used that was not there before", || {
+            rounds += 1;
+            store(&mut client, &format!("late{rounds}-"), 2000);
+            (stat(&mut client, "memory_used") > used + (2 << 20)).then_some(())
+        });
+        let items = stat(&mut client, "curr_items");
+        client.abandon();
+        server.stop("TERM");
+        let server = start(engine, region);
+        let mut client = server.connect();
+        assert_eq!(stat(&mut client, "curr_items"), items, "{engine}");
+    }
+}
+
+#[test]
+fn a_server_that_would_find_no_room_says_how_much_it_needs() {
+    let Some(mounted) = Mounted::new() else { return };
+    let path = mounted.file("region");
+    let region = path.to_str().unwrap();
+    let refused = || {
+        let own = [&["serve", "--listen", "127.0.0.1:0"][..], &arguments(region)].concat();
+        let (code, errors) = refused_guira(&own);
+        assert_eq!(code, Some(1), "{errors}");
+        assert!(errors.contains("has room for") && errors.contains("are to be stored there"), "{errors}");
+    };
+    mounted.take(30);
+    refused();
+    mounted.give();
+    let server = start("memc3", region);
+    let mut client = server.connect();
+    client.set("key", "value");
+    client.exchange("cache_memlimit 100\r\n", "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n");
+    client.abandon();
+    server.stop("TERM");
+    // The items that are there are not what it is refused for.
+    mounted.take(30);
+    refused();
+    mounted.give();
+    start("memc3", region).connect().expect_value("key", "value");
+}
+
+#[test]
+fn a_file_that_was_copied_without_its_zeroes_gets_its_room_back() {
+    for engine in ENGINES {
+        let scratch = Scratch::new();
+        let [path, copy] = ["region", "copy"].map(|name| scratch.path().join(name));
+        let region = path.to_str().unwrap();
+        let server = start(engine, region);
+        let mut client = server.connect();
+        (0..10).for_each(|number| client.set(&format!("zeroes{number}"), vec![0; 300_000]));
+        client.abandon();
+        server.stop("TERM");
+        let copied = Command::new("cp").arg("--sparse=always").args([&path, &copy]).status();
+        assert!(copied.is_ok_and(|status| status.success()));
+        fs::rename(&copy, &path).unwrap();
+        let taken = || fs::metadata(&path).unwrap().blocks() * 512;
+        assert!(taken() < 2_900_000, "{engine}: {} bytes", taken());
+        let server = start(engine, region);
+        assert!(taken() > 2_900_000, "{engine}: {} bytes", taken());
+        server.connect().expect_value("zeroes9", vec![0; 300_000]);
+    }
+}
+
+#[test]
+fn a_server_whose_region_is_cut_says_what_it_dies_of() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("region");
+    let mut child = Command::new(guira_binary())
+        .args(["serve", "--listen", "127.0.0.1:0", "--memory", "32MiB", "--region"])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let address = lines.next().unwrap().unwrap().replace("listening on ", "");
+    let mut client = std::net::TcpStream::connect(address).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    // Whatever it says to that, if anything.
+    let _ = std::io::Write::write_all(&mut client, b"set key 0 0 5\r\nvalue\r\nget key\r\n");
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let own = format!("killed by SIGBUS: the region {} could not be read or written", path.display());
+    assert!(errors.contains(&own), "{errors}");
+    assert_eq!(output.status.signal(), Some(7), "{}", output.status);
+}
