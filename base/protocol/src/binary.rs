@@ -126,7 +126,6 @@ impl Packet {
             Kind::Get(_) | Kind::Delete => extras == 0 && key > 0 && body == key,
             Kind::Arithmetic(_) => extras == 20 && key > 0 && body == head,
             Kind::Stat => extras == 0 && body == key,
-            Kind::Verbosity => extras == 4 && body == 4,
             Kind::Touch(_) => extras == 4 && key > 0 && body == head,
         };
         if good { Ok(kind) } else { Err(BinaryFault::Close(Status::InvalidArguments)) }
@@ -148,7 +147,6 @@ impl Packet {
             Kind::Quit => Binary::Quit,
             Kind::Flush => Binary::Flush(time(0)),
             Kind::Stat => Binary::Stat(key),
-            Kind::Verbosity => Binary::Verbosity(word(0)),
             Kind::Delete => Binary::Delete(key),
             Kind::Get(shown) => Binary::Get { key, shown, touch: None },
             Kind::Touch(shown) => Binary::Get { key, shown, touch: Some(time(0)) },
@@ -212,7 +210,6 @@ pub enum Kind {
     Noop,
     Version,
     Stat,
-    Verbosity,
     Quit,
 }
 
@@ -234,7 +231,7 @@ impl Kind {
             0x0e | 0x19 => Kind::Join(Verb::Append),
             0x0f | 0x1a => Kind::Join(Verb::Prepend),
             0x10 => Kind::Stat,
-            0x1b => Kind::Verbosity,
+            // 0x1b, verbosity, is described, and memcached does not know it.
             0x1c => Kind::Touch(Shown::Nothing),
             0x1d | 0x1e => Kind::Touch(Shown::Value),
             0x23 | 0x24 => Kind::Touch(Shown::KeyAndValue),
@@ -287,8 +284,6 @@ pub enum Binary<'a> {
     Version,
     /// stat, and of what
     Stat(&'a [u8]),
-    /// verbosity, and which
-    Verbosity(u32),
     /// quit
     Quit,
 }

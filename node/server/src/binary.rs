@@ -245,7 +245,6 @@ impl<S: Session> Interpreter<S> {
                     self.admin.flush(self.executor.now(), at);
                 }
             }
-            Binary::Verbosity(level) => self.admin.set_verbosity(*level),
             Binary::Version => return reply_text(packet, crate::VERSION, outbox),
             Binary::Stat(about) => return self.stat_packets(packet, about, outbox),
             Binary::Quit => {

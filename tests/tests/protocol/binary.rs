@@ -198,11 +198,20 @@ fn flush_noop_version_and_stat_answer_and_quit_closes() {
 }
 
 #[test]
-fn verbosity_is_accepted_and_what_is_unknown_is_passed_over() {
+fn verbosity_is_unknown() {
     let server = Server::start();
-    upstream_flaw!(server, "verbosity is unknown, and a body of what is unknown is passed over twice");
     let mut client = server.connect();
-    assert_eq!(client.ask_binary(&Request::new(0x1b).word(1)).told(), (0, ""));
+    assert_eq!(client.ask_binary(&Request::new(0x1b)).told(), UNKNOWN);
+    assert_eq!(client.ask_binary(&Request::new(0x1b).value("x")).told(), UNKNOWN);
+    assert_eq!(client.ask_binary(&noop()).told(), (0, ""));
+}
+
+#[test]
+fn what_is_unknown_is_passed_over() {
+    let server = Server::start();
+    upstream_flaw!(server, "extras and key of what is unknown are passed over twice");
+    let mut client = server.connect();
+    assert_eq!(client.ask_binary(&Request::new(0x1b).word(1)).told(), UNKNOWN);
     assert_eq!(client.ask_binary(&Request::new(0x50).word(1).key("k").value("value")).told(), UNKNOWN);
     assert_eq!(client.ask_binary(&Request::new(0xff)).told(), UNKNOWN);
     assert_eq!(client.ask_binary(&noop()).told(), (0, ""));

@@ -64,7 +64,6 @@ fn every_command_is_understood_with_its_extras() {
     assert_eq!(initial, None);
     assert_eq!(command(0x08, b"", b""), Binary::Flush(Exptime(0)));
     assert_eq!(command(0x18, &[0, 0, 1, 0], b""), Binary::Flush(Exptime(256)));
-    assert_eq!(command(0x1b, &[0, 0, 0, 1], b""), Binary::Verbosity(1));
     assert_eq!(command(0x10, b"", b"items"), Binary::Stat(b"items"));
 }
 
@@ -89,6 +88,9 @@ fn lengths_that_do_not_fit_each_other_close_the_connection() {
         assert_eq!(header(opcode, extras, key, body).check(), close(Status::InvalidArguments), "{opcode:x}");
     }
     assert_eq!(header(0x20, 0, 0, 0).check(), Err(BinaryFault::Swallow(Status::UnknownCommand)));
+    for (extras, body) in [(0, 0), (4, 4), (0, 1), (4, 9)] {
+        assert_eq!(header(0x1b, extras, 0, body).check(), Err(BinaryFault::Swallow(Status::UnknownCommand)));
+    }
     assert_eq!(header(0xff, 0, 3, 9).check(), Err(BinaryFault::Swallow(Status::UnknownCommand)));
 }
 
