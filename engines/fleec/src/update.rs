@@ -338,10 +338,14 @@ impl<'n> Writer<'n, '_, '_> {
                 self.make(&blueprint, parts, &mut supplies.spare)
             }
         };
-        Ok(match made {
+        let attempt = match made {
             Ok(made) => self.publish(nodes, spot, present, made, supplies),
             Err(needed) => needed,
-        })
+        };
+        if matches!(attempt, Attempt::Stored(..)) {
+            self.counters.add(Count::ItemsStored, 1);
+        }
+        Ok(attempt)
     }
 
     /// Puts an item together that nobody else knows of yet.
@@ -405,7 +409,7 @@ impl<'n> Writer<'n, '_, '_> {
         if let Made::Draft(_, draft) = made {
             draft.published();
         }
-        self.counters.item_stored(class, bytes);
+        self.counters.item_put(class, bytes);
         if let Some(present) = present {
             account_unlinked(core, self.counters, &present.item, present.why(), self.now);
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a session counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Items put into the table.
+    /// Items that were stored, not those that were put together again for a field that they lacked.
     ItemsStored,
     /// Items evicted before they expired.
     Evictions,
@@ -82,8 +82,7 @@ impl SessionCounters {
 
     /// An item of `bytes` bytes was put into the table.
     #[inline]
-    pub fn item_stored(&self, class: Option<ClassId>, bytes: u64) {
-        self.add(Count::ItemsStored, 1);
+    pub fn item_put(&self, class: Option<ClassId>, bytes: u64) {
         self.hold(class, Held { items: 1, bytes });
     }
 

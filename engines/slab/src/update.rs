@@ -12,7 +12,7 @@ use guira_contract::{
     Refusal, Room, Value, ValueDraft,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Blueprint, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{Blueprint, Count, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
@@ -250,7 +250,10 @@ impl<'s, X: Scheme> Writer<'s, X> {
                 self.join(&blueprint, old, before, after, supplies, now)
             }
         };
-        Ok(at.map(|at| self.link(held, at, key.hash, present, now)))
+        Ok(at.map(|at| {
+            self.counters.add(Count::ItemsStored, 1);
+            self.link(held, at, key.hash, present, now)
+        }))
     }
 
     /// Fills a chunk from the session's cache.
@@ -340,7 +343,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let first = if is_live { FirstBit::Set } else { FirstBit::Clear };
         if let Some(item) = self.core.item(at, now) {
             self.core.memory.renew(at, item.shape().size(), first);
-            self.counters.item_stored(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
+            self.counters.item_put(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
             if self.core.turn.wants().has(Wants::STORES) {
                 let arrival = queue::arrival(hash.0 as u32, item.expiry(), now);
                 let what = match first {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use guira_tests::server::wait_for;
+use guira_tests::server::{ENGINES, wait_for};
 use guira_tests::{Client, Server, Setup, newer_than_peer};
 
 /// What does not depend on how a server works inside; exporters and dashboards read these.
@@ -203,6 +203,30 @@ fn deletes_touches_and_flushes_are_counted() {
             ("cmd_flush", 1),
         ],
     );
+}
+
+#[test]
+fn only_what_clients_store_is_counted_as_stored() {
+    for engine in ENGINES {
+        let server = Setup::new().engine(engine).start();
+        let growth = growth(&server, |client| {
+            for key in ["a", "b", "c", "d", "e"] {
+                client.set(key, "1");
+            }
+            // What an item lacks it gets, and that is no store: a cas unique, an expiry.
+            client.cas("a");
+            client.cas("a");
+            client.exchange("mg b T500\r\n", "HD\r\n");
+            client.exchange("gat 500 c\r\n", "VALUE c 0 1\r\n1\r\nEND\r\n");
+            client.exchange("touch d 500\r\n", "TOUCHED\r\n");
+            client.ask("mg e c\r\n");
+            client.exchange("incr e 1\r\n", "2\r\n");
+            client.exchange("append a 0 0 1\r\n2\r\n", "STORED\r\n");
+            client.set("a", "3");
+            client.exchange("add a 0 0 1\r\n4\r\n", "NOT_STORED\r\n");
+        });
+        expect_growth(&growth, &[("total_items", 7), ("curr_items", 5)]);
+    }
 }
 
 #[test]
