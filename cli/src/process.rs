@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use guira_server::read_file;
 use nix::unistd::{Gid, Uid, User, daemon, getuid, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -134,13 +135,17 @@ pub(crate) fn daemonize(terminal: Terminal, place: Place) -> Result<(), Failure>
 #[derive(Debug)]
 pub(crate) struct PidFile(PathBuf);
 
+/// A file with a number is no longer.
+const NUMBER_MAX: usize = 64;
+
 impl PidFile {
     /// Writes the file.
     ///
     /// # Errors
     /// What the system says. A number in it that is another process's is a warning.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
-        let number = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let text = read_file(path, NUMBER_MAX).ok().and_then(|text| String::from_utf8(text).ok());
+        let number = text.and_then(|text| text.trim().parse::<u32>().ok());
         if let Some(number) = number.filter(|number| Path::new("/proc").join(number.to_string()).exists()) {
             eprintln!("warning: the pid file contained the number of a running process: {number}");
         }
@@ -151,7 +156,7 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        if fs::read_to_string(&self.0).is_ok_and(|text| text == own_line()) {
+        if read_file(&self.0, NUMBER_MAX).is_ok_and(|text| text == own_line().as_bytes()) {
             // It may be gone already, which is as well.
             let _ = fs::remove_file(&self.0);
         }

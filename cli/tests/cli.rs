@@ -150,6 +150,22 @@ fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
 }
 
 #[test]
+fn a_file_that_never_ends_is_not_read_to_its_end() {
+    let serve = ["20", env!("CARGO_BIN_EXE_guira"), "serve", "--listen", "127.0.0.1:0"];
+    for (option, told) in [
+        ("--config", "cannot read /dev/zero: it is longer than 1048576 bytes"),
+        ("--auth-file", "cannot read the auth file /dev/zero: it is longer than 16777216 bytes"),
+        ("--tls-cert", "cannot speak TLS: cannot read /dev/zero: it is longer than"),
+    ] {
+        let output =
+            Command::new("timeout").args(serve).args([option, "/dev/zero"]).output().expect("it runs");
+        let code = output.status.code();
+        assert!(matches!(code, Some(1 | 2)), "{option}: {code:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{option}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_server_whose_address_is_taken_leaves_the_pid_file_of_the_one_that_has_it() {
     let folder = std::env::temp_dir().join(format!("guira-cli-pid-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");

@@ -36,6 +36,9 @@ pub enum Subject {
     Memcached(Version),
 }
 
+/// The engines that there are.
+pub const ENGINES: [&str; 6] = ["memc3", "classic", "fleec", "memclock", "mica", "mica-store"];
+
 /// How to start a server: the defaults are two workers and 64 MiB on a free port of 127.0.0.1.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
@@ -44,6 +47,7 @@ pub struct Setup {
     arguments: Vec<OsString>,
     /// Engines that lack what is tested.
     unsuitable: Vec<&'static str>,
+    engine: Option<&'static str>,
     options: Vec<OsString>,
 }
 
@@ -74,6 +78,12 @@ impl Setup {
     /// Does without `engine`, which lacks what is tested: the default takes its place.
     pub fn not_with(mut self, engine: &'static str) -> Self {
         self.unsuitable.push(engine);
+        self
+    }
+
+    /// Runs guira with this engine, whatever engine the tests are run with; ignored for memcached.
+    pub fn engine(mut self, engine: &'static str) -> Self {
+        self.engine = Some(engine);
         self
     }
 
@@ -119,6 +129,7 @@ impl Setup {
             command.args(["--max-item-size", &format!("{mib}MiB")]);
         }
         let engine = std::env::var("GUIRA_TEST_ENGINE").ok();
+        let engine = self.engine.map(str::to_owned).or(engine);
         let name = |engine: &str| engine.split(':').next().unwrap_or_default().to_owned();
         if let Some(engine) = engine.filter(|engine| !self.unsuitable.contains(&name(engine).as_str())) {
             command.arg("--engine").arg(name(&engine));

@@ -2,6 +2,7 @@
 
 mod address;
 mod datagram;
+mod file;
 mod inherited;
 mod listener;
 mod mailbox;
@@ -14,6 +15,7 @@ pub use address::{Address, AddressError};
 pub use datagram::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };
+pub use file::read_file;
 pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;

@@ -40,6 +40,7 @@ const OPTIONS: &str = "\
 -D <char>                 delimiter between key prefixes and the rest, for
                           \"stats detail\" (default: \":\"), which is then on
 -t, --threads=<num>       number of threads to use (default: 4)
+-C, --disable-cas         do without cas uniques: 0 is told, and cas stores nothing
 -b, --listen-backlog=<num> set the backlog queue limit (default: 1024)
 -B, --protocol=<name>     protocol - one of ascii, binary, or auto (default)
 -I, --max-item-size=<num> max item size (default: 1m, min: 1k, max: 1024m)

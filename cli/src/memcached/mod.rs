@@ -272,6 +272,7 @@ fn translate(args: &Args) -> Result<(Told, Vec<String>), Failure> {
             disable_flush_all: on(args.disable_flush_all),
             disable_dumping: on(args.disable_dumping),
             disable_watch: on(args.disable_watch),
+            disable_cas: on(args.disable_cas),
             prefix_delimiter: args.delimiter.as_ref().and_then(|text| text.chars().next()),
             test_commands: on(args.test_commands).or(extended.test_commands),
             ..extended
@@ -308,7 +309,6 @@ fn without_meaning(args: &Args, warnings: &mut Vec<String>) {
         }
     };
     ignored(args.requests_per_event.is_some(), "-R", "connections take turns by themselves");
-    ignored(args.disable_cas > 0, "-C", "an item has a cas unique only once somebody asks for it");
     ignored(args.napi_ids.is_some(), "-N", "connections are dealt out in turn");
 }
 

@@ -6,9 +6,13 @@ mod words;
 pub(crate) use resolve::ConfigError;
 
 use clap::Args as _;
-use guira_server::Size;
+use guira_server::{Size, read_file};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::Path;
+
+/// No configuration is as long.
+const FILE_MAX: usize = 1 << 20;
 
 /// What was said about a server; what was not said is `None`. The names are those of the command line, in a file too.
 #[derive(Clone, Debug, Default, PartialEq, clap::Args, Deserialize, Serialize)]
@@ -149,7 +153,7 @@ pub(crate) struct Told {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) lock_memory: Option<bool>,
 
-    /// The most that the memory limit can be raised to while the server runs [default: four times the memory, at most the machine's]
+    /// The most that the memory limit can be raised to while the server runs [default: four times the memory and at least 8GiB, at most the machine's]
     #[arg(long, value_name = "SIZE")]
     pub(crate) reserve: Option<Size>,
 
@@ -193,6 +197,10 @@ pub(crate) struct Told {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) disable_watch: Option<bool>,
 
+    /// Do without cas uniques, as memcached's -C: where one is told it is 0, and cas stores nothing
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) disable_cas: Option<bool>,
+
     /// Kept of the log for each client that watches [default: 256KiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) watcher_buffer: Option<Size>,
@@ -227,8 +235,9 @@ impl Told {
     /// # Errors
     /// If it cannot be read, is no TOML, or has names or values that do not exist; the error tells the line.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let unreadable = |source| ConfigError::Read { path: path.to_owned(), source };
+        let text = read_file(path, FILE_MAX).map_err(unreadable)?;
+        let text = String::from_utf8(text).map_err(|error| unreadable(io::Error::other(error)))?;
         Self::from_text(&text).map_err(|message| ConfigError::File { path: path.to_owned(), message })
     }
 
@@ -245,7 +254,7 @@ impl Told {
             tls_min_version, tls_ciphers, tls_resumption, auth_file, user, workers, pin_workers, memory, engine, index,
             policy, access, max_item_size, growth_factor, smallest_item, size_weight,
             disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,
-            disable_flush_all, disable_dumping, disable_watch, watcher_buffer, worker_log_buffer, prefix_delimiter, disable_advice, test_commands,
+            disable_flush_all, disable_dumping, disable_watch, disable_cas, watcher_buffer, worker_log_buffer, prefix_delimiter, disable_advice, test_commands,
         )
     }
 

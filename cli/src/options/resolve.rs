@@ -5,7 +5,7 @@ use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, 
 use guira_server::{
     Beyond, ConnectionLimits, Eviction, HugePages, Interface, Listen, LogBuffers, NoPlace, Options,
     Permissions, Placement, Residence, Resumption, Size, Speaks, Storage, Switch, TlsOptionError, TlsOptions,
-    UdpPorts,
+    UdpPorts, Uniques,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -128,6 +128,7 @@ impl Told {
             storage: self.storage()?,
             connections: self.connections(default.connections)?,
             permissions: self.permissions(default.permissions),
+            uniques: if self.disable_cas == Some(true) { Uniques::None } else { Uniques::Kept },
             log: LogBuffers {
                 worker: self.worker_log_buffer.map_or(default.log.worker, |size| size.0),
                 watcher: self.watcher_buffer.map_or(default.log.watcher, |size| size.0),
@@ -316,6 +317,7 @@ impl Told {
             disable_flush_all: Some(!flush_all),
             disable_dumping: Some(!dump),
             disable_watch: Some(!watch),
+            disable_cas: Some(options.uniques == Uniques::None),
             watcher_buffer: Some(Size(options.log.watcher)),
             worker_log_buffer: Some(Size(options.log.worker)),
             prefix_delimiter: self.prefix_delimiter,
@@ -386,7 +388,7 @@ mod tests {
             "smallest-item = 16",
             "# region: none",
             "# tls-resumption: false",
-            "# reserve: four times the memory, at most the machine's",
+            "# reserve: four times the memory and at least 8GiB, at most the machine's",
         ] {
             assert!(printed.lines().any(|other| other == line), "{line} in {printed}");
         }

@@ -5,7 +5,7 @@ use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
 use crate::observe::{DeletedBy, Got};
 use crate::store::{Data, Incoming, Older, Request, Stored};
-use crate::{Executor, Replies};
+use crate::{Executor, Replies, Uniques};
 use guira_contract::{Decision, ItemState, ItemView, Key, Meta, Read, Recency, Refusal, Session, Sink, Want};
 use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Shown, Status};
 use guira_protocol::{Exptime, Unique, Verb};
@@ -21,6 +21,7 @@ struct PacketSink<'a, 'k, R> {
     key: &'k [u8],
     /// Bytes in the buffer before the item.
     mark: usize,
+    uniques: Uniques,
     /// The item has no cas unique yet.
     lacks_unique: bool,
 }
@@ -50,8 +51,9 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
     }
 
     fn found<I: ItemView>(&mut self, item: &I) {
-        self.lacks_unique = item.cas().is_none();
-        let Some(cas) = item.cas() else {
+        let unique = self.uniques.shown(item.cas());
+        self.lacks_unique = unique.is_none();
+        let Some(cas) = unique else {
             return;
         };
         if self.shown == Shown::Nothing {
@@ -74,8 +76,9 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
     }
 
     fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
-        self.lacks_unique = meta.cas.is_none();
-        if let Some(cas) = meta.cas {
+        let unique = self.uniques.shown(meta.cas);
+        self.lacks_unique = unique.is_none();
+        if let Some(cas) = unique {
             self.head(cas, meta.flags, meta.value_len);
             self.replies.pin(pin);
         }
@@ -145,7 +148,7 @@ impl<S: Session> Executor<S> {
                     direction: *direction,
                     delta: *delta,
                     cas: Some(packet.cas),
-                    cas_new: Some(self.session.next_cas()),
+                    cas_new: self.fresh_unique(),
                     expiry: None,
                     initial: initial.map(|(number, time)| (number, self.expiry(time))),
                 };
@@ -169,7 +172,9 @@ impl<S: Session> Executor<S> {
         let mut guess = guess;
         loop {
             let mark = replies.buffer().len();
-            let mut sink = PacketSink { replies, packet, shown, key: key.bytes, mark, lacks_unique: false };
+            let (key_bytes, uniques) = (key.bytes, self.uniques);
+            let mut sink =
+                PacketSink { replies, packet, shown, key: key_bytes, mark, uniques, lacks_unique: false };
             let read = self.session.read_with(key, guess, self.now, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return Ok(read);
@@ -262,13 +267,15 @@ impl<S: Session> Executor<S> {
 
     fn binary_request(&mut self, packet: Packet, verb: Verb, flags: u32, exptime: Exptime) -> Request {
         let is_join = matches!(verb, Verb::Append | Verb::Prepend);
+        // Where there are none, memcached stores whatever unique the packet has.
+        let wanted = self.uniques.given(Some(packet.cas));
         Request {
-            verb: if packet.cas != 0 && !is_join { Verb::Cas(packet.cas) } else { verb },
-            join_cas: is_join.then_some(packet.cas),
+            verb: wanted.filter(|_| !is_join).map_or(verb, Verb::Cas),
+            join_cas: wanted.filter(|_| is_join),
             older: Older::Exists,
             flags,
             expiry: self.expiry(exptime),
-            cas: Some(self.session.next_cas()),
+            cas: self.fresh_unique(),
             state: ItemState::NONE,
             vivify: None,
         }

@@ -56,13 +56,13 @@ impl<S: Session> Executor<S> {
         self.count(CommandCount::CmdMeta);
         self.saw_lookup(key);
         let mut found = self.meta_of(key);
-        if found.is_some_and(|meta| meta.cas.is_none()) {
+        if found.is_some_and(|meta| self.uniques.shown(meta.cas).is_none()) {
             // If it gets none it is shown without.
             if self.give_unique(key).is_ok() {
                 found = self.meta_of(key);
             }
         }
-        let buffer = replies.buffer();
+        let (buffer, uniques) = (replies.buffer(), self.uniques);
         let Some(meta) = found else {
             return buffer.line("EN");
         };
@@ -80,7 +80,7 @@ impl<S: Session> Executor<S> {
         buffer.put(b" la=");
         buffer.number(u64::from(self.now.0.saturating_sub(meta.last_access.0)));
         buffer.put(b" cas=");
-        buffer.number(meta.cas.unwrap_or(0));
+        buffer.number(uniques.shown(meta.cas).unwrap_or(0));
         let fetched = meta.state.has(ItemState::FETCHED);
         buffer.put(if fetched { b" fetch=yes cls=" } else { b" fetch=no cls=" });
         buffer.number(u64::from(meta.class));

@@ -19,11 +19,13 @@ mod meta_set;
 pub mod observe;
 mod retrieve;
 mod store;
+mod uniques;
 
 pub use by_class::{BY_CLASS, ClassCounters};
 pub use counters::{CommandCount, CommandCounters};
 pub use retrieve::Answered;
 pub use store::{Data, Incoming};
+pub use uniques::Uniques;
 
 use arithmetic::{Counted, Step};
 use guira_contract::{Key, Session, ValuePin};
@@ -49,6 +51,7 @@ pub struct Executor<S> {
     clock: CoarseClock,
     now: Seconds,
     counters: Arc<CommandCounters>,
+    uniques: Uniques,
     observer: Box<dyn Observer>,
     /// What the observer is told of.
     kinds: Kinds,
@@ -65,7 +68,8 @@ impl<S: Session> Executor<S> {
         observer: Box<dyn Observer>,
     ) -> Self {
         let now = clock.now();
-        Executor { session, clock, now, counters, observer, kinds: Kinds::NONE, sampled_below: 0 }
+        let (uniques, kinds) = (Uniques::default(), Kinds::NONE);
+        Executor { session, clock, now, counters, uniques, observer, kinds, sampled_below: 0 }
     }
 
     /// Looks at the clock. All commands until the next look are executed at this time.

@@ -7,7 +7,7 @@
 use crate::counters::CommandCount;
 use crate::observe::Got;
 use crate::retrieve::NO_MEMORY_FOR_READ;
-use crate::{Executor, Replies, meta_reply};
+use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
     Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Refusal, Session,
     Sink, Value, Want,
@@ -42,6 +42,7 @@ struct MetaSink<'a, 'k, R> {
     mark: usize,
     before: Option<Before>,
     times: &'a dyn Fn(Expiry) -> Times,
+    uniques: Uniques,
     /// Whether the client may win the right to renew the item.
     contest: Contest,
     /// The item has to be changed first.
@@ -66,7 +67,7 @@ enum Need {
 
 impl<R: Replies> MetaSink<'_, '_, R> {
     fn need(&self, meta: &Meta) -> Option<Need> {
-        if self.flags.has(b'c') && meta.cas.is_none() {
+        if self.flags.has(b'c') && self.uniques.shown(meta.cas).is_none() {
             return Some(Need::Unique);
         }
         let waits = meta.state.has(ItemState::STALE) && !meta.state.has(ItemState::TOKEN_SENT);
@@ -76,7 +77,7 @@ impl<R: Replies> MetaSink<'_, '_, R> {
 
     /// Whether the value is left out because the client has it.
     fn suppressed(&self, meta: &Meta) -> bool {
-        self.flags.cas.is_some() && meta.cas == self.flags.cas
+        self.flags.cas.is_some() && self.uniques.shown(meta.cas) == self.flags.cas
     }
 
     /// Writes the reply line of the item, without its end. True if the value is to follow.
@@ -99,7 +100,9 @@ impl<R: Replies> MetaSink<'_, '_, R> {
                 }
                 b's' => meta_reply::number(buffer, b's', now_meta.value_len as u64),
                 b't' => meta_reply::time_left(buffer, times.expiry, self.now),
-                b'c' => meta_reply::number(buffer, b'c', now_meta.cas.unwrap_or(0)),
+                b'c' => {
+                    meta_reply::number(buffer, b'c', self.uniques.shown(now_meta.cas).unwrap_or(0));
+                }
                 b'f' => meta_reply::number(buffer, b'f', u64::from(now_meta.flags)),
                 b'l' => meta_reply::number(
                     buffer,
@@ -239,6 +242,7 @@ impl<S: Session> Executor<S> {
                 mark,
                 before,
                 times,
+                uniques: self.uniques,
                 contest,
                 needs: None,
             };
@@ -283,7 +287,8 @@ impl<S: Session> Executor<S> {
         let bumped = if flags.has(b'u') { ItemState::NONE } else { ItemState::FETCHED };
         let now = self.now;
         // A client that is to renew an item proves it with the cas unique it was told, so there must be one.
-        let fresh = flags.has(b'c').then(|| self.session.next_cas());
+        let fresh = if flags.has(b'c') { self.fresh_unique() } else { None };
+        let given = self.uniques.given(flags.cas_new);
         let mut told = None;
         let decide = |item: Option<&dyn ItemView>| match item {
             Some(item) => {
@@ -307,7 +312,7 @@ impl<S: Session> Executor<S> {
                     Decision::Put(NewItem {
                         flags: 0,
                         expiry: if expiry.passed(now) { Expiry::Never } else { expiry },
-                        cas: flags.cas_new.filter(|cas| *cas != 0).or(fresh),
+                        cas: given.or(fresh),
                         state: state.with(ItemState::TOKEN_SENT).with(bumped),
                         value: Value::Bytes(b""),
                     })

@@ -4,16 +4,11 @@ use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
 use crate::counters::CommandCount;
 use crate::observe::DeletedBy;
 use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, Older, Request, Stored, refusal_line};
-use crate::{Executor, Replies, meta_reply};
+use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Refusal, Session, Value,
 };
 use guira_protocol::{Direction, MetaGet, MetaSet, ReplyBuffer, Verb};
-
-/// A cas unique that a command gives; 0 means none.
-fn given(cas: Option<u64>) -> Option<u64> {
-    cas.filter(|cas| *cas != 0)
-}
 
 impl<S: Session> Executor<S> {
     fn request(&mut self, command: &MetaSet<'_>, unique: Option<u64>) -> Request {
@@ -24,8 +19,12 @@ impl<S: Session> Executor<S> {
         };
         Request {
             verb,
-            join_cas: flags.cas,
-            older: if flags.has(b'I') { Older::Stale(self.session.next_cas()) } else { Older::Exists },
+            join_cas: self.uniques.given(flags.cas),
+            older: if flags.has(b'I') {
+                self.fresh_unique().map_or(Older::Exists, Older::Stale)
+            } else {
+                Older::Exists
+            },
             flags: flags.client_flags,
             expiry: flags.exptime.map_or(Expiry::Never, |time| self.expiry(time)),
             cas: unique,
@@ -37,7 +36,8 @@ impl<S: Session> Executor<S> {
     /// The cas unique that the item gets: the one given, or a new one if it is to be told.
     fn unique_for(&mut self, command: &MetaSet<'_>) -> Option<u64> {
         let told = command.flags.has(b'c');
-        given(command.flags.cas_new).or_else(|| told.then(|| self.session.next_cas()))
+        let given = self.uniques.given(command.flags.cas_new);
+        given.or_else(|| if told { self.fresh_unique() } else { None })
     }
 
     /// The data block of an ms was announced: how is it to be received?
@@ -51,7 +51,8 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         // The draft has room for a cas unique if the item will have one; which one is decided later.
-        let wants_unique = command.flags.has(b'c') || given(command.flags.cas_new).is_some();
+        let told = command.flags.has(b'c') && self.uniques == Uniques::Kept;
+        let wants_unique = told || self.uniques.given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
         self.incoming(key, &request, command.length as usize).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
@@ -128,7 +129,7 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        let flags = &command.flags;
+        let (flags, uniques) = (&command.flags, self.uniques);
         let fresh = self.session.next_cas();
         let expiry = flags.exptime.map(|time| self.expiry(time));
         let item = self.before_delete(key);
@@ -140,7 +141,7 @@ impl<S: Session> Executor<S> {
                 return Decision::Keep;
             };
             let unique = item.cas();
-            if flags.cas.is_some() && unique != flags.cas {
+            if flags.cas.is_some() && uniques.shown(unique) != flags.cas {
                 word = "EX";
                 return Decision::Keep;
             }
@@ -148,7 +149,7 @@ impl<S: Session> Executor<S> {
             let stale = if flags.has(b'I') { ItemState::STALE } else { ItemState::NONE };
             // A stale item is another version, so that a unique that was told no longer holds.
             let cas = if flags.has(b'I') { unique.map(|_| fresh) } else { unique };
-            let cas = given(flags.cas_new).or(cas);
+            let cas = uniques.given(flags.cas_new).or(cas);
             if flags.has(b'x') {
                 return Decision::Put(NewItem {
                     flags: flags.client_flags,
@@ -220,7 +221,8 @@ impl<S: Session> Executor<S> {
             _ => last,
         });
         let told = flags.has(b'c');
-        let unique = given(flags.cas_new).or_else(|| told.then(|| self.session.next_cas()));
+        let given = self.uniques.given(flags.cas_new);
+        let unique = given.or_else(|| if told { self.fresh_unique() } else { None });
         let step = Step {
             direction,
             delta: flags.delta,

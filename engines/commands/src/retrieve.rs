@@ -2,7 +2,7 @@
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
-use crate::{Executor, Replies};
+use crate::{Executor, Replies, Uniques};
 use guira_contract::{
     Amendment, Decision, Expiry, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Refusal, Session,
     Sink, Want,
@@ -36,6 +36,7 @@ struct ValueSink<'a, 'k, R> {
     replies: &'a mut R,
     key: &'k [u8],
     unique: Unique,
+    uniques: Uniques,
     /// Bytes in the buffer before the item.
     mark: usize,
     /// The cas unique is wanted, and the item has none yet.
@@ -79,7 +80,7 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
 
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
-        let cas = if self.unique == Unique::Told { item.cas() } else { None };
+        let cas = if self.unique == Unique::Told { self.uniques.shown(item.cas()) } else { None };
         self.lacks_unique = self.unique == Unique::Told && cas.is_none();
         if self.lacks_unique {
             return;
@@ -103,7 +104,7 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
     }
 
     fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
-        let cas = if self.unique == Unique::Told { meta.cas } else { None };
+        let cas = if self.unique == Unique::Told { self.uniques.shown(meta.cas) } else { None };
         self.lacks_unique = self.unique == Unique::Told && cas.is_none();
         if self.lacks_unique {
             return;
@@ -190,7 +191,8 @@ impl<S: Session> Executor<S> {
     {
         loop {
             let mark = replies.buffer().len();
-            let mut sink = ValueSink { replies, key: key.bytes, unique, mark, lacks_unique: false };
+            let uniques = self.uniques;
+            let mut sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
             let read = self.session.read_with(key, guess, self.now, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return Ok(read);
@@ -230,7 +232,7 @@ impl<S: Session> Executor<S> {
 
     /// Gives an item another time to expire, and a cas unique if one is to be told and it has none. Tells whether there is an item.
     fn touch_to_show(&mut self, key: Key<'_>, expiry: Expiry, unique: Unique) -> Result<bool, Refusal> {
-        let fresh = (unique == Unique::Told).then(|| self.session.next_cas());
+        let fresh = if unique == Unique::Told { self.fresh_unique() } else { None };
         let mut found = false;
         let decide = |item: Option<&dyn ItemView>| {
             found = item.is_some();

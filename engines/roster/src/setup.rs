@@ -13,8 +13,10 @@ const RESERVE_FACTOR: usize = 4;
 pub struct Setup {
     /// Bytes for items and index.
     pub memory: usize,
-    /// The most bytes that it can be resized to; `None`: four times `memory`, but no more than the machine has.
+    /// The most bytes that it can be resized to; `None`: four times `memory`, and `reserve_least`, but no more than the machine has.
     pub reserve: Option<usize>,
+    /// As much address space is not missed by anybody.
+    pub reserve_least: usize,
     /// Bytes of memory that the machine has, if that is known.
     pub machine: Option<usize>,
     /// The largest item, in bytes as memcached counts them (`-I`).
@@ -52,6 +54,7 @@ impl Setup {
         Setup {
             memory,
             reserve: None,
+            reserve_least: 0,
             machine: None,
             max_item_size,
             seed,
@@ -67,7 +70,8 @@ impl Setup {
 
     /// The most bytes that it can be resized to.
     pub fn reserve(&self) -> usize {
-        let usual = self.memory.saturating_mul(RESERVE_FACTOR).min(self.machine.unwrap_or(usize::MAX));
+        let usual = self.memory.saturating_mul(RESERVE_FACTOR).max(self.reserve_least);
+        let usual = usual.min(self.machine.unwrap_or(usize::MAX));
         // A cache that is too big is refused; a reserve that nobody asked for is not what it is refused for.
         self.reserve.unwrap_or(usual.min(MAX_MEMORY)).max(self.memory)
     }

@@ -1,5 +1,6 @@
 //! Who may use the server: a file with lines of the form `user:password`.
 
+use guira_transport::read_file;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -30,6 +31,9 @@ pub enum UsersError {
         path: PathBuf,
     },
 }
+
+/// Some hundred thousand users.
+const FILE_MAX: usize = 16 << 20;
 
 struct User {
     name: Vec<u8>,
@@ -90,7 +94,8 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 fn read(path: &Path) -> Result<Arc<[User]>, UsersError> {
-    let text = std::fs::read(path).map_err(|source| UsersError::Read { path: path.to_owned(), source })?;
+    let text =
+        read_file(path, FILE_MAX).map_err(|source| UsersError::Read { path: path.to_owned(), source })?;
     let users = parse(&text).map_err(|line| UsersError::Line { path: path.to_owned(), line })?;
     if users.is_empty() {
         return Err(UsersError::Nobody { path: path.to_owned() });

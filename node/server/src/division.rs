@@ -95,9 +95,14 @@ fn advice(switch: Switch, memory: usize) -> usize {
 
 /// The least memory that a server with these options can be started with.
 pub fn least_memory(options: &Options) -> Size {
+    memory_for(options, ENGINE_LEAST)
+}
+
+/// The least memory of which a server with these options has `engine` bytes left for items and index.
+pub(crate) fn memory_for(options: &Options, engine: usize) -> Size {
     // In whole MiB, so that what is told is enough whatever grows with it. More memory is never less for the engine, so that it can be
     // looked for by halves.
-    let is_enough = |mebibytes: usize| Division::of(options, mebibytes * MIB).is_enough();
+    let is_enough = |mebibytes: usize| Division::of(options, mebibytes * MIB).engine >= engine;
     let (mut least, mut most) = (1, usize::MAX / MIB);
     while least < most {
         let middle = least + (most - least) / 2;

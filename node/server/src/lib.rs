@@ -42,11 +42,12 @@ mod worker;
 pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
 pub use division::least_memory;
+pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
-    inherited_sockets,
+    inherited_sockets, read_file,
 };
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use node::{Ending, Pulse, Running, StartError, StopError, check, start};

@@ -5,7 +5,7 @@ use crate::admin::{Admin, EngineAdmin, Settings};
 use crate::direct::{self, DirectEnd, DirectError, Place};
 use crate::division::{Division, least_memory};
 use crate::notes;
-use crate::options::{Options, Placement, machine_memory};
+use crate::options::{Options, Placement, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
 use crate::post::{Offices, Post};
 use crate::room::Room;
@@ -233,6 +233,7 @@ fn setup(options: &Options, memory: usize) -> Setup {
     let usual = Setup::new(memory, options.max_item_size.0, seed());
     Setup {
         reserve: storage.reserve.map(|reserve| Division::of(options, reserve.0).engine),
+        reserve_least: address_space_to_spare(options),
         machine: machine_memory(),
         factor: storage.factor.unwrap_or(usual.factor),
         smallest_item: storage.smallest_item.unwrap_or(usual.smallest_item),
@@ -275,7 +276,7 @@ fn start_with<E: Engine + Clone>(
         shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
     }
     let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses);
-    let admin: Arc<dyn Admin> = Arc::new(EngineAdmin::new(engine.clone(), shared.clone(), settings));
+    let admin = admin_of(engine, &shared, settings);
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let offices = Arc::new(Offices::new(options.workers));
@@ -315,6 +316,15 @@ fn start_with<E: Engine + Clone>(
         found: None,
         closer,
     })
+}
+
+/// What workers ask of the engine beside items. A region that holds more than there is memory for now is told of.
+fn admin_of<E: Engine + Clone>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<dyn Admin> {
+    let admin = EngineAdmin::new(engine.clone(), shared.clone(), settings);
+    if let Some([used, limit]) = admin.look_for_excess() {
+        tracing::warn!("items and index take {used} MiB of {limit}: items go until they fit");
+    }
+    Arc::new(admin)
 }
 
 /// Starts the thread of a worker, which tells when it is ready, or why it is not.

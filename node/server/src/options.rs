@@ -4,9 +4,11 @@ use crate::direct::Interface;
 use crate::listen::{Listen, Speaks};
 use crate::size::Size;
 use crate::watch::LogBuffers;
+use guira_commands::Uniques;
 use guira_contract::Switch;
 use guira_roster::{Choice, Eviction, HugePages, RegionPlace, Residence};
 use guira_transport::{Address, TlsOptions};
+use rustix::process::{Resource, getrlimit};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +54,8 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// What clients may do besides storing and reading.
     pub permissions: Permissions,
+    /// Whether items have cas uniques.
+    pub uniques: Uniques,
     /// How much of the log is kept for those who watch.
     pub log: LogBuffers,
     /// Keys are counted by what comes before this byte from the start, and not only once a client asks for it.
@@ -197,6 +201,7 @@ impl Default for Options {
                 watch: true,
                 test: false,
             },
+            uniques: Uniques::Kept,
             log: LogBuffers::default(),
             prefix_delimiter: None,
             advice: Switch::On,
@@ -207,6 +212,20 @@ impl Default for Options {
 /// A quarter of the machine, at most 1 GiB.
 fn default_memory() -> Size {
     Size((machine_memory().unwrap_or(1 << 30) / 4).min(DEFAULT_MEMORY_MAX))
+}
+
+/// So much address space is reserved in any case, so that a cache that was started small can be made larger.
+const RESERVE_LEAST: usize = 8 << 30;
+
+/// How much address space nobody misses: none where the system counts it as memory.
+pub(crate) fn address_space_to_spare(options: &Options) -> usize {
+    let overcommit = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
+    let is_limited = |what| getrlimit(what).current.is_some();
+    let is_counted = overcommit.trim() == "2"
+        || options.storage.residence == Residence::Locked
+        || is_limited(Resource::As)
+        || is_limited(Resource::Fsize);
+    if is_counted { 0 } else { RESERVE_LEAST }
 }
 
 /// Bytes of memory that the machine has.

@@ -13,7 +13,7 @@ use crate::secrets::{Secrets, unix_now};
 use crate::seldom::Seldom;
 use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
-use guira_commands::{CommandCount, CommandCounters};
+use guira_commands::{CommandCount, CommandCounters, Uniques};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
@@ -141,6 +141,7 @@ pub(crate) struct Shared {
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) permissions: Permissions,
+    pub(crate) uniques: Uniques,
     pub(crate) verbosity: AtomicU32,
     tells_of_refresh: Seldom,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
@@ -209,6 +210,7 @@ impl Shared {
             users: secrets.users,
             tls: secrets.tls,
             permissions: options.permissions,
+            uniques: options.uniques,
             verbosity: AtomicU32::new(0),
             tells_of_refresh: Seldom::every(1),
             stopping: AtomicBool::new(false),

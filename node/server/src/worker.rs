@@ -112,6 +112,7 @@ impl<S: Session> Worker<S> {
         let tap = Arc::new(Tap::new(&shared, index));
         let observer = Box::new(TapEnd(tap.clone()));
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
+        let executor = executor.with_uniques(shared.uniques);
         let bench = Bench {
             interpreter: Interpreter {
                 executor,

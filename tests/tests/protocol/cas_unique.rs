@@ -1,6 +1,7 @@
 //! `gets` tells a cas unique that every change of the item replaces; `cas` stores only when it still matches.
 
-use guira_tests::{Server, newer_than_peer};
+use guira_tests::binary::{Request, get, set};
+use guira_tests::{Server, Setup, newer_than_peer};
 
 #[test]
 fn cas_stores_when_the_unique_matches_and_only_once() {
@@ -114,4 +115,60 @@ fn a_bad_unique_is_refused_and_the_data_taken() {
             .exchange(format!("cas key 0 0 1 {unique}\r\nx\r\n"), "CLIENT_ERROR bad command line format\r\n");
         client.sync();
     }
+}
+
+#[test]
+fn where_there_are_no_uniques_0_is_told_and_nothing_is_equal() {
+    let server = Setup::new().options(&["-C"]).start();
+    let mut client = server.connect();
+    client.talk(&[
+        ("set k 0 0 1\r\nx\r\n", "STORED\r\n"),
+        ("gets k\r\n", "VALUE k 0 1 0\r\nx\r\nEND\r\n"),
+        ("gats 0 k\r\n", "VALUE k 0 1 0\r\nx\r\nEND\r\n"),
+        ("mg k c v\r\n", "VA 1 c0\r\nx\r\n"),
+        ("cas k 0 0 1 1\r\ny\r\n", "EXISTS\r\n"),
+        ("cas k 0 0 1 0\r\nz\r\n", "EXISTS\r\n"),
+        ("cas missing 0 0 1 0\r\nz\r\n", "NOT_FOUND\r\n"),
+        ("ms k 1 c\r\na\r\n", "HD c0\r\n"),
+        ("ms k 1 C0\r\nb\r\n", "EX\r\n"),
+        ("ms k 1 C5 I c\r\nd\r\n", "EX c0\r\n"),
+        ("ms new 1 C5 c\r\nf\r\n", "NF c0\r\n"),
+        ("ms k 1 MA c\r\ny\r\n", "HD c0\r\n"),
+        ("ms k 1 MA C5\r\ny\r\n", "HD\r\n"),
+        ("md k C5\r\n", "EX\r\n"),
+        ("md k I\r\n", "HD\r\n"),
+        ("mg k c v\r\n", "VA 3 c0 X W\r\nayy\r\n"),
+        ("md k C0\r\n", "HD\r\n"),
+        ("mg k c v\r\n", "EN\r\n"),
+        ("set n 0 0 1\r\n5\r\n", "STORED\r\n"),
+        ("ma n c v\r\n", "VA 1 c0\r\n6\r\n"),
+        ("ma n C0 c v\r\n", "VA 1 c0\r\n7\r\n"),
+        ("ma n C9 c v\r\n", "EX\r\n"),
+        ("ma auto N0 J5 c v\r\n", "VA 1 c0\r\n5\r\n"),
+        ("mg viv N30 c v\r\n", "VA 0 c0 W\r\n\r\n"),
+    ]);
+    assert!(client.ask("me n\r\n").contains(" cas=0 "));
+    assert_eq!(client.stats("settings")["cas_enabled"], "no");
+}
+
+#[test]
+fn where_there_are_no_uniques_binary_stores_are_not_compared() {
+    let server = Setup::new().options(&["-C"]).start();
+    let mut client = server.connect();
+    let mut told = |request: Request| {
+        let response = client.ask_binary(&request);
+        assert_eq!(response.cas, 0, "{request:?}");
+        response.status
+    };
+    let count = |opcode| Request::new(opcode).long(1).long(0).word(0).key("n");
+    assert_eq!(told(set("k", 0, "v")), 0);
+    assert_eq!(told(get("k")), 0);
+    assert_eq!(told(set("k", 0, "w").cas(5)), 0);
+    assert_eq!(told(set("new", 0, "w").cas(5)), 0);
+    assert_eq!(told(Request::new(0x0e).key("k").value("r").cas(5)), 0);
+    assert_eq!(told(Request::new(0x1d).word(0).key("k")), 0);
+    assert_eq!(told(count(0x05)), 0);
+    assert_eq!(told(count(0x05).cas(5)), 2);
+    assert_eq!(told(Request::new(0x04).key("k").cas(5)), 2);
+    assert_eq!(told(Request::new(0x04).key("k")), 0);
 }

@@ -1,7 +1,7 @@
 //! A server that cannot start leaves its region to the next one, and says what is in the way.
 
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, guira_binary, is_root, refused_guira};
+use guira_tests::server::{Address, ENGINES, guira_binary, is_root, refused_guira};
 use guira_tests::{Client, Server, Setup, skip};
 use std::any::Any;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,6 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-const ENGINES: [&str; 6] = ["memc3", "classic", "fleec", "memclock", "mica", "mica-store"];
 const ITEMS: usize = 200;
 
 /// A region, and the engine that it is of.
@@ -40,9 +39,7 @@ impl Kept {
     }
 
     fn start(&self) -> Server {
-        // Whatever engine tests are run with: here it is this one.
-        let setup = ENGINES.into_iter().fold(Setup::new(), Setup::not_with);
-        let setup = setup.guira_argument("--engine").guira_argument(self.engine);
+        let setup = Setup::new().engine(self.engine);
         setup.guira_argument("--region").guira_argument(&self.region()).start_guira()
     }
 
@@ -126,7 +123,7 @@ fn a_second_server_says_what_the_first_one_has_and_harms_nothing() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let udp = taken.local_addr().unwrap().to_string();
     drop(taken);
-    let setup = ENGINES.into_iter().fold(Setup::new(), Setup::not_with);
+    let setup = Setup::new().engine("memc3");
     let region = kept.region();
     let own = ["--region", &region, "--listen", &unix, "--local", &local, "--udp", &udp];
     let setup = own.into_iter().fold(setup, Setup::guira_argument);

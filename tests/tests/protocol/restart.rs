@@ -124,7 +124,8 @@ fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
     let server = start();
     fill(&mut server.connect());
     server.stop("TERM");
-    let whole = std::fs::read(&path).unwrap();
+    let mut whole = vec![0; 8192];
+    std::io::Read::read_exact(&mut std::fs::File::open(&path).unwrap(), &mut whole).unwrap();
     for length in [1, 2, 15, 16, 40, 79, 5000] {
         std::fs::write(&path, &whole[..length]).unwrap();
         let server = start();
@@ -135,6 +136,36 @@ fn a_region_that_was_cut_is_emptied_and_a_file_of_something_else_is_not() {
     let (code, errors) = refused_guira(&["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", &region]);
     assert!(code == Some(1) && errors.contains("it holds something else"), "{code:?}: {errors}");
     assert_eq!(std::fs::read(&path).unwrap(), b"Gu");
+}
+
+#[test]
+fn with_less_memory_it_is_told_how_many_items_are_left() {
+    for engine in ["mica", "memc3"] {
+        let scratch = Scratch::new();
+        let region = format!("--region={}", scratch.path().join("region").display());
+        let start = |memory: &str| {
+            let setup = Setup::new().engine(engine).guira_argument(&region);
+            setup.guira_argument(&format!("--memory={memory}")).start_guira()
+        };
+        let server = start("64MiB");
+        let mut client = server.connect();
+        let value = "x".repeat(900);
+        for number in 0..50_000 {
+            client.send(format!("set key{number} 0 0 900 noreply\r\n{value}\r\n"));
+        }
+        client.sync();
+        client.abandon();
+        server.stop("TERM");
+        let server = start("32MiB");
+        wait_for("the excess to be told", || server.log().contains("items go until they fit").then_some(()));
+        let left = wait_for("what is left to be told", || {
+            let log = server.log();
+            let (before, _) = log.split_once(" items are left")?;
+            before.rsplit(' ').next()?.parse::<u64>().ok()
+        });
+        assert_eq!(server.connect().stats("")["curr_items"], left.to_string(), "{engine}");
+        assert!((10_000..30_000).contains(&left), "{engine}: {left} of 50,000");
+    }
 }
 
 #[test]

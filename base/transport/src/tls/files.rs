@@ -2,6 +2,7 @@
 
 use super::certificate::{self, CertificateFacts};
 use super::options::TlsOptions;
+use crate::file::read_file;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -113,8 +114,11 @@ fn bad_certificate(path: &Path, number: usize, why: &str) -> TlsError {
     TlsError::BadCertificate { path: path.to_owned(), number, why: why.to_owned() }
 }
 
+/// No chain of certificates and no list of authorities is as long.
+const FILE_MAX: usize = 16 << 20;
+
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+    read_file(path, FILE_MAX).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
 }
 
 /// All certificates in a file, at least one.

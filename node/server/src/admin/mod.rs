@@ -63,6 +63,8 @@ pub(crate) struct EngineAdmin<E> {
     /// What clients ask for is not logged each time: a log that they can fill fills the disk.
     tells: Seldom,
     tells_of_lru: Seldom,
+    /// More memory was in use than the limit allows when it was last moved. Relaxed: it is told when that is over, and nothing follows from it.
+    is_shrinking: AtomicBool,
     tells_of_region: Seldom,
     /// How often there had been no room for the region when that was last told. Relaxed: it is told, and nothing follows from it.
     region_no_room: AtomicU64,
@@ -92,6 +94,7 @@ impl<E: Engine> EngineAdmin<E> {
             automove: AtomicU32::new(1),
             tells: Seldom::every(1),
             tells_of_lru: Seldom::once(),
+            is_shrinking: AtomicBool::new(false),
             tells_of_region: Seldom::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
@@ -112,6 +115,26 @@ impl<E: Engine> EngineAdmin<E> {
                 "the file system of the region {place} is full: items and index make do with {used} of {limit} MiB"
             );
         }
+    }
+
+    /// Tells how many items are left once no more memory is in use than the limit allows.
+    fn tell_of_shrinking(&self) {
+        if !self.is_shrinking.load(Ordering::Relaxed) {
+            return;
+        }
+        let stats = self.engine.stats();
+        if stats.memory_used <= stats.memory_limit {
+            self.is_shrinking.store(false, Ordering::Relaxed);
+            tracing::info!("memory is down to its limit: {} items are left", stats.items);
+        }
+    }
+
+    /// The limit was moved, or a region opened: looks whether more memory is in use, and how much, in MiB.
+    pub(crate) fn look_for_excess(&self) -> Option<[u64; 2]> {
+        let stats = self.engine.stats();
+        let is_over = stats.memory_used > stats.memory_limit;
+        self.is_shrinking.store(is_over, Ordering::Relaxed);
+        is_over.then(|| [stats.memory_used, stats.memory_limit].map(|bytes| bytes / MIB as u64))
     }
 
     /// Answers `stats` with a word behind it.
@@ -232,6 +255,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
     fn pulse(&self, now: Seconds) {
         self.tell_advisor(now);
         self.tell_of_region(now);
+        self.tell_of_shrinking();
     }
 
     fn set_verbosity(&self, level: u32) {

@@ -4,6 +4,7 @@ use super::{EngineAdmin, Lines};
 use crate::listen::Speaks;
 use crate::options::{Beyond, Options, UdpPorts};
 use crate::shared::WorkerCount;
+use guira_commands::Uniques;
 use guira_contract::Engine;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
@@ -113,7 +114,7 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("detail_enabled", yes(self.shared.prefixes.is_on()));
         out.stat("watcher_logbuf_size", options.log.watcher);
         out.stat("worker_logbuf_size", options.log.worker);
-        out.stat("cas_enabled", "yes");
+        out.stat("cas_enabled", yes(options.uniques == Uniques::Kept));
         out.stat("tcp_backlog", options.backlog);
         out.stat("binding_protocol", options.speaks.name());
         // Users are the same in both protocols; who may log in is a question of which is spoken.

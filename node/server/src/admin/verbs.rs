@@ -1,10 +1,11 @@
 //! Commands about the server: `slabs`, `lru`, `lru_crawler`, `cache_memlimit`, `shutdown` and their like.
 
 use super::EngineAdmin;
-use crate::division::Division;
+use crate::division::{Division, least_memory, memory_for};
 use crate::errand::{ClassFilter, Errand, Listing};
+use crate::size::Size;
 use crate::watch::LogKinds;
-use guira_contract::{Engine, Reassign, Switch, Tuning};
+use guira_contract::{Engine, Reassign, ResizeError, Switch, Tuning};
 use guira_memory::MIB;
 use guira_protocol::{AdminVerb, exact_i32, exact_u32};
 use guira_sync::atomic::Ordering;
@@ -70,31 +71,50 @@ impl<E: Engine> EngineAdmin<E> {
         match words.first().and_then(|word| unsigned(word)) {
             Some(0..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m".into(),
             Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes".into(),
-            Some(mebibytes) => self.resize(mebibytes as usize * MIB),
+            Some(mebibytes) => self.resize(Size(mebibytes as usize * MIB)),
             None => ERROR.into(),
         }
     }
 
-    /// Gives the whole process another ceiling.
-    fn resize(&self, memory: usize) -> Answer {
-        let division = Division::of(&self.settings.options, memory);
+    /// Gives the whole process another ceiling: the one that is wanted, or, as at the start, what it needs at the least.
+    fn resize(&self, wanted: Size) -> Answer {
+        let options = &self.settings.options;
+        let memory = wanted.max(least_memory(options)).0;
+        let division = Division::of(options, memory);
         let resized = self.engine.resize(division.engine);
         let tells = self.tells.is_due(self.shared.clock.now());
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
                 self.shared.room.resize(&division);
+                self.look_for_excess();
                 if tells {
-                    tracing::info!(memory, "the memory limit was changed");
+                    tracing::info!(%wanted, "the memory limit is {}", Size(memory));
                 }
                 OK.into()
             }
             Err(error) => {
                 if tells {
-                    tracing::warn!(%error, memory, "the memory limit stays as it is");
+                    tracing::warn!("the memory limit stays as it is: {}", self.why_not(wanted, error));
                 }
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into()
             }
+        }
+    }
+
+    /// Why the ceiling cannot be moved, in the figures of who has asked for it: those of the whole process.
+    fn why_not(&self, wanted: Size, error: ResizeError) -> String {
+        let options = &self.settings.options;
+        match error {
+            ResizeError::TooSmall { least, .. } => {
+                let least = memory_for(options, least);
+                format!("{wanted} is too little for what cannot be given back: at least {least}")
+            }
+            ResizeError::TooBig { most, .. } => {
+                let most = Size(memory_for(options, most + 1).0 - MIB);
+                format!("{wanted} is more than was reserved at the start: at most {most}")
+            }
+            ResizeError::NoRoom { .. } => format!("{wanted} is too much: {error}"),
         }
     }
 
