@@ -5,6 +5,10 @@ use crate::space::Space;
 use crate::update::{Found, Gone, Writer};
 use guira_contract::Refusal;
 
+/// A bucket goes on in so many others at most. Keys whose hashes a client makes up (MICA's datagrams carry them) could take all spare buckets otherwise,
+/// and have every lookup go through all of them; with honest hashes no chain comes near.
+const CHAIN_MAX: usize = 16;
+
 /// Where an item goes that comes to a bucket.
 pub(crate) enum Slot<'w> {
     /// Into this slot, which is empty.
@@ -68,7 +72,16 @@ impl<'s, S: Space> Writer<'s, S> {
     /// Whether an item that comes to the bucket finds a slot.
     pub(crate) fn has_slot(&self, main: Bucket<'s>) -> bool {
         let index = &self.part.index;
-        S::IS_LOSSY || main.empty().next().is_some() || self.slot_behind(main).is_some() || index.has_spare()
+        S::IS_LOSSY
+            || main.empty().next().is_some()
+            || self.slot_behind(main).is_some()
+            || self.may_go_on(main) && index.has_spare()
+    }
+
+    /// Whether the chain of a bucket may become longer.
+    fn may_go_on(&self, main: Bucket<'s>) -> bool {
+        let behind = std::iter::successors(self.next_of(main), |bucket| self.next_of(*bucket));
+        behind.take(CHAIN_MAX).count() < CHAIN_MAX
     }
 
     /// A slot of the bucket, or of one that it goes on in, that is empty, or whose item may go: of all items that of the one furthest behind the tail (MICA,
@@ -82,6 +95,7 @@ impl<'s, S: Space> Writer<'s, S> {
         }
         match self.slot_behind(main) {
             Some((bucket, slot)) => Ok(Slot::Empty(bucket, slot)),
+            None if !self.may_go_on(main) => Err(Refusal::NoMemory),
             None => self.part.index.take_spare().map(Slot::Spare).ok_or(Refusal::NoMemory),
         }
     }

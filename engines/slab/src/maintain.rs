@@ -481,8 +481,9 @@ impl<X: Scheme> Core<X> {
         let each = in_items / items.max(1) + 7;
         let expected = self.budget.limit() as u64 / each.max(1) * 101 / 100;
         let expected = Index::<X>::buckets_for(expected, X::LOAD_PERCENT);
-        let least = buckets + buckets / 8 + 1;
-        let wanted = (expected as u32).clamp(least, buckets.saturating_mul(2).max(least)).min(most);
+        let expected = u32::try_from(expected).unwrap_or(u32::MAX);
+        let least = buckets.saturating_add(buckets / 8 + 1);
+        let wanted = expected.clamp(least, buckets.saturating_mul(2).max(least)).min(most);
         (wanted >= least).then_some(wanted)
     }
 }

@@ -3,7 +3,7 @@
 use super::tools::NOW;
 use crate::{Fits, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Session};
+use guira_contract::{Decision, Engine, Expiry, Key, NewItem, Pace, Refusal, Room, Session, Value};
 use guira_items::Held;
 use guira_sync::clock::Seconds;
 
@@ -57,7 +57,7 @@ fn put(
     length: usize,
     expiry: Expiry,
     now: Seconds,
-) -> Result<(), guira_contract::Refusal> {
+) -> Result<(), Refusal> {
     store(session, &name(number), &value(number, length), 0, expiry, now)
 }
 
@@ -153,4 +153,38 @@ fn a_new_key_is_found_in_each_of_many_stores() {
         drop(session);
         check(&engine);
     }
+}
+
+/// Stores a small item under a key whose hash a client has made up.
+fn put_with_hash(session: &mut MicaSession<Fits>, key: &[u8], hash: u64) -> Result<(), Refusal> {
+    let key = Key { bytes: key, hash: session.hash_told(key, hash) };
+    let value = Value::Bytes(b"made up");
+    let new = NewItem { flags: 0, expiry: Expiry::Never, cas: None, state: Default::default(), value };
+    let guess = session.prefetch_item(key.hash);
+    session.update_with(key, guess, NOW, Some(Room::of(&new, 7)), None, |_| Decision::Put(new))
+}
+
+#[test]
+fn made_up_hashes_take_their_own_slots_and_nobody_elses() {
+    let engine = open(64 << 20);
+    let mut session = engine.session();
+    let honest = 200_000;
+    for number in 0..honest {
+        put(&mut session, number, 20, Expiry::Never, NOW).unwrap();
+        session.maintain(NOW, Pace::Busy, 64);
+    }
+    let hash = session.hash(&name(honest)).0;
+    let stored = (0..100_000).filter(|number| put_with_hash(&mut session, &name(NEW + number), hash).is_ok());
+    let stored = stored.count();
+    assert!((16..1000).contains(&stored), "{stored} items in one bucket");
+    // All others are there, and find room, although one in ten buckets goes on in a spare one.
+    let refused = (honest..2 * honest).filter(|number| {
+        session.maintain(NOW, Pace::Busy, 64);
+        put(&mut session, *number, 20, Expiry::Never, NOW).is_err()
+    });
+    assert!(refused.count() < 16, "no more than those of that bucket");
+    let mut lost = (0..honest).filter(|number| !has(&mut session, *number, 20));
+    assert_eq!(lost.next(), None);
+    drop(session);
+    check(&engine);
 }
