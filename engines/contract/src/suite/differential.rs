@@ -1,7 +1,7 @@
 //! Random operations on an engine and on a plain map, which must agree as long as nothing was evicted.
 
 use super::sink::{Told, guess_of, store_with, value_with};
-use crate::item::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Value};
+use crate::item::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Recency, Value};
 use crate::session::{Engine, Key, Pace, Session};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
@@ -198,7 +198,7 @@ impl<E: Engine> Run<'_, E> {
 
     fn check(&mut self, key: &[u8], seed: u64, step: usize) {
         let guess = self.guess(key);
-        let found = value_with(&mut self.session, key, guess, self.now);
+        let found = value_with(&mut self.session, key, guess, Recency::Bump, self.now);
         let expected = self.live(key);
         let name = String::from_utf8_lossy(key);
         match (found, expected) {

@@ -11,7 +11,7 @@
 
 use super::differential::Random;
 use super::sink::{Copied, Told, guess_of, store_with, value_with};
-use crate::item::{Decision, Expiry, ItemState, NewItem, Value};
+use crate::item::{Decision, Expiry, ItemState, NewItem, Recency, Value};
 use crate::session::{Engine, Key, Pace, Session};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
@@ -269,7 +269,8 @@ impl<'h, S: Session> Work<'h, S> {
         let log = &self.shared.logs[key];
         let acknowledged = log.acknowledged.load(Ordering::SeqCst);
         let flushed = log.flushed.load(Ordering::SeqCst);
-        let found = value_with(&mut self.session, name.as_bytes(), self.guesses[key], now);
+        let guess = self.guesses[key];
+        let found = value_with(&mut self.session, name.as_bytes(), guess, Recency::Bump, now);
         let reading = Reading { shared: self.shared, key, acknowledged, flushed, now, seed: self.plan.seed };
         reading.check(found, &mut self.last_read[key], self.losses)
     }

@@ -6,6 +6,7 @@
 mod behaviour;
 mod counting;
 mod differential;
+mod full;
 mod history;
 mod refusing;
 mod sink;
@@ -15,6 +16,7 @@ mod walks;
 pub use behaviour::behaviour;
 pub use counting::{Counting, counting};
 pub use differential::differential;
+pub use full::{Full, Memory, Workers, full, full_memory};
 pub use history::{History, history, history_of_store};
 pub use refusing::{FIRST_UNIQUE, Moment, Refused, Refusing};
 pub use sink::{Copied, CopySink, store, value_of};

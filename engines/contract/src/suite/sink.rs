@@ -21,12 +21,13 @@ pub struct CopySink<P> {
     pub item: Option<Copied>,
     /// How often it was taken back.
     pub undone: usize,
+    recency: Recency,
     pin: PhantomData<P>,
 }
 
 impl<P> Default for CopySink<P> {
     fn default() -> Self {
-        CopySink { item: None, undone: 0, pin: PhantomData }
+        CopySink { item: None, undone: 0, recency: Recency::Bump, pin: PhantomData }
     }
 }
 
@@ -49,7 +50,7 @@ impl<P: ValuePin> Sink for CopySink<P> {
     }
 
     fn recency(&self) -> Recency {
-        Recency::Bump
+        self.recency
     }
 
     fn pinned(&mut self, meta: &Meta, pin: P) {
@@ -73,17 +74,18 @@ pub(super) fn guess_of<S: Session>(session: &S, key: &[u8]) -> S::Guess {
 /// What is stored under `key`.
 pub fn value_of<S: Session>(session: &mut S, key: &[u8], now: Seconds) -> Option<Copied> {
     let guess = guess_of(session, key);
-    value_with(session, key, guess, now)
+    value_with(session, key, guess, Recency::Bump, now)
 }
 
-/// The same, guessed a while ago.
+/// The same, guessed a while ago, by a read that counts or not.
 pub(super) fn value_with<S: Session>(
     session: &mut S,
     key: &[u8],
     guess: S::Guess,
+    recency: Recency,
     now: Seconds,
 ) -> Option<Copied> {
-    let mut sink = CopySink::default();
+    let mut sink = CopySink { recency, ..CopySink::default() };
     let hash = session.hash(key);
     match session.read_with(Key { bytes: key, hash }, guess, now, &mut sink) {
         Read::Hit => Some(sink.item.expect("a hit leaves something in the sink")),

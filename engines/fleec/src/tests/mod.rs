@@ -2,6 +2,7 @@
 
 mod damage;
 mod flushes;
+mod full_memory;
 mod locked;
 mod memory;
 mod parked;

@@ -2,6 +2,7 @@
 
 mod damage;
 mod full;
+mod full_memory;
 mod growth;
 mod holds;
 mod memory;

@@ -2,6 +2,7 @@
 
 mod crowds;
 mod flushes;
+mod full_memory;
 mod growth;
 mod hazards;
 mod hot_class;

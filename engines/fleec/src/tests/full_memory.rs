@@ -1,0 +1,41 @@
+//! Memory that is full nearly all the time.
+
+use crate::{Buckets, FleecEngine, FleecOptions};
+use guira_contract::suite;
+use guira_items::Eviction;
+
+fn open(buckets: Buckets, eviction: Eviction) -> impl Fn(usize) -> FleecEngine {
+    move |memory| {
+        // Few classes, since a cache with fewer pages than classes keeps next to nothing.
+        let (reserve, factor) = (2 * memory, 2.0);
+        FleecEngine::open(FleecOptions {
+            memory,
+            reserve,
+            buckets,
+            eviction,
+            factor,
+            ..FleecOptions::default()
+        })
+        .unwrap()
+    }
+}
+
+#[test]
+fn a_full_cache() {
+    suite::full_memory(open(Buckets::Open, Eviction::On));
+}
+
+#[test]
+fn a_full_cache_with_locked_buckets() {
+    suite::full_memory(open(Buckets::Locked, Eviction::On));
+}
+
+#[test]
+fn a_full_store() {
+    suite::full_memory(open(Buckets::Open, Eviction::Off));
+}
+
+#[test]
+fn a_full_store_with_locked_buckets() {
+    suite::full_memory(open(Buckets::Locked, Eviction::Off));
+}
