@@ -240,15 +240,9 @@ impl Ledger {
         Owner { key: key as u32, life: self.log(key).life }
     }
 
-    /// What the key is called; some names are as long as they may be.
+    /// What the key is called.
     pub(crate) fn name(&self, owner: Owner) -> Vec<u8> {
-        let mut name = format!("{}-{}-{}", self.prefix, owner.key, owner.life).into_bytes();
-        match owner.key % 16 {
-            3 => name.resize(250, b'.'),
-            7 => name.resize(60, b'_'),
-            _ => {}
-        }
-        name
+        value::name(&self.prefix, owner)
     }
 
     /// A reader is about to ask.

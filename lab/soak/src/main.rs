@@ -4,6 +4,7 @@
 //! load:  checked writers and readers ── history (ledger) ── every answer
 //!        clients that misbehave, commands, lists, watchers, files, signals
 //!        ──► guira serve ──► memory, descriptors, threads, log
+//! full:  servers whose memory is full, every answer held against a model of what they hold
 //! kills: a server with a region, stopped or killed at any moment, and started again
 //! ```
 //!
@@ -17,6 +18,7 @@ mod certificate;
 mod checked;
 mod client;
 mod field;
+mod full;
 mod kills;
 mod ledger;
 mod link;
@@ -41,12 +43,12 @@ use crate::plan::Plan;
 #[derive(Debug, Parser)]
 #[command(name = "guira-soak", version, about)]
 struct Args {
-    /// Parts to run; both when left out.
+    /// Parts to run; all when left out.
     parts: Vec<Part>,
     /// The binary `guira`.
     #[arg(long, value_name = "PATH")]
     guira: PathBuf,
-    /// The engine that the server runs.
+    /// The engine that the server runs; `mica:erew` names an access mode too.
     #[arg(long, value_name = "NAME", default_value = "memc3")]
     engine: String,
     /// Of all random choices; taken from the clock when left out.
@@ -58,6 +60,9 @@ struct Args {
     /// Memory of the server under load.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory: u64,
+    /// How long each server is used whose memory is full.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    filling: u64,
     /// How often a server with a region is stopped or killed.
     #[arg(long, value_name = "N", default_value_t = 200)]
     kills: u64,
@@ -67,6 +72,8 @@ struct Args {
 enum Part {
     /// Everything at once.
     Load,
+    /// Memory that is full.
+    Full,
     /// A server that is killed and goes on.
     Kills,
 }
@@ -79,13 +86,15 @@ fn main() -> ExitCode {
         seed: args.seed.unwrap_or_else(guira_sync::clock::wall_clock),
         length: Duration::from_secs(args.seconds),
         memory: args.memory,
+        filling: Duration::from_secs(args.filling),
         kills: args.kills,
     };
-    let parts = if args.parts.is_empty() { vec![Part::Load, Part::Kills] } else { args.parts };
+    let parts = if args.parts.is_empty() { vec![Part::Load, Part::Full, Part::Kills] } else { args.parts };
     let mut code = ExitCode::SUCCESS;
     for part in parts {
         let result = match part {
             Part::Load => load::run(&plan),
+            Part::Full => full::run(&plan),
             Part::Kills => kills::run(&plan),
         };
         match result {

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The binary `guira`.
     pub(crate) binary: PathBuf,
-    /// The engine that it runs.
+    /// The engine that it runs; `mica:erew` names an access mode too.
     pub(crate) engine: String,
     /// Of all random choices. What threads and sockets make of them differs from run to run.
     pub(crate) seed: u64,
@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) length: Duration,
     /// Memory of the server, in MiB.
     pub(crate) memory: u64,
+    /// How long each full server is used.
+    pub(crate) filling: Duration,
     /// How often a server with a region is stopped or killed.
     pub(crate) kills: u64,
 }

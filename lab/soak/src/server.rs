@@ -83,7 +83,12 @@ impl Server {
     pub(crate) fn spawn(plan: &Plan, arguments: &[String]) -> Result<Self, String> {
         let binary = &plan.binary;
         let mut command = Command::new(binary);
-        command.args(["serve", "--engine", &plan.engine]).args(arguments).stdin(Stdio::null());
+        let (engine, access) = plan.engine.split_once(':').unwrap_or((&plan.engine, ""));
+        command.args(["serve", "--engine", engine]);
+        if !access.is_empty() {
+            command.args(["--access", access]);
+        }
+        command.args(arguments).stdin(Stdio::null());
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -55,6 +55,17 @@ pub(crate) struct Whole {
     pub(crate) base: u64,
 }
 
+/// What a key is called; some names are as long as they may be.
+pub(crate) fn name(prefix: &str, owner: Owner) -> Vec<u8> {
+    let mut name = format!("{prefix}-{}-{}", owner.key, owner.life).into_bytes();
+    match owner.key % 16 {
+        3 => name.resize(250, b'.'),
+        7 => name.resize(60, b'_'),
+        _ => {}
+    }
+    name
+}
+
 fn seed(owner: Owner, sequence: u64) -> u64 {
     mix64(mix64(u64::from(owner.key) << 32 | u64::from(owner.life)) ^ sequence)
 }

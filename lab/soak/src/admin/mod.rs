@@ -43,3 +43,10 @@ pub(crate) fn stat(field: &Field, name: &str) -> Option<u64> {
     let prefix = format!("STAT {name} ");
     lines.iter().find_map(|line| line.strip_prefix(&prefix)).and_then(|number| number.parse().ok())
 }
+
+/// The one line that a command is answered with, over a new connection.
+pub(crate) fn tell(field: &Field, command: &str) -> Option<String> {
+    let mut wire = wire(field, Carrier::Unix)?;
+    wire.send(format!("{command}\r\n").as_bytes()).ok()?;
+    wire.line().ok()
+}
