@@ -9,15 +9,18 @@ use super::{Step, Work, clients};
 /// What begins a seed on the command line.
 const SEED: &str = "--seed";
 
+/// Every engine, which all do everything. The first is what runs unless another is named; it does more of it.
+const ENGINES: [&str; 6] = ["memc3", "classic", "fleec", "mica", "mica:erew", "mica-store"];
+
 /// All steps.
 pub(crate) fn steps() -> Vec<Step> {
     vec![
         Step { name: "build", work: |_| Work::Commands(vec![cargo(&["build", "--package", "guira-cli"])]) },
         Step { name: "clients", work: clients::others },
         Step { name: "load", work: load },
+        Step { name: "full", work: full },
         Step { name: "kills", work: kills },
-        Step { name: "fleec", work: fleec },
-        Step { name: "mica", work: mica },
+        Step { name: "long-tests", work: |_| Work::Commands(vec![long_tests()]) },
     ]
 }
 
@@ -33,50 +36,45 @@ fn seed() -> Option<String> {
 }
 
 fn load(root: &Path) -> Work {
-    let program = release(root, &["load", "--seconds", "600", "--memory", "256"]);
-    Work::Commands(vec![build_release(), program])
+    let others = ["--memory", "256", "--seconds", "300"];
+    released(root, "load", &["--memory", "256", "--seconds", "600"], &others)
+}
+
+fn full(root: &Path) -> Work {
+    released(root, "full", &["--filling", "60"], &["--filling", "60"])
 }
 
 fn kills(root: &Path) -> Work {
-    Work::Commands(vec![build_release(), release(root, &["kills", "--kills", "200"])])
+    released(root, "kills", &["--kills", "200"], &["--kills", "100"])
 }
 
-/// The engine without locks: sixteen threads on it in one process, the load, and kills.
-fn fleec(root: &Path) -> Work {
-    let [load, kills] = load_and_kills(root, "fleec");
-    Work::Commands(vec![long_tests("guira-fleec"), build_release(), load, kills])
+/// A part of the soak as it is released, with the first engine and with the others.
+fn released(root: &Path, part: &str, first: &[&str], others: &[&str]) -> Work {
+    let program = |engine: &&str| {
+        let amounts = if *engine == ENGINES[0] { first } else { others };
+        program(root, "release", &[&[part, "--engine", engine], amounts].concat())
+    };
+    let build = cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"]);
+    Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
 }
 
-/// The engine with partitions: how full a gibibyte comes to be, the load, and kills.
-fn mica(root: &Path) -> Work {
-    let [load, kills] = load_and_kills(root, "mica");
-    Work::Commands(vec![long_tests("guira-mica"), build_release(), load, kills])
+/// The tests that are too long for every change: sixteen threads on the engine without locks in one process, how full a gibibyte of the engine
+/// with partitions comes to be.
+fn long_tests() -> Command {
+    let packages = ["-p", "guira-fleec", "-p", "guira-mica"];
+    cargo(&[&["test", "--release"], &packages[..], &["--", "--ignored", "--nocapture"]].concat())
 }
 
-/// The tests of an engine that are too long for every change.
-fn long_tests(package: &str) -> Command {
-    cargo(&["test", "--release", "--package", package, "--", "--ignored", "--nocapture"])
-}
-
-/// The load and the kills, shorter, with another engine than the default.
-fn load_and_kills(root: &Path, engine: &str) -> [Command; 2] {
-    let load = ["load", "--engine", engine, "--seconds", "300", "--memory", "256"];
-    [release(root, &load), release(root, &["kills", "--engine", engine, "--kills", "100"])]
-}
-
-/// A minute with less of everything, against the debug build, whose assertions hold as well; always with the same seed.
+/// Less of everything with every engine, against the debug build, whose assertions hold as well; always with the same seed.
 pub(crate) fn short(root: &Path) -> Work {
     let build = cargo(&["build", "-p", "guira-cli", "-p", "guira-soak"]);
-    let amounts = ["--seconds", "60", "--memory", "64", "--kills", "5", SEED, "1"];
-    Work::Commands(vec![build, program(root, "debug", &amounts)])
-}
-
-fn build_release() -> Command {
-    cargo(&["build", "--release", "-p", "guira-cli", "-p", "guira-soak"])
-}
-
-fn release(root: &Path, arguments: &[&str]) -> Command {
-    program(root, "release", arguments)
+    let program = |engine: &&str| {
+        let [seconds, kills] = if *engine == ENGINES[0] { ["30", "5"] } else { ["10", "2"] };
+        // Long enough that what was to live for a second has certainly expired.
+        let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "7", "--kills", kills, SEED, "1"];
+        program(root, "debug", &[&["--engine", engine], &amounts[..]].concat())
+    };
+    Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
 }
 
 fn program(root: &Path, profile: &str, arguments: &[&str]) -> Command {
