@@ -1,16 +1,24 @@
 //! A file in which a Region lasts from one run to the next, whatever engine keeps it.
 //!
 //! The file begins with a head, in which the engine leaves what it has to know beside the Region's own contents, and the server notes of
-//! its own:
+//! its own, and ends with sums of the Region's blocks:
 //!
 //! ```text
-//! | magic 16 | version 8 | mark 8 | length of the file 8 | of the state 8 | of the notes 8 | checksum 8 | magic 16 | state | notes |
+//! head: | magic 16 | version 8 | mark 8 | length of the Region 8 | of the state 8 | of the notes 8 | checksum 8 | magic 16 |
+//!       | checksum of the sums 8 | state | notes |
+//! file: | Region, which begins with the head | sums |
 //! ```
+//!
+//! Version 1 had no sums, and nothing of them in its head. What it has left is believed without them.
 //!
 //! **The protocol.** Whoever opens the file locks it, for as long as it is used, and takes the mark away before anything else. Who
 //! closes it in order writes everything, waits until the file holds it, sets the mark, and waits again. A file with a mark is one that was
 //! closed in order and not opened since; any other has to be emptied. The checksum covers the head, so that a head that was damaged
-//! counts as no mark.
+//! counts as no mark. Blocks whose sums are other than when the file was closed are told ([`Damage`]), and zero.
+
+mod sums;
+
+pub use sums::{BLOCK_BYTES, Damage};
 
 use crate::fault;
 use crate::place::RegionPlace;
@@ -18,14 +26,21 @@ use crate::region::{HugePages, Region};
 use std::fmt;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use sums::Sums;
+
+/// What a damaged block holds afterwards.
+static ZEROES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// A file for a Region, locked.
 #[derive(Debug)]
 pub struct RegionFile {
     place: RegionPlace,
     file: Arc<File>,
+    /// Whether blocks were damaged, once what it holds was looked at.
+    is_damaged: OnceLock<bool>,
 }
 
 /// What a file held when it was opened.
@@ -48,6 +63,8 @@ pub struct Kept {
     pub notes: Vec<u8>,
     /// Length of the Region, in bytes.
     pub bytes: usize,
+    /// What its blocks came to, if that was written down.
+    sums: Option<Sums>,
 }
 
 /// Why what a file holds cannot be used.
@@ -95,11 +112,13 @@ pub const HEAD_BYTES: usize = 64 << 10;
 /// The longest notes, in bytes.
 pub const NOTES_MAX: usize = 16 << 10;
 /// The longest state, in bytes.
-pub const STATE_MAX: usize = HEAD_BYTES - FIXED - NOTES_MAX;
+pub const STATE_MAX: usize = HEAD_BYTES - FIXED - OF_SUMS - NOTES_MAX;
 
 /// Twice, so that a file whose head was damaged is still known for one of ours.
 const MAGIC: &[u8; 16] = b"guira region\r\n\x1a\n";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// The version without sums.
+const WITHOUT_SUMS: u64 = 1;
 /// Closed in order.
 const MARK: u64 = 0x6f72_6465_726c_7921;
 
@@ -112,8 +131,10 @@ const CHECKSUM_AT: usize = 56;
 const SECOND_MAGIC_AT: usize = 64;
 /// Nobody else reads or writes what is stored.
 const MODE: u32 = 0o600;
-/// Bytes of the head before the state.
+/// Bytes of the head before the state, or before what it says of sums.
 const FIXED: usize = 80;
+/// What it says of sums, in bytes.
+const OF_SUMS: usize = 8;
 
 impl RegionFile {
     /// Opens and locks the file, which is created if it is not there, and takes its mark away.
@@ -136,7 +157,7 @@ impl RegionFile {
         if !metadata.is_file() {
             return Err(FileError::NoRegion);
         }
-        let this = RegionFile { place: place.clone(), file: Arc::new(file) };
+        let this = RegionFile { place: place.clone(), file: Arc::new(file), is_damaged: OnceLock::new() };
         if metadata.len() == 0 {
             this.close_to_others()?;
             return Ok((this, Found::Nothing));
@@ -160,11 +181,23 @@ impl RegionFile {
         if head.len() >= FIXED {
             this.set_mark(0)?;
         }
-        let found = match examine(&head, metadata.len()) {
+        let found = match examine(&head, metadata.len()).and_then(|told| this.kept(told)) {
             Ok(kept) => Found::Kept(kept),
             Err(loss) => Found::Lost(loss),
         };
         Ok((this, found))
+    }
+
+    /// What a head says, with the sums that lie behind the Region.
+    fn kept(&self, told: Told<'_>) -> Result<Kept, Loss> {
+        let read = |checksum| {
+            let mut sums = vec![0; told.behind];
+            let end = self.file.read_exact_at(&mut sums, told.bytes as u64);
+            let is_whole = end.is_ok() && fnv(sums.iter().copied()) == checksum;
+            if is_whole { Ok(Sums::decode(&sums)) } else { Err(Loss::Damaged) }
+        };
+        let sums = told.checksum_of_sums.map(read).transpose()?;
+        Ok(Kept { state: told.state.to_vec(), notes: told.notes.to_vec(), bytes: told.bytes, sums })
     }
 
     /// The file holds a Region, or is going to. Whoever made it may have let others read it, who are not to read the items.
@@ -177,11 +210,29 @@ impl RegionFile {
         self.file.sync_all()
     }
 
-    /// Maps the Region of `bytes` that the file holds.
+    /// Maps the Region that was kept, and looks at all of it: which blocks are not as they were when it was closed. Of a Region that was closed without sums that is
+    /// not known, and none is.
     ///
     /// # Errors
     /// What the system says.
-    pub fn map(&self, bytes: usize, huge: HugePages) -> io::Result<Region> {
+    pub fn map(&self, kept: &Kept, huge: HugePages) -> io::Result<(Region, Damage)> {
+        let damage = match &kept.sums {
+            Some(sums) => sums.compare(&self.file, kept.bytes)?,
+            None => Damage::default(),
+        };
+        // Nobody else maps it.
+        let _ = self.is_damaged.set(!damage.is_none());
+        let region = self.mapped(kept.bytes, huge)?;
+        for Range { start, end } in damage.ranges() {
+            // Zeroes where it had room keep that; where it has lost its room, or cannot be written to, whoever restores it asks for it again.
+            if self.file.write_all_at(&ZEROES[..end - start], start as u64).is_err() {
+                region.discard(start, end - start)?;
+            }
+        }
+        Ok((region, damage))
+    }
+
+    fn mapped(&self, bytes: usize, huge: HugePages) -> io::Result<Region> {
         let region = Region::on_file(self.file.clone(), bytes, huge)?;
         fault::watch(region.addresses(), &self.place);
         Ok(region)
@@ -197,11 +248,11 @@ impl RegionFile {
         let bytes = Region::rounded(bytes.max(HEAD_BYTES));
         self.file.set_len(bytes as u64)?;
         // The whole head, so that there is room for it when the file is closed.
-        let mut head = compose(bytes, &[], &[]);
+        let mut head = compose(bytes, &[], &[], None);
         head.resize(HEAD_BYTES, 0);
         self.file.write_all_at(&head, 0)?;
         self.file.sync_all()?;
-        self.map(bytes, huge)
+        self.mapped(bytes, huge)
     }
 
     /// How many bytes the file could hold altogether, as far as its file system has room.
@@ -218,13 +269,16 @@ impl RegionFile {
         Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(taken))
     }
 
-    /// Puts the mark back that [`RegionFile::open`] has taken away: what was kept can be found again. Nothing of the file was changed
-    /// meanwhile, neither by a Region that was mapped from it.
+    /// Puts the mark back that [`RegionFile::open`] has taken away: what was kept can be found again. Whoever has mapped it may have written what is known of
+    /// free memory, so that new sums are taken. If any block was damaged, what was written counts as damaged too.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn leave(self, _kept: &Kept) -> io::Result<()> {
-        self.set_mark(MARK)
+    /// What the system says. Then the next to open it finds no mark.
+    pub fn leave(self, kept: &Kept) -> io::Result<()> {
+        match self.is_damaged.get() {
+            Some(false) => self.seal(kept.bytes, &kept.state, &kept.notes),
+            Some(true) | None => self.set_mark(MARK),
+        }
     }
 
     /// Closes the file in order: `region`, which is mapped from it and which nobody stores to any more, `state` and `notes` are what the
@@ -238,20 +292,57 @@ impl RegionFile {
     pub fn close(self, region: &Region, state: &[u8], notes: &[u8]) -> io::Result<()> {
         assert!(state.len() <= STATE_MAX && notes.len() <= NOTES_MAX, "they fit into the head");
         region.sync()?;
-        self.file.write_all_at(&compose(region.reserved(), state, notes), 0)?;
+        self.seal(region.reserved(), state, notes)
+    }
+
+    /// Writes the sums of the blocks, the head, and at last the mark.
+    fn seal(&self, bytes: usize, state: &[u8], notes: &[u8]) -> io::Result<()> {
+        let checksum = match self.write_sums(bytes) {
+            Ok(checksum) => Some(checksum),
+            // What was stored is worth more than its sums.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                self.file.set_len(bytes as u64)?;
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        self.file.write_all_at(&compose(bytes, state, notes, checksum), 0)?;
         self.file.sync_all()?;
         self.set_mark(MARK)
     }
+
+    /// Puts the sums of the Region's blocks behind it. Returns their checksum.
+    fn write_sums(&self, bytes: usize) -> io::Result<u64> {
+        // Those of the last time are no longer true.
+        self.file.set_len(bytes as u64)?;
+        let sums = Sums::of(&self.file, bytes)?.encode();
+        self.file.write_all_at(&sums, bytes as u64)?;
+        Ok(fnv(sums.into_iter()))
+    }
+}
+
+/// What a head says that can be believed.
+#[derive(Debug)]
+struct Told<'a> {
+    state: &'a [u8],
+    notes: &'a [u8],
+    /// Length of the Region.
+    bytes: usize,
+    /// Length of what lies behind it.
+    behind: usize,
+    checksum_of_sums: Option<u64>,
 }
 
 /// A head without a mark.
-fn compose(bytes: usize, state: &[u8], notes: &[u8]) -> Vec<u8> {
-    let mut head = Vec::with_capacity(FIXED + state.len() + notes.len());
+fn compose(bytes: usize, state: &[u8], notes: &[u8], checksum_of_sums: Option<u64>) -> Vec<u8> {
+    let version = if checksum_of_sums.is_some() { VERSION } else { WITHOUT_SUMS };
+    let mut head = Vec::with_capacity(FIXED + OF_SUMS + state.len() + notes.len());
     head.extend_from_slice(MAGIC);
-    for number in [VERSION, 0, bytes as u64, state.len() as u64, notes.len() as u64, 0] {
+    for number in [version, 0, bytes as u64, state.len() as u64, notes.len() as u64, 0] {
         head.extend_from_slice(&number.to_le_bytes());
     }
     head.extend_from_slice(MAGIC);
+    head.extend(checksum_of_sums.iter().flat_map(|checksum| checksum.to_le_bytes()));
     head.extend_from_slice(state);
     head.extend_from_slice(notes);
     let sum = checksum(&head).to_le_bytes();
@@ -259,15 +350,17 @@ fn compose(bytes: usize, state: &[u8], notes: &[u8]) -> Vec<u8> {
     head
 }
 
-/// What a head tells, if it can be believed. `length` is the file's.
-fn examine(head: &[u8], length: u64) -> Result<Kept, Loss> {
-    if head.len() < FIXED {
+/// What a head says, if it can be believed. `length` is the file's.
+fn examine(head: &[u8], length: u64) -> Result<Told<'_>, Loss> {
+    if head.len() < FIXED + OF_SUMS {
         return Err(Loss::Damaged);
     }
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
-    if number(VERSION_AT) != VERSION {
-        return Err(Loss::Version);
-    }
+    let checksum_of_sums = match number(VERSION_AT) {
+        VERSION => Some(number(FIXED)),
+        WITHOUT_SUMS => None,
+        _ => return Err(Loss::Version),
+    };
     match number(MARK_AT) {
         MARK => {}
         0 => return Err(Loss::NotClosed),
@@ -277,26 +370,30 @@ fn examine(head: &[u8], length: u64) -> Result<Kept, Loss> {
         let end = from.checked_add(usize::try_from(length).ok().filter(|length| *length <= most)?)?;
         head.get(from..end)
     };
-    let state = part(FIXED, number(STATE_AT), STATE_MAX).ok_or(Loss::Damaged)?;
-    let notes = part(FIXED + state.len(), number(NOTES_AT), NOTES_MAX).ok_or(Loss::Damaged)?;
-    let whole = &head[..FIXED + state.len() + notes.len()];
-    if checksum(whole) != number(CHECKSUM_AT) || number(BYTES_AT) != length {
-        return Err(Loss::Damaged);
-    }
-    let bytes = usize::try_from(length).map_err(|_| Loss::Damaged)?;
-    if bytes != Region::rounded(bytes) || bytes < HEAD_BYTES {
-        return Err(Loss::Damaged);
-    }
-    Ok(Kept { state: state.to_vec(), notes: notes.to_vec(), bytes })
+    let of_sums = if checksum_of_sums.is_some() { OF_SUMS } else { 0 };
+    let state = part(FIXED + of_sums, number(STATE_AT), HEAD_BYTES).ok_or(Loss::Damaged)?;
+    let state_end = FIXED + of_sums + state.len();
+    let notes = part(state_end, number(NOTES_AT), NOTES_MAX).ok_or(Loss::Damaged)?;
+    let bytes = usize::try_from(number(BYTES_AT)).map_err(|_| Loss::Damaged)?;
+    let behind = length.checked_sub(bytes as u64).ok_or(Loss::Damaged)? as usize;
+    let behind_max = if checksum_of_sums.is_some() { Sums::longest(bytes) } else { 0 };
+    let is_sound = checksum(&head[..state_end + notes.len()]) == number(CHECKSUM_AT)
+        && bytes == Region::rounded(bytes)
+        && bytes >= HEAD_BYTES
+        && behind <= behind_max;
+    if is_sound { Ok(Told { state, notes, bytes, behind, checksum_of_sums }) } else { Err(Loss::Damaged) }
 }
 
-/// FNV-1a of a head, mark and checksum left out. No change of a single byte leaves it as it is.
+/// The checksum of a head, mark and checksum left out.
 fn checksum(head: &[u8]) -> u64 {
     let left_out =
         |at: usize| (MARK_AT..MARK_AT + 8).contains(&at) || (CHECKSUM_AT..CHECKSUM_AT + 8).contains(&at);
-    let counted = head.iter().enumerate().filter(|(at, _)| !left_out(*at));
-    counted
-        .fold(0xcbf2_9ce4_8422_2325, |sum, (_, byte)| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    fnv(head.iter().enumerate().filter(|(at, _)| !left_out(*at)).map(|(_, byte)| *byte))
+}
+
+/// FNV-1a. No change of a single byte leaves it as it is.
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -332,8 +429,9 @@ mod tests {
             (kept.state.as_slice(), kept.notes.as_slice()),
             (b"the state".as_slice(), b"notes".as_slice())
         );
-        let region = file.map(kept.bytes, HugePages::No).unwrap();
+        let (region, damage) = file.map(&kept, HugePages::No).unwrap();
         assert_eq!((region.reserved(), words::load(region.word(AT))), (SOME, 7));
+        assert!(damage.is_none());
         drop((region, file));
         assert!(matches!(open(&scratch).1, Found::Lost(Loss::NotClosed)), "it was opened and not closed");
     }
@@ -387,10 +485,11 @@ mod tests {
     fn two_never_share_a_file() {
         let scratch = Scratch::new("two");
         closed(&scratch);
-        let first = open(&scratch);
+        let (file, found) = open(&scratch);
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)));
-        let region = first.0.map(SOME, HugePages::No).unwrap();
-        drop(first);
+        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let region = file.map(&kept, HugePages::No).unwrap();
+        drop(file);
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)), "it is still mapped");
         drop(region);
         assert!(RegionFile::open(&scratch.place()).is_ok());
@@ -443,7 +542,7 @@ mod tests {
         let scratch = Scratch::new("flip");
         closed(&scratch);
         let whole = std::fs::read(scratch.place().path()).unwrap();
-        let used = FIXED + b"the state".len() + b"notes".len();
+        let used = FIXED + OF_SUMS + b"the state".len() + b"notes".len();
         assert!(examine(&whole[..HEAD_BYTES], whole.len() as u64).is_ok());
         for at in 0..used {
             for change in [1, 0x80, 0xff] {
@@ -454,6 +553,87 @@ mod tests {
             assert!(examine(&whole[..at], whole.len() as u64).is_err(), "cut off at {at}");
         }
         assert!(examine(&whole[..HEAD_BYTES], whole.len() as u64 + (2 << 20)).is_err());
+        assert!(examine(&whole[..HEAD_BYTES], SOME as u64 - (2 << 20)).is_err());
+    }
+
+    /// Writes a byte of the file of `scratch`.
+    fn spoil(scratch: &Scratch, at: u64, byte: u8) {
+        let file = File::options().write(true).open(scratch.place().path()).unwrap();
+        file.write_all_at(&[byte], at).unwrap();
+    }
+
+    #[test]
+    fn a_block_that_has_changed_is_told_and_zero_and_the_others_are_as_they_were() {
+        let scratch = Scratch::new("damage");
+        closed(&scratch);
+        let (at, other) = (AT.bytes(), AT.bytes() + 2 * BLOCK_BYTES);
+        spoil(&scratch, at as u64 + 4096, 1);
+        spoil(&scratch, other as u64 + 4096, 1);
+        for _ in 0..2 {
+            let (file, found) = open(&scratch);
+            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            let (region, damage) = file.map(&kept, HugePages::No).unwrap();
+            assert!(damage.touches(at, 1) && damage.touches(other, BLOCK_BYTES));
+            assert_eq!((damage.count(), damage.touches(at + BLOCK_BYTES, BLOCK_BYTES)), (2, false));
+            let words = [at, at + 4096, other + 4096].map(|at| Offset::from_bytes(at as u64));
+            assert_eq!(words.map(|at| words::load(region.word(at))), [0; 3]);
+            // Whoever leaves it leaves it damaged: then a block is zero that should hold something. The other is as it was.
+            file.leave(&kept).unwrap();
+            drop(region);
+            spoil(&scratch, other as u64 + 8192, 1);
+        }
+        let (file, found) = open(&scratch);
+        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let (region, _) = file.map(&kept, HugePages::No).unwrap();
+        file.close(&region, b"", b"").unwrap();
+        drop(region);
+        let (file, found) = open(&scratch);
+        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        assert!(file.map(&kept, HugePages::No).unwrap().1.is_none(), "what was closed since is whole");
+    }
+
+    #[test]
+    fn sums_that_have_changed_or_are_missing_are_not_believed() {
+        let scratch = Scratch::new("spoilt-sums");
+        closed(&scratch);
+        let whole = std::fs::read(scratch.place().path()).unwrap();
+        assert_eq!(whole.len(), SOME + 16, "one block holds something");
+        for at in SOME..whole.len() {
+            let mut spoilt = whole.clone();
+            spoilt[at] ^= 0x10;
+            std::fs::write(scratch.place().path(), spoilt).unwrap();
+            assert!(matches!(open(&scratch).1, Found::Lost(Loss::Damaged)), "byte {at}");
+        }
+        for length in [SOME, SOME + 8, SOME + 15, SOME + 17, SOME + 32] {
+            let mut other = whole.clone();
+            other.resize(length, 0);
+            std::fs::write(scratch.place().path(), other).unwrap();
+            assert!(matches!(open(&scratch).1, Found::Lost(Loss::Damaged)), "{length} bytes");
+        }
+    }
+
+    /// As version 1 has left it.
+    #[test]
+    fn a_region_that_was_closed_without_sums_is_believed_and_gets_some() {
+        let scratch = Scratch::new("without");
+        closed(&scratch);
+        let file = File::options().write(true).open(scratch.place().path()).unwrap();
+        let head = compose(SOME, b"the state", b"notes", None);
+        file.write_all_at(&head, 0).unwrap();
+        file.write_all_at(&MARK.to_le_bytes(), MARK_AT as u64).unwrap();
+        file.set_len(SOME as u64).unwrap();
+        spoil(&scratch, AT.bytes() as u64 + 4096, 1);
+        let (file, found) = open(&scratch);
+        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        assert_eq!((kept.state.as_slice(), kept.notes.as_slice()), (&b"the state"[..], &b"notes"[..]));
+        let (region, damage) = file.map(&kept, HugePages::No).unwrap();
+        assert!(damage.is_none(), "nobody knows");
+        file.close(&region, &kept.state, b"").unwrap();
+        drop(region);
+        spoil(&scratch, AT.bytes() as u64 + 4096, 2);
+        let (file, found) = open(&scratch);
+        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        assert_eq!(file.map(&kept, HugePages::No).unwrap().1.count(), 1);
     }
 
     #[test]

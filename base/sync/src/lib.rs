@@ -18,6 +18,7 @@ pub mod counters;
 pub mod hazard;
 pub mod quiescence;
 pub mod sleep;
+pub mod threads;
 pub mod version;
 pub mod waits;
 pub mod words;

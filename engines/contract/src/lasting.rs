@@ -1,6 +1,7 @@
 //! What lasts from one run to the next.
 
-use guira_memory::lasting::{Loss, NOTES_MAX};
+use guira_memory::KIB;
+use guira_memory::lasting::{BLOCK_BYTES, Loss, NOTES_MAX};
 use guira_sync::clock::{TimeBase, wall_clock};
 use std::fmt;
 use std::io;
@@ -15,8 +16,34 @@ pub enum Opening {
         /// How many items.
         items: u64,
     },
+    /// What was stored when it was closed, but for what lay in blocks that have changed since.
+    Salvaged {
+        /// How many items.
+        items: u64,
+        /// What is missing.
+        dropped: Dropped,
+    },
     /// Something that could not be used: it begins empty.
     Emptied(Emptied),
+}
+
+/// What was dropped of a Region, since it was not as it had been left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Blocks of [`BLOCK_BYTES`].
+    pub blocks: u64,
+    /// Items that lay in them, or were found by them.
+    pub items: u64,
+}
+
+impl Opening {
+    /// What was dropped.
+    pub fn dropped(&self) -> Dropped {
+        match self {
+            Opening::Salvaged { dropped, .. } | Opening::Emptied(Emptied::Contents(dropped)) => *dropped,
+            Opening::New | Opening::Restored { .. } | Opening::Emptied(_) => Dropped::default(),
+        }
+    }
 }
 
 /// An engine that was opened, and what was found.
@@ -44,6 +71,8 @@ impl<E> Opened<E> {
 pub enum Emptied {
     /// Its file could not be believed.
     Lost(Loss),
+    /// Blocks of it are not as they were left, without which nothing in it can be found, or all that it holds may be wrong.
+    Contents(Dropped),
     /// It was used by another engine.
     Engine,
     /// It was set up in another way.
@@ -84,8 +113,22 @@ impl fmt::Display for Opening {
         match self {
             Opening::New => formatter.write_str("new and empty"),
             Opening::Restored { items } => write!(formatter, "restored with {items} items"),
+            Opening::Salvaged { items, dropped } => {
+                write!(
+                    formatter,
+                    "restored with {items} items; {} were dropped, since {dropped}",
+                    dropped.items
+                )
+            }
             Opening::Emptied(why) => write!(formatter, "emptied, since {why}"),
         }
+    }
+}
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (blocks, kib) = (self.blocks, BLOCK_BYTES / KIB);
+        write!(formatter, "{blocks} of its blocks of {kib} KiB are not as they were left")
     }
 }
 
@@ -93,6 +136,7 @@ impl fmt::Display for Emptied {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Emptied::Lost(loss) => loss.fmt(formatter),
+            Emptied::Contents(dropped) => dropped.fmt(formatter),
             Emptied::Engine => formatter.write_str("it belonged to another engine"),
             Emptied::Setting { name, was, is } => write!(formatter, "its {name} was {was} and is now {is}"),
             Emptied::Reserve { memory, reserve } => {
@@ -139,5 +183,13 @@ mod tests {
         );
         assert!(Opening::Emptied(Loss::NotClosed.into()).to_string().contains("was killed"));
         assert_eq!(Opening::Restored { items: 7 }.to_string(), "restored with 7 items");
+        let dropped = Dropped { blocks: 2, items: 30 };
+        let salvaged = Opening::Salvaged { items: 7, dropped };
+        let damage = "since 2 of its blocks of 256 KiB are not as they were left";
+        assert_eq!(salvaged.to_string(), format!("restored with 7 items; 30 were dropped, {damage}"));
+        let emptied = Opening::Emptied(Emptied::Contents(dropped));
+        assert_eq!(emptied.to_string(), format!("emptied, {damage}"));
+        assert_eq!((salvaged.dropped(), emptied.dropped()), (dropped, dropped));
+        assert_eq!(Opening::Emptied(Emptied::TooOld).dropped(), Dropped::default());
     }
 }

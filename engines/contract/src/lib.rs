@@ -18,7 +18,7 @@ mod stats;
 pub mod suite;
 
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
-pub use lasting::{CloseError, Emptied, Opened, Opening};
+pub use lasting::{CloseError, Dropped, Emptied, Opened, Opening};
 pub use session::{
     Access, Engine, EvictionWatcher, Key, KeyHash, Losses, MissKind, Pace, Partitioning, PolicyError, Read,
     Reassign, Refusal, ResizeError, Room, Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked,

@@ -8,11 +8,9 @@ use crate::core::Core;
 use crate::link::Link;
 use crate::options::LINK_BYTES;
 use crate::order::{Order, bucket_of};
-use guira_contract::ItemView as _;
-use guira_items::{CONTINUATION, Continuation, Held, Item};
+use guira_items::{Held, claim_chain};
 use guira_memory::Offset;
-use guira_memory::slab::ClassId;
-use guira_memory::slab::lockfree::HandedOut;
+use guira_memory::slab::{ClassId, HandedOut};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 
@@ -63,8 +61,13 @@ impl Core {
         }
         let Survey { mut chunks, held, gone, .. } = survey;
         gone.into_iter().for_each(|at| chunks.disclaim(at));
-        chunks.free_unclaimed();
+        chunks.unclaimed().for_each(|at| self.memory.give(at));
         Some(held)
+    }
+
+    /// Bytes of an item, or of a part of one, that fit into a chunk of a class.
+    fn room_in(&self, class: ClassId) -> usize {
+        self.memory.classes().geometry(class).chunk as usize - LINK_BYTES
     }
 }
 
@@ -113,37 +116,17 @@ impl<'n> Survey<'n> {
         let hash = self.core.hash(item.key(&mut [0; 256])).0;
         let order = Order::of_item(hash);
         let is_in_place = bucket_of(hash, self.buckets) == part.bucket && order.compare(part.order).is_ge();
-        if !is_in_place || item.shape().size() > self.room_in(class) {
+        if !is_in_place || item.shape().size() > self.core.room_in(class) {
             return None;
         }
         part.order = order;
-        self.claim_chain(&item)?;
+        let room_in = |class| self.core.room_in(class);
+        // Whoever finds no chain believes none of it: nobody asks what was claimed.
+        if !claim_chain(&self.core.region, &mut self.chunks, &item, room_in, &mut Vec::new()) {
+            return None;
+        }
         let held = &mut self.held[usize::from(class.0)];
         *held = Held { items: held.items + 1, bytes: held.bytes.wrapping_add(Core::bytes_of(&item)) };
         Some(())
-    }
-
-    /// Bytes of an item, or of a part of one, that fit into a chunk of a class.
-    fn room_in(&self, class: ClassId) -> usize {
-        self.core.memory.classes().geometry(class).chunk as usize - LINK_BYTES
-    }
-
-    /// Claims the other chunks of a long item. `None` if they do not make up the rest of its value.
-    fn claim_chain(&mut self, item: &Item<'_>) -> Option<()> {
-        let Some(chain) = item.chain() else {
-            return Some(());
-        };
-        let mut length = item.shape().value_len as usize;
-        let mut next = chain.next;
-        while next.bytes() != 0 {
-            let class = self.chunks.claim(next)?;
-            let part = Continuation::at(&self.core.region, next)?;
-            if part.head != item.at || CONTINUATION + part.length > self.room_in(class) {
-                return None;
-            }
-            length += part.length;
-            next = part.next;
-        }
-        (length == item.value_len()).then_some(())
     }
 }

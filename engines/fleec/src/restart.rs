@@ -15,10 +15,10 @@ use crate::options::FleecOptions;
 use crate::plan::Plan;
 use crate::stats::TOLD;
 use crate::table::{SavedTable, Table};
-use guira_contract::{CloseError, Emptied, Opened};
+use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, MINIMUM, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of,
-    open_lasting,
+    EmptyRegion, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes,
+    bytes_of, open_lasting,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
@@ -134,7 +134,7 @@ pub(crate) fn open(
     let go_on = |file: &RegionFile, kept: &Kept| {
         let core = restore(options, file, kept, now_unix)?;
         let items = core.registry.items();
-        Ok((core, items))
+        Ok(Restored { core, items, dropped: Dropped::default() })
     };
     let begin = |region| {
         let mut core = Core::on(region, plan, options)?;
@@ -160,9 +160,13 @@ fn restore(options: FleecOptions, file: &RegionFile, kept: &Kept, now_unix: u64)
     }
     let hashing = saved.setup.hashing(options.hashing);
     let options = FleecOptions { reserve: plan.reserve, hashing, ..options };
-    let region = file
-        .map(kept.bytes, options.pages_of_the_system())
+    let (region, damage) = file
+        .map(kept, options.pages_of_the_system())
         .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
+    if !damage.is_none() {
+        // The list leads through all items: what lies behind one that is lost cannot be found.
+        return Err(Emptied::Contents(Dropped { blocks: damage.count(), items: saved.items }).into());
+    }
     let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
     saved.setup.check_hash(core.hash(HASHED))?;
     core.base = base;

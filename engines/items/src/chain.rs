@@ -8,7 +8,8 @@
 //! A continuation knows its head, so that a hand that comes by it can evict the item.
 
 use crate::item::{Fields, Header, Item, Shape};
-use guira_contract::ItemState;
+use guira_contract::{ItemState, ItemView as _};
+use guira_memory::slab::{ClassId, HandedOut};
 use guira_memory::{Offset, Region};
 use guira_sync::clock::Seconds;
 use guira_sync::words::{self, WORD};
@@ -57,6 +58,35 @@ impl Continuation {
             next: Offset::from_bytes(words::load(&words[1])),
         })
     }
+}
+
+/// Claims the other chunks of a long item, and appends them to `claimed`. False if they do not make up the rest of its value, or one is longer than what `room_in` says for
+/// its class. Nobody uses the memory.
+pub fn claim_chain(
+    region: &Region,
+    chunks: &mut HandedOut<'_>,
+    item: &Item<'_>,
+    room_in: impl Fn(ClassId) -> usize,
+    claimed: &mut Vec<Offset>,
+) -> bool {
+    let Some(chain) = item.chain() else {
+        return true;
+    };
+    let mut length = item.shape().value_len as usize;
+    let mut next = chain.next;
+    while next.bytes() != 0 {
+        let Some(class) = chunks.claim(next) else {
+            return false;
+        };
+        claimed.push(next);
+        let part = Continuation::at(region, next).filter(|part| part.head == item.at);
+        let Some(part) = part.filter(|part| CONTINUATION + part.length <= room_in(class)) else {
+            return false;
+        };
+        length += part.length;
+        next = part.next;
+    }
+    length == item.value_len()
 }
 
 /// The parts of an item's value: where each lies, and how long it is. The item must not change meanwhile.

@@ -1,7 +1,7 @@
 //! Opening an engine whose Region lasts in a file: going on with what is there, or beginning anew.
 
 use crate::setup::OpenError;
-use guira_contract::{Emptied, Opening};
+use guira_contract::{Dropped, Emptied, Opening};
 use guira_memory::lasting::{Found, HEAD_BYTES, Kept, RegionFile};
 use guira_memory::{HugePages, Region, RegionPlace};
 
@@ -44,15 +44,25 @@ pub struct Begun<C> {
     pub notes: Vec<u8>,
 }
 
-/// Opens the file at `place`. If it was closed in order, `restore` is to go on with it, and says how many items there are. Otherwise, or if it cannot, `begin` begins with
-/// an empty Region.
+/// What an engine goes on with.
+#[derive(Debug)]
+pub struct Restored<C> {
+    /// The engine.
+    pub core: C,
+    /// How many items it has.
+    pub items: u64,
+    /// What was damaged.
+    pub dropped: Dropped,
+}
+
+/// Opens the file at `place`. If it was closed in order, `restore` is to go on with it. Otherwise, or if it cannot, `begin` begins with an empty Region.
 ///
 /// # Errors
 /// If the file cannot be used or is too small a place, or what `restore` and `begin` say. What the file holds is lost only if it was emptied.
 pub fn open_lasting<C>(
     place: &RegionPlace,
     empty: EmptyRegion,
-    restore: impl FnOnce(&RegionFile, &Kept) -> Result<(C, u64), Failure>,
+    restore: impl FnOnce(&RegionFile, &Kept) -> Result<Restored<C>, Failure>,
     begin: impl FnOnce(Region) -> Result<C, OpenError>,
 ) -> Result<Begun<C>, OpenError> {
     let refused = |source| OpenError::Region { place: place.clone(), source };
@@ -72,9 +82,12 @@ pub fn open_lasting<C>(
         Found::Nothing => Opening::New,
         Found::Lost(loss) => Opening::Emptied(loss.into()),
         Found::Kept(ref kept) => match restore(&file, kept) {
-            Ok((core, items)) => {
-                let (opening, notes) = (Opening::Restored { items }, kept.notes.clone());
-                return Ok(Begun { core, file, opening, notes });
+            Ok(Restored { core, items, dropped }) => {
+                let opening = match dropped.blocks {
+                    0 => Opening::Restored { items },
+                    _ => Opening::Salvaged { items, dropped },
+                };
+                return Ok(Begun { core, file, opening, notes: kept.notes.clone() });
             }
             Err(Failure::Emptied(why)) => Opening::Emptied(why),
             Err(Failure::Open(error)) => return Err(leave(file, &found, told(error))),

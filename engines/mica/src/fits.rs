@@ -289,6 +289,10 @@ impl Space for Fits {
         false
     }
 
+    fn runs(&self) -> [(u64, u64); 2] {
+        [(FIRST, self.top.get() - FIRST), (self.top.get(), 0)]
+    }
+
     fn age(&self, _offset: u64) -> u64 {
         0
     }

@@ -13,6 +13,7 @@ mod hold;
 mod index;
 mod log;
 mod maintain;
+mod mend;
 mod options;
 mod owned;
 mod partition;

@@ -396,6 +396,10 @@ impl Space for Log {
         !self.is_live(offset) && self.is_from(self.head.get(), offset)
     }
 
+    fn runs(&self) -> [(u64, u64); 2] {
+        self.runs()
+    }
+
     fn age(&self, offset: u64) -> u64 {
         self.ahead(offset, self.tail.get())
     }

@@ -97,6 +97,11 @@ impl Plan {
         FIRST_AT + partition * self.span
     }
 
+    /// Where the part of a partition begins, and how long it is.
+    pub(crate) fn part(&self, partition: usize) -> [usize; 2] {
+        [self.index_at(partition), self.span]
+    }
+
     /// Where the spare buckets of a partition begin.
     pub(crate) fn spares_at(&self, partition: usize) -> usize {
         self.index_at(partition) + self.spares_at

@@ -11,15 +11,16 @@ use crate::options::{MAX_PARTITIONS, MicaOptions};
 use crate::partition::{Partition, SavedPartition};
 use crate::plan::{Plan, arriving};
 use crate::space::Space;
-use guira_contract::{CloseError, Emptied, Opened};
+use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, Held, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of,
-    open_lasting,
+    EmptyRegion, Failure, HASHED, Held, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes,
+    bytes_of, open_lasting,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
+use guira_memory::lasting::{Damage, Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
+use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
 use std::sync::Arc;
 
@@ -140,9 +141,9 @@ pub(crate) fn open<S: Space>(
     let empty =
         EmptyRegion { memory: options.memory, bytes: plan.total, huge: options.pages_of_the_system() };
     let go_on = |file: &RegionFile, kept: &Kept| {
-        let core = restore(options, file, kept, now_unix)?;
+        let (core, dropped) = restore(options, file, kept, now_unix)?;
         let items = core.registry.items();
-        Ok((core, items))
+        Ok(Restored { core, items, dropped })
     };
     let begin = |region| {
         let mut core = Core::on(region, plan, options)?;
@@ -162,7 +163,7 @@ fn restore<S: Space>(
     file: &RegionFile,
     kept: &Kept,
     now_unix: u64,
-) -> Result<Core<S>, Failure> {
+) -> Result<(Core<S>, Dropped), Failure> {
     let saved = Saved::decode(&kept.state, S::FORMAT)?;
     saved.setup.check(&options.sizes(), &options.sizes().classes(0))?;
     let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
@@ -177,48 +178,60 @@ fn restore<S: Space>(
     }
     let hashing = saved.setup.hashing(options.hashing);
     let options = MicaOptions { reserve: plan.reserve, hashing, partitions, ..options };
-    let region = file
-        .map(kept.bytes, options.pages_of_the_system())
+    let (region, damage) = file
+        .map(kept, options.pages_of_the_system())
         .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
     let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
     saved.setup.check_hash(core.hash(HASHED))?;
     core.base = base;
-    core.restore(&saved)?;
-    Ok(core)
+    let dropped = core.restore(&saved, &damage)?;
+    Ok((core, dropped))
 }
 
 impl<S: Space> Core<S> {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+    fn restore(&mut self, saved: &Saved, damage: &Damage) -> Result<Dropped, Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         self.flushes.restore(saved.flushes);
         let mut pairs = self.partitions.iter().zip(&saved.partitions);
         if !pairs.all(|(partition, saved)| partition.restore(saved, &self.plan)) {
             return Err(damaged());
         }
-        self.find_room_again()?;
+        self.find_room_again(damage)?;
+        let numbers: Vec<usize> = (0..self.partitions.len()).collect();
+        let held = map_by_threads(&numbers, 1, || (), |(), number| self.restore_items(*number, damage));
         let mut all = Held::default();
-        for partition in &self.partitions {
-            let held = self.recover(partition).ok_or_else(damaged)?;
-            partition.items.set(held.items);
-            partition.bytes.set(held.bytes);
-            all = Held { items: all.items + held.items, bytes: all.bytes + held.bytes };
+        for held in held {
+            all = all.plus(held.ok_or_else(damaged)?);
         }
-        if all != saved.held {
+        if all != saved.held && damage.is_none() {
             return Err(damaged());
         }
         self.check_room()?;
         self.registry.restore(&SavedCounts { held: vec![all], ..saved.counts.clone() });
         self.cas.store(saved.cas, Ordering::Relaxed);
-        Ok(())
+        let items = saved.held.items.saturating_sub(all.items);
+        Ok(Dropped { blocks: damage.count(), items })
     }
 
-    /// Sees to it that what was in use has room, if it has lost it, as a file may that was copied.
-    fn find_room_again(&self) -> Result<(), Failure> {
+    /// Looks at all items of a partition, and drops what is damaged. `None` if what is left does not fit together.
+    fn restore_items(&self, number: usize, damage: &Damage) -> Option<Held> {
+        let (partition, [at, length]) = (&self.partitions[number], self.plan.part(number));
+        if damage.touches(at, length) {
+            self.mend(partition, damage);
+        }
+        let held = self.recover(partition)?;
+        partition.items.set(held.items);
+        partition.bytes.set(held.bytes);
+        Some(held)
+    }
+
+    /// Sees to it that what was in use has room, if it has lost it, as a file may that was copied, or of which blocks were damaged.
+    fn find_room_again(&self, damage: &Damage) -> Result<(), Failure> {
         let share = self.share();
         let takes = self.partitions.iter().map(|partition| partition.bytes_reached(share)).sum();
         let has_room = |partition: &Partition<S>| partition.back_reached(&self.region, share);
-        if self.region.takes(takes) || self.partitions.iter().all(has_room) {
+        if (damage.is_none() && self.region.takes(takes)) || self.partitions.iter().all(has_room) {
             return Ok(());
         }
         Err(Failure::Open(OpenError::Full))
@@ -285,7 +298,7 @@ impl<S: Space> Core<S> {
                 main.change(|| bucket.clear(slot));
                 continue;
             }
-            if space.age(offset) > 2 * self.plan.ring || (!S::IS_LOSSY && offset >= self.plan.ring) {
+            if !self.can_be(space, offset) {
                 return None;
             }
             let anchor = Anchor::load(&self.region, space.at(offset));
@@ -295,6 +308,11 @@ impl<S: Space> Core<S> {
             in_use.add(offset);
         }
         Some(())
+    }
+
+    /// Whether an item can lie at `offset`.
+    pub(crate) fn can_be(&self, space: &S, offset: u64) -> bool {
+        space.age(offset) <= 2 * self.plan.ring && (S::IS_LOSSY || offset < self.plan.ring)
     }
 
     /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.

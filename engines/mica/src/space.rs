@@ -43,6 +43,9 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     /// Whether the item at `offset` was flushed, and its room not used since.
     fn is_flushed(&self, offset: u64) -> bool;
 
+    /// Where items lie one after the other: from which offsets on, and for how many words.
+    fn runs(&self) -> [(u64, u64); 2];
+
     /// How many words ago the item at `offset` was stored; 0 where that is not known.
     fn age(&self, offset: u64) -> u64;
 

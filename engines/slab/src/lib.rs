@@ -49,6 +49,7 @@ mod reclaim;
 mod rescue;
 mod resize;
 mod restart;
+mod salvage;
 mod session;
 mod stats;
 mod turn;

@@ -16,16 +16,16 @@ use crate::plan::Plan;
 use crate::policy::clock::Hand;
 use crate::resize::Sizing;
 use crate::turn::Turn;
-use guira_contract::{CloseError, Emptied, Opened};
+use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, Numbers, OpenError, SavedCounts, SavedSetup, Sizes, bytes_of, open_lasting,
+    EmptyRegion, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes, bytes_of,
+    open_lasting,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile};
-use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES, PageId, PageState};
+use guira_memory::lasting::{Damage, Kept, Loss, NOTES_MAX, RegionFile};
+use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
-use guira_sync::words;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What has to be known beside the Region's contents.
@@ -104,6 +104,11 @@ impl Saved {
         bytes_of(&numbers)
     }
 
+    /// How many items there were.
+    fn items(&self) -> u64 {
+        self.counts.held.iter().fold(0, |sum, held| sum.wrapping_add(held.items))
+    }
+
     /// What [`Saved::encode`] has made.
     fn decode<X: Scheme>(state: &[u8]) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, X::FORMAT)?;
@@ -150,9 +155,9 @@ pub(crate) fn open<X: Scheme>(
     let huge = options.pages_of_the_system();
     let empty = EmptyRegion { memory: options.memory, bytes: plan.total, huge };
     let go_on = |file: &RegionFile, kept: &Kept| {
-        let core = restore::<X>(options, file, kept, now_unix)?;
+        let (core, dropped) = restore::<X>(options, file, kept, now_unix)?;
         let items = core.items_now();
-        Ok((core, items))
+        Ok(Restored { core, items, dropped })
     };
     let begin = |region| {
         let mut core = Core::<X>::on(region, plan, options)?;
@@ -172,7 +177,7 @@ fn restore<X: Scheme>(
     file: &RegionFile,
     kept: &Kept,
     now_unix: u64,
-) -> Result<Core<X>, Failure> {
+) -> Result<(Core<X>, Dropped), Failure> {
     let saved = Saved::decode::<X>(&kept.state)?;
     saved.setup.check(&options.sizes(), &options.classes(X::LINK_BYTES))?;
     let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
@@ -182,19 +187,20 @@ fn restore<X: Scheme>(
     }
     let hashing = saved.setup.hashing(options.hashing);
     let options = SlabOptions { reserve: plan.reserve, hashing, ..options };
-    let region = file
-        .map(kept.bytes, options.pages_of_the_system())
+    let (region, damage) = file
+        .map(kept, options.pages_of_the_system())
         .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
     let mut core = Core::<X>::on(region, plan, options).map_err(Failure::Open)?;
     saved.setup.check_hash(core.hash(HASHED))?;
     core.base = base;
-    core.restore(&saved)?;
-    Ok(core)
+    core.restore(&saved, &damage)?;
+    let items = saved.items().saturating_sub(core.items_now());
+    Ok((core, Dropped { blocks: damage.count(), items }))
 }
 
 impl<X: Scheme> Core<X> {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+    fn restore(&mut self, saved: &Saved, damage: &Damage) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         let first_table = self.index.committed(self.index.buckets().0);
         let classes = self.memory.classes().len();
@@ -209,13 +215,17 @@ impl<X: Scheme> Core<X> {
             return Err(Emptied::TooSmall { memory, least }.into());
         }
         self.balance.stored(saved.stored_bytes as usize);
+        let lost = Dropped { blocks: damage.count(), items: saved.items() };
+        self.drop_damaged(saved.touched, damage).map_err(|_| Emptied::Contents(lost))?;
         let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
         let takes = serving * PAGE_BYTES + self.index.committed_now();
         let has_room = || self.index.back_tables() && self.memory.back_serving();
-        if !self.region.takes(takes) && !has_room() {
+        // Of a block that was damaged nobody knows whether it has kept its room.
+        if (!damage.is_none() || !self.region.takes(takes)) && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }
-        self.registry.restore(&saved.counts);
+        let held = if damage.is_none() { saved.counts.held.clone() } else { self.salvage(saved.touched) };
+        self.registry.restore(&SavedCounts { held, ..saved.counts.clone() });
         if X::LINK_BYTES > 0 {
             // The index lies in the pages as well.
             self.region.map_now(self.plan.pages_at, saved.touched as usize * PAGE_BYTES);
@@ -260,31 +270,11 @@ impl<X: Scheme> Core<X> {
     /// Whether index and pages fit together: every entry leads to a chunk that was handed out, no two to the same, and there are as many
     /// as there are items. Does not look at the items, which takes ten times as long.
     fn is_sound(&self, touched: u32) -> bool {
-        // The occupied bits of all pages, one page after the other; those of chunks that an entry was found for are cleared.
-        let mut bits: Vec<u64> = Vec::new();
-        let mut begins = Vec::with_capacity(touched as usize);
-        for page in (0..touched).map(PageId) {
-            begins.push(bits.len());
-            if let PageState::Serving(class) = self.memory.state_of(page) {
-                let words = self.memory.classes().geometry(class).bitmap_words;
-                bits.extend((0..words).map(|word| words::load(self.memory.occupied(page, word))));
-            }
-        }
+        let mut chunks = self.memory.handed_out(touched);
         let mut entries = 0;
         let all_lead_somewhere = self.index.all_items(|at| {
-            let Some((page, geometry, chunk)) = self.memory.locate(at) else {
-                return false;
-            };
-            let start = self.memory.start_of(page).plus(geometry.start_of(chunk));
-            let word = begins.get(page.0 as usize).map(|begin| begin + chunk as usize / 64);
-            let Some(word) = word.and_then(|word| bits.get_mut(word)).filter(|_| start == at) else {
-                return false;
-            };
-            let bit = 1 << (chunk % 64);
-            let is_new = *word & bit != 0;
-            *word &= !bit;
             entries += 1;
-            is_new
+            chunks.claim(at).is_some()
         });
         all_lead_somewhere && entries == self.items_now()
     }

@@ -1,9 +1,10 @@
 //! A server with a region, stopped or killed at any moment, and started again.
 //!
-//! After an orderly stop everything that was acknowledged is back, with value, flags, cas unique and time to live. After
-//! SIGKILL nothing is, and the start says so. Killed while it starts or stops, the region is whole or empty, and in any
-//! case no answer is wrong.
+//! After an orderly stop everything that was acknowledged is back, with value, flags, cas unique and time to live; if bits of
+//! the region have changed since, the start says so, and some of it may not be. After SIGKILL nothing is, and the start says
+//! so. Killed while it starts or stops, the region is whole or empty, and in any case no answer is wrong.
 
+mod damage;
 mod kept;
 
 use std::path::Path;
@@ -50,6 +51,8 @@ enum Ending {
     KilledAtStop,
     /// Stopped when nobody asks for anything any more.
     Stopped,
+    /// The same, and the region is damaged before the next start.
+    Damaged,
     /// Stopped under load.
     StoppedUnderLoad,
 }
@@ -58,6 +61,9 @@ enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finds {
     Nothing,
+    /// What lies in no damaged block.
+    Part,
+    PartOrNothing,
     Everything,
     Either,
 }
@@ -66,7 +72,8 @@ enum Finds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
-    AllButEvicted,
+    /// All but what was dropped, or evicted.
+    Part,
     All,
 }
 
@@ -105,7 +112,8 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
             0..3 => Ending::Killed,
             3 => Ending::KilledAtStart,
             4..6 => Ending::KilledAtStop,
-            6..8 => Ending::Stopped,
+            6 => Ending::Damaged,
+            7 => Ending::Stopped,
             _ => Ending::StoppedUnderLoad,
         };
         total.remember(format!("round {round}: {ending:?}"));
@@ -144,6 +152,7 @@ fn one_life(
         count(total, ending);
         return Ok(past.map(|past| match past.finds {
             Finds::Nothing => past,
+            Finds::Part | Finds::PartOrNothing => Past { finds: Finds::PartOrNothing, ..past },
             _ => Past { finds: Finds::Either, ..past },
         }));
     }
@@ -172,6 +181,9 @@ fn one_life(
     });
     let kept = if busy { None } else { Some(keep(&field, &ledger)?) };
     let finds = end(&mut server, ending, signal, &mut random, &field)?;
+    if finds == Finds::Part {
+        damage::flip(&folder.path().join("region"), &mut random)?;
+    }
     for line in server.bad_lines() {
         field.fail(format!("the server says: {line}"));
     }
@@ -198,7 +210,7 @@ fn end(
     random: &mut Rng,
     field: &Field,
 ) -> Result<Finds, String> {
-    if matches!(ending, Ending::Stopped | Ending::KilledAtStop) {
+    if matches!(ending, Ending::Stopped | Ending::Damaged | Ending::KilledAtStop) {
         server.signal(signal);
     }
     if ending == Ending::KilledAtStop {
@@ -209,6 +221,7 @@ fn end(
     Ok(match ending {
         Ending::Killed => Finds::Nothing,
         Ending::KilledAtStop if !status.success() => Finds::Either,
+        Ending::Damaged if status.success() => Finds::Part,
         _ if status.success() => Finds::Everything,
         _ => {
             field.fail(format!("the server ended with {status} when it was told to stop"));
@@ -223,6 +236,7 @@ fn count(total: &Field, ending: Ending) {
         Ending::KilledAtStart => "killed at the start",
         Ending::KilledAtStop => "killed at the stop",
         Ending::Stopped => "stopped",
+        Ending::Damaged => "stopped and damaged",
         Ending::StoppedUnderLoad => "stopped under load",
     });
 }
@@ -256,21 +270,31 @@ fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
         field.fail(format!("it does not say what it has found: {lines:?}"));
     }
     let Some(past) = past else { return };
-    total.tally().one(if restored { "starts with everything" } else { "starts with nothing" });
+    let is_damaged = matches!(past.finds, Finds::Part | Finds::PartOrNothing);
+    total.tally().one(match (restored, is_damaged) {
+        (true, false) => "starts with everything",
+        (true, true) => "starts with a part",
+        (false, _) => "starts with nothing",
+    });
+    // Blocks, or the sums of all of them.
+    let says_so = said.contains("not as they were left") || said.contains("it is damaged");
     let legal = match past.finds {
         Finds::Nothing => !restored,
+        Finds::Part => says_so,
+        Finds::PartOrNothing => says_so || !restored,
         Finds::Everything => restored,
         Finds::Either => true,
     };
     if !legal {
         field.fail(format!("{:?} was to be found: {said}", past.finds));
     }
-    let found = match (restored, stat(field, "evictions") == past.evictions) {
-        (false, _) => Found::Nothing,
-        (true, false) => Found::AllButEvicted,
-        (true, true) => Found::All,
+    let evicted = stat(field, "evictions") != past.evictions;
+    let found = match restored {
+        false => Found::Nothing,
+        true if evicted || is_damaged => Found::Part,
+        true => Found::All,
     };
-    if found == Found::AllButEvicted {
+    if evicted && restored {
         total.tally().one("lives in which something was evicted");
     }
     if !restored && stat(field, "curr_items") != Some(0) {
@@ -307,7 +331,7 @@ fn compare(field: &Field, past: &Past, all: Found) -> Result<(u64, u64), String>
         }
         // In mica a read may move an item to the end of the log, which may evict another: it is counted, but after this began.
         let may_be_evicted =
-            found.is_none() && (all == Found::AllButEvicted || stat(field, "evictions") != past.evictions);
+            found.is_none() && (all == Found::Part || stat(field, "evictions") != past.evictions);
         if all == Found::All && found.is_none() {
             let missed = past.ledger.missed(claim) == Missed::Evicted;
             if missed && !may_be_evicted {

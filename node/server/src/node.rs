@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use crate::udp::UdpEnd;
 use crate::watch::{EvictionTap, Hub};
 use crate::worker::{Ends, Worker};
-use guira_contract::{CloseError, Engine, Opening, Session};
+use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
 use guira_memory::release_code;
 use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
@@ -210,10 +210,14 @@ impl Host for Starting<'_> {
             Some((place, Opening::Emptied(why))) => {
                 tracing::warn!("the region {place} was emptied, since {why}");
             }
+            Some((place, opening @ Opening::Salvaged { .. })) => {
+                tracing::warn!("the region {place} is {opening}");
+            }
             Some((place, opening)) => tracing::info!("the region {place} is {opening}"),
             None => {}
         }
-        match start_with(options, self.secrets, self.ports, &engine, &notes, clock.clone()) {
+        let dropped = found.as_ref().map(|(_, opening)| opening.dropped());
+        match start_with(options, self.secrets, self.ports, &engine, &notes, dropped, clock.clone()) {
             Ok(running) => Ok(Running { found, ..running }),
             Err(error) => {
                 if let Some((place, _)) = found
@@ -253,6 +257,7 @@ fn start_with<E: Engine + Clone>(
     ports: Ports,
     engine: &E,
     notes: &[u8],
+    dropped: Option<Dropped>,
     clock: CoarseClock,
 ) -> Result<Running, StartError> {
     let (addresses, udp_addresses) = (ports.addresses(), ports.udp_addresses());
@@ -268,14 +273,14 @@ fn start_with<E: Engine + Clone>(
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
     notes::read(notes, &shared);
-    for port in &ports {
-        shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address);
-    }
+    ports
+        .iter()
+        .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
     for socket in udp.iter().flatten() {
         let address = socket.local_addr()?;
         shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
     }
-    let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses);
+    let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses, dropped);
     let admin = admin_of(engine, &shared, settings);
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
@@ -298,8 +303,7 @@ fn start_with<E: Engine + Clone>(
         started.recv().map_err(io::Error::other)??;
     }
     let threads = crew.sign_off();
-    let memory = division.parts();
-    let engine = engine.clone();
+    let (memory, engine) = (division.parts(), engine.clone());
     let closer = Box::new(move |shared: &Shared| {
         let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
         engine.close(shared.clock.now(), &notes)

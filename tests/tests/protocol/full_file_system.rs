@@ -4,9 +4,9 @@ use guira_tests::scratch::Scratch;
 use guira_tests::server::{ENGINES, guira_binary, refused_guira, wait_for};
 use guira_tests::{Client, Server, Setup, skip};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A file system of 40 MiB in memory, unmounted on drop.
@@ -32,6 +32,11 @@ impl Mounted {
     /// Somebody else's file.
     fn take(&self, mebibytes: usize) {
         fs::write(self.file("other"), vec![1; mebibytes << 20]).unwrap();
+    }
+
+    fn take_all(&self) {
+        let mut other = File::create(self.file("other")).unwrap();
+        while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
     }
 
     fn give(&self) {
@@ -95,6 +100,43 @@ fn a_server_makes_do_with_what_its_file_system_has() {
         let server = start(engine, region);
         let mut client = server.connect();
         assert_eq!(stat(&mut client, "curr_items"), items, "{engine}");
+    }
+}
+
+/// Changes a bit of every other block that the file holds.
+fn damage(path: &Path) {
+    const BLOCK: u64 = 256 << 10;
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let blocks = file.metadata().unwrap().len() / BLOCK;
+    for at in (1..blocks).step_by(2).map(|block| block * BLOCK + 100_000) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        // What is a hole stays one.
+        if byte != [0] {
+            file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_was_damaged_has_room_though_the_file_system_is_full() {
+    for engine in ENGINES {
+        let Some(mounted) = Mounted::new() else { return };
+        let path = mounted.file("region");
+        let region = path.to_str().unwrap();
+        let server = start(engine, region);
+        let mut client = server.connect();
+        store(&mut client, "early", 20_000);
+        client.abandon();
+        server.stop("TERM");
+        damage(&path);
+        let mut server = start(engine, region);
+        let mut client = server.connect();
+        assert!(stat(&mut client, "region_damaged_blocks") > 10, "{engine}");
+        mounted.take_all();
+        store(&mut client, "late", 40_000);
+        server.expect_running();
+        client.exchange("mn\r\n", "MN\r\n");
     }
 }
 

@@ -49,6 +49,7 @@ mod opaque;
 mod pipelining;
 mod policy;
 mod rare_commands;
+mod region_damage;
 mod restart;
 mod slow_reader;
 mod stats;

@@ -24,7 +24,7 @@ use crate::region::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use guira_sync::words::WORD;
 use pool::Pool;
-pub use restore::{HandedOut, Touched};
+pub use restore::Touched;
 use stack::{Links, Stack};
 use std::ops::Range;
 use std::sync::Arc;

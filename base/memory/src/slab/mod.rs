@@ -13,10 +13,12 @@
 //! back the owner waits for a quiescent point of all readers before [`SlabMemory::release`].
 
 mod classes;
+mod handed_out;
 pub mod lockfree;
 mod memory;
 mod page;
 
 pub use classes::{ClassId, ClassTable, Geometry, MAX_CLASSES, SMALLEST_CHUNK};
+pub use handed_out::HandedOut;
 pub use memory::{ClassGuard, ClassUse, FirstBit, Given, NoPages, PageCensus, SlabMemory, Source};
 pub use page::{PAGE_BYTES, PageId, PageState};

@@ -5,9 +5,11 @@
 
 mod behaviour;
 mod counting;
+mod damage;
 mod differential;
 mod full;
 mod history;
+mod image;
 mod refusing;
 mod sink;
 mod stores;
@@ -15,9 +17,11 @@ mod walks;
 
 pub use behaviour::behaviour;
 pub use counting::{Counting, counting};
+pub use damage::{Costs, Lasting, Part, damage};
 pub use differential::differential;
 pub use full::{Full, Memory, Workers, full, full_memory};
 pub use history::{History, history, history_of_store};
+pub use image::Image;
 pub use refusing::{FIRST_UNIQUE, Moment, Refused, Refusing};
 pub use sink::{Copied, CopySink, store, value_of};
 pub use stores::stores;

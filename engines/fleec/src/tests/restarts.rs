@@ -296,7 +296,7 @@ fn another_engine_begins_with_nothing() {
         panic!("it was closed")
     };
     kept.state[..8].copy_from_slice(b"cuckoo02");
-    let region = file.map(kept.bytes, HugePages::No).unwrap();
+    let (region, _) = file.map(&kept, HugePages::No).unwrap();
     file.close(&region, &kept.state, &[]).unwrap();
     drop(region);
     assert_eq!(reason(&open(&scratch, options(4 * MIB))), &Emptied::Engine);

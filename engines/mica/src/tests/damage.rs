@@ -1,20 +1,72 @@
 //! A Region that somebody has changed while nobody used it.
 
-use super::restarts::{close, open, options};
+use super::restarts::{UNIX, close, open, options};
 use super::scratch::Scratch;
 use super::tools::{Random, check, get, pin_of, put, remove};
-use crate::MicaOptions;
 use crate::bucket::BUCKET_BYTES;
 use crate::plan::Plan;
-use guira_contract::suite::walk_all;
+use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
+use guira_contract::suite::{self, Costs, Image, Lasting, Part, walk_all};
 use guira_contract::{Engine, Opening, Pace, Session};
 use guira_memory::HugePages;
-use guira_memory::lasting::{Found, Kept, RegionFile};
+use guira_memory::lasting::{BLOCK_BYTES, Found, Kept, RegionFile};
 use guira_sync::clock::Seconds;
-use std::os::unix::fs::FileExt;
+
+fn parts<S: Space>(engine: &MicaEngine<S>) -> Vec<Part> {
+    let plan = engine.core.plan;
+    let mut parts = Vec::new();
+    for (number, partition) in engine.core.partitions.iter().enumerate() {
+        let index = partition.index.buckets() as usize * BUCKET_BYTES;
+        let spares = partition.index.spares_reached() as usize * BUCKET_BYTES;
+        let reached = partition.space.reached() as usize * 8;
+        let mut part = |name, at: usize, length: usize, costs| {
+            if length > 0 {
+                parts.push(Part { name, at: at..at + length, costs });
+            }
+        };
+        part("an index", plan.index_at(number), index, Costs::Anything);
+        part("spare buckets", plan.spares_at(number), spares, Costs::Anything);
+        part("items", plan.space_at(number), reached, Costs::ItsItems);
+        part("items", plan.space_at(number), reached, Costs::ItsItems);
+        let unused = (plan.space_at(number) + reached).next_multiple_of(BLOCK_BYTES);
+        part("what was never used", unused, BLOCK_BYTES, Costs::Nothing);
+    }
+    parts
+}
+
+/// Every spare bucket that was ever used is in use or free. (Whoever looks at all chunks of a store puts those that are free on their lists: that can be done only when
+/// it is opened.)
+fn check_spares(engine: &MicaEngine<Fits>) {
+    for index in engine.core.partitions.iter().map(|partition| &partition.index) {
+        let [.., spares, in_use, free] = index.saved();
+        let behind = |link: u32| {
+            std::iter::successors(index.linked(link), |bucket| index.linked(bucket.link())).count() as u64
+        };
+        let used: u64 = (0..index.buckets() as u32).map(|number| behind(index.bucket(number).link())).sum();
+        assert_eq!((used, behind(free as u32)), (in_use, spares - in_use));
+    }
+}
+
+fn no_value_is_another<S: Space>(name: &str, check: &dyn Fn(&MicaEngine<S>)) {
+    for (seed, memory) in [(1, 8 << 20), (2, 10 << 20)] {
+        let scratch = Scratch::new(&format!("{name}-{seed}"));
+        let opened = || MicaEngine::<S>::open_lasting(options(memory), &scratch.place(), UNIX + 998).unwrap();
+        let lasting = Lasting { place: scratch.place(), open: &opened, parts: &parts, beside: 0, check };
+        suite::damage(&lasting, seed, 20);
+    }
+}
+
+#[test]
+fn no_value_is_another_than_was_stored_whatever_is_damaged_of_a_cache() {
+    no_value_is_another::<Log>("cache", &check);
+}
+
+#[test]
+fn no_value_is_another_than_was_stored_whatever_is_damaged_of_a_store() {
+    no_value_is_another::<Fits>("store", &check_spares);
+}
 
 const KEYS: u32 = 6000;
-const BLOCK: usize = 4096;
 
 fn small() -> MicaOptions {
     let memory = 2 << 20;
@@ -28,15 +80,13 @@ fn value(number: u32) -> Vec<u8> {
 /// A file that was closed in order, kept to be written again.
 struct Closed {
     scratch: Scratch,
-    whole: Vec<u8>,
-    /// Where there are blocks that are not zero.
-    blocks: Vec<usize>,
+    image: Image,
     plan: Plan,
     buckets: usize,
 }
 
 impl Closed {
-    /// That of an engine whose log has gone around. Some items were removed.
+    /// That of an engine whose log has gone around. Some items were removed. It has no sums, so that what is changed in it is looked at.
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(name);
         let engine = open(&scratch, small()).engine;
@@ -54,27 +104,17 @@ impl Closed {
         assert!(stats.evictions > 0 && stats.items > 1000, "{stats:?}");
         let buckets = engine.core.partitions[0].index.buckets() as usize;
         close(engine);
-        let whole = std::fs::read(scratch.place().path()).unwrap();
-        let is_used = |at: &usize| whole[*at..*at + BLOCK].iter().any(|byte| *byte != 0);
-        let blocks = (0..whole.len()).step_by(BLOCK).filter(is_used).collect();
-        Closed { scratch, whole, blocks, plan, buckets }
+        let image = Image::of(scratch.place().path()).without_sums();
+        Closed { scratch, image, plan, buckets }
     }
 
     /// Writes the file again, with these changes.
     fn write(&self, changes: &[(usize, u64)]) {
-        let file = std::fs::OpenOptions::new().write(true).open(self.scratch.place().path()).unwrap();
-        file.set_len(0).unwrap();
-        file.set_len(self.whole.len() as u64).unwrap();
-        for at in &self.blocks {
-            file.write_all_at(&self.whole[*at..*at + BLOCK], *at as u64).unwrap();
-        }
-        for (at, word) in changes {
-            file.write_all_at(&word.to_le_bytes(), *at as u64).unwrap();
-        }
+        self.image.write(changes.iter().map(|(at, word)| (*at, word.to_le_bytes())));
     }
 
     fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(std::array::from_fn(|i| self.whole[at + i]))
+        self.image.word(at)
     }
 
     fn kept(&self) -> (RegionFile, Kept) {
@@ -175,10 +215,10 @@ fn an_index_that_leads_to_an_item_twice_is_emptied() {
     let (mut tried, mut emptied) = (0, 0);
     for bucket in 0..closed.buckets {
         let at = closed.plan.index_at(0) + bucket * BUCKET_BYTES;
-        let byte = |place: usize| closed.whole[at + place];
+        let byte = |place: usize| closed.image.bytes()[at + place];
         let used: Vec<usize> = (0..15).filter(|slot| byte(4 + 2 * slot) | byte(5 + 2 * slot) != 0).collect();
         let [first, second, ..] = used[..] else { continue };
-        let mut bytes = closed.whole[at..at + BUCKET_BYTES].to_vec();
+        let mut bytes = closed.image.bytes()[at..at + BUCKET_BYTES].to_vec();
         // Tag, and both parts of the offset.
         for (start, length) in [(4, 2), (34, 2), (68, 4)] {
             let from = start + length * first;
@@ -212,7 +252,7 @@ fn no_state_makes_the_engine_panic_or_forget_what_is_stored_next() {
             let was = u64::from_le_bytes(kept.state[place.clone()].try_into().unwrap());
             let is = [0, 1, was ^ 1, was.wrapping_add(1000), u64::MAX, 1 << 47, was ^ 1 << 32][change];
             kept.state[place].copy_from_slice(&is.to_le_bytes());
-            let region = file.map(kept.bytes, HugePages::No).unwrap();
+            let (region, _) = file.map(&kept, HugePages::No).unwrap();
             file.close(&region, &kept.state, &[]).unwrap();
             drop(region);
             // When a flush is due, or whether there was one, nobody can know.
@@ -225,7 +265,7 @@ fn no_state_makes_the_engine_panic_or_forget_what_is_stored_next() {
 #[test]
 fn no_head_with_a_byte_changed_is_believed() {
     let closed = Closed::new("head");
-    let used = closed.whole[..64 << 10].iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let used = closed.image.bytes()[..64 << 10].iter().rposition(|byte| *byte != 0).unwrap() + 1;
     assert!(used > 400);
     for at in (0..used).step_by(3) {
         let word = closed.word(at / 8 * 8) ^ 1 << (at % 8 * 8 + at % 7);

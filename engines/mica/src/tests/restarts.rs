@@ -16,7 +16,7 @@ use guira_sync::clock::{Seconds, TimeBase};
 type Opened = guira_contract::Opened<MicaEngine>;
 
 /// The wall clock when the first engine is opened. Second 0 is two seconds earlier.
-const UNIX: u64 = 1_700_000_000;
+pub(super) const UNIX: u64 = 1_700_000_000;
 
 pub(super) fn options(memory: usize) -> MicaOptions {
     let max_item_size = 128 << 10;

@@ -274,6 +274,22 @@ impl<S: Scheme> Index<S> {
         })
     }
 
+    /// Removes the entries whose items `keep` says no to, where entries do not depend on each other. Nobody uses the index yet.
+    pub(crate) fn retain(&self, mut keep: impl FnMut(Offset) -> bool) {
+        let layout = self.layout();
+        for table in [Some(self.current(layout)), self.next(layout)].into_iter().flatten() {
+            for (bucket, cursor) in
+                (0..table.buckets).flat_map(|bucket| (0..S::CURSORS).map(move |c| (bucket, c)))
+            {
+                if let Some((at, item)) = S::entry(&self.region, table, bucket, cursor)
+                    && !keep(item)
+                {
+                    S::remove(&self.region, at, item);
+                }
+            }
+        }
+    }
+
     /// Sees to it that the arena in which there is no table reads as zero. If holes cannot be made, it does so already: settling has
     /// erased it.
     pub(crate) fn clear_unused(&self) {

@@ -1,6 +1,7 @@
 //! Tests of the engine as a whole.
 
 mod crowds;
+mod damage;
 mod flushes;
 mod full_memory;
 mod growth;

@@ -4,7 +4,7 @@ use super::resizes::{check_pages, settle};
 use super::scratch::Scratch;
 use super::{Opened, SlabEngine, SlabSession};
 use crate::{Eviction, Hashing, OpenError, SlabOptions};
-use guira_contract::suite::{self, store, value_of};
+use guira_contract::suite::{self, Image, store, value_of};
 use guira_contract::{
     Amendment, CloseError, Decision, Emptied, Engine, Expiry, ItemState, ItemView, Key, Opening, Pace,
     ResizeError, Session,
@@ -18,21 +18,21 @@ use std::os::unix::fs::FileExt;
 
 /// The wall clock when the first engine is opened. Second 0 is two seconds earlier.
 const UNIX: u64 = 1_700_000_000;
-const NOW: Seconds = Seconds(1000);
+pub(super) const NOW: Seconds = Seconds(1000);
 
-fn options(memory: usize) -> SlabOptions {
+pub(super) fn options(memory: usize) -> SlabOptions {
     SlabOptions { memory, reserve: 4 * memory, ..SlabOptions::default() }
 }
 
-fn open(scratch: &Scratch, options: SlabOptions) -> Opened {
+pub(super) fn open(scratch: &Scratch, options: SlabOptions) -> Opened {
     SlabEngine::open_lasting(options, &scratch.place(), UNIX + 998).unwrap()
 }
 
-fn close(engine: SlabEngine) {
+pub(super) fn close(engine: SlabEngine) {
     engine.close(NOW, b"notes of the server").unwrap();
 }
 
-fn put(session: &mut SlabSession, key: &str, value: &[u8], expiry: Expiry) {
+pub(super) fn put(session: &mut SlabSession, key: &str, value: &[u8], expiry: Expiry) {
     store(session, key.as_bytes(), value, 7, expiry, NOW).unwrap();
 }
 
@@ -402,7 +402,7 @@ fn no_state_makes_the_engine_panic_or_take_more_memory_than_there_is() {
             let was = u64::from_le_bytes(kept.state[place.clone()].try_into().unwrap());
             let is = if change == 2 { was ^ 1 } else { change };
             kept.state[place].copy_from_slice(&is.to_le_bytes());
-            let region = file.map(kept.bytes, HugePages::No).unwrap();
+            let (region, _) = file.map(&kept, HugePages::No).unwrap();
             file.close(&region, &kept.state, &[]).unwrap();
             drop(region);
             let Opened { engine, opening, base, .. } = open(&scratch, options(4 * MIB));
@@ -634,12 +634,11 @@ fn a_block_that_the_file_has_lost_costs_what_it_held_and_stops_nothing() {
         end_batch(&mut session);
     }
     settle(&mut session);
-    let at = engine.core.plan.pages_at as u64;
+    let at = engine.core.plan.pages_at;
     drop(session);
     close(engine);
-    let file = std::fs::OpenOptions::new().write(true).open(scratch.place().path()).unwrap();
-    file.write_all_at(&[0; 4096], at).unwrap();
-    drop(file);
+    // It has no sums to tell.
+    Image::of(scratch.place().path()).without_sums().write([(at, [0; 4096])]);
     let Opened { engine, opening, .. } = open(&scratch, options(32 * MIB));
     assert_eq!(opening, Opening::Restored { items: 20_000 });
     let mut session = engine.session();

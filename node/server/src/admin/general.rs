@@ -132,7 +132,9 @@ impl<E: Engine> EngineAdmin<E> {
 impl<E: Engine> EngineAdmin<E> {
     /// What is to be told of the region, if there is one.
     fn region(&self, out: &mut Lines<'_>, stats: &EngineStats) {
-        if self.settings.options.storage.region.is_some() {
+        if let Some(dropped) = self.settings.dropped {
+            out.stat("region_damaged_blocks", dropped.blocks);
+            out.stat("region_dropped_items", dropped.items);
             out.stat("region_no_room", stats.region_no_room);
         }
     }

@@ -5,7 +5,7 @@ use crate::listen::Speaks;
 use crate::options::{Beyond, Options, UdpPorts};
 use crate::shared::WorkerCount;
 use guira_commands::Uniques;
-use guira_contract::Engine;
+use guira_contract::{Dropped, Engine};
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption, TlsOptions};
@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     listen: String,
     unix_path: Option<String>,
     mica: String,
+    /// What was damaged of the region when it was opened, if there is one.
+    pub(super) dropped: Option<Dropped>,
 }
 
 impl Settings {
@@ -54,12 +56,13 @@ impl Settings {
         );
     }
 
-    /// The settings of a server that was started with `options` and listens at these addresses.
+    /// The settings of a server that was started with `options` and listens at these addresses. `dropped` is what was damaged of its region.
     pub(crate) fn new(
         options: &Options,
         addresses: &[Address],
         udp: &[SocketAddr],
         mica: &[SocketAddr],
+        dropped: Option<Dropped>,
     ) -> Self {
         let tcp_port = addresses.iter().find_map(|address| match address {
             Address::Tcp(address) => Some(address.port()),
@@ -76,6 +79,7 @@ impl Settings {
             listen: addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(","),
             unix_path,
             mica: mica.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","),
+            dropped,
         }
     }
 }

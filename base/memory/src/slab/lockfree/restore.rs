@@ -5,8 +5,7 @@
 //! refers to.
 
 use super::{CLASS_BITS, LISTED, LockFreeSlab, whole_word};
-use crate::region::Offset;
-use crate::slab::{ClassId, NoPages, PAGE_BYTES, PageId};
+use crate::slab::{ClassId, HandedOut, NoPages, PAGE_BYTES, PageId};
 use guira_sync::atomic::Ordering;
 
 /// How many pages were ever put to use.
@@ -16,16 +15,6 @@ pub struct Touched {
     pub pages: u32,
     /// So many behind them were committed along with the last, and are paid for.
     pub paid: u32,
-}
-
-/// The chunks that are handed out, to be compared with what refers to them, while nobody uses the memory.
-#[derive(Debug)]
-pub struct HandedOut<'a> {
-    slab: &'a LockFreeSlab,
-    /// For each page, where its bits begin.
-    begins: Vec<usize>,
-    /// The chunks of all pages in classes that are handed out and that nobody has claimed.
-    bits: Vec<u64>,
 }
 
 impl LockFreeSlab {
@@ -114,69 +103,9 @@ impl LockFreeSlab {
 
     /// The chunks that are handed out. Nobody uses the memory while that lives.
     pub fn handed_out(&self) -> HandedOut<'_> {
-        let mut handed = HandedOut { slab: self, begins: Vec::new(), bits: Vec::new() };
-        for page in (0..self.touched().pages).map(PageId) {
-            handed.begins.push(handed.bits.len());
-            if let Some(class) = self.class_of(page) {
-                let geometry = self.classes.geometry(class);
-                let occupied =
-                    |word| whole_word(geometry, word) & !self.bitmap(page, word).load(Ordering::Relaxed);
-                handed.bits.extend((0..geometry.bitmap_words).map(occupied));
-            }
-        }
-        handed
-    }
-}
-
-impl HandedOut<'_> {
-    /// The bit of the chunk whose item begins at `at`, by word and mask, and its class; `None` if none does.
-    fn find(&self, at: Offset) -> Option<(usize, u64, ClassId)> {
-        let page = self.slab.page_at(at)?;
-        let begin = *self.begins.get(page.0 as usize)?;
-        let class = self.slab.class_of(page)?;
-        let geometry = self.slab.classes.geometry(class);
-        let start = self.slab.start_of(page);
-        let chunk = geometry.chunk_at(at.bytes() - start.bytes());
-        let is_start = chunk < geometry.chunks && start.plus(geometry.start_of(chunk)) == at;
-        is_start.then(|| (begin + chunk as usize / 64, 1 << (chunk % 64), class))
-    }
-
-    /// Claims the chunk whose item begins at `at`, wherever that was read. Returns its class; `None` if there is no such chunk, if it is free, or if it was
-    /// claimed before.
-    pub fn claim(&mut self, at: Offset) -> Option<ClassId> {
-        let (word, mask, class) = self.find(at)?;
-        let is_new = self.bits[word] & mask != 0;
-        self.bits[word] &= !mask;
-        is_new.then_some(class)
-    }
-
-    /// Takes a claim back: nobody refers to the chunk.
-    pub fn disclaim(&mut self, at: Offset) {
-        if let Some((word, mask, _)) = self.find(at) {
-            self.bits[word] |= mask;
-        }
-    }
-
-    /// Gives back the chunks that nobody has claimed. Returns how many.
-    pub fn free_unclaimed(self) -> u64 {
-        let mut freed = 0;
-        let last = self.bits.len();
-        let ends = self.begins.iter().skip(1).chain([&last]);
-        for (page, (begin, end)) in (0..).map(PageId).zip(self.begins.iter().zip(ends)) {
-            let Some(class) = self.slab.class_of(page) else {
-                continue;
-            };
-            let geometry = self.slab.classes.geometry(class);
-            for (word, bits) in (0..).zip(&self.bits[*begin..*end]) {
-                let mut bits = *bits;
-                while bits != 0 {
-                    let chunk = word * 64 + bits.trailing_zeros();
-                    bits &= bits - 1;
-                    self.slab.give(self.slab.start_of(page).plus(geometry.start_of(chunk)));
-                    freed += 1;
-                }
-            }
-        }
-        freed
+        let pages = (0..self.touched().pages).map(|page| self.class_of(PageId(page)));
+        HandedOut::of(&self.classes, self.pages, pages, |page, class, word| {
+            whole_word(self.classes.geometry(class), word) & !self.bitmap(page, word).load(Ordering::Relaxed)
+        })
     }
 }

@@ -4,10 +4,11 @@
 //! are free follows from them.
 
 use super::SlabMemory;
+use crate::lasting::Damage;
 use crate::slab::page::Descriptor;
-use crate::slab::{ClassId, PAGE_BYTES, PageId, PageState};
+use crate::slab::{ClassId, HandedOut, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
-use guira_sync::words;
+use guira_sync::words::{self, WORD};
 
 /// What was found are no pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,33 @@ impl SlabMemory {
             state.pages = pages;
         }
         Ok(count)
+    }
+
+    /// Takes the pages that are damaged out of their classes, of the first `touched`, before they are restored. Nobody uses the memory yet.
+    ///
+    /// # Errors
+    /// If what is damaged says which page is in which class.
+    pub fn drop_damaged(&self, touched: u32, damage: &Damage) -> Result<(), NoPages> {
+        if damage.touches(self.descriptors.bytes(), touched as usize * WORD) {
+            return Err(NoPages);
+        }
+        for page in (0..touched.min(self.page_count)).map(PageId) {
+            if damage.touches(self.start_of(page).bytes(), PAGE_BYTES) {
+                self.set_descriptor(page, Descriptor::FREE);
+            }
+        }
+        Ok(())
+    }
+
+    /// The chunks that are handed out, in the first `touched` pages. Nobody uses the memory while that lives.
+    pub fn handed_out(&self, touched: u32) -> HandedOut<'_> {
+        let class_of = |page| match self.state_of(PageId(page)) {
+            PageState::Serving(class) => Some(class),
+            PageState::Free | PageState::Draining(_) => None,
+        };
+        HandedOut::of(&self.classes, self.pages, (0..touched).map(class_of), |page, _, word| {
+            words::load(self.occupied(page, word))
+        })
     }
 
     /// The class that `page` serves, if its descriptor and its bitmap agree.

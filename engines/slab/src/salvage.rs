@@ -1,0 +1,78 @@
+//! What is left of a Region in which blocks are damaged: they are zero, since nobody knows what was in them.
+//!
+//! A page that is damaged is in no class any more, and a bucket that is damaged is empty. What the index leads to in such a page is removed from it, and so is a
+//! long item that has lost any of its chunks; a chunk to which nothing leads any more is freed. Recency bits that are zero say that nothing was read lately.
+//!
+//! That takes an index whose entries do not depend on each other. Where links lead through items everything is lost, as it is with the descriptors of pages.
+
+use crate::core::Core;
+use crate::index::Scheme;
+use guira_items::{Held, Item, claim_chain};
+use guira_memory::Offset;
+use guira_memory::lasting::Damage;
+use guira_memory::slab::{ClassId, HandedOut, NoPages, PageId, PageState};
+use guira_sync::clock::Seconds;
+use std::collections::HashSet;
+
+impl<X: Scheme> Core<X> {
+    /// Takes the pages that are damaged out of their classes, before the others are restored.
+    ///
+    /// # Errors
+    /// If nothing can be found without what is damaged.
+    pub(crate) fn drop_damaged(&self, touched: u32, damage: &Damage) -> Result<(), NoPages> {
+        if !damage.is_none() && X::LINK_BYTES > 0 {
+            return Err(NoPages);
+        }
+        self.memory.drop_damaged(touched, damage)
+    }
+
+    /// Sees to it that the index leads to what is there, and that what is there is what it leads to. Returns what that comes to, by class. The pages were restored,
+    /// and nobody uses the engine yet.
+    pub(crate) fn salvage(&self, touched: u32) -> Vec<Held> {
+        let mut chunks = self.memory.handed_out(touched);
+        self.index.retain(|at| chunks.claim(at).is_some());
+        let mut held = vec![Held::default(); self.memory.classes().len()];
+        let mut broken = HashSet::new();
+        // In the order of pages, since all items are looked at.
+        for page in (0..touched).map(PageId) {
+            let PageState::Serving(class) = self.memory.state_of(page) else {
+                continue;
+            };
+            for at in self.memory.lock(class).occupied_chunks(page) {
+                // Other chunks than the first of an item may be claimed already, and have no key.
+                let is_item = |item: &Item<'_>| item.shape().key_len > 0;
+                let Some(item) = self.item(at, Seconds(0)).filter(is_item).filter(|_| chunks.is_claimed(at))
+                else {
+                    continue;
+                };
+                if self.is_whole(&item, &mut chunks) {
+                    let held = &mut held[usize::from(class.0)];
+                    *held = held.plus(Held { items: 1, bytes: Self::bytes_of(&item) });
+                } else {
+                    broken.insert(at);
+                }
+            }
+        }
+        if !broken.is_empty() {
+            self.index.retain(|at| !broken.contains(&at));
+        }
+        for at in chunks.unclaimed() {
+            if let Some(class) = self.memory.class_at(at) {
+                self.memory.lock(class).give(at);
+            }
+        }
+        held
+    }
+
+    /// Whether all chunks of an item are there, which are claimed then. Otherwise its first is not any more, neither.
+    fn is_whole(&self, item: &Item<'_>, chunks: &mut HandedOut<'_>) -> bool {
+        let mut claimed: Vec<Offset> = Vec::new();
+        let room_in = |class: ClassId| self.memory.classes().geometry(class).chunk as usize - X::LINK_BYTES;
+        let is_whole = claim_chain(&self.region, chunks, item, room_in, &mut claimed);
+        if !is_whole {
+            claimed.push(item.at);
+            claimed.into_iter().for_each(|at| chunks.disclaim(at));
+        }
+        is_whole
+    }
+}

@@ -1,0 +1,124 @@
+//! A region of which bits have changed while no server used it: no value is wrong, and the server says what it has dropped.
+
+use std::path::Path;
+
+use guira_contract::suite::Image;
+use guira_tests::random::Random;
+use guira_tests::scratch::Scratch;
+use guira_tests::{Client, Server, Setup};
+
+const KEYS: usize = 30_000;
+/// What the server keeps for itself at the start of the file.
+const HEAD: usize = 64 << 10;
+
+fn start(region: &Path) -> Server {
+    // With a reserve as small as memory the file is not many times as long as what it holds.
+    let setup = Setup::new().guira_argument(&format!("--region={}", region.display()));
+    setup.guira_argument("--reserve=64MiB").start_guira()
+}
+
+fn value(number: usize) -> Vec<u8> {
+    (0..60 + number % 150).map(|at| b'a' + ((number + at * number) % 26) as u8).collect()
+}
+
+/// Starts a server, stores values, and stops it in order.
+fn fill_and_stop(region: &Path) {
+    let server = start(region);
+    let mut client = server.connect();
+    for first in (0..KEYS).step_by(100) {
+        let mut request = Vec::new();
+        for number in first..first + 100 {
+            let value = value(number);
+            request.extend(format!("set key{number} 0 0 {} noreply\r\n", value.len()).bytes());
+            request.extend([value.as_slice(), b"\r\n"].concat());
+        }
+        client.send(request);
+    }
+    client.set("long", vec![b'l'; 300_000]);
+    client.sync();
+    client.abandon();
+    server.stop("TERM");
+}
+
+/// How many of the keys are there, each with its value.
+fn count(client: &mut Client) -> usize {
+    let is_there = |number: &usize| {
+        let line = client.ask(format!("get key{number}\r\n"));
+        if line == "END" {
+            return false;
+        }
+        let length: usize = line.rsplit(' ').next().and_then(|length| length.parse().ok()).expect("a length");
+        let found = client.take(length);
+        client.hear("\r\nEND\r\n");
+        assert!(found == value(*number), "key{number} has another value");
+        true
+    };
+    (0..KEYS).filter(is_there).count()
+}
+
+fn number(client: &mut Client, name: &str) -> usize {
+    client.stats("")[name].parse().expect("a number")
+}
+
+#[test]
+fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
+    for seed in 1..=3 {
+        let scratch = Scratch::new();
+        let region = scratch.path().join("region");
+        fill_and_stop(&region);
+        let image = Image::of(&region);
+        let bytes = image.bytes();
+        let used = (HEAD..bytes.len() - 8).step_by(4096).filter(|at| bytes[*at..*at + 8] != [0; 8]);
+        let used: Vec<usize> = used.collect();
+        let mut random = Random::new(seed);
+        let flips = (0..4 * seed).map(|_| {
+            let at = random.pick(&used) + random.below(4096) as usize;
+            (at, [bytes[at] ^ 1 << random.below(8)])
+        });
+        image.write(flips.collect::<Vec<_>>());
+        let server = start(&region);
+        let mut client = server.connect();
+        let there = count(&mut client);
+        let long = client.value("long");
+        assert!(long.as_ref().is_none_or(|found| found.data == vec![b'l'; 300_000]), "seed {seed}");
+        let (there, items) = (there + usize::from(long.is_some()), number(&mut client, "curr_items"));
+        assert_eq!((there, number(&mut client, "region_dropped_items")), (items, KEYS + 1 - items));
+        let blocks = number(&mut client, "region_damaged_blocks");
+        assert!((1..=4 * seed as usize).contains(&blocks), "seed {seed}: {blocks} blocks");
+        let log = server.log();
+        let told = format!("{blocks} of its blocks of 256 KiB are not as they were left");
+        let dropped = format!("restored with {items} items; {} were dropped, since", KEYS + 1 - items);
+        assert!(log.contains(&told), "seed {seed}: {log}");
+        assert!(
+            log.contains(&dropped) || (items == 0 && log.contains("was emptied, since")),
+            "{seed}: {log}"
+        );
+        client.set("more", "value");
+        client.expect_value("more", "value");
+        client.abandon();
+        server.stop("TERM");
+        // What was dropped is not told again.
+        let server = start(&region);
+        let mut client = server.connect();
+        assert_eq!(number(&mut client, "curr_items"), items + 1);
+        assert_eq!(number(&mut client, "region_damaged_blocks"), 0);
+        client.expect_value("more", "value");
+    }
+}
+
+#[test]
+fn a_region_of_a_version_that_wrote_no_checksums_is_kept() {
+    let scratch = Scratch::new();
+    let region = scratch.path().join("region");
+    fill_and_stop(&region);
+    Image::of(&region).without_sums().write::<[u8; 0]>([]);
+    for _ in 0..2 {
+        let server = start(&region);
+        let mut client = server.connect();
+        assert_eq!(count(&mut client), KEYS);
+        client.expect_value("long", vec![b'l'; 300_000]);
+        assert_eq!(number(&mut client, "region_damaged_blocks"), 0);
+        client.abandon();
+        server.stop("TERM");
+    }
+}
