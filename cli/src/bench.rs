@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Parts to run, separated by commas (see --list); all but memory-sizes and misses when left out.
+    /// Parts to run, separated by commas (see --list); all but memory-sizes, fairness and misses when left out.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
     /// Tell what there is to run, and do nothing.

@@ -7,6 +7,7 @@
 //! servers whose help does not name it.
 
 pub mod dump;
+pub mod fairness;
 pub mod idle;
 pub mod loads;
 pub mod machine;
@@ -31,6 +32,7 @@ use crate::request::ItemStyle;
 use crate::run::{Load, Outcome};
 use crate::server::{FLOOR, Kind, Server, Spec, Wire};
 use dump::Dumped;
+use fairness::Beside;
 use idle::Idle;
 use loads::{DataSet, LoadSpec};
 use memory::Held;
@@ -95,6 +97,8 @@ pub struct Results {
     pub idle: Vec<Idle>,
     /// Loads beside dumps of all keys.
     pub dumped: Vec<Dumped>,
+    /// A client that asks for little beside others.
+    pub beside: Vec<Beside>,
     /// Misses of real traces at equal resident size.
     pub missed: Vec<Missed>,
 }
@@ -197,6 +201,9 @@ pub fn run(
         for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
             results.dumped.extend(dump::measure(case, kind, options, told)?);
         }
+    }
+    if let Some(plan) = selection.fairness {
+        results.beside = fairness::run(plan, options, told)?;
     }
     if let Some(plan) = &selection.misses {
         results.missed = misses::run(plan, options, told)?;

@@ -30,6 +30,8 @@ pub enum Gaps {
     Poisson,
     /// All the same.
     Even,
+    /// None but after so many, as from a client that sends many at once.
+    Batches(u32),
 }
 
 /// The timetable of an open loop.
@@ -38,6 +40,8 @@ pub struct Timetable {
     gap_ns: f64,
     gaps: Gaps,
     next_ns: f64,
+    /// How many more come at that moment.
+    more: u32,
     rng: Rng,
 }
 
@@ -45,7 +49,7 @@ impl Timetable {
     /// A timetable that begins at `start_ns`.
     #[must_use]
     pub fn new(rate_per_s: f64, gaps: Gaps, start_ns: u64, rng: Rng) -> Self {
-        let mut timetable = Self { gap_ns: 1e9 / rate_per_s, gaps, next_ns: start_ns as f64, rng };
+        let mut timetable = Self { gap_ns: 1e9 / rate_per_s, gaps, next_ns: start_ns as f64, more: 0, rng };
         timetable.advance();
         timetable
     }
@@ -67,9 +71,17 @@ impl Timetable {
     }
 
     fn advance(&mut self) {
+        if self.more > 0 {
+            self.more -= 1;
+            return;
+        }
         self.next_ns += match self.gaps {
             Gaps::Even => self.gap_ns,
             Gaps::Poisson => self.gap_ns * self.rng.exponential(),
+            Gaps::Batches(size) => {
+                self.more = size - 1;
+                self.gap_ns * f64::from(size)
+            }
         };
     }
 }
@@ -132,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_gaps_keep_the_rate() {
-        for gaps in [Gaps::Even, Gaps::Poisson] {
+    fn all_kinds_of_gaps_keep_the_rate() {
+        for gaps in [Gaps::Poisson, Gaps::Even, Gaps::Batches(1000)] {
             let mut timetable = Timetable::new(1e5, gaps, 0, Rng::new(4));
             let mut arrivals = 0;
             while timetable.take_due(1_000_000_000).is_some() {

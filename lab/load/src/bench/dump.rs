@@ -93,7 +93,7 @@ pub fn measure(
             Ok(outcome)
         };
         alone.push(run()?);
-        let (outcome, listed) = beside_dumps(server.addr(), &options.client_cores, run)?;
+        let (outcome, listed) = beside_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
         beside.push(outcome);
         dumps.extend(listed);
         told(&format!(
@@ -123,10 +123,20 @@ pub fn measure(
     }))
 }
 
+/// How long is waited between dumps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pauses {
+    /// Not at all.
+    None,
+    /// Until so long after the last one began.
+    Every(Duration),
+}
+
 /// Runs `load` while another thread dumps; the last dump is waited for, so that there is at least one.
-fn beside_dumps(
+pub(super) fn beside_dumps(
     addr: SocketAddr,
     cores: &[usize],
+    pauses: Pauses,
     load: impl FnOnce() -> Result<Outcome, LoadError>,
 ) -> Result<(Outcome, Vec<Listed>), LoadError> {
     let failed = LoadError::system("a dump failed");
@@ -137,7 +147,7 @@ fn beside_dumps(
             if !cores.is_empty() {
                 pin_thread(cores)?;
             }
-            dump.again_and_again(&stopped)
+            dump.again_and_again(pauses, &stopped)
         });
         let outcome = load();
         drop(stop);
@@ -148,9 +158,10 @@ fn beside_dumps(
 
 /// One complete dump.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Listed {
+pub(super) struct Listed {
     items: u64,
-    seconds: f64,
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
 }
 
 /// A connection that asks for dumps.
@@ -163,6 +174,7 @@ struct Dump {
 #[derive(Debug, Default)]
 struct Progress {
     lines: u64,
+    bytes: u64,
     /// The last bytes read, as many as [`END`] has and one more.
     tail: Vec<u8>,
 }
@@ -170,6 +182,7 @@ struct Progress {
 impl Progress {
     /// Takes the bytes that came next.
     fn take(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
         self.lines += memchr_iter(b'\n', bytes).count() as u64;
         self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(END.len() + 1)..]);
         let surplus = self.tail.len().saturating_sub(END.len() + 1);
@@ -199,21 +212,26 @@ impl Dump {
     /// What a server that does not dump answers; none when it does.
     fn refusal(&mut self) -> io::Result<Option<String>> {
         match self.once()? {
-            Answer::Listed(_) => Ok(None),
+            Answer::Listed(..) => Ok(None),
             Answer::Refused(line) => Ok(Some(line)),
         }
     }
 
     /// Dumps until `stopped` has no sender any more; returns the complete ones.
-    fn again_and_again(&mut self, stopped: &Receiver<()>) -> io::Result<Vec<Listed>> {
+    fn again_and_again(&mut self, pauses: Pauses, stopped: &Receiver<()>) -> io::Result<Vec<Listed>> {
         let clock = MonotonicClock::start();
         let mut complete = Vec::new();
         while complete.is_empty() || stopped.try_recv() != Err(TryRecvError::Disconnected) {
             let from_ns = clock.now_ns();
             match self.once()? {
-                Answer::Listed(items) => {
+                Answer::Listed(items, bytes) => {
                     let seconds = (clock.now_ns() - from_ns) as f64 / 1e9;
-                    complete.push(Listed { items, seconds });
+                    complete.push(Listed { items, bytes, seconds });
+                    if let Pauses::Every(every) = pauses {
+                        let left = every.saturating_sub(Duration::from_secs_f64(seconds));
+                        // It ends early if there is to be no other.
+                        let _ = stopped.recv_timeout(left);
+                    }
                 }
                 Answer::Refused(line) if line.starts_with("BUSY") => thread::sleep(BUSY_PAUSE),
                 Answer::Refused(line) => return Err(io::Error::other(line)),
@@ -234,7 +252,7 @@ impl Dump {
             let is_first = progress.lines == 0;
             progress.take(bytes);
             if progress.is_over() {
-                return Ok(Answer::Listed(progress.lines - 1));
+                return Ok(Answer::Listed(progress.lines - 1, progress.bytes));
             }
             if let Some(line) = progress.only_line(bytes).filter(|_| is_first) {
                 return Ok(Answer::Refused(line));
@@ -246,8 +264,8 @@ impl Dump {
 /// What a server makes of the command.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
-    /// A dump with so many items.
-    Listed(u64),
+    /// A dump with so many items, in so many bytes.
+    Listed(u64, u64),
     /// Another line.
     Refused(String),
 }
@@ -259,7 +277,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    use super::{Answer, Dump, Progress};
+    use super::{Answer, Dump, Pauses, Progress};
 
     /// A server that gives these answers, one for each command.
     fn serve(answers: &'static [&'static str]) -> SocketAddr {
@@ -297,7 +315,7 @@ mod tests {
         assert_eq!(refusal(&["ERROR\r\n"]), Some("ERROR".to_owned()));
         assert_eq!(refusal(&["END\r\n"]), None);
         assert_eq!(refusal(&[TWO]), None);
-        assert_eq!(Dump::open(serve(&[TWO])).unwrap().once().unwrap(), Answer::Listed(2));
+        assert_eq!(Dump::open(serve(&[TWO])).unwrap().once().unwrap(), Answer::Listed(2, TWO.len() as u64));
     }
 
     #[test]
@@ -305,10 +323,10 @@ mod tests {
         let (stop, stopped) = mpsc::channel();
         drop(stop);
         let mut dump = Dump::open(serve(&["BUSY currently processing\r\n", TWO])).unwrap();
-        let complete = dump.again_and_again(&stopped).unwrap();
+        let complete = dump.again_and_again(Pauses::None, &stopped).unwrap();
         assert_eq!(complete.iter().map(|listed| listed.items).collect::<Vec<_>>(), [2]);
         let (_stop, stopped) = mpsc::channel();
         let mut dump = Dump::open(serve(&[TWO, TWO, "ERROR\r\n"])).unwrap();
-        assert_eq!(dump.again_and_again(&stopped).unwrap_err().to_string(), "ERROR");
+        assert_eq!(dump.again_and_again(Pauses::None, &stopped).unwrap_err().to_string(), "ERROR");
     }
 }

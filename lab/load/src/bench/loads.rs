@@ -66,7 +66,7 @@ impl LoadSpec {
     }
 }
 
-const fn small() -> DataSet {
+pub(super) const fn small() -> DataSet {
     DataSet {
         keys: 1_000_000,
         sizes: SizeModel::Constant(32),
@@ -80,7 +80,7 @@ fn by_udp() -> DataSet {
     DataSet { wire: Wire::Udp, ..small() }
 }
 
-fn uniform(name: &'static str, about: &'static str, data: DataSet, only: Operation) -> LoadSpec {
+pub(super) fn uniform(name: &'static str, about: &'static str, data: DataSet, only: Operation) -> LoadSpec {
     LoadSpec {
         name,
         about,

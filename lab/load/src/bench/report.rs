@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::dump::Dumped;
+use super::fairness::Beside;
 use super::idle::Idle;
 use super::machine::{self, Machine};
 use super::memory::Held;
@@ -31,6 +32,7 @@ struct Raw<'a> {
     equal: &'a [Held],
     idle: &'a [Idle],
     dumped: &'a [Dumped],
+    beside: &'a [Beside],
     missed: &'a [Missed],
 }
 
@@ -70,6 +72,7 @@ pub fn file(
         equal: &results.equal,
         idle: &results.idle,
         dumped: &results.dumped,
+        beside: &results.beside,
         missed: &results.missed,
     };
     let readme = readme(&raw, results, options, &plots);

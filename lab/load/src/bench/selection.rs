@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::dump;
+use super::fairness;
 use super::idle;
 use super::loads::{self, LoadSpec};
 use super::memory::{self, Case};
@@ -24,10 +25,11 @@ const ITEMS: &str = "items";
 const IDLE: &str = "idle-connections";
 const IDLE_TLS: &str = "idle-connections-tls";
 const METADUMP: &str = "metadump";
+const FAIRNESS: &str = "fairness";
 const MISSES: &str = "misses";
 
 /// Parts that take long: they are run only when they are named.
-const LONG: [&str; 2] = [MEMORY_SIZES, MISSES];
+const LONG: [&str; 3] = [MEMORY_SIZES, MISSES, FAIRNESS];
 
 /// Requests of each trace in a short bench.
 const QUICK_REQUESTS: u64 = 20_000;
@@ -40,6 +42,8 @@ const IDLE_TLS_CONNECTIONS: usize = 1000;
 const DUMP_LOAD: &str = "get32";
 const DUMP_KEYS: u64 = 10_000_000;
 const DUMP_MEMORY: u64 = 2 * GIB;
+/// What the servers hold beside long values while one client asks for little.
+const FAIRNESS_KEYS: u64 = 500_000;
 const DUMP_DURATION: Duration = Duration::from_secs(5);
 const DUMP_DURATION_QUICK: Duration = Duration::from_secs(1);
 
@@ -70,6 +74,8 @@ pub struct Selection {
     pub idle: Vec<idle::Case>,
     /// A load beside dumps of all keys.
     pub dump: Option<dump::Case>,
+    /// A client that asks for little beside others.
+    pub fairness: Option<fairness::Plan>,
     /// Real traces at equal resident size.
     pub misses: Option<misses::Plan>,
 }
@@ -112,6 +118,7 @@ impl Selection {
         ];
         Ok(Self {
             dump: dump.map(|spec| dump::case(spec, DUMP_KEYS / part, DUMP_MEMORY / part, dump_duration)),
+            fairness: wanted(FAIRNESS).then_some(fairness::Plan { keys: FAIRNESS_KEYS / part }),
             misses: wanted(MISSES).then_some(misses::Plan { folder: None, limit }),
             idle: idle.into_iter().filter(|case| wanted(case.name)).collect(),
             open: all.iter().find(|spec| spec.name == OPEN_LOAD && wanted(OPEN)).cloned(),
@@ -128,7 +135,8 @@ impl Selection {
 
 /// Every name that can be selected.
 fn names(loads: &[LoadSpec]) -> Vec<&str> {
-    let parts = [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS, IDLE, IDLE_TLS, METADUMP, MISSES];
+    let parts =
+        [OPEN, MEMORY, MEMORY_STAMPED, MEMORY_SIZES, ITEMS, IDLE, IDLE_TLS, METADUMP, FAIRNESS, MISSES];
     loads.iter().map(|spec| spec.name).chain(parts).collect()
 }
 
@@ -149,6 +157,7 @@ pub fn described() -> Result<Vec<(String, String)>, LoadError> {
             (IDLE, "resident bytes for each of 10,000 idle connections, which have asked once"),
             (IDLE_TLS, "the same for 1,000 connections with TLS"),
             (METADUMP, "get32 over 10 M items, without and with lru_crawler metadump all beside it"),
+            (FAIRNESS, "a client with single gets beside others that ask for much: its p99 (only when named)"),
             (MISSES, "misses of real traces, beside memcached's at equal resident size (only when named; --traces)"),
         ]
         .map(|(name, about)| (name.to_owned(), about.to_owned())),
@@ -181,10 +190,13 @@ mod tests {
         let all = named(&[]);
         assert_eq!((all.memory.len(), all.equal.len(), all.open.is_some()), (2, 1, true));
         assert_eq!((all.idle.len(), all.dump.is_some(), all.misses.is_some()), (2, true, false));
+        assert!(
+            named(&["fairness"]).fairness.is_some_and(|plan| plan.keys == 500_000) && all.fairness.is_none()
+        );
         assert!(named(&["misses"]).misses.is_some_and(|plan| plan.limit.is_none()));
         let dumped = named(&["metadump"]).dump.unwrap().load;
         assert_eq!((dumped.data.keys, dumped.pipeline), (10_000_000, 32));
         assert_eq!(named(&["memory-sizes"]).memory.len(), 20);
-        assert_eq!(described().unwrap().len(), all.loads.len() + 9);
+        assert_eq!(described().unwrap().len(), all.loads.len() + 10);
     }
 }

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use super::dump::Dumped;
+use super::fairness::Beside;
 use super::idle::Idle;
 use super::memory::Held;
 use super::open_loop::Latencies;
 use super::{LoadResult, Results, Series, misses};
 use crate::server::{FLOOR, GUIRA};
+use crate::tally::Percentiles;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -55,6 +57,13 @@ pub fn all(results: &Results) -> String {
              operations a second of time and of server processor time.\n\n",
         );
         text.push_str(&dumped(&results.dumped));
+    }
+    if !results.beside.is_empty() {
+        text.push_str(
+            "\nA client with one get in flight on each of four connections, beside others: its latencies in µs, medians of the rounds. \
+             The others go as fast as they can (free), or on every server at a pace that memcached can go (equal).\n\n",
+        );
+        text.push_str(&beside(&results.beside));
     }
     if !results.missed.is_empty() {
         text.push_str("\nMisses of real traces at equal resident size, in percent of the gets.\n\n");
@@ -255,6 +264,32 @@ fn dumped(results: &[Dumped]) -> String {
     table
 }
 
+fn beside(results: &[Beside]) -> String {
+    let columns =
+        ["beside", "pace", "server", "p50", "p99", "p99.9", "max", "the others, per second", "their MB/s"];
+    let mut table = header(&columns.map(str::to_owned));
+    for beside in results {
+        let of = |figure: fn(&Percentiles) -> f64| beside.median(|round| figure(&round.latency));
+        let others: Vec<String> = beside.rates().iter().map(|rate| significant(*rate, 3)).collect();
+        push(
+            &mut table,
+            format_args!(
+                "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {} | {:.0} |\n",
+                beside.other,
+                beside.pace,
+                beside.server,
+                of(|latency| latency.p50_us),
+                of(|latency| latency.p99_us),
+                of(|latency| latency.p999_us),
+                of(|latency| latency.max_us),
+                if others.is_empty() { missing() } else { others.join(" + ") },
+                beside.median(|round| round.others_bytes_per_s) / 1e6
+            ),
+        );
+    }
+    table
+}
+
 /// `number` with about `digits` digits that tell something: 15.6, 0.128, 0.00413.
 pub(crate) fn significant(number: f64, digits: i32) -> String {
     if number == 0.0 || !number.is_finite() {
@@ -278,10 +313,11 @@ pub(crate) fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
 mod tests {
     use super::{all, loads, significant};
     use crate::bench::dump::Dumped;
+    use crate::bench::fairness::{Beside, Round};
     use crate::bench::idle::Idle;
     use crate::bench::{LoadResult, Results, Series, loads as specs};
     use crate::run::Outcome;
-    use crate::tally::Tally;
+    use crate::tally::{Percentiles, Tally};
 
     #[test]
     fn two_workers_are_shown_beside_one() {
@@ -321,6 +357,21 @@ mod tests {
             text.contains("| memcached | 100 | 99 | 1.25 | 2.00 | 1.00 | 0.50 | 3.00 | 1.50 |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_client_beside_others_has_its_medians() {
+        let round = |p99_us, others_per_s| Round {
+            latency: Percentiles { p99_us, ..Percentiles::default() },
+            others_per_s,
+            others_bytes_per_s: 2e6,
+        };
+        let of = |rounds| Beside { other: "metadump", pace: "free", server: "guira".to_owned(), rounds };
+        let rounds = vec![round(3.0, vec![10.0, 2000.0]), round(1.0, vec![10.0, 1000.0])];
+        let alone = vec![round(1.0, Vec::new())];
+        let text = all(&Results { beside: vec![of(rounds), of(alone)], ..Results::default() });
+        assert!(text.contains("| metadump | free | guira | 0 | 2 | 0 | 0 | 10.0 + 1500 | 2 |"), "{text}");
+        assert!(text.contains("| 0 | 1 | 0 | 0 | – | 2 |"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,379 @@
+//! A client that asks for little beside others that ask for much: what it waits.
+//!
+//! It has four connections with one get in flight on each. The others have connections of their own to the same server, which has two
+//! workers. First they ask for as much as they are given; then, for every server, for the same: a share of what the first memcached
+//! could give, so that no server looks better because it makes its other clients wait.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, mix::Weights};
+use serde::Serialize;
+
+use super::dump::{Pauses, beside_dumps};
+use super::idle::allow_files;
+use super::loads::{DataSet, LoadSpec, small, uniform};
+use super::{Options, load_for, median, preloaded};
+use crate::clock::{Clock, MonotonicClock};
+use crate::engine::Quiet;
+use crate::error::LoadError;
+use crate::pace::{Gaps, Pace};
+use crate::run::{Load, Outcome};
+use crate::server::{GUIRA, Server};
+use crate::tally::Percentiles;
+
+/// The share of what memcached could give that all servers are asked for.
+const SHARE: f64 = 0.9;
+/// Requests that the client with many small gets sends together.
+const TOGETHER: u32 = 1000;
+
+const LONG_KEYS: u64 = 20;
+const LONG_LEN: u32 = 1_048_000;
+/// Longer than those of small items, so that no key has both a long value and a short one.
+const LONG_KEY_LEN: usize = 20;
+
+/// Clients of a storm.
+const CROWD: usize = 500;
+/// Long values that each of them asks for.
+const ASKED: usize = 4;
+/// How long a storm lasts before the next.
+const STORM: Duration = Duration::from_millis(500);
+/// How often a storm looks whether it is over.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What the servers hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Small items.
+    pub keys: u64,
+}
+
+/// Who else is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Other {
+    Nobody,
+    Gets,
+    Dumps,
+    Mixture,
+    Storm,
+}
+
+impl Other {
+    const ALL: [Self; 5] = [Self::Nobody, Self::Gets, Self::Dumps, Self::Mixture, Self::Storm];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Gets => "small gets, pipelined",
+            Self::Dumps => "metadump",
+            Self::Mixture => "long gets and sets, and small gets",
+            Self::Storm => "500 that do not read",
+        }
+    }
+
+    /// Whether it can be asked to ask for less.
+    const fn has_pace(self) -> bool {
+        matches!(self, Self::Gets | Self::Dumps | Self::Mixture)
+    }
+
+    /// Its loads.
+    fn loads(
+        self,
+        plan: Plan,
+        server: &Server,
+        options: &Options,
+        round: usize,
+    ) -> Result<Vec<Load>, LoadError> {
+        let of = |spec: &LoadSpec| Load { cores: Vec::new(), ..load_for(spec, server, options, round) };
+        let gets = |connections| {
+            let pipeline = TOGETHER as usize;
+            of(&LoadSpec { connections, pipeline, ..spec(plan) })
+        };
+        Ok(match self {
+            Self::Gets => vec![gets(4)],
+            Self::Mixture => vec![long(&of(&spec(plan)))?, gets(2)],
+            Self::Nobody | Self::Dumps | Self::Storm => Vec::new(),
+        })
+    }
+}
+
+/// What the client that asks for little waited in one round, and what the others were given meanwhile.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Round {
+    /// Latencies of its gets.
+    pub latency: Percentiles,
+    /// What each of the others had, per second: requests, dumps, or connections.
+    pub others_per_s: Vec<f64>,
+    /// Bytes that were sent to them and came from them, per second.
+    pub others_bytes_per_s: f64,
+}
+
+/// All rounds of one server beside somebody.
+#[derive(Debug, Clone, Serialize)]
+pub struct Beside {
+    /// Who else was served.
+    pub other: &'static str,
+    /// At which pace.
+    pub pace: &'static str,
+    /// The server.
+    pub server: String,
+    /// The rounds.
+    pub rounds: Vec<Round>,
+}
+
+impl Beside {
+    /// The median of the rounds of some figure.
+    #[must_use]
+    pub fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
+        median(&self.rounds.iter().map(figure).collect::<Vec<_>>())
+    }
+
+    /// What each of the others had, per second: medians of the rounds.
+    pub(super) fn rates(&self) -> Vec<f64> {
+        let others = self.rounds.first().map_or(0, |round| round.others_per_s.len());
+        (0..others).map(|index| self.median(|round| round.others_per_s[index])).collect()
+    }
+}
+
+fn spec(plan: Plan) -> LoadSpec {
+    let data = DataSet { keys: plan.keys, workers: 2, ..small() };
+    LoadSpec { connections: 4, ..uniform("fairness", "", data, Operation::Get) }
+}
+
+/// Gets and sets of long values over two connections.
+fn long(load: &Load) -> Result<Load, LoadError> {
+    let mut load = Load { connections: 2, pipeline: 1, ..load.clone() };
+    let sense = |error: &dyn std::error::Error| LoadError::Options(error.to_string());
+    load.model.keys = KeyShape::new(LONG_KEY_LEN, LONG_KEY_LEN, LONG_KEYS).map_err(|error| sense(&error))?;
+    load.model.popularity = Popularity::Uniform { count: LONG_KEYS };
+    load.model.sizes = SizeModel::Constant(LONG_LEN);
+    load.model.mix =
+        Mix::new(&Weights { get: 0.5, set: 0.5, ..Weights::default() }).map_err(|error| sense(&error))?;
+    Ok(load)
+}
+
+/// Measures all caches, alternating, beside each of the others: as fast as those go, and then at a pace that memcached can go.
+///
+/// # Errors
+/// When a server cannot be started, a load fails, or a cache answers wrongly.
+pub fn run(plan: Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Vec<Beside>, LoadError> {
+    allow_files(2 * CROWD)?;
+    let mut servers: Vec<Server> = Vec::new();
+    for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
+        told(&format!("fairness: starting {} and setting {} keys", kind.name(), plan.keys));
+        let server = preloaded(&spec(plan), kind, options)?;
+        long(&load_for(&spec(plan), &server, options, 0))?.preload(&mut Quiet)?.require_right()?;
+        servers.push(server);
+    }
+    let bench = Fairness { plan, options, servers };
+    let mut results = Vec::new();
+    for other in Other::ALL {
+        let free = bench.rounds(other, None, told)?;
+        let peer = free.iter().find(|beside| beside.server != GUIRA).or(free.first());
+        let rates: Option<Vec<f64>> = peer
+            .filter(|_| other.has_pace())
+            .map(|peer| peer.rates().iter().map(|rate| SHARE * rate).collect());
+        results.extend(free);
+        if let Some(rates) = rates {
+            results.extend(bench.rounds(other, Some(&rates), told)?);
+        }
+    }
+    Ok(results)
+}
+
+struct Fairness<'a> {
+    plan: Plan,
+    options: &'a Options,
+    servers: Vec<Server>,
+}
+
+impl Fairness<'_> {
+    /// All rounds beside `other`, at these rates if there are any.
+    fn rounds(
+        &self,
+        other: Other,
+        rates: Option<&[f64]>,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Beside>, LoadError> {
+        let pace = if rates.is_some() { "equal" } else { "free" };
+        let series = |server: &Server| Beside {
+            other: other.name(),
+            pace,
+            server: server.name().to_owned(),
+            rounds: Vec::new(),
+        };
+        let mut results: Vec<Beside> = self.servers.iter().map(series).collect();
+        for round in 0..self.options.rounds {
+            for turn in 0..self.servers.len() {
+                // Each round begins with another server.
+                let index = (turn + round) % self.servers.len();
+                let server = &self.servers[index];
+                let measured = self.round(other, rates, server, round)?;
+                told(&format!(
+                    "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
+                    other.name(),
+                    round + 1,
+                    self.options.rounds,
+                    server.name(),
+                    measured.latency.p99_us
+                ));
+                results[index].rounds.push(measured);
+            }
+        }
+        Ok(results)
+    }
+
+    fn round(
+        &self,
+        other: Other,
+        rates: Option<&[f64]>,
+        server: &Server,
+        round: usize,
+    ) -> Result<Round, LoadError> {
+        let little = Load {
+            cores: Vec::new(),
+            seed: self.options.seed.wrapping_add(1 << 32),
+            ..load_for(&spec(self.plan), server, self.options, round)
+        };
+        let little = || right(&little);
+        match other {
+            Other::Nobody | Other::Gets | Other::Mixture => {
+                let mut loads = other.loads(self.plan, server, self.options, round)?;
+                for (load, rate) in loads.iter_mut().zip(rates.unwrap_or_default()) {
+                    let together = if load.pipeline > 1 { TOGETHER } else { 1 };
+                    load.pace = Pace::Open { rate_per_s: *rate, arrivals: Gaps::Batches(together) };
+                }
+                beside_loads(&loads, little)
+            }
+            Other::Dumps => {
+                let every = rates.and_then(<[f64]>::first).map(|rate| Duration::from_secs_f64(1.0 / rate));
+                let pauses = every.map_or(Pauses::None, Pauses::Every);
+                let (outcome, listed) = beside_dumps(server.addr(), &[], pauses, little)?;
+                let seconds = median(&listed.iter().map(|dump| dump.seconds).collect::<Vec<_>>());
+                let rate = 1.0 / seconds.max(every.unwrap_or_default().as_secs_f64()).max(1e-9);
+                let bytes = median(&listed.iter().map(|dump| dump.bytes as f64).collect::<Vec<_>>());
+                Ok(Round::of(&outcome, vec![rate], rate * bytes))
+            }
+            Other::Storm => beside_storm(server.addr(), self.plan, little),
+        }
+    }
+}
+
+impl Round {
+    fn of(little: &Outcome, others_per_s: Vec<f64>, others_bytes_per_s: f64) -> Self {
+        Self { latency: Percentiles::of(&little.tally.get_ns), others_per_s, others_bytes_per_s }
+    }
+}
+
+fn right(load: &Load) -> Result<Outcome, LoadError> {
+    let outcome = load.run(None, &mut Quiet)?;
+    outcome.require_right()?;
+    Ok(outcome)
+}
+
+fn beside_loads(
+    loads: &[Load],
+    little: impl FnOnce() -> Result<Outcome, LoadError>,
+) -> Result<Round, LoadError> {
+    thread::scope(|scope| {
+        let others: Vec<_> = loads.iter().map(|load| scope.spawn(move || right(load))).collect();
+        let outcome = little();
+        let (mut rates, mut bytes) = (Vec::new(), 0.0);
+        for other in others {
+            let other =
+                other.join().map_err(|_| LoadError::Options("a load thread panicked".to_owned()))??;
+            rates.push(other.per_second());
+            let counts = &other.tally.counts;
+            bytes += (counts.bytes_in + counts.bytes_out) as f64 / other.elapsed_s.max(1e-9);
+        }
+        Ok(Round::of(&outcome?, rates, bytes))
+    })
+}
+
+fn beside_storm(
+    addr: SocketAddr,
+    plan: Plan,
+    little: impl FnOnce() -> Result<Outcome, LoadError>,
+) -> Result<Round, LoadError> {
+    let (stop, stopped) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let crowd = scope.spawn(move || storms(addr, plan, &stopped));
+        let outcome = little();
+        drop(stop);
+        let rate = crowd.join().unwrap_or_else(|_| Err(io::Error::other("the crowd panicked")));
+        let rate = rate.map_err(LoadError::system("a storm failed"))?;
+        Ok(Round::of(&outcome?, vec![rate], 0.0))
+    })
+}
+
+/// One storm after the other until `stopped` has no sender any more; returns how many connections a second that was.
+fn storms(addr: SocketAddr, plan: Plan, stopped: &Receiver<()>) -> io::Result<f64> {
+    let keys =
+        KeyShape::new(LONG_KEY_LEN, LONG_KEY_LEN, LONG_KEYS.min(plan.keys)).map_err(io::Error::other)?;
+    let mut request = Vec::new();
+    for id in 0..ASKED as u64 {
+        request.extend_from_slice(b"get ");
+        keys.append(id, &mut request);
+        request.extend_from_slice(b"\r\n");
+    }
+    let clock = MonotonicClock::start();
+    let mut count = 0;
+    while stopped.try_recv() != Err(TryRecvError::Disconnected) {
+        let until_ns = clock.now_ns() + STORM.as_nanos() as u64;
+        let mut crowd = Vec::with_capacity(CROWD);
+        for _ in 0..CROWD {
+            let mut socket = TcpStream::connect(addr)?;
+            // Who is refused for want of room is part of the crowd too.
+            let _ = socket.write_all(&request);
+            crowd.push(socket);
+        }
+        count += CROWD;
+        while clock.now_ns() < until_ns && stopped.try_recv() != Err(TryRecvError::Disconnected) {
+            thread::sleep(LOOK);
+        }
+    }
+    Ok(count as f64 / (clock.now_ns() as f64 / 1e9))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::{Beside, CROWD, Plan, Round, allow_files, storms};
+
+    #[test]
+    fn medians_are_of_rounds_and_each_of_the_others_has_its_rate() {
+        let round = |long, small| Round { others_per_s: vec![long, small], ..Round::default() };
+        let rounds = vec![round(1.0, 30.0), round(3.0, 10.0), round(2.0, 20.0)];
+        let beside = Beside { other: "x", pace: "free", server: "guira".to_owned(), rounds };
+        assert_eq!(beside.rates(), [2.0, 20.0]);
+        let nobody = Beside { rounds: vec![Round::default()], ..beside };
+        assert_eq!(nobody.rates(), [0.0; 0]);
+    }
+
+    #[test]
+    fn a_crowd_comes_again_until_it_is_told_to_stop() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let server = thread::spawn(move || {
+            let mut first = listener.accept().unwrap().0;
+            let mut asked = [0; 16];
+            first.read_exact(&mut asked).unwrap();
+            drop(stop);
+            // Those of the first storm that are still to come.
+            (1..CROWD).for_each(|_| drop(listener.accept().unwrap()));
+            String::from_utf8_lossy(&asked).into_owned()
+        });
+        allow_files(2 * CROWD).unwrap();
+        let rate = storms(addr, Plan { keys: 1000 }, &stopped).unwrap();
+        assert!(rate > 0.0);
+        assert!(server.join().unwrap().starts_with("get "));
+    }
+}
