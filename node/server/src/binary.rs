@@ -82,6 +82,7 @@ impl<S: Session> Interpreter<S> {
             }
         }
         if batch.is_empty() {
+            dialogue.slice.executed(1);
             return match special {
                 Special::Login => self.packet_login(dialogue, input, outbox),
                 other => self.special_packet(dialogue, other, outbox),
@@ -95,6 +96,7 @@ impl<S: Session> Interpreter<S> {
         for _ in 0..Executor::<S>::PREFETCH_STEPS {
             batch.iter_mut().for_each(|entry| self.executor.prefetch_next(&mut entry.guess));
         }
+        dialogue.slice.executed(batch.len());
         for entry in &batch {
             self.execute_packet(dialogue, entry, outbox);
             if matches!(dialogue.phase, Phase::Over) || outbox.weight() >= self.full {

@@ -6,20 +6,24 @@ use crate::errand::Errand;
 use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
 use crate::post::{Leftover, PARCELS_OF_ONE, Parcel, Sender};
+use crate::queue::Rank;
 use crate::registry::{ConnectionFacts, Doing};
 use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
+use crate::slice::Slice;
 use crate::watch::CloseReason;
 use guira_contract::Session;
 use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
+use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream};
 use std::sync::Arc;
 
-/// Reads and writes of one connection before others have their turn.
-const ROUNDS: u32 = 8;
-/// The same where room is short: enough to execute all that was read, unless its replies are not taken.
-const ROUNDS_SHORT: u32 = 256;
+/// Bytes of replies that are sent although the turn is over: those of the last requests.
+const REPLIES: usize = OUTBOX_FULL;
+
+/// Turns in a row of whoever goes on before others.
+const ROW: u32 = 16;
 
 /// A connection keeps no buffer larger than this while it is at rest.
 const KEPT_MAX: usize = 256;
@@ -46,6 +50,12 @@ pub(crate) struct Connection<S: Session> {
     pub(crate) interest: Interest,
     /// What it holds, as the room knows.
     held: Holding,
+    /// By what it had to do in its last turn, and when that was.
+    rank: (Rank, Seconds),
+    /// Bytes of long values that it has pinned while it waits for another turn to send them.
+    paused: usize,
+    /// Turns since it began to have much to do.
+    row: u32,
     /// The conversation is over.
     over: bool,
 }
@@ -89,6 +99,9 @@ impl<S: Session> Connection<S> {
             leftovers: Vec::new(),
             interest: Interest::Read,
             held: Holding::default(),
+            rank: (Rank::Light, Seconds(0)),
+            paused: 0,
+            row: 0,
             over: false,
         }
     }
@@ -129,7 +142,14 @@ impl<S: Session> Connection<S> {
     pub(crate) fn turn(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
         self.facts.set_doing(Doing::Serving);
         bench.interpreter.tap.serve(self.facts.id);
+        self.resume(&mut bench.interpreter);
+        let now = bench.interpreter.executor.now();
+        let slice = Slice::of(self.rank(now));
+        let short = bench.interpreter.shared.room.is_short();
+        self.dialogue.slice = if short { slice.keeping_nothing() } else { slice };
         let turn = self.rounds(bench, counters);
+        self.rank = (self.dialogue.slice.rank(), now);
+        self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
         self.facts.set_doing(match turn {
             Turn::Wait(Interest::Read) if self.input.is_empty() && !self.dialogue.is_midway() => {
                 Doing::Waiting
@@ -139,6 +159,21 @@ impl<S: Session> Connection<S> {
             _ => Doing::Sending,
         });
         turn
+    }
+
+    /// When its turn comes. What was much is forgotten with the second: whoever has stored a lot may well ask for little now.
+    pub(crate) fn rank(&self, now: Seconds) -> Rank {
+        if self.rank.1 == now { self.rank.0 } else { Rank::Light }
+    }
+
+    /// Whether it may go on before others that have much to do: not if it has just come, and not for ever.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.rank.0 == Rank::Heavy && self.row % ROW > 1
+    }
+
+    /// What its last turn has taken.
+    pub(crate) fn spent(&self) -> usize {
+        self.dialogue.slice.spent()
     }
 
     /// Replies of another worker have come. False if they are somebody else's.
@@ -161,6 +196,9 @@ impl<S: Session> Connection<S> {
     /// What it holds now.
     pub(crate) fn holding(&self) -> Holding {
         let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
+        if self.paused > 0 {
+            holding.pinned = 0;
+        }
         holding.bytes += self.input.capacity() + self.stream.holds();
         holding.bytes += self.leftovers.iter().map(Leftover::bytes).sum::<usize>();
         holding
@@ -194,8 +232,7 @@ impl<S: Session> Connection<S> {
         if self.stream.flush().is_err() {
             return Turn::Close(CloseReason::Error);
         }
-        let rounds = if bench.interpreter.shared.room.is_short() { ROUNDS_SHORT } else { ROUNDS };
-        for _ in 0..rounds {
+        loop {
             if let Some(turn) = self.send_unsent(&mut bench.interpreter, counters) {
                 return turn;
             }
@@ -205,29 +242,55 @@ impl<S: Session> Connection<S> {
             if self.dialogue.leaves() {
                 return Turn::Leave;
             }
+            let slice = self.dialogue.slice;
+            if slice.is_cut() || (slice.is_over() && self.input.is_empty()) {
+                counters.add(WorkerCount::Yields, 1);
+                return Turn::Again;
+            }
             match self.round(bench, counters) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
                 Err(_) => return Turn::Close(CloseReason::Error),
             }
         }
-        counters.add(WorkerCount::Yields, 1);
-        Turn::Again
+    }
+
+    /// How much may be sent in this turn, if that is `usual` unless others have too much pinned that waits for a turn.
+    fn sendable(interpreter: &Interpreter<S>, usual: usize) -> usize {
+        if interpreter.unsent > interpreter.shared.room.for_turns() { usize::MAX } else { usual }
+    }
+
+    /// The rest is sent in another turn.
+    fn pause(&mut self, interpreter: &mut Interpreter<S>) {
+        self.paused = self.unsent.as_ref().map_or(0, |unsent| unsent.holding().pinned);
+        interpreter.unsent += self.paused;
+    }
+
+    /// It waits for no turn any more.
+    pub(crate) fn resume(&mut self, interpreter: &mut Interpreter<S>) {
+        interpreter.unsent -= std::mem::take(&mut self.paused);
     }
 
     /// Sends what is still unsent. `None` if nothing is any more.
     fn send_unsent(&mut self, interpreter: &mut Interpreter<S>, counters: &WorkerCounters) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
-        let Ok((sent, bytes)) = unsent.send(&mut self.stream) else {
+        let most = Self::sendable(interpreter, self.dialogue.slice.sendable());
+        let Ok((sent, bytes)) = unsent.send(&mut self.stream, most) else {
             return Some(Turn::Close(CloseReason::Error));
         };
-        counters.add(WorkerCount::BytesWritten, bytes);
+        counters.add(WorkerCount::BytesWritten, bytes as u64);
+        self.dialogue.slice.copied(bytes);
         match sent {
             Sent::All => {
                 self.unsent = None;
                 None
             }
             Sent::Blocked => Some(Turn::Wait(Interest::Write)),
+            Sent::Enough => {
+                counters.add(WorkerCount::Yields, 1);
+                self.pause(interpreter);
+                Some(Turn::Again)
+            }
             Sent::Waiting => Some(self.post_leftovers(interpreter)),
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
         }
@@ -289,6 +352,8 @@ impl<S: Session> Connection<S> {
                     blocked = !filled;
                     let (taken, why) = self.take(interpreter, &input[..bytes], outbox);
                     stopped = why;
+                    // Afterwards: what was read of a long value is put where that lies, and not kept.
+                    self.dialogue.slice.copied(bytes);
                     if taken > 0 || self.awaits_value() {
                         self.facts.active(interpreter.executor.now());
                     }
@@ -296,7 +361,7 @@ impl<S: Session> Connection<S> {
             }
         }
         self.over = stopped == Stopped::Over;
-        self.flush(outbox, counters)?;
+        self.flush(bench, counters)?;
         if self.unsent.is_some() || self.over || self.dialogue.leaves() {
             return Ok(None);
         }
@@ -341,17 +406,21 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    fn flush(&mut self, outbox: &mut Outbox<S::Pin>, counters: &WorkerCounters) -> std::io::Result<()> {
+    fn flush(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<()> {
+        let Bench { interpreter, outbox, .. } = bench;
         if outbox.is_empty() {
             return Ok(());
         }
-        let result = outbox.send(&mut self.stream);
-        match result {
+        let most = Self::sendable(interpreter, self.dialogue.slice.sendable().max(REPLIES));
+        match outbox.send(&mut self.stream, most) {
             Ok((sent, bytes)) => {
-                counters.add(WorkerCount::BytesWritten, bytes);
+                counters.add(WorkerCount::BytesWritten, bytes as u64);
+                self.dialogue.slice.copied(bytes);
                 match sent {
                     Sent::All => {}
-                    Sent::Blocked | Sent::Waiting => self.unsent = Some(Box::new(outbox.take_rest())),
+                    Sent::Blocked | Sent::Enough | Sent::Waiting => {
+                        self.unsent = Some(Box::new(outbox.take_rest()))
+                    }
                     Sent::Ended => self.over = true,
                 }
                 Ok(())

@@ -12,6 +12,7 @@ use crate::listen::Speaks;
 use crate::outbox::Outbox;
 use crate::post::{Post, Route, Sender, Use, use_of};
 use crate::shared::{Shared, WorkerCounters};
+use crate::slice::Slice;
 use crate::watch::{CloseReason, Tap};
 use arrayvec::ArrayVec;
 use guira_commands::{Answered, Data, Executor, Incoming, Replies};
@@ -75,6 +76,8 @@ pub(crate) struct Dialogue<S: Session> {
     pub(crate) sender: Option<Sender>,
     /// Parcels of its requests that are under way.
     pub(crate) out: usize,
+    /// What is left of its turn.
+    pub(crate) slice: Slice,
 }
 
 /// Whether a client has said who it is.
@@ -101,6 +104,7 @@ impl<S: Session> Dialogue<S> {
             ends: CloseReason::Error,
             sender,
             out: 0,
+            slice: Slice::ENDLESS,
         }
     }
 
@@ -158,6 +162,8 @@ pub(crate) enum Stopped {
     NeedsInput,
     /// The outbox is full.
     OutboxFull,
+    /// Others have their turn.
+    SliceOver,
     /// The connection leaves for an errand after the outbox was sent.
     Leaves,
     /// The connection is to be closed after the outbox was sent.
@@ -187,9 +193,16 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) post: Post<S::Pin>,
     /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where room is short.
     pub(crate) full: usize,
+    /// Bytes of long values that connections have pinned which wait for another turn to send them.
+    pub(crate) unsent: usize,
 }
 
 impl<S: Session> Interpreter<S> {
+    /// Whether more is held, or about to be sent, than there should be for long.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.shared.room.is_short() || self.unsent > self.shared.room.for_turns()
+    }
+
     /// Takes requests from `input` and answers them, or has others answer them. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(
         &mut self,
@@ -217,6 +230,9 @@ impl<S: Session> Interpreter<S> {
         loop {
             if outbox.weight() >= self.full {
                 return (at, Stopped::OutboxFull);
+            }
+            if dialogue.slice.is_cut() && at < input.len() {
+                return (at, Stopped::SliceOver);
             }
             let rest = &input[at..];
             let taken = match &mut dialogue.phase {
@@ -270,6 +286,7 @@ impl<S: Session> Interpreter<S> {
             }
         }
         if batch.is_empty() {
+            dialogue.slice.executed(1);
             return special.map_or(0, |special| self.special(dialogue, special, outbox));
         }
         for entry in &mut batch {
@@ -280,6 +297,7 @@ impl<S: Session> Interpreter<S> {
         for _ in 0..Executor::<S>::PREFETCH_STEPS {
             batch.iter_mut().for_each(|entry| self.executor.prefetch_next(&mut entry.guess));
         }
+        dialogue.slice.executed(batch.len());
         let mut begin = 0;
         for entry in &batch {
             let request = &input[begin..entry.end];
@@ -538,6 +556,7 @@ impl<S: Session> Interpreter<S> {
             for _ in 0..Executor::<S>::PREFETCH_STEPS {
                 batch.iter_mut().for_each(|(_, _, guess)| self.executor.prefetch_next(guess));
             }
+            dialogue.slice.executed(batch.len());
             for (key, rest, guess) in &batch {
                 match self.route_one_of_keys(dialogue, key.bytes, key.hash, (unique, touch), outbox) {
                     Route::Here => {}
@@ -562,6 +581,10 @@ impl<S: Session> Interpreter<S> {
                     dialogue.phase = Phase::Keys(unique, touch);
                     return Some(*rest);
                 }
+            }
+            if dialogue.slice.is_cut() && before > 0 {
+                dialogue.phase = Phase::Keys(unique, touch);
+                return Some(before);
             }
         }
     }

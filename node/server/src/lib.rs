@@ -35,6 +35,7 @@ mod secrets;
 mod seldom;
 mod shared;
 mod size;
+mod slice;
 mod udp;
 mod watch;
 mod worker;

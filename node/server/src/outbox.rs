@@ -83,6 +83,8 @@ pub(crate) enum Sent {
     All,
     /// The socket takes no more for now.
     Blocked,
+    /// As much as was to be sent at once.
+    Enough,
     /// The next reply has not come yet.
     Waiting,
     /// The other end is gone.
@@ -247,38 +249,27 @@ impl<P: ValuePin> Outbox<P> {
         self.late = late;
     }
 
-    /// What is to be sent next, in order, in at most [`PARTS`] parts.
-    fn parts(&self) -> arrayvec::ArrayVec<IoSlice<'_>, PARTS> {
+    /// What is to be sent next, in order: at most `most` bytes, in at most [`PARTS`] parts.
+    fn parts(&self, most: usize) -> arrayvec::ArrayVec<IoSlice<'_>, PARTS> {
         let mut parts = arrayvec::ArrayVec::new();
+        let mut left = most;
         let bytes = self.buffer.as_slice();
         let mut from = self.sent;
         for insert in &self.inserts {
-            if parts.is_full() {
-                return parts;
-            }
-            if from < insert.at {
-                parts.push(IoSlice::new(&bytes[from..insert.at]));
-                from = insert.at;
-            }
-            let Some(length) = insert.length() else {
+            from += add(&mut parts, &bytes[from..insert.at], &mut left);
+            let Some(length) = insert.length().filter(|_| from == insert.at) else {
                 return parts;
             };
             let mut position = insert.sent;
-            while position < length && !parts.is_full() {
-                let piece = insert.piece(&self.late, position);
-                parts.push(IoSlice::new(piece));
-                position += piece.len();
+            while position < length {
+                let taken = add(&mut parts, insert.piece(&self.late, position), &mut left);
+                if taken == 0 {
+                    return parts;
+                }
+                position += taken;
             }
-            if position < length {
-                return parts;
-            }
         }
-        if parts.is_full() {
-            return parts;
-        }
-        if from < bytes.len() {
-            parts.push(IoSlice::new(&bytes[from..]));
-        }
+        add(&mut parts, &bytes[from..], &mut left);
         parts
     }
 
@@ -305,21 +296,26 @@ impl<P: ValuePin> Outbox<P> {
         self.sent += bytes;
     }
 
-    /// Sends as much as can be sent now. Returns how it went, and how many bytes were sent.
+    /// Sends as much as can be sent now, at most `most` bytes. Returns how it went, and how many bytes were sent.
     ///
     /// # Errors
     /// What the system says; the connection is of no use any more.
-    pub(crate) fn send(&mut self, stream: &mut Stream) -> io::Result<(Sent, u64)> {
+    pub(crate) fn send(&mut self, stream: &mut Stream, most: usize) -> io::Result<(Sent, usize)> {
         let mut total = 0;
         loop {
             if self.is_empty() {
                 self.empty();
                 return Ok((Sent::All, total));
             }
+            let left = most - total;
+            if left == 0 {
+                return Ok((Sent::Enough, total));
+            }
             let progress = if self.inserts.is_empty() {
-                stream.write(&self.buffer.as_slice()[self.sent..])?
+                let rest = &self.buffer.as_slice()[self.sent..];
+                stream.write(&rest[..rest.len().min(left)])?
             } else {
-                let parts = self.parts();
+                let parts = self.parts(left);
                 if parts.is_empty() {
                     return Ok((Sent::Waiting, total));
                 }
@@ -327,7 +323,7 @@ impl<P: ValuePin> Outbox<P> {
             };
             match progress {
                 Progress::Moved(bytes) => {
-                    total += bytes as u64;
+                    total += bytes;
                     self.advance(bytes);
                 }
                 Progress::Blocked => return Ok((Sent::Blocked, total)),
@@ -340,7 +336,7 @@ impl<P: ValuePin> Outbox<P> {
     pub(crate) fn collect(&mut self, out: &mut Vec<u8>) {
         while !self.is_empty() {
             let before = out.len();
-            for part in self.parts() {
+            for part in self.parts(usize::MAX) {
                 out.extend_from_slice(&part);
             }
             let taken = out.len() - before;
@@ -377,6 +373,16 @@ impl<P: ValuePin> Outbox<P> {
         self.empty();
         taken
     }
+}
+
+/// Adds what there is room for, and what is left of the bytes to be sent at once, of a piece; returns how much that is.
+fn add<'a>(parts: &mut arrayvec::ArrayVec<IoSlice<'a>, PARTS>, piece: &'a [u8], left: &mut usize) -> usize {
+    let taken = if parts.is_full() { 0 } else { piece.len().min(*left) };
+    if taken > 0 {
+        *left -= taken;
+        parts.push(IoSlice::new(&piece[..taken]));
+    }
+    taken
 }
 
 impl<P: ValuePin> Replies for Outbox<P> {
@@ -432,9 +438,29 @@ mod tests {
         outbox.pin(TwoPieces(b"abcdef".to_vec(), 2));
         outbox.pin(TwoPieces(Vec::new(), 0));
         outbox.buffer().put(b">");
-        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::All, 8));
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::All, 8));
         assert_eq!(read(&mut client, 8), b"<abcdef>");
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn no_more_is_sent_at_once_than_is_asked_for() {
+        let (mut stream, mut client) = pair();
+        let mut outbox = Outbox::with_capacity(16);
+        outbox.buffer().put(b"<");
+        outbox.pin(TwoPieces(b"abcdef".to_vec(), 2));
+        outbox.buffer().put(b">");
+        assert_eq!(outbox.send(&mut stream, 0).unwrap(), (Sent::Enough, 0));
+        assert_eq!(outbox.send(&mut stream, 4).unwrap(), (Sent::Enough, 4));
+        assert_eq!(read(&mut client, 4), b"<abc");
+        let mut rest = outbox.take_rest();
+        assert_eq!(rest.send(&mut stream, 3).unwrap(), (Sent::Enough, 3));
+        assert_eq!(rest.send(&mut stream, 1).unwrap(), (Sent::All, 1));
+        assert_eq!(read(&mut client, 4), b"def>");
+        rest.buffer().put(b"bytes");
+        assert_eq!(rest.send(&mut stream, 2).unwrap(), (Sent::Enough, 2));
+        assert_eq!(rest.send(&mut stream, 9).unwrap(), (Sent::All, 3));
+        assert_eq!(read(&mut client, 5), b"bytes");
     }
 
     #[test]
@@ -461,7 +487,7 @@ mod tests {
             let mut client = client;
             read(&mut client, 2 << 20)
         });
-        while outbox.send(&mut stream).unwrap().0 != Sent::All {}
+        while outbox.send(&mut stream, usize::MAX).unwrap().0 != Sent::All {}
         assert!(outbox.buffer.capacity() <= KEPT_MAX, "sent");
         assert_eq!(reader.join().unwrap().len(), 2 << 20);
         outbox.buffer().put(&long);
@@ -517,7 +543,7 @@ mod tests {
         for (number, slot) in slots.iter().enumerate() {
             fill(&mut outbox, *slot, &[number as u8; 1000]);
             assert!(outbox.late.capacity() <= 2000, "{number}");
-            outbox.send(&mut stream).unwrap();
+            outbox.send(&mut stream, usize::MAX).unwrap();
             assert_eq!(read(&mut client, 1000), [number as u8; 1000]);
         }
         assert!(outbox.is_empty());
@@ -534,14 +560,14 @@ mod tests {
         let fifth = outbox.defer();
         outbox.buffer().put(b"6");
         fill(&mut outbox, fourth, b"four");
-        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::Waiting, 1));
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::Waiting, 1));
         assert_eq!(read(&mut client, 1), b"1");
         let mut outbox = outbox.take_rest();
         fill(&mut outbox, second, b"two");
-        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::Waiting, 8));
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::Waiting, 8));
         assert_eq!(read(&mut client, 8), b"two3four");
         fill(&mut outbox, fifth, b"");
-        assert_eq!(outbox.send(&mut stream).unwrap(), (Sent::All, 1));
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::All, 1));
         assert_eq!(read(&mut client, 1), b"6");
     }
 
@@ -554,14 +580,14 @@ mod tests {
         outbox.pin(TwoPieces(value.clone(), 1_234_567));
         outbox.buffer().put(b"tail");
         let expected = [b"head", value.as_slice(), b"tail"].concat();
-        let (sent, first) = outbox.send(&mut stream).unwrap();
+        let (sent, first) = outbox.send(&mut stream, usize::MAX).unwrap();
         assert_eq!(sent, Sent::Blocked);
         let mut rest = outbox.take_rest();
         assert!(outbox.is_empty());
         let reader = std::thread::spawn(move || read(&mut client, 3_000_008));
         let mut total = first;
         loop {
-            let (sent, bytes) = rest.send(&mut stream).unwrap();
+            let (sent, bytes) = rest.send(&mut stream, usize::MAX).unwrap();
             total += bytes;
             match sent {
                 Sent::All => break,
@@ -569,7 +595,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(total as usize, expected.len());
+        assert_eq!(total, expected.len());
         assert!(reader.join().unwrap() == expected);
     }
 }

@@ -102,6 +102,12 @@ impl Room {
         self.bytes.used() > self.bytes.limit() / SHORT_PART
     }
 
+    /// How much of long values a worker's connections may have pinned that wait for their next turn: nobody asks for room for it, since it
+    /// is soon sent.
+    pub(crate) fn for_turns(&self) -> usize {
+        self.pinned.limit() / self.ledgers.len()
+    }
+
     /// Takes room for a new connection. False if there is none.
     #[must_use]
     pub(crate) fn enter(&self, bytes: usize) -> bool {

@@ -8,10 +8,11 @@ use crate::direct::{DirectEnd, Next};
 use crate::errand::Guest;
 use crate::outbox::Outbox;
 use crate::post::Post;
-use crate::queue::Queue;
+use crate::queue::{Queue, Rank};
 use crate::registry::Doing;
 use crate::room::{Asked, Seat};
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
+use crate::slice::Slice;
 use crate::udp::UdpEnd;
 use crate::watch::{CloseReason, Tap, TapEnd};
 use guira_commands::Executor;
@@ -35,6 +36,10 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// A worker that has had nothing to do for so long gives back what its session keeps.
 const REST_AFTER: Duration = Duration::from_millis(10);
+
+/// From so many connections on that have much to do, the poller is not asked about more of them: it would tell of each of them in each
+/// round.
+const TOLD: usize = 16;
 
 /// Parcels that are dealt with before connections have their turn.
 const PARCELS_AT_ONCE: usize = 32;
@@ -122,6 +127,7 @@ impl<S: Session> Worker<S> {
                 tap,
                 post,
                 full: OUTBOX_FULL,
+                unsent: 0,
             },
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
             outbox: Outbox::with_capacity(2 * OUTBOX_FULL),
@@ -257,11 +263,17 @@ impl<S: Session> Worker<S> {
             Token(token) => {
                 let index = (token - FIRST_CONNECTION) as usize;
                 let reads = [Interest::Read, Interest::ReadWrite];
-                let waits_for_end = self.connection(index).is_some_and(|it| !reads.contains(&it.interest));
-                if event.failed && waits_for_end {
+                // Whoever is queued has a turn anyway.
+                let queued = self.again.has(index);
+                let now = self.bench.interpreter.executor.now();
+                let Some(connection) = self.connection(index).filter(|_| !queued) else {
+                    return;
+                };
+                if event.failed && !reads.contains(&connection.interest) {
                     self.close(index, CloseReason::Error);
-                } else if !self.again.has(index) {
-                    // Whoever is queued has a turn in this round anyway.
+                } else if connection.rank(now) == Rank::Heavy {
+                    self.again.push(index, Rank::Heavy);
+                } else {
                     self.serve(index);
                 }
             }
@@ -287,31 +299,43 @@ impl<S: Session> Worker<S> {
             }
             let place = parcel.sender.place;
             let room = &self.shared.room;
+            let now = self.bench.interpreter.executor.now();
             let seat = Seat { worker: self.index, place };
             if let Some(Some(connection)) = self.connections.get_mut(place)
                 && connection.hear(&mut parcel, room)
             {
                 // What it holds now is known to the next who asks for room. If there is none, its turn is what finds out.
                 connection.settle(room, seat);
-                self.again.push(place);
+                self.again.push(place, connection.rank(now));
             }
             self.bench.interpreter.post.keep(parcel);
         }
         delivered
     }
 
-    /// One more turn for those that had more to do before this round began.
+    /// One more turn for those that have more to do: for all that ask for little, and then for the others, as long as they take no more
+    /// than a slice together. Before the rest of them comes whoever asks for little meanwhile.
     fn serve_again(&mut self) {
-        for _ in 0..self.again.len() {
-            if let Some(index) = self.again.pop() {
+        for _ in 0..self.again.len(Rank::Light) {
+            if let Some(index) = self.again.pop(Rank::Light) {
                 self.serve(index);
+            }
+        }
+        let mut slice = Slice::of(Rank::Heavy);
+        for _ in 0..self.again.len(Rank::Heavy) {
+            if slice.is_over() {
+                return;
+            }
+            if let Some(index) = self.again.pop(Rank::Heavy) {
+                slice.copied(self.serve(index));
             }
         }
     }
 
     /// Takes a connection out of its place.
     fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
-        let connection = self.connections.get_mut(index).and_then(Option::take)?;
+        let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
+        connection.resume(&mut self.bench.interpreter);
         self.again.forget(index);
         // Closing the socket does the same; it is done here so that no event of it is left.
         let _ = self.poll.remove(&connection.stream);
@@ -354,39 +378,66 @@ impl<S: Session> Worker<S> {
         self.serial += 1;
         self.connections[index] = Some(Connection::new(arrival, index, self.serial));
         if is_ready {
-            self.again.push(index);
+            self.again.push(index, Rank::Light);
         }
     }
 
-    fn serve(&mut self, index: usize) {
+    /// Gives a connection its turn. Returns what that has taken.
+    fn serve(&mut self, index: usize) -> usize {
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
-            return;
+            return 0;
         };
         let seat = Seat { worker: self.index, place: index };
         let turn = connection.turn(&mut self.bench, &self.counters);
+        let spent = connection.spent();
         let settled = connection.settle(&self.shared.room, seat) == Asked::Granted;
         self.bench.interpreter.executor.session().quiesce();
         if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
-            return self.close(index, CloseReason::Error);
+            self.close(index, CloseReason::Error);
+        } else {
+            self.after(index, turn);
         }
+        spent
+    }
+
+    /// What is to happen after a turn.
+    fn after(&mut self, index: usize, turn: Turn) {
+        let now = self.bench.interpreter.executor.now();
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
         match turn {
-            Turn::Again => self.again.push(index),
+            Turn::Again => {
+                let rank = connection.rank(now);
+                // Where much is held one after the other comes to its end, or is found not to read, before all hold as much as they can,
+                // here and in the kernel.
+                if connection.may_go_on() && self.bench.interpreter.is_crowded() {
+                    self.again.push_first(index);
+                } else {
+                    self.again.push(index, rank);
+                }
+                if self.again.len(rank) > TOLD {
+                    self.listen(index, Interest::End);
+                }
+            }
             Turn::Close(reason) => self.close(index, reason),
             Turn::Leave => self.send_away(index),
             Turn::Wait(interest) => {
                 let interest = connection.stream.wants(interest);
-                if interest == connection.interest {
-                    return;
-                }
-                connection.interest = interest;
-                let token = Token(FIRST_CONNECTION + index as u64);
-                if self.poll.change(&connection.stream, token, interest).is_err() {
-                    self.close(index, CloseReason::Error);
-                }
+                self.listen(index, interest);
             }
+        }
+    }
+
+    /// Waits for this from now on.
+    fn listen(&mut self, index: usize, interest: Interest) {
+        let Some(connection) = self.connections[index].as_mut().filter(|it| it.interest != interest) else {
+            return;
+        };
+        connection.interest = interest;
+        let token = Token(FIRST_CONNECTION + index as u64);
+        if self.poll.change(&connection.stream, token, interest).is_err() {
+            self.close(index, CloseReason::Error);
         }
     }
 

@@ -43,8 +43,18 @@ fn yields(client: &mut Client) -> u64 {
     client.stats("")["conn_yields"].parse().expect("a number")
 }
 
+/// The least of what `count` grows by between two answers to this client. The best of many is not the machine's fault.
+fn least_between_answers(client: &mut Client, count: fn(&mut Client) -> u64) -> u64 {
+    let mut before = count(client);
+    let grown = (0..100).map(|_| {
+        let now = count(client);
+        now - std::mem::replace(&mut before, now)
+    });
+    grown.min().expect("some")
+}
+
 #[test]
-fn who_asks_without_end_has_one_turn_a_round() {
+fn who_asks_for_little_waits_for_one_turn_and_not_for_one_of_everybody() {
     const FLOODS: u64 = 8;
     let server = Setup::new().options(&["-t", "1"]).start_guira();
     let mut client = server.connect();
@@ -52,15 +62,46 @@ fn who_asks_without_end_has_one_turn_a_round() {
     let floods: Vec<Flood> = (0..FLOODS).map(|_| Flood::start(&server)).collect();
     client.be_patient(std::time::Duration::from_secs(60));
     wait_for("a busy worker", || (yields(&mut client) > 25 * FLOODS).then_some(()));
-    // An answer comes once a round. The best of many is not the machine's fault.
-    let mut before = yields(&mut client);
-    let turns = (0..10).map(|_| {
-        let now = yields(&mut client);
-        now - std::mem::replace(&mut before, now)
-    });
-    let least = turns.min().expect("some");
+    let turns = least_between_answers(&mut client, yields);
+    let keys =
+        least_between_answers(&mut client, |client| client.stats("")["cmd_get"].parse().expect("a number"));
     drop(floods);
-    assert!(least <= FLOODS + FLOODS / 2, "{least} turns of {FLOODS} others between two answers");
+    assert!(turns <= FLOODS / 2, "{turns} turns of {FLOODS} others between two answers");
+    assert!(keys <= 2048, "{keys} keys of others were looked up between two answers");
+}
+
+#[test]
+fn many_who_ask_for_much_at_once_are_all_answered() {
+    let server = Setup::new().options(&["-t", "1"]).start_guira();
+    let line = [&b"get "[..], &b"a ".repeat(1_000), b"\r\n"].concat();
+    let requests = [line.repeat(20), b"mn\r\n".to_vec()].concat();
+    let mut clients: Vec<Client> = (0..40).map(|_| server.connect()).collect();
+    for _ in 0..3 {
+        clients.iter_mut().for_each(|client| client.send(&requests));
+        // They ask for little in between.
+        server.connect().sync();
+        for client in &mut clients {
+            client.hear("END\r\n".repeat(20));
+            client.hear("MN\r\n");
+        }
+    }
+}
+
+#[test]
+fn values_that_are_sent_in_several_turns_take_no_room_from_others() {
+    const CLIENTS: usize = 40;
+    // Long values that are not taken may keep a quarter of the memory.
+    let server = Setup::new().options(&["-t", "1", "-m", "100"]).start_guira();
+    let value = vec![b'x'; 1_000_000];
+    server.connect().set("large", &value);
+    let mut reply = b"VALUE large 0 1000000\r\n".to_vec();
+    reply.extend_from_slice(&value);
+    reply.extend_from_slice(b"\r\nEND\r\n");
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
+    for _ in 0..5 {
+        clients.iter_mut().for_each(|client| client.send("get large\r\n"));
+        clients.iter_mut().for_each(|client| client.hear(&reply));
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::shared::Shared;
 use crate::watch::CloseReason;
 use guira_contract::{Session, Walked};
 use guira_sync::atomic::Ordering;
+use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use std::time::Duration;
 const CHUNK: usize = 64 << 10;
 /// How long a walk waits for whoever has to do something first.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Workers come first.
+/// Workers come first …
 const NICENESS: i32 = 19;
+/// … but the system lets whoever runs go on for a millisecond or more, at any priority: after so long the walk offers its processor to whoever waits.
+const STRETCH: Duration = Duration::from_micros(100);
 
 /// Lists all items to a guest, who goes home afterwards; or is dropped, if something fails.
 pub(crate) fn walk<S: Session>(
@@ -31,6 +34,7 @@ pub(crate) fn walk<S: Session>(
     writer.begin(&mut out);
     let mut waited = Waited::default();
     shared.walk_wanted.store(false, Ordering::Relaxed);
+    let mut stretch = Stopwatch::start();
     loop {
         let walked = session.walk(&mut walk, shared.clock.now(), &mut |item| writer.item(&item, &mut out));
         session.quiesce();
@@ -60,6 +64,12 @@ pub(crate) fn walk<S: Session>(
         }
         if shared.is_stopping() {
             return shared.gone(&guest.arrival.facts, CloseReason::Error);
+        }
+        if stretch.elapsed() >= STRETCH {
+            session.offline();
+            std::thread::yield_now();
+            session.online();
+            stretch = Stopwatch::start();
         }
     }
     // The next walk may begin. What the client does not take at once its worker sends, so that no thread waits for it.

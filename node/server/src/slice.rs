@@ -1,0 +1,128 @@
+//! How much a connection may have done before others have their turn.
+//!
+//! A turn ends by the work done and not by the clock: to ask the time costs as much as a get. Work is counted in bytes copied to and from
+//! the socket, and a request counts as many bytes as are copied in the time it takes. A whole slice is about a tenth of a millisecond
+//! (docs/decisions/0023-slices.md).
+
+use crate::queue::Rank;
+
+/// What a request, or a key of a get, counts beside its bytes.
+const REQUEST: usize = 512;
+/// A turn of whoever has not asked for much lately: a few batches.
+const LIGHT: usize = 64 << 10;
+/// A turn of whoever has, and what all of those may have done before the poller is asked who has come.
+const WHOLE: usize = 256 << 10;
+/// What is sent at once in a whole slice: a value of the usual greatest length. In smaller pieces it would cost a third more, since each
+/// of them wakes the client up.
+const LONG: usize = (1 << 20) + (64 << 10);
+/// What a turn counts in which nothing was done: its system calls.
+const TURN: usize = 4 << 10;
+
+/// What is left of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    size: usize,
+    left: usize,
+    cut: Cut,
+}
+
+/// Where a turn may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// Before any request: those that were read are kept.
+    Anywhere,
+    /// Where all that was read is executed, so that nothing of it is kept.
+    AfterInput,
+}
+
+impl Slice {
+    /// For requests that are executed all at once.
+    pub(crate) const ENDLESS: Self = Slice { size: usize::MAX, left: usize::MAX, cut: Cut::AfterInput };
+
+    /// A turn of somebody of this rank.
+    pub(crate) fn of(rank: Rank) -> Self {
+        let size = match rank {
+            Rank::Light => LIGHT,
+            Rank::Heavy => WHOLE,
+        };
+        Slice { size, left: size, cut: Cut::Anywhere }
+    }
+
+    /// The same where room is short.
+    pub(crate) fn keeping_nothing(self) -> Self {
+        Slice { cut: Cut::AfterInput, ..self }
+    }
+
+    /// So many bytes were read or sent.
+    pub(crate) fn copied(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// So many requests were executed.
+    #[inline(always)]
+    pub(crate) fn executed(&mut self, requests: usize) {
+        self.left = self.left.saturating_sub(requests * REQUEST);
+    }
+
+    /// Bytes that may still be sent.
+    pub(crate) fn sendable(self) -> usize {
+        match self.left {
+            0 => 0,
+            _ if self.size > LIGHT => LONG.max(self.left),
+            left => left,
+        }
+    }
+
+    /// Others have their turn now.
+    pub(crate) fn is_over(self) -> bool {
+        self.left == 0
+    }
+
+    /// Others have their turn now, although more requests were read.
+    #[inline(always)]
+    pub(crate) fn is_cut(self) -> bool {
+        self.left == 0 && self.cut == Cut::Anywhere
+    }
+
+    /// What the turn has taken.
+    pub(crate) fn spent(self) -> usize {
+        TURN + self.size - self.left
+    }
+
+    /// The rank of whoever has taken it.
+    pub(crate) fn rank(self) -> Rank {
+        if self.size - self.left >= LIGHT { Rank::Heavy } else { Rank::Light }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_ends_by_requests_as_well_as_by_bytes() {
+        let mut slice = Slice::of(Rank::Light);
+        slice.executed(100);
+        slice.copied(8 << 10);
+        assert!(!slice.is_over() && slice.rank() == Rank::Light, "a get of 100 keys is little");
+        slice.copied(LIGHT);
+        assert!(slice.is_over() && slice.is_cut() && slice.sendable() == 0);
+        assert_eq!(slice.rank(), Rank::Heavy);
+        let mut slice = Slice::of(slice.rank());
+        assert_eq!(slice.sendable(), LONG);
+        slice.copied(LIGHT - 1);
+        assert!(!slice.is_over() && slice.rank() == Rank::Light, "it asks for little again");
+        slice.executed(WHOLE / REQUEST);
+        assert!(slice.is_over() && slice.spent() == WHOLE + TURN);
+    }
+
+    #[test]
+    fn where_room_is_short_all_that_was_read_is_executed() {
+        let mut slice = Slice::of(Rank::Light).keeping_nothing();
+        slice.copied(LIGHT);
+        assert!(slice.is_over() && !slice.is_cut());
+        let mut endless = Slice::ENDLESS;
+        endless.executed(1 << 40);
+        assert!(!endless.is_over() && !endless.is_cut());
+    }
+}
