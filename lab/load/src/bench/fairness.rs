@@ -1,6 +1,7 @@
 //! A client that asks for little beside others that ask for much: what it waits.
 //!
-//! It has four connections with one get in flight on each. The others have connections of their own to the same server, which has two
+//! It has four connections with one get in flight on each; beside a storm it asks by a timetable, and latencies count from when a get was due: a server that
+//! serves nobody for half a second would count as slow for four gets otherwise, and not for all that would have been asked. The others have connections of their own to the same server, which has two
 //! workers. First they ask for as much as they are given; then, for every server, for the same: a share of what the first memcached
 //! could give, so that no server looks better because it makes its other clients wait.
 
@@ -29,6 +30,9 @@ use crate::tally::Percentiles;
 const SHARE: f64 = 0.9;
 /// Requests that the client with many small gets sends together.
 const TOGETHER: u32 = 1000;
+
+/// Gets per second of the client that asks for little, beside a storm.
+const LITTLE_PER_S: f64 = 4000.0;
 
 const LONG_KEYS: u64 = 20;
 const LONG_LEN: u32 = 1_048_000;
@@ -77,6 +81,14 @@ impl Other {
     /// Whether it can be asked to ask for less.
     const fn has_pace(self) -> bool {
         matches!(self, Self::Gets | Self::Dumps | Self::Mixture)
+    }
+
+    /// When the client that asks for little asks.
+    fn pace_of_little(self) -> Pace {
+        match self {
+            Self::Storm => Pace::Open { rate_per_s: LITTLE_PER_S, arrivals: Gaps::Poisson },
+            Self::Nobody | Self::Gets | Self::Dumps | Self::Mixture => Pace::Closed,
+        }
     }
 
     /// Its loads.
@@ -235,6 +247,7 @@ impl Fairness<'_> {
     ) -> Result<Round, LoadError> {
         let little = Load {
             cores: Vec::new(),
+            pace: other.pace_of_little(),
             seed: self.options.seed.wrapping_add(1 << 32),
             ..load_for(&spec(self.plan), server, self.options, round)
         };
