@@ -69,9 +69,9 @@ fn long_tests() -> Command {
 pub(crate) fn short(root: &Path) -> Work {
     let build = cargo(&["build", "-p", "guira-cli", "-p", "guira-soak"]);
     let program = |engine: &&str| {
-        let [seconds, kills] = if *engine == ENGINES[0] { ["30", "5"] } else { ["10", "2"] };
+        let [seconds, kills] = if *engine == ENGINES[0] { ["15", "4"] } else { ["5", "2"] };
         // Long enough that what was to live for a second has certainly expired.
-        let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "7", "--kills", kills, SEED, "1"];
+        let amounts = ["--seconds", seconds, "--memory", "64", "--filling", "4", "--kills", kills, SEED, "1"];
         program(root, "debug", &[&["--engine", engine], &amounts[..]].concat())
     };
     Work::Commands(std::iter::once(build).chain(ENGINES.iter().map(program)).collect())
