@@ -14,6 +14,8 @@ pub enum Window {
     Visiting,
     /// A reader has found an item with the right key and is about to copy it.
     Reading,
+    /// A writer is about to take the counters of its key.
+    Locking,
     /// A writer has decided what to do about an item, and not done it yet.
     Judged,
     /// A writer has announced an item and seen that it is there.

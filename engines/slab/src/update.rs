@@ -185,9 +185,11 @@ impl<'s, X: Scheme> Writer<'s, X> {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         let core = self.core;
-        // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole.
-        let generation = core.generation();
+        hooks::pause(Window::Locking);
         let held = core.index.lock(key.hash);
+        // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole; and under the counters, so that an item that
+        // somebody has stored after a flush is not judged as of before it.
+        let generation = core.generation();
         let present = present(core, &held, key, (generation, now));
         let live = present.filter(|present| present.dead.is_none());
         let view = live.map(|present| View { core, item: present.item });

@@ -144,3 +144,32 @@ fn what_is_made_of_an_item_is_flushed_with_it() {
         }
     }
 }
+
+/// A command that began before a flush comes to its key when the flush is over, and another has stored the key anew.
+#[test]
+fn what_is_stored_after_a_flush_stays_whoever_began_before_it() {
+    let engine = open(8 << 20);
+    let mut session = engine.session();
+    store(&mut session, b"k", b"old", 0, Expiry::Never, NOW).unwrap();
+    let (other, mut is_done) = (engine.clone(), false);
+    let guard = hooks::set(move |window| {
+        if window == Window::Locking && !std::mem::replace(&mut is_done, true) {
+            let other = other.clone();
+            let anew = move || {
+                other.flush(NOW, NOW);
+                store(&mut other.session(), b"k", b"new", 0, Expiry::Never, NOW).unwrap();
+            };
+            std::thread::spawn(anew).join().unwrap();
+        }
+    });
+    let key = Key { bytes: b"k", hash: session.hash(b"k") };
+    let mut was_there = false;
+    let look = |item: Option<&dyn ItemView>| {
+        was_there = item.is_some();
+        Decision::Keep
+    };
+    session.update(key, NOW, None, None, look).unwrap();
+    drop(guard);
+    assert!(was_there);
+    assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"new");
+}
