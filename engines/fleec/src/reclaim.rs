@@ -49,6 +49,10 @@ const PAGE_CHOICE: usize = 8;
 /// In caches below this many bytes sessions keep no chunks to themselves: a page in which every session keeps one cannot be emptied, and there are
 /// only a few for each class. 32 MiB.
 const SCARCE_BELOW: usize = 32 * MIB;
+/// In caches below this many bytes there may be more classes than pages: 128 MiB …
+const FEW_PAGES_BELOW: usize = 128 * MIB;
+/// … and a class may use chunks that are larger than its own by one part in so many.
+const LENT_PART: u32 = 2;
 
 /// Where nothing may be evicted, so many chunks of a class are left for changes of what is there, which give back as much as they take; of large
 /// ones, as many as come to this many bytes.
@@ -114,7 +118,7 @@ impl FleecSession {
             return Ok(());
         }
         let found = match self.core.options.eviction {
-            Eviction::On => self.evict(wanted, now),
+            Eviction::On => self.borrow(class) || self.evict(wanted, now),
             Eviction::Off => self.refill_keeping(wanted, now),
         };
         if !found {
@@ -139,12 +143,34 @@ impl FleecSession {
         take() || (core.memory.grow(class) && take())
     }
 
+    /// Takes a chunk of a class that is a little larger, if there are few pages for each class: before anything is evicted. A class that has pages
+    /// does so only where more than half is free, or it would have larger chunks than it needs for good.
+    fn borrow(&mut self, class: ClassId) -> bool {
+        let core = &*self.core;
+        if core.budget.limit() >= FEW_PAGES_BELOW {
+            return false;
+        }
+        let (classes, has_pages) = (core.memory.classes(), self.has_pages(class));
+        let chunk = classes.geometry(class).chunk;
+        let is_idle = |other: &ClassId| {
+            let all = core.memory.pages_of(*other) * u64::from(classes.geometry(*other).chunks);
+            !has_pages || 2 * core.memory.free_chunks(*other) > all
+        };
+        let lender = classes
+            .ids()
+            .skip(usize::from(class.0) + 1)
+            .take_while(|other| classes.geometry(*other).chunk <= chunk + chunk / LENT_PART)
+            .find(|other| core.memory.free_chunks(*other) > 0 && is_idle(other));
+        lender.is_some_and(|lender| core.memory.take(lender, 1, &mut self.caches[usize::from(class.0)]) > 0)
+    }
+
     /// Evicts until there is a chunk of the class.
     fn evict(&mut self, wanted: Wanted, now: Seconds) -> bool {
         let class = wanted.class;
         for _ in 0..SWEEPS_MAX {
             self.sweeps = self.sweeps.wrapping_add(1);
-            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);
+            // Whatever the hand frees is of other classes if this one has no page.
+            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE) || !self.has_pages(class);
             if is_due && self.take_over(class, now) && self.refill_free(wanted) {
                 return true;
             }

@@ -78,3 +78,8 @@ fn a_reader_that_stands_still_holds_up_writers_only_if_buckets_are_locked() {
     assert!(stores_beside_a_parked_reader(&open(8 << 20)));
     assert!(!stores_beside_a_parked_reader(&open_locked(8 << 20)));
 }
+
+#[test]
+fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
+    suite::few_items(&open_locked(12 << 20));
+}

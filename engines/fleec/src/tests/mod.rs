@@ -72,3 +72,8 @@ fn history_under_eviction() {
     suite::history(&engine, plan);
     assert!(guira_contract::Engine::stats(&engine).evictions > 0);
 }
+
+#[test]
+fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
+    suite::few_items(&open(12 << 20));
+}

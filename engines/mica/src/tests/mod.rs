@@ -94,3 +94,8 @@ fn history_under_eviction() {
         assert!(guira_contract::Engine::stats(&engine).evictions > 0);
     }
 }
+
+#[test]
+fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
+    ACCESSES.into_iter().for_each(|access| suite::few_items(&open_with(access)(12 << 20)));
+}
