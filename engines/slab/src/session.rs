@@ -250,6 +250,10 @@ impl<X: Scheme> Session for SlabSession<X> {
     }
 
     fn rest(&mut self) {
+        // What the orders are not told of is in none of them, and never evicted.
+        if !self.queue.is_empty() {
+            self.tell();
+        }
         for class in 0..self.caches.len() {
             for at in std::mem::take(&mut self.caches[class]) {
                 self.core.give_chunk(at);

@@ -4,7 +4,7 @@ use super::{SlabEngine, SlabSession};
 use crate::SlabOptions;
 use crate::order::Policy;
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Session, Spec};
+use guira_contract::{Engine, Expiry, Pace, Reassign, Session, Spec};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -99,5 +99,39 @@ fn what_is_read_stays_whatever_the_sizes() {
                 assert_eq!(lost("clock", load), 0, "{load:?}");
             }
         }
+    }
+}
+
+/// Of items that were read and are moved because an operator takes their page, how many are left when nobody reads them and the cache is filled several
+/// times over.
+fn rescued_and_left(policy: &str) -> (u64, usize) {
+    let engine = engine(policy, MEMORY);
+    let mut session = engine.session();
+    let keys: Vec<String> = (0..8_000).map(|number| format!("old{number:06}")).collect();
+    keys.iter().for_each(|key| put(&mut session, key, 100));
+    session.rest();
+    let class = engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id;
+    for key in &keys {
+        value_of(&mut session, key.as_bytes(), NOW).unwrap();
+    }
+    session.quiesce();
+    assert_eq!(engine.reassign(Some(class), 0), Reassign::Begun);
+    session.quiesce();
+    let rescued = engine.stats().items_rescued;
+    for number in 0..500_000 {
+        put(&mut session, &format!("new{number:06}"), 100);
+        if number % 16 == 0 {
+            session.quiesce();
+            session.maintain(NOW, Pace::Busy, 32);
+        }
+    }
+    (rescued, keys.iter().filter(|key| value_of(&mut session, key.as_bytes(), NOW).is_some()).count())
+}
+
+#[test]
+fn what_an_operator_has_moved_goes_like_any_other() {
+    for policy in ["clock", "fifo", "lru", "lazy-lru", "seg-lru", "s3-fifo"] {
+        let (rescued, left) = rescued_and_left(policy);
+        assert!(rescued > 0 && left == 0, "{policy}: {left} of {rescued}");
     }
 }
