@@ -4,12 +4,11 @@
 
 use crate::bucket::Tag;
 use crate::entry::{Blueprint, Entry};
-use crate::partition::Home;
 use crate::scratch::Scratch;
 use crate::slots::Slot;
 use crate::space::Space;
 use crate::update::{Found, Gone, Source, Writer, account_gone};
-use guira_contract::{Expiry, ItemState, ItemView, Key, Refusal};
+use guira_contract::{Expiry, ItemState, ItemView, Refusal};
 use guira_items::Count;
 use guira_sync::clock::Seconds;
 
@@ -101,17 +100,6 @@ impl<'s, S: Space> Writer<'s, S> {
     /// Why an item goes that another replaces.
     pub(crate) fn why_replaced(&self, entry: &Entry<'_>) -> Gone {
         if entry.expiry().passed(self.now) { Gone::Dead } else { Gone::Removed }
-    }
-
-    /// Stores an item that was used again at the tail, if the policy says so.
-    pub(crate) fn move_up(&mut self, key: Key<'_>, home: Home) {
-        let found = self.find(key, home);
-        let moves = |found: &Found<'_>| self.part.is_worth_moving(|| self.core.policy(), found.offset);
-        if let Some(found) = found.filter(moves) {
-            let copied = self.copied(found);
-            // If there is no room it stays where it is.
-            self.move_to_tail(copied);
-        }
     }
 
     /// A copy of an item.

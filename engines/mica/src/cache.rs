@@ -5,6 +5,23 @@ use crate::log::{Log, Passed};
 use crate::space::Space;
 use crate::update::{Gone, Writer, account_gone};
 use guira_items::Count;
+use guira_sync::words;
+
+/// How much of what was used a search for room may keep: so much that hot items which were stored one after the other all stay, and not so much that a store
+/// takes longer than some milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keeps {
+    items: u32,
+    /// Words that are copied.
+    words: u64,
+}
+
+impl Keeps {
+    /// Nothing.
+    pub(crate) const NONE: Self = Keeps { items: 0, words: 0 };
+    /// What a store's search may.
+    pub(crate) const OF_A_SEARCH: Self = Keeps { items: 16 << 10, words: 1 << 20 };
+}
 
 impl Writer<'_, Log> {
     /// Lets go of the oldest entry, at `head`.
@@ -17,6 +34,13 @@ impl Writer<'_, Log> {
             let is_replaced = self.replaced.take_if(|replaced| *replaced == head).is_some();
             let why = if is_replaced { Gone::Removed } else { Gone::Evicted };
             let is_dead = entry.expiry().passed(self.now);
+            if entry.is_used()
+                && !is_replaced
+                && !is_dead
+                && let Some(kept) = self.keep(head, &entry)
+            {
+                return kept;
+            }
             account_gone(self, &entry, if is_dead { Gone::Dead } else { why });
             Anchor::bury(&self.core.region, log.at(head));
         }
@@ -24,9 +48,33 @@ impl Writer<'_, Log> {
         if self.is_pinned(head) {
             // It may have been flushed. When the log comes by again it lies before no flush.
             Anchor::bury(&self.core.region, log.at(head));
-            return Passed::Pinned(units);
+            return Passed::Needed(units);
         }
         Passed::Free(units)
+    }
+
+    /// Keeps the oldest entry, which is at `head` and was used: at the tail if it fits before itself, and otherwise where it is, as the newest. `None` if enough was kept.
+    fn keep(&mut self, head: u64, entry: &Entry<'_>) -> Option<Passed> {
+        let (part, region) = (self.part, &self.core.region);
+        let (log, units) = (&part.space, entry.units() as u64);
+        let items = self.keeps_left.items.checked_sub(1)?;
+        let main = self.bucket_of(entry.place());
+        let slot = main.used().find(|slot| main.offset(*slot) == head)?;
+        let lead = |offset| main.change(|| main.set(slot, main.tag(slot), offset));
+        self.keeps_left.items = items;
+        if log.gap() < units || self.is_pinned(head) {
+            entry.anchor().moved_to(entry.room()).store(region, log.at(head));
+            lead(log.as_newest(head));
+            return Some(Passed::Needed(entry.room() as u64));
+        }
+        self.keeps_left.words = self.keeps_left.words.checked_sub(units)?;
+        let to = log.take_of_gap(units);
+        let copy = region.words(log.at(to), entry.units()).expect("the log lies in the Region");
+        copy.iter().zip(entry.words()).for_each(|(to, from)| words::store(to, words::load(from)));
+        entry.anchor().moved_to(entry.units()).store(region, log.at(to));
+        lead(to);
+        Anchor::bury(region, log.at(head));
+        Some(Passed::Free(entry.room() as u64))
     }
 
     /// Removes what lies behind the head from the next bucket, long before it could be taken for something else (MICA, section 4.3.2).

@@ -7,7 +7,7 @@
 //! anchor:  63..32    where in the index the key belongs: the bits of its hash that name the bucket
 //!          31..29    fields: cas, expiry, flags
 //!          28        dead: no longer in the index
-//!          27, 26    in segregated fits: free; behind a free chunk
+//!          27, 26    in segregated fits: free; behind a free chunk. In a log 27: used, to be kept when the head comes by
 //!          24..0     room taken in the log, in words
 //! header:  63..60    token sent, stale, fetched, binary key
 //!          59..36    last access, in seconds of the coarse clock, modulo 2^24
@@ -41,6 +41,8 @@ const HASH_SHIFT: u32 = 32;
 const FREE: u64 = 1 << 27;
 /// The chunk before it is.
 const AFTER_FREE: u64 = 1 << 26;
+/// In a log: the item was used, and is kept once when the head comes by.
+const USED: u64 = 1 << 27;
 /// What an anchor tells of the room, whatever lies in it.
 const KEPT: u64 = UNITS_MAX as u64 | AFTER_FREE;
 
@@ -89,6 +91,11 @@ impl Anchor {
     fn taken_by(self, fields: Fields, place: u32) -> Self {
         let kept = self.0 & KEPT;
         Anchor(kept | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place) << HASH_SHIFT)
+    }
+
+    /// The same of an item that was not used since, in room for so many words.
+    pub(crate) fn moved_to(self, units: usize) -> Self {
+        Anchor(self.0 & !(UNITS_MAX as u64 | USED) | units as u64)
     }
 
     /// The entry that is none: room that could not be used.
@@ -296,6 +303,27 @@ impl<'a> Entry<'a> {
     #[inline(always)]
     pub(crate) fn suits(&self, units: usize) -> bool {
         units <= self.room() && self.room() <= 2 * units + 8
+    }
+
+    /// Words that it needs.
+    pub(crate) fn units(&self) -> usize {
+        self.shape().units()
+    }
+
+    /// Its first word.
+    pub(crate) fn anchor(&self) -> Anchor {
+        self.anchor
+    }
+
+    /// Whether it is kept when the head of its log comes by.
+    #[inline(always)]
+    pub(crate) fn is_used(&self) -> bool {
+        self.anchor.0 & USED != 0
+    }
+
+    /// Notes that it is. The caller holds the partition. Readers may see the word before or after: nothing that they go by changes.
+    pub(crate) fn note_use(&self) {
+        words::store(&self.words[0], self.anchor.0 | USED);
     }
 
     /// Where in the index it belongs.

@@ -8,6 +8,7 @@
 //! An entry never straddles the end, so that it is read as one run of words. The paper maps the log's first page once more behind its last for that,
 //! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/decisions/0019-partitions.md has the figures.
 
+use crate::cache::Keeps;
 use crate::core::Core;
 use crate::entry::{Anchor, UNITS_MAX};
 use crate::maintain::Moving;
@@ -68,8 +69,8 @@ pub struct Log {
 pub(crate) enum Passed {
     /// It takes so many words, which are free now.
     Free(u64),
-    /// It takes so many words, which are needed still.
-    Pinned(u64),
+    /// It takes so many words, which are needed still: the log goes around them.
+    Needed(u64),
 }
 
 /// Words at the end of the log's part that are never used: a page of the system.
@@ -200,7 +201,7 @@ impl Log {
         } else {
             match pass(head) {
                 Passed::Free(units) => self.after(head, units),
-                Passed::Pinned(units) => {
+                Passed::Needed(units) => {
                     self.go_around(self.place(head), units);
                     self.after(head, units)
                 }
@@ -226,6 +227,23 @@ impl Log {
         let tail = self.tail.get();
         self.leave_hole(tail, from.saturating_sub(self.place(tail)));
         self.tail.set(self.round(tail).wrapping_add(from + units) & self.bits);
+    }
+
+    /// Words between the tail and the oldest entry, which is in the round before the tail's.
+    pub(crate) fn gap(&self) -> u64 {
+        self.place(self.head.get()) - self.place(self.tail.get())
+    }
+
+    /// Takes the first `units` words of the gap. Returns their offset.
+    pub(crate) fn take_of_gap(&self, units: u64) -> u64 {
+        let tail = self.tail.get();
+        self.tail.set(self.later(tail, units));
+        tail
+    }
+
+    /// The offset of the oldest entry, if it is counted to the tail's round.
+    pub(crate) fn as_newest(&self, head: u64) -> u64 {
+        self.later(head, self.ring)
     }
 
     /// Nothing lies in the `gap` words from `offset` on, and whoever follows the log from entry to entry shall find its way.
@@ -444,15 +462,20 @@ impl Space for Log {
     #[inline]
     fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
         let log = &writer.part.space;
-        while units <= log.end() {
-            log.make_room(units, |head| writer.pass(head)).map_err(|_| Refusal::NoMemory)?;
+        writer.keeps_left = Keeps::OF_A_SEARCH;
+        let mut found = Err(Refusal::NoMemory);
+        while units <= log.end() && found.is_err() {
+            if log.make_room(units, |head| writer.pass(head)).is_err() {
+                break;
+            }
             let upto = log.place(log.tail.get()) + units;
             // If there is none the log ends before it, and goes around.
             if upto <= log.backed() || writer.back_space(upto) {
-                return Ok(());
+                found = Ok(());
             }
         }
-        Err(Refusal::NoMemory)
+        writer.keeps_left = Keeps::NONE;
+        found
     }
 
     #[inline]

@@ -180,15 +180,15 @@ impl<S: Space> Partition<S> {
         self.cost_of(u64::from(buckets), share) + self.space_bytes(share) <= share.bytes
     }
 
-    /// Whether `policy` has an item that is used again stored at the tail: if it would go otherwise, and soon. As long as nothing goes, no policy does
-    /// so with what is in the newer half: it would fill the log with copies.
+    /// Whether `policy` has an item kept that is used now, when the head of the log comes by, and that has not been noted yet.
     #[inline(always)]
-    pub(crate) fn is_worth_moving(&self, policy: impl FnOnce() -> LogPolicy, offset: u64) -> bool {
-        self.space.has_older_half()
+    pub(crate) fn is_use_news(&self, policy: impl FnOnce() -> LogPolicy, offset: u64, is_used: bool) -> bool {
+        !is_used
+            && self.space.has_older_half()
             && match policy() {
                 LogPolicy::Fifo => false,
                 LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
-                LogPolicy::Lru => self.space.is_evicting() || self.space.is_in_older_half(offset),
+                LogPolicy::Lru => true,
             }
     }
 

@@ -70,6 +70,7 @@ impl<S: Space> MicaSession<S> {
         hooks::pause(Window::Refilling);
         words::copy_in(entry.words(), shape.value_at(), value);
         drop(open);
+        writer.note_use(&entry, guess.offset);
         writer.account_replaced(&entry, shape, Cause::Store);
         true
     }
@@ -86,7 +87,7 @@ impl<'s, S: Space> Writer<'s, S> {
         if !bucket.begins_as(guess.version) {
             return None;
         }
-        let entry = self.entry_at(guess.offset).filter(|_| self.may_stay(guess.offset))?;
+        let entry = self.entry_at(guess.offset).filter(|_| !self.is_pinned(guess.offset))?;
         (entry.key_is(key.bytes) && !entry.expiry().passed(self.now)).then_some((bucket, entry))
     }
 }

@@ -1,6 +1,7 @@
 //! A thread's access to the engine, and reading.
 
 use crate::bucket::{Tag, Version};
+use crate::cache::Keeps;
 use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{ENTRY_MAX, Entry};
@@ -67,8 +68,8 @@ const CHAIN_MAX: usize = 64;
 
 /// What a look at an entry came to.
 enum Seen {
-    /// The sink has a copy. `noted`: the header says already that it was read a moment ago.
-    Copied { noted: bool },
+    /// The sink has a copy. `noted`: the header says already that it was read a moment ago. `used`: the anchor, that it is to be kept.
+    Copied { noted: bool, used: bool },
     /// It has expired.
     Expired,
     /// It is too long to be copied.
@@ -115,7 +116,7 @@ impl<S: Space, K: Sink<Pin = MicaPin<S>>> Reader<'_, S, K> {
             return Seen::Long;
         }
         self.sink.found(&entry);
-        Seen::Copied { noted: entry.header().is_noted(self.now) }
+        Seen::Copied { noted: entry.header().is_noted(self.now), used: entry.is_used() }
     }
 
     /// Looks through the key's bucket.
@@ -164,7 +165,8 @@ impl<S: Space> MicaSession<S> {
     /// Works on a partition that is held meanwhile.
     pub(crate) fn writer<'s>(&'s mut self, partition: usize, now: Seconds) -> Writer<'s, S> {
         let MicaSession { core, counters, scratch, .. } = self;
-        Writer { core, part: &core.partitions[partition], partition, counters, scratch, now, replaced: None }
+        let part = &core.partitions[partition];
+        Writer { core, part, partition, counters, scratch, now, replaced: None, keeps_left: Keeps::NONE }
     }
 
     /// Does something with a partition as the one who holds it, and gives it back unless it was held before.
@@ -217,7 +219,7 @@ impl<S: Space> MicaSession<S> {
             || self.try_holding(partition, now, |_| ()).is_some()
     }
 
-    /// What is left to do after an item was read: to note it, and to store it again if it would go soon. Under CREW only the holder's reads count (MICA, section
+    /// What is left to do after an item was read: to note it. Under CREW only the holder's reads count (MICA, section
     /// 4.1).
     #[cold]
     #[inline(never)]
@@ -252,9 +254,9 @@ impl<S: Space> MicaSession<S> {
             }
             let mut reader = Reader { part, core, key, now, sink: &mut *sink };
             match reader.search(home.place) {
-                Look::Found(Seen::Copied { noted }, offset) => {
+                Look::Found(Seen::Copied { noted, used }, offset) => {
                     if sink.recency() == Recency::Bump
-                        && (!noted || part.is_worth_moving(|| core.policy(), offset))
+                        && (!noted || part.is_use_news(|| core.policy(), offset, used))
                     {
                         self.after_read(key, now);
                     }
@@ -464,7 +466,8 @@ impl<S: Space> Session for MicaSession<S> {
             self.counters.add(Count::ReadRetries, 1);
             return self.read_slowly(key, now, sink);
         }
-        let is_done = entry.header().is_noted(now) && !part.is_worth_moving(|| core.policy(), guess.offset);
+        let is_done = entry.header().is_noted(now)
+            && !part.is_use_news(|| core.policy(), guess.offset, entry.is_used());
         if !is_done && sink.recency() == Recency::Bump {
             self.after_read(key, now);
         }

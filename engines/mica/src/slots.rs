@@ -9,6 +9,9 @@ use guira_contract::Refusal;
 /// and have every lookup go through all of them; with honest hashes no chain comes near.
 const CHAIN_MAX: usize = 16;
 
+/// So many items of a full bucket are looked at, from the oldest on, for one that was not used.
+const CANDIDATES: usize = 4;
+
 /// Where an item goes that comes to a bucket.
 pub(crate) enum Slot<'w> {
     /// Into this slot, which is empty.
@@ -111,14 +114,21 @@ impl<'s, S: Space> Writer<'s, S> {
         }
     }
 
+    /// The slot of the oldest item, unless that was used: then of the next.
     #[inline(never)]
     fn slot_of_oldest(&self, bucket: Bucket<'s>) -> Slot<'_> {
         let space = &self.part.space;
-        let slot = (0..SLOTS).max_by_key(|slot| space.age(bucket.offset(*slot))).unwrap_or(0);
-        match self.found_in(bucket, (bucket, slot)) {
-            Some(oldest) => Slot::Displaced(oldest),
-            None => Slot::Empty(bucket, slot),
+        let mut slots: [usize; SLOTS] = std::array::from_fn(|slot| slot);
+        slots.sort_unstable_by_key(|slot| std::cmp::Reverse(space.age(bucket.offset(*slot))));
+        let mut oldest = None;
+        for slot in slots.into_iter().take(CANDIDATES) {
+            match self.found_in(bucket, (bucket, slot)) {
+                None => return Slot::Empty(bucket, slot),
+                Some(found) if !found.entry.is_used() => return Slot::Displaced(found),
+                Some(found) => _ = oldest.get_or_insert(found),
+            }
         }
+        oldest.map_or(Slot::Empty(bucket, slots[0]), Slot::Displaced)
     }
 
     /// Fills a slot of a bucket that is open.

@@ -5,6 +5,7 @@
 
 use crate::anew::{Anew, Cause};
 use crate::bucket::{Bucket, Tag};
+use crate::cache::Keeps;
 use crate::core::Core;
 use crate::draft::MicaDraft;
 use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry, Shape};
@@ -38,6 +39,8 @@ pub(crate) struct Writer<'s, S> {
     pub(crate) now: Seconds,
     /// The offset of the item that another is about to replace: a search for room that comes by it replaces it, and evicts nothing.
     pub(crate) replaced: Option<u64>,
+    /// How much of what was used a search for room may still keep.
+    pub(crate) keeps_left: Keeps,
 }
 
 /// An item that is in the index under the key, dead or alive.
@@ -86,8 +89,6 @@ impl<S: Space> Source<'_, S> {
 /// What is left to do of a change for which nothing that was found is needed any more.
 enum Left<'v, S: Space> {
     Nothing,
-    /// The item was used again.
-    Bump,
     /// The item needs room of its own.
     Store(Anew<'v, S>),
 }
@@ -189,10 +190,6 @@ impl<'s, S: Space> Writer<'s, S> {
         self.adjust();
         match self.change_in_place(key, home, draft, decide)? {
             Left::Nothing => Ok(()),
-            Left::Bump => {
-                self.move_up(key, home);
-                Ok(())
-            }
             Left::Store(anew) => self.store_anew(&anew),
         }
     }
@@ -323,7 +320,7 @@ impl<'s, S: Space> Writer<'s, S> {
         let shape = blueprint.shape(source.len());
         let replaced = present.as_ref().map(|present| present.offset);
         match present {
-            Some(present) if present.entry.suits(shape.units()) && self.may_stay(present.offset) => {
+            Some(present) if present.entry.suits(shape.units()) && !self.is_pinned(present.offset) => {
                 self.store_over(&blueprint, shape, &source, &present, cause);
                 Left::Nothing
             }
@@ -353,6 +350,9 @@ impl<'s, S: Space> Writer<'s, S> {
         hooks::pause(Window::Refilling);
         self.write_value(words, shape, source);
         drop(open);
+        if let Some(entry) = self.entry_at(present.offset) {
+            self.note_use(&entry, present.offset);
+        }
         if is_dead {
             account_gone(self, &present.entry, Gone::Dead);
             return self.account_stored(shape.size());
@@ -360,10 +360,12 @@ impl<'s, S: Space> Writer<'s, S> {
         self.account_replaced(&present.entry, shape, cause);
     }
 
-    /// Whether the item at `offset` may be written over: it is neither to be stored anew at the tail nor pinned.
+    /// The item at `offset` was used: notes it, if it is to be kept for that when the head of the log comes by.
     #[inline(always)]
-    pub(crate) fn may_stay(&self, offset: u64) -> bool {
-        !self.part.is_worth_moving(|| self.core.policy(), offset) && !self.is_pinned(offset)
+    pub(crate) fn note_use(&self, entry: &Entry<'_>, offset: u64) {
+        if self.part.is_use_news(|| self.core.policy(), offset, entry.is_used()) {
+            entry.note_use();
+        }
     }
 
     #[inline(always)]
@@ -428,7 +430,10 @@ impl<'s, S: Space> Writer<'s, S> {
                     entry.store_value(&padded(digits.as_bytes(), entry.value_len()));
                 }
             });
-            return if bumped { Left::Bump } else { Left::Nothing };
+            if bumped {
+                self.note_use(&entry, live.offset);
+            }
+            return Left::Nothing;
         }
         let meta: Meta = entry.meta();
         let blueprint = Blueprint {
@@ -452,8 +457,7 @@ impl<'s, S: Space> Writer<'s, S> {
     }
 
     /// An item was read.
-    pub(crate) fn touch(&mut self, key: Key<'_>, home: Home) {
-        self.adjust();
+    pub(crate) fn touch(&self, key: Key<'_>, home: Home) {
         let Some(found) = self.find(key, home) else {
             return;
         };
@@ -461,7 +465,7 @@ impl<'s, S: Space> Writer<'s, S> {
         if !header.is_noted(self.now) {
             found.entry.store_header(header.read_at(self.now));
         }
-        self.move_up(key, home);
+        self.note_use(&found.entry, found.offset);
     }
 
     /// An item took the place of another in the log.

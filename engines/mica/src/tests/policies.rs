@@ -1,6 +1,6 @@
 //! Which items go.
 
-use super::tools::{NOW, check, get, key_of, put};
+use super::tools::{NOW, Random, check, get, key_of, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::store;
 use guira_contract::{Access, Amendment, Decision, Engine, EvictionWatcher, Expiry, Meta, Session, Spec};
@@ -169,4 +169,42 @@ fn what_an_item_leaves_behind_when_it_moves_is_counted() {
     }
     drop(session);
     check(&engine);
+}
+
+/// Items that take so many hundredths of memory are read and stored over in no order, again and again, and nothing else is stored. Returns how many are gone.
+fn lost_of_what_fits(policy: LogPolicy, percent: usize) -> usize {
+    let memory = 4 << 20;
+    let engine: MicaEngine =
+        MicaEngine::open(MicaOptions { memory, partitions: 1, policy, ..MicaOptions::default() }).unwrap();
+    let mut session = engine.session();
+    let items = memory / 200 * percent / 100;
+    for number in 0..items {
+        put(&mut session, &format!("key{number:07}"), &[1; 160]).unwrap();
+    }
+    // A full bucket of the index gives one up.
+    let missing = |session: &mut MicaSession| {
+        (0..items).filter(|number| get(session, &format!("key{number:07}")).is_none()).count()
+    };
+    let before = missing(&mut session);
+    let mut random = Random(1);
+    for _ in 0..10 * items {
+        let key = format!("key{:07}", random.below(items));
+        let is_there = get(&mut session, &key).is_some();
+        if is_there && random.below(3) == 0 {
+            put(&mut session, &key, &[2; 160]).unwrap();
+        }
+    }
+    let lost = missing(&mut session) - before;
+    drop(session);
+    check(&engine);
+    lost
+}
+
+#[test]
+fn reads_and_values_that_are_stored_over_cost_no_item() {
+    for policy in [LogPolicy::Fifo, LogPolicy::ApproxLru, LogPolicy::Lru] {
+        for percent in [45, 55, 75, 85] {
+            assert_eq!(lost_of_what_fits(policy, percent), 0, "{policy:?}, {percent} % full");
+        }
+    }
 }
