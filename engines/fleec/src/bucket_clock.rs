@@ -29,6 +29,13 @@ pub fn greeted(value: u8) -> Option<u8> {
     (value == 0).then_some(1)
 }
 
+/// Whether items go that were never read, from a bucket that has `value` now that the hand has come by: others of it are read again and again, and
+/// what comes to it would stay as long as they do.
+#[inline(always)]
+pub fn has_lodgers(value: u8) -> bool {
+    value > 0
+}
+
 /// What `value` is to be now that the hand has come by. `None`: the bucket's items are to go.
 #[inline(always)]
 pub fn faded(value: u8) -> Option<u8> {

@@ -203,7 +203,7 @@ pub(crate) enum Target {
     Item(u64),
     /// A bucket.
     Bucket(u64),
-    /// The first item of the bucket that the search begins with.
+    /// The first item that matches of the bucket that the search begins with.
     First,
 }
 
@@ -327,12 +327,11 @@ impl<'h> Search<'h> {
             return Step::On(Walk { before, seen, announced });
         }
         let node = Node { at, word, link };
-        match target {
-            Target::First => return here(Some(node), false),
-            Target::Item(_) if matches(at) => return here(Some(node), false),
-            Target::Item(_) | Target::Bucket(_) => {}
+        if !matches!(target, Target::Bucket(_)) && matches(at) {
+            return here(Some(node), false);
         }
-        if nodes.hash_at(at).is_none_or(|hash| target.is_before(Order::of_item(hash))) {
+        let is_behind = || nodes.hash_at(at).is_none_or(|hash| target.is_before(Order::of_item(hash)));
+        if !matches!(target, Target::First) && is_behind() {
             return here(None, false);
         }
         Step::On(Walk { before: word, seen: link, announced: other })

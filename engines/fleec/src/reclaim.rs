@@ -7,13 +7,13 @@
 //! What was taken off the list is *retired*: somebody may have announced it before. From time to time a session looks at all that is announced, and
 //! frees what is not.
 
-use crate::bucket_clock::PATIENCE;
+use crate::bucket_clock::{self, PATIENCE};
 use crate::core::Core;
 use crate::list::Target;
 use crate::session::FleecSession;
 use crate::stats::Told;
 use crate::update::{Unlinked, account_unlinked, is_long};
-use guira_contract::Refusal;
+use guira_contract::{ItemState, Refusal};
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Eviction, Item, Pieces};
 use guira_memory::slab::lockfree::{Emptied, Held};
@@ -80,11 +80,12 @@ struct Wanted {
     batch: usize,
 }
 
-/// Whether the hand passes by what was read.
+/// What goes of a bucket that the hand comes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mercy {
-    Shown,
-    None,
+enum Goes {
+    Everything,
+    /// What was never read: what comes to a bucket that is read all the time, and is not read itself, would stay for ever.
+    Unread,
 }
 
 impl Core {
@@ -224,36 +225,42 @@ impl FleecSession {
         let core = self.core.clone();
         let mut looked = 0;
         loop {
-            let mercy = if looked < PATIENCE { Mercy::Shown } else { Mercy::None };
-            let mut victims = [0; SWEEP as usize];
+            let mut victims = [(0, Goes::Everything); SWEEP as usize];
             let mut count = 0;
             for bucket in core.table.turn_hand(SWEEP) {
-                let goes = core.table.fade(bucket) || mercy == Mercy::None;
-                if let Some(at) = core.table.first_of(bucket).filter(|_| goes) {
+                let goes = match core.table.fade(bucket) {
+                    None => Some(Goes::Everything),
+                    Some(_) if looked >= PATIENCE => Some(Goes::Everything),
+                    Some(value) => bucket_clock::has_lodgers(value).then_some(Goes::Unread),
+                };
+                if let Some((goes, at)) = goes.zip(core.table.first_of(bucket)) {
                     core.region.prefetch(at.bytes());
-                    victims[count] = bucket;
+                    victims[count] = (bucket, goes);
                     count += 1;
                 }
             }
             looked += SWEEP;
             self.counters.add(Count::HandSteps, SWEEP);
-            let evicted = victims[..count].iter().map(|bucket| self.evict_bucket(*bucket, now)).sum::<u64>();
+            let evict = |(bucket, goes): &(u64, Goes)| self.evict_bucket(*bucket, *goes, now);
+            let evicted = victims[..count].iter().map(evict).sum::<u64>();
             if evicted > 0 || looked > 2 * PATIENCE + core.table.buckets() {
                 return evicted;
             }
         }
     }
 
-    /// Evicts the items of a bucket. Returns how many.
-    fn evict_bucket(&mut self, bucket: u64, now: Seconds) -> u64 {
+    /// Evicts items of a bucket. Returns how many.
+    fn evict_bucket(&mut self, bucket: u64, goes: Goes, now: Seconds) -> u64 {
         let core = self.core.clone();
+        let is_unread =
+            |at| core.item(at, now).is_none_or(|item| !item.header.state().has(ItemState::FETCHED));
         let mut evicted = 0;
         loop {
             let counters = self.counters.clone();
             let more = self.at_spot(
                 bucket,
                 Target::First,
-                |_| true,
+                |at| goes == Goes::Everything || is_unread(at),
                 |nodes, spot| {
                     let node = spot.node?;
                     let item = core.item(node.at, now)?;

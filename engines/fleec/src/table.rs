@@ -188,14 +188,14 @@ impl Table {
         }
     }
 
-    /// The hand comes by: whether the items of the bucket are to go.
-    pub(crate) fn fade(&self, bucket: u64) -> bool {
+    /// The hand comes by: the value that the bucket has from now on. `None` if its items are to go.
+    pub(crate) fn fade(&self, bucket: u64) -> Option<u8> {
         let clock = self.clock(bucket);
         let value = bucket_clock::faded(clock.load(Ordering::Relaxed));
         if let Some(value) = value {
             clock.store(value, Ordering::Relaxed);
         }
-        value.is_none()
+        value
     }
 
     /// The next `count` buckets that the hand looks at: the caller's alone, until it comes by again.

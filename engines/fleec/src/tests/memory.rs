@@ -3,7 +3,7 @@
 use super::open;
 use crate::bucket_clock;
 use crate::{FleecEngine, FleecOptions, FleecPin, FleecSession};
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Refusal, ResizeError,
     Session, Sink, ValuePin, Want,
@@ -216,5 +216,20 @@ fn what_is_there_can_be_changed_when_nothing_more_can_be_stored() {
             assert_eq!((item.meta.expiry, item.value.len()), (expiry, 50_000));
         }
         assert_eq!(engine.stats().classes.iter().map(|class| class.used_chunks).sum::<u64>(), used);
+    }
+}
+
+#[test]
+fn what_is_read_stays_beside_a_stream_of_others() {
+    let memory = 12 << 20;
+    let small = [1_000, 20_000].map(|cold_len| (10, cold_len));
+    let others = [300, 4_000]
+        .into_iter()
+        .flat_map(|hot_len| [60, 1_000, 20_000, 300_000].map(|cold_len| (hot_len, cold_len)));
+    for (hot_len, cold_len) in small.into_iter().chain(others) {
+        for pages in [1, 2, 3] {
+            let load = suite::HotItems::of_pages(memory, pages, hot_len, cold_len);
+            assert_eq!(load.lost(&open(memory)), 0, "{load:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tools::{NOW, Random, check, get, key_of, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
-use guira_contract::suite::store;
+use guira_contract::suite::{self, store};
 use guira_contract::{Access, Amendment, Decision, Engine, EvictionWatcher, Expiry, Meta, Session, Spec};
 use guira_items::Hashing;
 use guira_sync::clock::Seconds;
@@ -205,6 +205,23 @@ fn reads_and_values_that_are_stored_over_cost_no_item() {
     for policy in [LogPolicy::Fifo, LogPolicy::ApproxLru, LogPolicy::Lru] {
         for percent in [45, 55, 75, 85] {
             assert_eq!(lost_of_what_fits(policy, percent), 0, "{policy:?}, {percent} % full");
+        }
+    }
+}
+
+#[test]
+fn what_is_read_stays_beside_a_stream_of_others() {
+    let memory = 16 << 20;
+    for policy in [LogPolicy::ApproxLru, LogPolicy::Lru] {
+        for hot_len in [300, 4_000] {
+            for cold_len in [1_000, 20_000, 300_000] {
+                for pages in [1, 3] {
+                    let options = MicaOptions { memory, partitions: 1, policy, ..MicaOptions::default() };
+                    let engine: MicaEngine = MicaEngine::open(options).unwrap();
+                    let load = suite::HotItems::of_pages(memory, pages, hot_len, cold_len);
+                    assert_eq!(load.lost(&engine), 0, "{policy:?}, {load:?}");
+                }
+            }
         }
     }
 }

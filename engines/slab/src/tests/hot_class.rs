@@ -3,32 +3,12 @@
 use super::{SlabEngine, SlabSession};
 use crate::SlabOptions;
 use crate::order::Policy;
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{HotItems, store, value_of};
 use guira_contract::{Engine, Expiry, Pace, Reassign, Session, Spec};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
 const MEMORY: usize = 12 << 20;
-/// How often what is cold fills the cache.
-const FILLS: usize = 4;
-
-/// What is stored in a run.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    /// How many items are hot, and the length of their values.
-    hot: usize,
-    hot_len: usize,
-    cold_len: usize,
-    /// All that is hot is read whenever one part in so many of memory was stored.
-    reads_a_fill: usize,
-}
-
-impl Load {
-    /// As many hot items as fill this part of `pages` pages.
-    fn of_pages(pages: usize, hot_len: usize, cold_len: usize) -> Self {
-        Load { hot: pages * (200 << 10) / (hot_len + 24), hot_len, cold_len, reads_a_fill: 8 }
-    }
-}
 
 fn engine(policy: &str, memory: usize) -> SlabEngine {
     let policy = Policy::read(&Spec::parse(policy).unwrap()).unwrap();
@@ -36,45 +16,7 @@ fn engine(policy: &str, memory: usize) -> SlabEngine {
 }
 
 fn put(session: &mut SlabSession, key: &str, length: usize) {
-    let value = vec![7; length];
-    let stored = match length {
-        0..16_000 => store(session, key.as_bytes(), &value, 0, Expiry::Never, NOW),
-        _ => super::shifts::store_long(session, key, length)
-            .then_some(())
-            .ok_or(guira_contract::Refusal::NoMemory),
-    };
-    assert!(stored.is_ok(), "{key}");
-}
-
-/// Of the hot items, how many are gone after the cache was filled several times over.
-fn lost(policy: &str, load: Load) -> usize {
-    let engine = engine(policy, MEMORY);
-    let mut session = engine.session();
-    let name = |number: usize| format!("hot{number}");
-    (0..load.hot).for_each(|number| put(&mut session, &name(number), load.hot_len));
-    let cold = FILLS * MEMORY / (load.cold_len + 40);
-    let between = (MEMORY / load.reads_a_fill / (load.cold_len + 40)).max(1);
-    for number in 0..cold {
-        put(&mut session, &format!("cold{number}"), load.cold_len);
-        if number % between == 0 {
-            for number in 0..load.hot {
-                value_of_read(&mut session, &name(number));
-            }
-        }
-        if number % 16 == 0 {
-            session.quiesce();
-            session.maintain(NOW, Pace::Busy, 32);
-        }
-    }
-    assert!(engine.stats().evictions > 0);
-    (0..load.hot).filter(|number| value_of(&mut session, name(*number).as_bytes(), NOW).is_none()).count()
-}
-
-/// A read that counts.
-fn value_of_read(session: &mut SlabSession, key: &str) {
-    let key = guira_contract::Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-    let mut sink = super::pins::Keep::default();
-    let _ = session.read(key, NOW, &mut sink);
+    assert!(store(session, key.as_bytes(), &vec![7; length], 0, Expiry::Never, NOW).is_ok(), "{key}");
 }
 
 const POLICIES: [&str; 9] =
@@ -84,8 +26,8 @@ const POLICIES: [&str; 9] =
 fn what_is_read_of_a_small_class_stays_whatever_the_policy() {
     for policy in POLICIES {
         for hot in [1, 20, 200] {
-            let load = Load { hot, hot_len: 10, cold_len: 1000, reads_a_fill: 40 };
-            assert_eq!(lost(policy, load), 0, "{policy}, {load:?}");
+            let load = HotItems { memory: MEMORY, hot, hot_len: 10, cold_len: 1000, reads_a_fill: 40 };
+            assert_eq!(load.lost(&engine(policy, MEMORY)), 0, "{policy}, {load:?}");
         }
     }
 }
@@ -95,8 +37,8 @@ fn what_is_read_stays_whatever_the_sizes() {
     for hot_len in [10, 300, 4_000] {
         for cold_len in [60, 1_000, 20_000, 300_000] {
             for pages in [1, 2, 3] {
-                let load = Load::of_pages(pages, hot_len, cold_len);
-                assert_eq!(lost("clock", load), 0, "{load:?}");
+                let load = HotItems::of_pages(MEMORY, pages, hot_len, cold_len);
+                assert_eq!(load.lost(&engine("clock", MEMORY)), 0, "{load:?}");
             }
         }
     }

@@ -4,7 +4,7 @@
 //! The rule is the engine's own, and so is the way in which buckets are divided, one at a time, when there are more items than
 //! buckets. Only the items are numbers here.
 
-use guira_fleec::bucket_clock::{PATIENCE, bucket_of, faded, is_crowded, parent_of, touched};
+use guira_fleec::bucket_clock::{PATIENCE, bucket_of, faded, has_lodgers, is_crowded, parent_of, touched};
 use guira_workload::rng::mix64;
 
 use super::list::NONE;
@@ -18,6 +18,8 @@ const FIRST: usize = 2;
 pub struct BucketClock {
     room: Room,
     held: Vec<bool>,
+    /// Whether an item was read.
+    was_read: Vec<bool>,
     /// The next item of the same bucket.
     next: Vec<Id>,
     /// The first item of each bucket.
@@ -38,6 +40,7 @@ impl BucketClock {
         Self {
             room: Room::new(limit),
             held: vec![false; keys],
+            was_read: vec![false; keys],
             next: vec![NONE; keys],
             heads: vec![NONE; FIRST],
             values: vec![0; FIRST],
@@ -72,7 +75,7 @@ impl BucketClock {
         self.next[id as usize] = std::mem::replace(&mut self.heads[bucket], id);
     }
 
-    /// Turns the hand until a bucket was emptied that was not empty.
+    /// Turns the hand until something was evicted.
     fn sweep(&mut self) {
         for looked in 0.. {
             let bucket = self.hand;
@@ -83,7 +86,26 @@ impl BucketClock {
                 self.empty(bucket);
                 return;
             }
+            if value.is_some_and(has_lodgers) && self.evict_unread(bucket) {
+                return;
+            }
         }
+    }
+
+    /// Evicts what was never read of a bucket. True if there was anything.
+    fn evict_unread(&mut self, bucket: usize) -> bool {
+        let before = self.items;
+        let mut id = std::mem::replace(&mut self.heads[bucket], NONE);
+        while id != NONE {
+            let after = self.next[id as usize];
+            if self.was_read[id as usize] {
+                self.put(id);
+            } else {
+                self.forget(id);
+            }
+            id = after;
+        }
+        self.items < before
     }
 
     fn empty(&mut self, bucket: usize) {
@@ -107,6 +129,7 @@ impl Policy for BucketClock {
         if !self.held[id as usize] {
             return false;
         }
+        self.was_read[id as usize] = true;
         let bucket = self.bucket(id);
         if let Some(value) = touched(self.values[bucket], self.max) {
             self.values[bucket] = value;
@@ -123,6 +146,7 @@ impl Policy for BucketClock {
         }
         self.room.take(id, weight);
         self.held[id as usize] = true;
+        self.was_read[id as usize] = false;
         self.items += 1;
         self.put(id);
         let bucket = self.bucket(id);
