@@ -297,27 +297,20 @@ impl RegionFile {
 
     /// Writes the sums of the blocks, the head, and at last the mark.
     fn seal(&self, bytes: usize, state: &[u8], notes: &[u8]) -> io::Result<()> {
-        let checksum = match self.write_sums(bytes) {
-            Ok(checksum) => Some(checksum),
-            // What was stored is worth more than its sums.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+        // Those of the last time are no longer true.
+        self.file.set_len(bytes as u64)?;
+        let sums = Sums::of(&self.file, bytes)?.encode();
+        let checksum = match self.file.write_all_at(&sums, bytes as u64) {
+            Ok(()) => Some(fnv(sums.into_iter())),
+            // What was stored is worth more than its sums, whatever there is no room for them for: the file system, a quota, a limit of its length.
+            Err(_) => {
                 self.file.set_len(bytes as u64)?;
                 None
             }
-            Err(error) => return Err(error),
         };
         self.file.write_all_at(&compose(bytes, state, notes, checksum), 0)?;
         self.file.sync_all()?;
         self.set_mark(MARK)
-    }
-
-    /// Puts the sums of the Region's blocks behind it. Returns their checksum.
-    fn write_sums(&self, bytes: usize) -> io::Result<u64> {
-        // Those of the last time are no longer true.
-        self.file.set_len(bytes as u64)?;
-        let sums = Sums::of(&self.file, bytes)?.encode();
-        self.file.write_all_at(&sums, bytes as u64)?;
-        Ok(fnv(sums.into_iter()))
     }
 }
 

@@ -326,7 +326,7 @@ impl<S: Session> Connection<S> {
         interpreter.full = outbox_full(&interpreter.shared.room);
         let input = match (short, self.dialogue.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
-            // What is read now is copied to where the value lies, and nothing of it is kept.
+            // What is read now is copied to where the value lies. What comes behind that is kept, and counted.
             (false, true) => &mut input[..],
             (false, false) => &mut input[..USUAL_READ],
         };
@@ -339,6 +339,11 @@ impl<S: Session> Connection<S> {
         let mut filled = false;
         let mut blocked = false;
         if stopped == Stopped::NeedsInput && outbox.is_empty() {
+            // What is left of the input is part of a request: a client that is never read to its end would have a turn without end.
+            if self.dialogue.slice.is_over() {
+                counters.add(WorkerCount::Yields, 1);
+                return Ok(Some(Turn::Again));
+            }
             match self.stream.read(input)? {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
                 Progress::Ended => {

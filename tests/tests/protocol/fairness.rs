@@ -17,12 +17,17 @@ struct Flood {
 
 impl Flood {
     fn start(server: &Server) -> Self {
+        Self::of(server, b"", [&b"get "[..], &b"a ".repeat(1_000), b"\r\n"].concat().repeat(100))
+    }
+
+    /// Sends `first`, and `requests` again and again.
+    fn of(server: &Server, first: &[u8], requests: Vec<u8>) -> Self {
         let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
         let over = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&over);
+        let (ends, first) = (Arc::clone(&over), first.to_vec());
         let thread = std::thread::spawn(move || {
             let mut stream = TcpStream::connect(address).expect("it listens");
-            let requests = [&b"get "[..], &b"a ".repeat(1_000), b"\r\n"].concat().repeat(100);
+            stream.write_all(&first).expect("it is read");
             while !ends.load(Ordering::Relaxed) && stream.write_all(&requests).is_ok() {}
         });
         Self { over, thread: Some(thread) }
@@ -68,6 +73,30 @@ fn who_asks_for_little_waits_for_one_turn_and_not_for_one_of_everybody() {
     drop(floods);
     assert!(turns <= FLOODS / 2, "{turns} turns of {FLOODS} others between two answers");
     assert!(keys <= 2048, "{keys} keys of others were looked up between two answers");
+}
+
+/// Where much of the memory of connections is held, little is read at once. These requests are as long as that, and begin in the middle of it: there is always
+/// a part of one left.
+#[test]
+fn a_client_whose_requests_are_never_read_to_their_end_has_turns_as_others_have() {
+    let server = Setup::new().options(&["-t", "1", "-m", "128"]).start_guira();
+    let mut client = server.connect();
+    let mut halves: Vec<Client> = (0..80).map(|_| server.connect()).collect();
+    let half = [&b"set half 0 0 8000\r\n"[..], &[b'x'; 7900]].concat();
+    halves.iter_mut().for_each(|other| other.send(&half));
+    wait_for("all halves", || {
+        (client.stats("")["bytes_read"].parse::<u64>().ok()? > 80 * 7900).then_some(())
+    });
+    let set = |length: usize| {
+        let line = format!("set k 0 0 {length:04} noreply\r\n");
+        [line.as_bytes(), &vec![b'y'; length], b"\r\n"].concat()
+    };
+    let length = 2048 - (set(0).len());
+    let before = yields(&mut client);
+    let flood = Flood::of(&server, &set(1001), set(length).repeat(1000));
+    wait_for("turns", || (yields(&mut client) > before + 100).then_some(()));
+    drop(flood);
+    halves.into_iter().for_each(Client::abandon);
 }
 
 #[test]
