@@ -25,6 +25,12 @@ impl<X: Scheme> Hold<X> {
         // As readers do: if it was unlinked before it was pinned, it is not there any more.
         (linked(core, key, now) == Some(at)).then_some(hold)
     }
+
+    /// Whether what is stored under `key` is still where it was.
+    #[cfg(test)]
+    pub(crate) fn holds(&self, key: Key<'_>, now: Seconds) -> bool {
+        linked(&self.core, key, now) == Some(self.at)
+    }
 }
 
 impl<X: Scheme> Drop for Hold<X> {

@@ -44,7 +44,7 @@ pub(crate) const SCARCE_BELOW: usize = 128 * MIB;
 /// A class may use chunks that are larger than its own by one part in so many.
 const LENT_PART: u32 = 2;
 
-fn batch_of(chunk: u32) -> usize {
+pub(crate) fn batch_of(chunk: u32) -> usize {
     (BATCH_BYTES / chunk as usize).clamp(1, BATCH_CHUNKS)
 }
 

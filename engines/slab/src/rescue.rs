@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::queue::{self, Event, What};
+use crate::reclaim::batch_of;
 use crate::session::SlabSession;
 use crate::turn::Wants;
 use crate::update::Unlinked;
@@ -50,7 +51,8 @@ impl<X: Scheme> SlabSession<X> {
         let core = self.core.clone();
         let is_whole = |item: &Item<'_>| item.chain().is_none() && core.dead(item, now).is_none();
         let item = core.item(at, now).filter(is_whole);
-        if item.is_none() || Pieces::head_of(&core.region, at).is_some() {
+        // What is pinned is being sent, or about to be changed by whoever looks for memory for it: it stays where it is meanwhile.
+        if item.is_none() || core.pins.is_pinned(at) || Pieces::head_of(&core.region, at).is_some() {
             return false;
         }
         let Some((hash, to)) = core.hash_at(at).zip(self.chunk_beside(class, now)) else {
@@ -80,8 +82,9 @@ impl<X: Scheme> SlabSession<X> {
         let core = self.core.clone();
         let class = if core.balance.has_pages(class) { class } else { core.host_of(class)? };
         let cache = &mut self.caches[usize::from(class.0)];
-        if cache.is_empty() && core.memory.lock(class).take(TOGETHER, cache) == 0 {
-            self.evict(class, TOGETHER, now);
+        let batch = batch_of(core.memory.classes().geometry(class).chunk);
+        if cache.is_empty() && core.memory.lock(class).take(batch, cache) == 0 {
+            self.evict(class, batch, now);
         }
         self.caches[usize::from(class.0)].pop()
     }

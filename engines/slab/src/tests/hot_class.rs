@@ -2,9 +2,10 @@
 
 use super::{SlabEngine, SlabSession};
 use crate::SlabOptions;
+use crate::hold::Hold;
 use crate::order::Policy;
 use guira_contract::suite::{HotItems, store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Reassign, Session, Spec};
+use guira_contract::{Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -76,4 +77,26 @@ fn what_an_operator_has_moved_goes_like_any_other() {
         let (rescued, left) = rescued_and_left(policy);
         assert!(rescued > 0 && left == 0, "{policy}: {left} of {rescued}");
     }
+}
+
+/// Whoever looks for memory for what comes in the place of an item holds that. To look may take its page from its class.
+#[test]
+fn what_is_held_stays_where_it_is_when_its_page_goes() {
+    let engine = engine("clock", MEMORY);
+    let mut session = engine.session();
+    let keys: Vec<String> = (0..8_000).map(|number| format!("old{number:06}")).collect();
+    keys.iter().for_each(|key| put(&mut session, key, 100));
+    keys.iter().for_each(|key| assert!(value_of(&mut session, key.as_bytes(), NOW).is_some()));
+    // Of all the others room is made.
+    let held: Vec<Key<'_>> = keys
+        .iter()
+        .step_by(2)
+        .map(|key| Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) })
+        .collect();
+    let holds: Vec<_> = held.iter().map(|key| Hold::take(&engine.core, *key, NOW).unwrap()).collect();
+    let class = engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id;
+    session.quiesce();
+    assert_eq!(engine.reassign(Some(class), 0), Reassign::Begun);
+    assert!(engine.stats().items_rescued > 0);
+    assert!(holds.iter().zip(held).all(|(hold, key)| hold.holds(key, NOW)));
 }
