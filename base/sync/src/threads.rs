@@ -1,7 +1,10 @@
-//! Work on many things at once by as many threads as there are processors: for starts and stops, where nothing else runs yet.
+//! Work on many things at once by several threads: for starts and stops, where nothing else runs yet.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+/// More threads than these do not read a disk faster, and each has a stack and a buffer.
+const THREADS_MAX: usize = 8;
 
 /// Does `work` on each of `items`, each once, and returns the results in the order of the items. Each thread has what `begin` makes, such as a buffer, and
 /// takes `share` items at a time. If there can be no more threads, fewer do.
@@ -14,7 +17,7 @@ pub fn map_by_threads<T: Sync, B, R: Send>(
     begin: impl Fn() -> B + Sync,
     work: impl Fn(&mut B, &T) -> R + Sync,
 ) -> Vec<R> {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let processors = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let threads = processors.min(items.len().div_ceil(share));
     // Relaxed: it deals out numbers; the results come by way of the join.
     let next = AtomicUsize::new(0);

@@ -10,7 +10,7 @@ use super::{Step, Work, clients};
 const SEED: &str = "--seed";
 
 /// Every engine, which all do everything. The first is what runs unless another is named; it does more of it.
-const ENGINES: [&str; 6] = ["memc3", "classic", "fleec", "mica", "mica:erew", "mica-store"];
+const ENGINES: [&str; 7] = ["memc3", "classic", "fleec", "memclock", "mica", "mica:erew", "mica-store"];
 
 /// All steps.
 pub(crate) fn steps() -> Vec<Step> {

@@ -9,8 +9,9 @@ mod parked;
 mod restarts;
 mod scratch;
 
-use crate::{FleecEngine, FleecOptions};
+use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite;
+use guira_items::Eviction;
 
 pub(crate) fn open(memory: usize) -> FleecEngine {
     FleecEngine::open(FleecOptions { memory, ..FleecOptions::default() }).unwrap()
@@ -76,4 +77,14 @@ fn history_under_eviction() {
 #[test]
 fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open(12 << 20));
+}
+
+#[test]
+fn a_store_loses_nothing_while_everything_is_flushed_now_and_then() {
+    for buckets in [Buckets::Open, Buckets::Locked] {
+        let options =
+            FleecOptions { memory: 64 << 20, eviction: Eviction::Off, buckets, ..FleecOptions::default() };
+        let plan = suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 };
+        suite::history_of_store(&FleecEngine::open(options).unwrap(), plan);
+    }
 }

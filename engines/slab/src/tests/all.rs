@@ -19,7 +19,7 @@ mod shifts;
 mod upkeep;
 
 use super::Tested;
-use crate::{Hashing, SlabOptions};
+use crate::{Eviction, Hashing, SlabOptions};
 
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
 pub(crate) type SlabSession = crate::SlabSession<Tested>;
@@ -88,4 +88,11 @@ fn history_under_eviction() {
 #[test]
 fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open(12 << 20));
+}
+
+#[test]
+fn a_store_loses_nothing_while_everything_is_flushed_now_and_then() {
+    let options = SlabOptions { memory: 64 << 20, eviction: Eviction::Off, ..SlabOptions::default() };
+    let plan = suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 };
+    suite::history_of_store(&SlabEngine::open(options).unwrap(), plan);
 }
