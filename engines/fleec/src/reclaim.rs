@@ -145,7 +145,7 @@ impl FleecSession {
     }
 
     /// Takes a chunk of a class that is a little larger, if there are few pages for each class: before anything is evicted. A class that has pages
-    /// does so only where more than half is free, or it would have larger chunks than it needs for good.
+    /// does so only where more than an eighth is free, or it would have larger chunks than it needs for good.
     fn borrow(&mut self, class: ClassId) -> bool {
         let core = &*self.core;
         if core.budget.limit() >= FEW_PAGES_BELOW {
@@ -155,7 +155,7 @@ impl FleecSession {
         let chunk = classes.geometry(class).chunk;
         let is_idle = |other: &ClassId| {
             let all = core.memory.pages_of(*other) * u64::from(classes.geometry(*other).chunks);
-            !has_pages || 2 * core.memory.free_chunks(*other) > all
+            !has_pages || 8 * core.memory.free_chunks(*other) > all
         };
         let lender = classes
             .ids()

@@ -147,6 +147,10 @@ impl Choice {
         // A policy of the preset's own goes with its own family of indexes only.
         let own = known("index", preset.index, INDEXES)?;
         let is_own = std::mem::discriminant(&own) == std::mem::discriminant(&family);
+        if preset.policy == NO_POLICY && !is_own {
+            // It promises to lose nothing.
+            return known("index", &index.name, &[(preset.index, ())]).map(|()| Choice::default());
+        }
         let usual = PRESETS.iter().find(|other| is_first_of(other, family)).unwrap_or(&PRESETS[0]);
         let usual = if is_own { preset.policy } else { usual.policy };
         let policy = Spec::parse(policy.unwrap_or(usual))?;
@@ -455,6 +459,10 @@ mod tests {
         assert!(error("classic", Some("chained:depth=1"), None).contains("there are: versions"));
         assert!(error("memc3", None, Some("clock:bit=2")).contains("unknown option"));
         assert_eq!(error("fleec", None, Some("lru")), "unknown policy 'lru'; there are: bucket-clock");
+        assert_eq!(
+            error("mica-store", Some("lossy"), None),
+            "unknown index 'lossy'; there are: bulk-chained"
+        );
         assert!(error("fleec", None, Some("bucket-clock:bits=9")).contains("1 to 8"));
         assert!(error("memc3", Some("cuckoo:depth=0"), None).contains("1 to 32"));
         assert!(error("memc3", Some("cuckoo:depth"), None).contains("key=value"));
