@@ -170,8 +170,7 @@ impl FleecSession {
         let class = wanted.class;
         for _ in 0..SWEEPS_MAX {
             self.sweeps = self.sweeps.wrapping_add(1);
-            // Whatever the hand frees is of other classes if this one has no page.
-            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE) || !self.has_pages(class);
+            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);
             if is_due && self.take_over(class, now) && self.refill_free(wanted) {
                 return true;
             }
