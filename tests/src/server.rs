@@ -252,6 +252,18 @@ impl Server {
         wait_for("the server's end", || self.process.child.try_wait().ok().flatten());
     }
 
+    /// How much memory the process holds, in bytes. Pages of the program's file do not count: the kernel maps more or fewer of them,
+    /// depending on what its page cache has.
+    #[track_caller]
+    pub fn memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process_id())).expect("it runs");
+        let kib = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux tells it");
+            line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number of KiB")
+        };
+        (kib("RssAnon:") + kib("RssShmem:")) << 10
+    }
+
     /// Where the server listens.
     pub fn address(&self) -> &Address {
         &self.address

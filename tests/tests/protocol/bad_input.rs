@@ -203,13 +203,13 @@ fn a_line_without_end_is_cut_off() {
 fn an_endless_key_does_not_eat_the_memory() {
     let mut server = Server::start();
     upstream_flaw!(server, "its buffer grows with a get without end");
-    let before = resident_kib(server.process_id());
+    let before = server.memory();
     let mut client = server.connect();
     client.send_until_closed("get ");
     client.send_until_closed(vec![b'x'; 64 << 20]);
     server.expect_running();
-    let grown = resident_kib(server.process_id()).saturating_sub(before);
-    assert!(grown < 16 << 10, "one key made the server grow by {grown} KiB");
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 16 << 20, "one key made the server grow by {grown} bytes");
     server.connect().sync();
     client.abandon();
 }
@@ -217,7 +217,7 @@ fn an_endless_key_does_not_eat_the_memory() {
 #[test]
 fn a_huge_length_reserves_nothing() {
     let mut server = Server::start();
-    let before = resident_kib(server.process_id());
+    let before = server.memory();
     for command in ["set key 0 0 2147483645", "append key 0 0 1000000000", "ms key 2147483645"] {
         let mut client = server.connect();
         client.send_until_closed(format!("{command}\r\n"));
@@ -226,8 +226,8 @@ fn a_huge_length_reserves_nothing() {
     }
     server.connect().sync();
     server.expect_running();
-    let grown = resident_kib(server.process_id()).saturating_sub(before);
-    assert!(grown < 16 << 10, "lengths that nothing followed made the server grow by {grown} KiB");
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 16 << 20, "lengths that nothing followed made the server grow by {grown} bytes");
     server.connect().exchange("get key\r\n", "END\r\n");
 }
 
@@ -353,11 +353,4 @@ fn random_lines_of_known_words_do_not_stop_the_server() {
     }
     server.expect_running();
     server.connect().sync();
-}
-
-/// Resident size of a process, as Linux tells it.
-fn resident_kib(process_id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process_id}/status")).expect("the process runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux tells the resident size");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number of KiB")
 }

@@ -17,12 +17,6 @@ fn bad_limits_are_refused() {
     );
 }
 
-/// Resident memory of a process, in bytes.
-fn resident(process: u32) -> usize {
-    let text = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
-    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
 #[test]
 fn memory_grows_and_is_given_back() {
     let server = Setup::new().options(&["-m", "32"]).start_guira();
@@ -34,13 +28,13 @@ fn memory_grows_and_is_given_back() {
         client.send(format!("set key{key} 0 0 4000 noreply\r\n{value}\r\n"));
     }
     client.sync();
-    let grown = resident(server.process_id());
+    let grown = server.memory();
     assert!(grown > 70 << 20, "{grown}");
     client.exchange("cache_memlimit 24\r\n", "OK\r\n");
     wait_for("memory to be given back", || {
         // Idle workers do the work; a request keeps them from sleeping for long.
         client.sync();
-        (resident(server.process_id()) < 26 << 20).then_some(())
+        (server.memory() < 20 << 20).then_some(())
     });
     let stats = client.stats("");
     assert_ne!(stats["evictions"], "0");
