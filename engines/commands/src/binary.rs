@@ -68,7 +68,7 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
     }
 
     fn undo(&mut self) {
-        self.replies.buffer().truncate(self.mark);
+        self.replies.take_back(self.mark);
     }
 
     fn recency(&self) -> Recency {
@@ -208,9 +208,10 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        let guess = S::Guess::default();
-        let show = |executor: &mut Self| executor.binary_read(packet, key, guess, shown, replies);
-        match self.show_and_touch(key, time, Unique::Told, show) {
+        let (mark, uniques) = (replies.buffer().len(), self.uniques);
+        let mut sink =
+            PacketSink { replies, packet, shown, key: key.bytes, mark, uniques, lacks_unique: false };
+        match self.show_and_touch(key, time, Unique::Told, &mut sink) {
             Ok(Read::Hit) => {}
             Ok(Read::Miss(_)) => binary_miss(packet, key, shown, replies),
             Err(refusal) => tell(packet, refused(refusal), 0, replies),

@@ -56,11 +56,11 @@ impl<S: Session> Executor<S> {
         self.count(CommandCount::CmdMeta);
         self.saw_lookup(key);
         let mut found = self.meta_of(key);
-        if found.is_some_and(|meta| self.uniques.shown(meta.cas).is_none()) {
-            // If it gets none it is shown without.
-            if self.give_unique(key).is_ok() {
-                found = self.meta_of(key);
-            }
+        // If there is no memory for one it is shown without.
+        while found.is_some_and(|meta| self.uniques.shown(meta.cas).is_none())
+            && self.give_unique(key).is_ok()
+        {
+            found = self.meta_of(key);
         }
         let (buffer, uniques) = (replies.buffer(), self.uniques);
         let Some(meta) = found else {

@@ -18,6 +18,7 @@ mod meta_reply;
 mod meta_set;
 pub mod observe;
 mod retrieve;
+mod showing;
 mod store;
 mod uniques;
 
@@ -42,6 +43,9 @@ pub trait Replies {
     fn buffer(&mut self) -> &mut ReplyBuffer;
     /// Inserts a long value after the bytes written so far.
     fn pin(&mut self, value: Self::Pin);
+    /// Takes back all that was written since the buffer had `length` bytes, long values included. Something was written before each
+    /// of them.
+    fn take_back(&mut self, length: usize);
 }
 
 /// Executes commands on an engine, for one thread.

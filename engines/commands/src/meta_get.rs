@@ -1,18 +1,18 @@
 //! mg
 //!
 //! A plain mg is a read. One that changes the item (T), may create it (N), or may win the right to renew it (R, or
-//! a stale item) first makes the change in an update, which tells what there was before, and then reads. What is told of the
-//! value, its length and its cas unique always comes from one look at the item.
+//! a stale item) is an update that shows the item as well.
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
 use crate::retrieve::NO_MEMORY_FOR_READ;
+use crate::showing::{Change, Changing, Creation};
 use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
-    Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Refusal, Session,
-    Sink, Value, Want,
+    Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Refusal, Session, Sink, Value,
+    Want,
 };
-use guira_protocol::{MetaFlags, MetaGet, MetaKey, ReplyBuffer};
+use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, ReplyBuffer, Unique};
 use guira_sync::clock::Seconds;
 
 /// What an update has found and done.
@@ -158,7 +158,7 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
     }
 
     fn undo(&mut self) {
-        self.replies.buffer().truncate(self.mark);
+        self.replies.take_back(self.mark);
     }
 
     fn recency(&self) -> Recency {
@@ -176,6 +176,42 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
     }
 }
 
+/// The changes that an mg asks for.
+struct Asked<'a, 'k> {
+    key: &'a MetaKey<'k>,
+    flags: &'a MetaFlags<'k>,
+    now: Seconds,
+    times: &'a dyn Fn(Expiry) -> Times,
+    /// The cas unique of an item that is created.
+    given: Option<u64>,
+}
+
+impl<R> Changing<MetaSink<'_, '_, R>> for Asked<'_, '_> {
+    fn change(&mut self, sink: &mut MetaSink<'_, '_, R>, item: &Meta) -> Change {
+        let (expiry, won) = outcome(item, self.flags, (self.times)(item.expiry));
+        sink.before = Some(Before { meta: *item, created: false, won });
+        if expiry.is_some_and(|expiry| expiry.passed(self.now)) {
+            return Change::Remove;
+        }
+        let recency = if self.flags.has(b'u') { Recency::Leave } else { Recency::Bump };
+        let set = if won { ItemState::TOKEN_SENT } else { ItemState::NONE };
+        Change::Amend(Amendment { expiry, set, recency, ..Amendment::default() })
+    }
+
+    fn create(&mut self, sink: &mut MetaSink<'_, '_, R>) -> Option<Creation> {
+        sink.before = None;
+        let times = (self.times)(Expiry::Never);
+        let vivified = times.vivified?;
+        let expiry = final_expiry(self.flags, &times).unwrap_or(vivified);
+        let state = meta_reply::key_state(self.key);
+        sink.before = Some(Before { meta: vivified_meta(state, self.now), created: true, won: true });
+        let bumped = if self.flags.has(b'u') { ItemState::NONE } else { ItemState::FETCHED };
+        let state = state.with(ItemState::TOKEN_SENT).with(bumped);
+        let new = NewItem { flags: 0, expiry, cas: self.given, state, value: Value::Bytes(b"") };
+        Some(if expiry.passed(self.now) { Creation::Pass(new) } else { Creation::Store(new) })
+    }
+}
+
 impl<S: Session> Executor<S> {
     /// mg
     pub fn meta_get<R: Replies<Pin = S::Pin>>(
@@ -186,32 +222,19 @@ impl<S: Session> Executor<S> {
         replies: &mut R,
     ) {
         let flags = &command.flags;
-        let (touched, vivified) =
-            (flags.exptime.map(|t| self.expiry(t)), flags.vivify.map(|t| self.expiry(t)));
-        let recache = flags.recache.map(|t| self.expiry(t));
-        let times = |expiry| Times { expiry, touched, vivified, recache };
-        // A time that has passed would hide the item from the read: it is set afterwards.
-        let passed = [touched, vivified].into_iter().flatten().any(|expiry| expiry.passed(self.now));
-        let Ok((read, before)) = self.change_and_show(key, guess, command, &times, replies) else {
+        let Ok((read, created)) = self.read_for_meta(key, guess, command, replies) else {
             return replies.buffer().line(NO_MEMORY_FOR_READ);
         };
-        let hit = read == Read::Hit;
+        let touches = flags.exptime.is_some();
         if let Read::Miss(kind) = read {
-            if touched.is_none() {
+            if !touches {
                 self.count_miss(kind);
             }
             self.saw_get(key, Got::Missed(kind));
         }
-        if passed && hit {
-            let created = before.is_some_and(|before| before.created);
-            let expiry = final_expiry(flags, &times(Expiry::Never), created);
-            if expiry.is_some_and(|expiry| expiry.passed(self.now)) {
-                self.remove(key);
-            }
-        }
-        self.count_meta_get(key, hit, touched.is_some());
+        let hit = read == Read::Hit;
+        self.count_meta_get(key, hit, touches);
         if hit {
-            let created = before.is_some_and(|before| before.created);
             self.saw_get(key, if created { Got::Created } else { Got::Found });
         }
         if !hit && !flags.quiet() {
@@ -219,43 +242,53 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Makes the changes that an mg asks for and writes the item, if there is one. Tells what there was before the changes, if there were any.
-    fn change_and_show<R: Replies<Pin = S::Pin>>(
+    /// Makes the changes that an mg asks for and writes the item, if there is one. Tells whether it was created.
+    fn read_for_meta<R: Replies<Pin = S::Pin>>(
         &mut self,
         key: Key<'_>,
         mut guess: S::Guess,
         command: &MetaGet<'_>,
-        times: &dyn Fn(Expiry) -> Times,
         replies: &mut R,
-    ) -> Result<(Read, Option<Before>), Refusal> {
+    ) -> Result<(Read, bool), Refusal> {
         let flags = &command.flags;
-        let changes = flags.exptime.is_some() || flags.vivify.is_some() || flags.recache.is_some();
-        let mut before = if changes { self.change_for_get(key, command, times)? } else { None };
-        let mut contest = Contest::Open;
+        let time = |time: Option<Exptime>| time.map(|time| self.expiry(time));
+        let (touched, vivified, recache) = (time(flags.exptime), time(flags.vivify), time(flags.recache));
+        let times = |expiry| Times { expiry, touched, vivified, recache };
+        let given = self.uniques.given(flags.cas_new);
+        let mut asked = Asked { key: &command.key, flags, now: self.now, times: &times, given };
+        let changes = touched.is_some() || vivified.is_some() || recache.is_some();
+        let mut sink = MetaSink {
+            mark: replies.buffer().len(),
+            replies,
+            key: &command.key,
+            flags,
+            now: self.now,
+            before: None,
+            times: &times,
+            uniques: self.uniques,
+            contest: Contest::Open,
+            needs: None,
+        };
+        // What is to renew an item proves it with the cas unique it was told, so there must be one.
+        let unique = if flags.has(b'c') { Unique::Told } else { Unique::Untold };
         loop {
-            let mark = replies.buffer().len();
-            let mut sink = MetaSink {
-                replies,
-                key: &command.key,
-                flags,
-                now: self.now,
-                mark,
-                before,
-                times,
-                uniques: self.uniques,
-                contest,
-                needs: None,
+            let needs = if changes {
+                None
+            } else {
+                let read = self.session.read_with(key, guess, self.now, &mut sink);
+                let Some(needs) = sink.needs.filter(|_| read == Read::Hit) else {
+                    return Ok((read, false));
+                };
+                Some(needs)
             };
-            let read = self.session.read_with(key, guess, self.now, &mut sink);
-            // What it was made from is about to change.
-            guess = S::Guess::default();
-            match sink.needs.filter(|_| read == Read::Hit) {
-                None => return Ok((read, before)),
-                Some(Need::Unique) => self.give_unique(key)?,
-                Some(Need::Win) => match self.change_for_get(key, command, times) {
-                    Ok(found) => before = found,
-                    Err(_) => contest = Contest::Closed,
-                },
+            match self.change_and_show(key, unique, &mut sink, &mut asked) {
+                Ok(read) => return Ok((read, sink.before.is_some_and(|before| before.created))),
+                Err(_) if needs == Some(Need::Win) => {
+                    // What the guess was made from may have changed.
+                    guess = S::Guess::default();
+                    (sink.contest, sink.before) = (Contest::Closed, None);
+                }
+                Err(refusal) => return Err(refusal),
             }
         }
     }
@@ -273,54 +306,6 @@ impl<S: Session> Executor<S> {
             }
             (false, false) => {}
         }
-    }
-
-    /// Makes the changes that an mg asks for, and tells what there was.
-    fn change_for_get(
-        &mut self,
-        key: Key<'_>,
-        command: &MetaGet<'_>,
-        times: &dyn Fn(Expiry) -> Times,
-    ) -> Result<Option<Before>, Refusal> {
-        let flags = &command.flags;
-        let recency = if flags.has(b'u') { Recency::Leave } else { Recency::Bump };
-        let bumped = if flags.has(b'u') { ItemState::NONE } else { ItemState::FETCHED };
-        let now = self.now;
-        // A client that is to renew an item proves it with the cas unique it was told, so there must be one.
-        let fresh = if flags.has(b'c') { self.fresh_unique() } else { None };
-        let given = self.uniques.given(flags.cas_new);
-        let mut told = None;
-        let decide = |item: Option<&dyn ItemView>| match item {
-            Some(item) => {
-                let meta = item.meta();
-                let (expiry, won) = outcome(&meta, flags, times(meta.expiry));
-                told = Some(Before { meta, created: false, won });
-                let set = if won { ItemState::TOKEN_SENT } else { ItemState::NONE };
-                let cas = if meta.cas.is_none() { fresh } else { None };
-                let expiry = expiry.filter(|expiry| !expiry.passed(now));
-                Decision::Amend(Amendment { expiry, cas, set, recency, ..Amendment::default() })
-            }
-            None => match times(Expiry::Never).vivified {
-                None => {
-                    told = None;
-                    Decision::Keep
-                }
-                Some(vivified) => {
-                    let expiry = final_expiry(flags, &times(Expiry::Never), true).unwrap_or(vivified);
-                    let state = meta_reply::key_state(&command.key);
-                    told = Some(Before { meta: vivified_meta(state, now), created: true, won: true });
-                    Decision::Put(NewItem {
-                        flags: 0,
-                        expiry: if expiry.passed(now) { Expiry::Never } else { expiry },
-                        cas: given.or(fresh),
-                        state: state.with(ItemState::TOKEN_SENT).with(bumped),
-                        value: Value::Bytes(b""),
-                    })
-                }
-            },
-        };
-        self.session.update(key, self.now, None, None, decide)?;
-        Ok(told)
     }
 }
 
@@ -343,11 +328,11 @@ fn outcome(meta: &Meta, flags: &MetaFlags<'_>, times: Times) -> (Option<Expiry>,
     (times.touched, won)
 }
 
-/// The expiry that the flags T and N give an item, in order; N counts for one that was created just now.
-fn final_expiry(flags: &MetaFlags<'_>, times: &Times, created: bool) -> Option<Expiry> {
+/// The expiry that the flags T and N give an item that is created, in order.
+fn final_expiry(flags: &MetaFlags<'_>, times: &Times) -> Option<Expiry> {
     let given = flags.in_order().filter_map(|(letter, _)| match letter {
         b'T' => times.touched,
-        b'N' if created => times.vivified,
+        b'N' => times.vivified,
         _ => None,
     });
     given.last()

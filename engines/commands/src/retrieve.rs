@@ -2,10 +2,10 @@
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
+use crate::showing::{Change, Changing, Creation};
 use crate::{Executor, Replies, Uniques};
 use guira_contract::{
-    Amendment, Decision, Expiry, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Refusal, Session,
-    Sink, Want,
+    Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Refusal, Session, Sink, Want,
 };
 use guira_protocol::{Exptime, Unique};
 
@@ -95,7 +95,7 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
     }
 
     fn undo(&mut self) {
-        self.replies.buffer().truncate(self.mark);
+        self.replies.take_back(self.mark);
     }
 
     #[inline(always)]
@@ -230,46 +230,32 @@ impl<S: Session> Executor<S> {
         let _ = self.session.update(key, self.now, None, None, |_| Decision::Remove);
     }
 
-    /// Gives an item another time to expire, and a cas unique if one is to be told and it has none. Tells whether there is an item.
-    fn touch_to_show(&mut self, key: Key<'_>, expiry: Expiry, unique: Unique) -> Result<bool, Refusal> {
-        let fresh = if unique == Unique::Told { self.fresh_unique() } else { None };
-        let mut found = false;
-        let decide = |item: Option<&dyn ItemView>| {
-            found = item.is_some();
-            let cas = fresh.filter(|_| item.is_some_and(|item| item.cas().is_none()));
-            let recency = Recency::Bump;
-            Decision::Amend(Amendment { expiry: Some(expiry), cas, recency, ..Amendment::default() })
-        };
-        self.session.update(key, self.now, None, None, decide)?;
-        Ok(found)
-    }
-
-    /// Gives an item another time to expire and shows it, by `show`. What is told of the time is true, or the reply is an error.
-    pub(crate) fn show_and_touch(
+    /// Gives an item another time to expire and shows it, both at once.
+    pub(crate) fn show_and_touch<T>(
         &mut self,
         key: Key<'_>,
         time: Exptime,
         unique: Unique,
-        show: impl FnOnce(&mut Self) -> Result<Read, Refusal>,
-    ) -> Result<Read, Refusal> {
+        sink: &mut T,
+    ) -> Result<Read, Refusal>
+    where
+        T: Sink<Pin = S::Pin>,
+    {
         self.count(CommandCount::CmdTouch);
         let expiry = self.expiry(time);
-        let has_passed = expiry.passed(self.now);
-        let read = if has_passed || self.touch_to_show(key, expiry, unique)? {
-            show(self)?
+        let change = if expiry.passed(self.now) {
+            Change::Remove
         } else {
-            // Which kind of miss it is; what was stored just now came after the touch.
-            Read::Miss(if let Got::Missed(kind) = self.look_up(key).0 { kind } else { MissKind::Absent })
+            let amendment =
+                Amendment { expiry: Some(expiry), recency: Recency::Bump, ..Amendment::default() };
+            Change::Amend(amendment)
         };
+        let read = self.change_and_show(key, unique, sink, &mut Touching(change))?;
         match read {
             Read::Hit => {
                 self.count(CommandCount::TouchHits);
                 self.sample(CommandCount::TouchHits, key);
                 self.saw_get(key, Got::Found);
-                // A time that has passed would have hidden it.
-                if has_passed {
-                    self.remove(key);
-                }
             }
             Read::Miss(kind) => {
                 self.count(CommandCount::TouchMisses);
@@ -290,11 +276,24 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        let guess = S::Guess::default();
-        let show = |executor: &mut Self| executor.show_value(key, guess, unique, replies);
-        match self.show_and_touch(key, time, unique, show) {
+        let (mark, uniques) = (replies.buffer().len(), self.uniques);
+        let mut sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
+        match self.show_and_touch(key, time, unique, &mut sink) {
             Ok(_) => Answered::Wholly,
             Err(_) => refuse(replies),
         }
+    }
+}
+
+/// Makes one change, whatever the item.
+struct Touching(Change);
+
+impl<T> Changing<T> for Touching {
+    fn change(&mut self, _sink: &mut T, _item: &Meta) -> Change {
+        self.0
+    }
+
+    fn create(&mut self, _sink: &mut T) -> Option<Creation> {
+        None
     }
 }

@@ -396,6 +396,13 @@ impl<P: ValuePin> Replies for Outbox<P> {
     fn pin(&mut self, value: P) {
         self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Value(value), sent: 0 });
     }
+
+    fn take_back(&mut self, length: usize) {
+        self.buffer.truncate(length);
+        while self.inserts.back().is_some_and(|insert| insert.at > length) {
+            self.inserts.pop_back();
+        }
+    }
 }
 
 #[cfg(test)]

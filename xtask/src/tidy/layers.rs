@@ -22,8 +22,8 @@ pub(crate) const LAB: &[&str] = &[
     "guira-papers",
 ];
 
-/// What the tests of a crate may use beside the lab and what the crate itself may use: commands are tried out on an engine.
-const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab"])];
+/// What the tests of a crate may use beside the lab and what the crate itself may use: commands are tried out on all engines.
+const IN_TESTS: &[(&str, &[&str])] = &[("guira-commands", &["guira-slab", "guira-fleec", "guira-mica"])];
 
 /// Crates that nothing uses.
 pub(crate) const TOP: &[&str] = &["guira-cli", "guira-tests", "xtask"];

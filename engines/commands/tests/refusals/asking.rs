@@ -52,6 +52,10 @@ impl<P: ValuePin> Replies for Told<P> {
             from += piece.len();
         }
     }
+
+    fn take_back(&mut self, length: usize) {
+        self.buffer.truncate(length);
+    }
 }
 
 /// Somebody who asks.
@@ -64,6 +68,15 @@ impl<S: Session> Client<S> {
     pub(crate) fn new(session: S) -> Self {
         let clock = CoarseClock::manual(1_700_000_000);
         clock.advance(1_000);
+        Self::by_clock(session, clock)
+    }
+
+    /// Another one of the same engine.
+    pub(crate) fn other(&self, session: S) -> Self {
+        Self::by_clock(session, self.clock.clone())
+    }
+
+    fn by_clock(session: S, clock: CoarseClock) -> Self {
         let counters = Arc::new(CommandCounters::default());
         let executor = Executor::new(Refusing::new(session), clock.clone(), counters, Box::new(Nobody));
         Client { executor, clock }
@@ -77,6 +90,16 @@ impl<S: Session> Client<S> {
     /// How many calls were made since then that may be refused.
     pub(crate) fn asked(&mut self) -> usize {
         self.executor.session().asked()
+    }
+
+    /// Before this call of the session others do something.
+    pub(crate) fn intrude(&mut self, call: usize, act: Box<dyn FnMut()>) {
+        self.executor.session().intrude(call, act);
+    }
+
+    /// How many calls were made.
+    pub(crate) fn calls(&mut self) -> usize {
+        self.executor.session().calls()
     }
 
     /// Whether what is stored may be lost.
@@ -103,6 +126,7 @@ impl<S: Session> Client<S> {
 
     /// The reply to a request: a line, a packet, or one record of a datagram.
     pub(crate) fn ask(&mut self, request: &[u8], delivery: Delivery) -> Vec<u8> {
+        self.executor.look_at_clock();
         let mut told = Told { buffer: ReplyBuffer::default(), pin: PhantomData };
         match request.first() {
             Some(&REQUEST_MAGIC) => self.packet(request, delivery, &mut told),

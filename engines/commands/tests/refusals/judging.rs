@@ -17,7 +17,7 @@ pub(crate) struct Outcome {
 const CHOSEN: &[u8] = b"chosen";
 
 /// A reply without the cas uniques that the server chose, and these.
-fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
+pub(crate) fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
     if reply.first() == Some(&RESPONSE_MAGIC) && reply.len() >= HEADER_BYTES {
         let unique = reply[16..HEADER_BYTES].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         if unique >= FIRST_UNIQUE {
@@ -54,6 +54,12 @@ fn tells_refusal(reply: &[u8]) -> bool {
 /// Two items that differ at most in which cas unique the server chose.
 fn alike(one: Option<&Seen>, other: Option<&Seen>) -> bool {
     let plain = |seen: &Seen| Seen { cas: seen.cas.map(|cas| cas.min(FIRST_UNIQUE)), ..seen.clone() };
+    one.map(plain) == other.map(plain)
+}
+
+/// Two items that differ at most in whether the server chose a cas unique, and which.
+pub(crate) fn alike_but_for_uniques(one: Option<&Seen>, other: Option<&Seen>) -> bool {
+    let plain = |seen: &Seen| Seen { cas: seen.cas.filter(|cas| *cas < FIRST_UNIQUE), ..seen.clone() };
     one.map(plain) == other.map(plain)
 }
 

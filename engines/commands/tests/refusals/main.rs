@@ -9,6 +9,7 @@
 //!   would have won the right to renew the item, and an me that would have had a cas unique to show.
 
 mod asking;
+mod between;
 mod items;
 mod judging;
 mod requests;

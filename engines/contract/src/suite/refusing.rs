@@ -1,4 +1,5 @@
-//! A session that finds no memory when it is told not to, for tests of what is built on sessions.
+//! A session that finds no memory when it is told not to, and between whose calls others do something, for tests of what is built
+//! on sessions.
 
 use crate::item::{Decision, ItemView};
 use crate::session::{Key, KeyHash, Losses, Pace, Read, Refusal, Room, Session, Sink, Walked, WalkedItem};
@@ -30,6 +31,19 @@ pub enum Moment {
     Late,
 }
 
+/// Something that others do before one of the calls.
+struct Intrusion {
+    /// Before which call, counted from 0.
+    call: usize,
+    act: Box<dyn FnMut()>,
+}
+
+impl std::fmt::Debug for Intrusion {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "before call {}", self.call)
+    }
+}
+
 /// A session that refuses.
 #[derive(Debug)]
 pub struct Refusing<S> {
@@ -43,13 +57,23 @@ pub struct Refusing<S> {
     unique: u64,
     /// What the calls are made for.
     command: String,
+    intrusion: Option<Intrusion>,
 }
 
 impl<S> Refusing<S> {
     /// Around a session; it refuses nothing for now.
     pub fn new(session: S) -> Self {
         let (refused, moment, command) = (Refused::None, Moment::Late, String::new());
-        Refusing { session, refused, moment, asked: 0, calls: 0, unique: FIRST_UNIQUE, command }
+        Refusing {
+            session,
+            refused,
+            moment,
+            asked: 0,
+            calls: 0,
+            unique: FIRST_UNIQUE,
+            command,
+            intrusion: None,
+        }
     }
 
     /// From now on these calls are refused, and counted anew. They are made for `command`, of which a panic will tell.
@@ -63,7 +87,21 @@ impl<S> Refusing<S> {
         self.asked
     }
 
+    /// How many calls were made since [`Refusing::refuse`], reads among them.
+    pub fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// From now on calls are counted anew, and before this one others do something, once.
+    pub fn intrude(&mut self, call: usize, act: Box<dyn FnMut()>) {
+        self.calls = 0;
+        self.intrusion = Some(Intrusion { call, act });
+    }
+
     fn count(&mut self) {
+        if let Some(mut intrusion) = self.intrusion.take_if(|intrusion| intrusion.call == self.calls) {
+            (intrusion.act)();
+        }
         self.calls += 1;
         assert!(self.calls <= CALLS_MAX, "{} does not end with {:?} refused", self.command, self.refused);
     }

@@ -1,0 +1,269 @@
+//! Changes an item and shows it, as one step: what was shown is what was changed, and nobody comes between.
+//!
+//! The item is shown from within the update that changes it. Only a long value is not, since it is pinned by a read and not copied:
+//! there the item is shown first, and changed if it is still the same: its cas unique tells. If it is not, the reply is taken back.
+
+use crate::Executor;
+use crate::observe::Got;
+use guira_contract::{
+    Amendment, Decision, ItemView, Key, Meta, MissKind, NewItem, Read, Recency, Refusal, Session, Sink, Want,
+};
+use guira_protocol::Unique;
+use guira_sync::clock::Seconds;
+
+/// What becomes of an item that is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// It stays, with these changes.
+    Amend(Amendment),
+    /// It goes, since its time has passed.
+    Remove,
+}
+
+impl Change {
+    /// The same as a decision that gives the item this cas unique besides, if there is one.
+    fn decision(self, cas: Option<u64>) -> Decision<'static> {
+        match self {
+            Change::Amend(amendment) => Decision::Amend(Amendment { cas, ..amendment }),
+            Change::Remove => Decision::Remove,
+        }
+    }
+}
+
+/// What becomes of an item that was not there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Creation {
+    Store(NewItem<'static>),
+    /// It is shown as if it had been stored, and its time has passed.
+    Pass(NewItem<'static>),
+}
+
+/// How an item is changed that a sink shows.
+pub(crate) trait Changing<T> {
+    /// What becomes of the item, which is shown next. May be called several times; the last call counts.
+    fn change(&mut self, sink: &mut T, item: &Meta) -> Change;
+
+    /// What is stored if there is none.
+    fn create(&mut self, sink: &mut T) -> Option<Creation>;
+}
+
+/// What an update has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Shown,
+    /// An item that is not copied. Nothing has changed.
+    Long,
+}
+
+/// An item as it is shown: with the cas unique that it gets.
+struct AsShown<'a> {
+    /// None if it is created just now: then it has no value.
+    item: Option<&'a dyn ItemView>,
+    meta: Meta,
+}
+
+impl AsShown<'_> {
+    fn created(new: &NewItem<'_>, last_access: Seconds) -> Self {
+        let NewItem { flags, expiry, cas, state, .. } = *new;
+        AsShown {
+            item: None,
+            meta: Meta { value_len: 0, flags, expiry, cas, last_access, state, size: 0, class: 0 },
+        }
+    }
+}
+
+impl ItemView for AsShown<'_> {
+    fn value_len(&self) -> usize {
+        self.meta.value_len
+    }
+
+    fn flags(&self) -> u32 {
+        self.meta.flags
+    }
+
+    fn cas(&self) -> Option<u64> {
+        self.meta.cas
+    }
+
+    fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    fn copy_value(&self, from: usize, out: &mut [u8]) {
+        if let Some(item) = self.item {
+            item.copy_value(from, out);
+        }
+    }
+}
+
+/// Decides on an item, notes it, and passes it on. An item without a cas unique is not passed on.
+struct Noting<'a, T, C> {
+    sink: &'a mut T,
+    changing: &'a mut C,
+    noted: Option<Meta>,
+}
+
+impl<T: Sink, C: Changing<T>> Noting<'_, T, C> {
+    /// Whether the item is passed on.
+    fn note(&mut self, meta: Meta) -> bool {
+        self.noted = meta.cas.map(|_| meta);
+        if self.noted.is_some() {
+            self.changing.change(self.sink, &meta);
+        }
+        self.noted.is_some()
+    }
+}
+
+impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
+    type Pin = T::Pin;
+
+    fn wants(&self) -> Want {
+        self.sink.wants()
+    }
+
+    fn found<I: ItemView>(&mut self, item: &I) {
+        if self.note(item.meta()) {
+            self.sink.found(item);
+        }
+    }
+
+    fn undo(&mut self) {
+        self.sink.undo();
+    }
+
+    fn recency(&self) -> Recency {
+        // The change bumps it.
+        Recency::Leave
+    }
+
+    fn pinned(&mut self, meta: &Meta, pin: T::Pin) {
+        if self.note(*meta) {
+            self.sink.pinned(meta, pin);
+        }
+    }
+}
+
+/// One attempt.
+struct Attempt<'a, T, C> {
+    sink: &'a mut T,
+    changing: &'a mut C,
+    now: Seconds,
+    /// The longest value that is copied.
+    copied_max: usize,
+    /// For an item without one.
+    unique: Option<u64>,
+}
+
+impl<T: Sink, C: Changing<T>> Attempt<'_, T, C> {
+    fn decide(&mut self, item: Option<&dyn ItemView>) -> (Decision<'static>, Found) {
+        match item {
+            Some(item) => self.decide_on(item),
+            None => match self.changing.create(self.sink) {
+                None => (Decision::Keep, Found::Nothing),
+                Some(Creation::Store(new)) => (Decision::Put(self.show_created(new)), Found::Shown),
+                Some(Creation::Pass(new)) => {
+                    self.show_created(new);
+                    (Decision::Keep, Found::Shown)
+                }
+            },
+        }
+    }
+
+    fn show_created(&mut self, new: NewItem<'static>) -> NewItem<'static> {
+        let new = NewItem { cas: new.cas.or(self.unique), ..new };
+        self.sink.found(&AsShown::created(&new, self.now));
+        new
+    }
+
+    fn decide_on(&mut self, item: &dyn ItemView) -> (Decision<'static>, Found) {
+        let meta = item.meta();
+        if self.sink.wants() == Want::Value && meta.value_len > self.copied_max {
+            return (Decision::Keep, Found::Long);
+        }
+        let change = self.changing.change(self.sink, &meta);
+        let given = if meta.cas.is_none() { self.unique } else { None };
+        self.sink.found(&AsShown { item: Some(item), meta: Meta { cas: meta.cas.or(given), ..meta } });
+        (change.decision(given), Found::Shown)
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// Changes an item and shows it. It gets a cas unique if one is to be told and it has none.
+    pub(crate) fn change_and_show<T, C>(
+        &mut self,
+        key: Key<'_>,
+        unique: Unique,
+        sink: &mut T,
+        changing: &mut C,
+    ) -> Result<Read, Refusal>
+    where
+        T: Sink<Pin = S::Pin>,
+        C: Changing<T>,
+    {
+        let unique = if unique == Unique::Told { self.fresh_unique() } else { None };
+        let copied_max = self.session.inline_max();
+        loop {
+            let mut found = Found::Nothing;
+            let mut attempt = Attempt { sink, changing, now: self.now, copied_max, unique };
+            let decide = |item: Option<&dyn ItemView>| {
+                attempt.sink.undo();
+                let (decision, came_of_it) = attempt.decide(item);
+                found = came_of_it;
+                decision
+            };
+            let done = self.session.update(key, self.now, None, None, decide);
+            if let Err(refusal) = done {
+                sink.undo();
+                return Err(refusal);
+            }
+            match found {
+                Found::Shown => return Ok(Read::Hit),
+                // Which kind of miss it is; what is there now came after it.
+                Found::Nothing => {
+                    let missed = self.look_up(key).0;
+                    return Ok(Read::Miss(if let Got::Missed(kind) = missed {
+                        kind
+                    } else {
+                        MissKind::Absent
+                    }));
+                }
+                Found::Long => {
+                    if self.show_and_change(key, sink, changing)? {
+                        return Ok(Read::Hit);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows an item, and then changes it. False if nothing was shown, since there is none or it did not stay as it was shown.
+    fn show_and_change<T, C>(&mut self, key: Key<'_>, sink: &mut T, changing: &mut C) -> Result<bool, Refusal>
+    where
+        T: Sink<Pin = S::Pin>,
+        C: Changing<T>,
+    {
+        let mut noting = Noting { sink, changing, noted: None };
+        let read = self.session.read(key, self.now, &mut noting);
+        let Some(noted) = noting.noted.filter(|_| read == Read::Hit) else {
+            self.give_unique(key)?;
+            return Ok(false);
+        };
+        let mut is_same = false;
+        let decide = |item: Option<&dyn ItemView>| {
+            is_same = item.is_some_and(|item| is_as(&item.meta(), &noted));
+            if is_same { changing.change(sink, &noted).decision(None) } else { Decision::Keep }
+        };
+        let done = self.session.update(key, self.now, None, None, decide);
+        if !is_same || done.is_err() {
+            sink.undo();
+        }
+        done.map(|()| is_same)
+    }
+}
+
+/// Whether an item is as it was: its value, which a cas unique tells, and all that is told of it besides.
+fn is_as(item: &Meta, noted: &Meta) -> bool {
+    let told = |meta: &Meta| (meta.cas, meta.expiry, meta.state, meta.last_access);
+    told(item) == told(noted)
+}
