@@ -84,10 +84,15 @@ impl Length {
     }
 }
 
+/// No item has the cas unique 0; the commands give none either.
+fn unique(cas: Option<u64>) -> Option<u64> {
+    cas.filter(|cas| *cas != 0)
+}
+
 fn step(world: &mut World<impl Engine>, op: Op) {
     match op {
         Op::Store { key, length, fill, flags, lives, cas, told } => {
-            let (value, expiry) = (length.bytes(fill), world.expiry(lives));
+            let (value, expiry, cas) = (length.bytes(fill), world.expiry(lives), unique(cas));
             let item = Modelled { value, flags: u32::from(flags) << 20, expiry, cas, facts: flags & FACTS };
             world.store(u32::from(key), item, told);
         }
@@ -97,7 +102,7 @@ fn step(world: &mut World<impl Engine>, op: Op) {
         Op::Amend { key, lives, cas, set, clear, number } => {
             let expiry = lives.map(|lives| world.expiry(lives));
             let (set, clear) = (ItemState(set & FACTS), ItemState(clear & FACTS));
-            let change = Amendment { expiry, cas, set, clear, overwrite: None, recency: Recency::Bump };
+            let change = Amendment { expiry, cas: unique(cas), set, clear, overwrite: None, recency: Recency::Bump };
             world.amend(u32::from(key), change, number.map(|number| Digits::of(u64::from(number))));
         }
         Op::Join { key, before, after, fill } => {

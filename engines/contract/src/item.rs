@@ -120,7 +120,7 @@ pub enum Decision<'d> {
 pub struct Amendment {
     /// A new expiry.
     pub expiry: Option<Expiry>,
-    /// A new cas unique.
+    /// A new cas unique, not 0.
     pub cas: Option<u64>,
     /// Facts that hold from now on.
     pub set: ItemState,
@@ -153,7 +153,7 @@ pub struct NewItem<'d> {
     pub flags: u32,
     /// When it expires.
     pub expiry: Expiry,
-    /// Its cas unique; without one it gets one when somebody asks.
+    /// Its cas unique, not 0; without one it gets one when somebody asks.
     pub cas: Option<u64>,
     /// Facts that hold from the start.
     pub state: ItemState,
