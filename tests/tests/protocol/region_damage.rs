@@ -21,8 +21,9 @@ fn value(number: usize) -> Vec<u8> {
     (0..60 + number % 150).map(|at| b'a' + ((number + at * number) % 26) as u8).collect()
 }
 
-/// Starts a server, stores values, and stops it in order.
-fn fill_and_stop(region: &Path) {
+/// Starts a server, stores values, and stops it in order. Tells how many items it has then: an index that may lose
+/// items, as that of mica, evicts some of them where many have the same bucket.
+fn fill_and_stop(region: &Path) -> usize {
     let server = start(region);
     let mut client = server.connect();
     for first in (0..KEYS).step_by(100) {
@@ -36,8 +37,11 @@ fn fill_and_stop(region: &Path) {
     }
     client.set("long", vec![b'l'; 300_000]);
     client.sync();
+    let items = number(&mut client, "curr_items");
+    assert_eq!(items + number(&mut client, "evictions"), KEYS + 1);
     client.abandon();
     server.stop("TERM");
+    items
 }
 
 /// How many of the keys are there, each with its value.
@@ -65,7 +69,7 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
     for seed in 1..=3 {
         let scratch = Scratch::new();
         let region = scratch.path().join("region");
-        fill_and_stop(&region);
+        let stored = fill_and_stop(&region);
         let image = Image::of(&region);
         let bytes = image.bytes();
         let used = (HEAD..bytes.len() - 8).step_by(4096).filter(|at| bytes[*at..*at + 8] != [0; 8]);
@@ -82,12 +86,12 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
         let long = client.value("long");
         assert!(long.as_ref().is_none_or(|found| found.data == vec![b'l'; 300_000]), "seed {seed}");
         let (there, items) = (there + usize::from(long.is_some()), number(&mut client, "curr_items"));
-        assert_eq!((there, number(&mut client, "region_dropped_items")), (items, KEYS + 1 - items));
+        assert_eq!((there, number(&mut client, "region_dropped_items")), (items, stored - items));
         let blocks = number(&mut client, "region_damaged_blocks");
         assert!((1..=4 * seed as usize).contains(&blocks), "seed {seed}: {blocks} blocks");
         let log = server.log();
         let told = format!("{blocks} of its blocks of 256 KiB are not as they were left");
-        let dropped = format!("restored with {items} items; {} were dropped, since", KEYS + 1 - items);
+        let dropped = format!("restored with {items} items; {} were dropped, since", stored - items);
         assert!(log.contains(&told), "seed {seed}: {log}");
         assert!(
             log.contains(&dropped) || (items == 0 && log.contains("was emptied, since")),
@@ -110,13 +114,15 @@ fn bits_that_have_changed_cost_what_they_were_part_of_and_no_value_is_wrong() {
 fn a_region_of_a_version_that_wrote_no_checksums_is_kept() {
     let scratch = Scratch::new();
     let region = scratch.path().join("region");
-    fill_and_stop(&region);
+    let stored = fill_and_stop(&region);
     Image::of(&region).without_sums().write::<[u8; 0]>([]);
     for _ in 0..2 {
         let server = start(&region);
         let mut client = server.connect();
-        assert_eq!(count(&mut client), KEYS);
-        client.expect_value("long", vec![b'l'; 300_000]);
+        let there = count(&mut client);
+        let long = client.value("long");
+        assert!(long.as_ref().is_none_or(|found| found.data == vec![b'l'; 300_000]));
+        assert_eq!(there + usize::from(long.is_some()), stored);
         assert_eq!(number(&mut client, "region_damaged_blocks"), 0);
         client.abandon();
         server.stop("TERM");
