@@ -102,7 +102,8 @@ fn step(world: &mut World<impl Engine>, op: Op) {
         Op::Amend { key, lives, cas, set, clear, number } => {
             let expiry = lives.map(|lives| world.expiry(lives));
             let (set, clear) = (ItemState(set & FACTS), ItemState(clear & FACTS));
-            let change = Amendment { expiry, cas: unique(cas), set, clear, overwrite: None, recency: Recency::Bump };
+            let change =
+                Amendment { expiry, cas: unique(cas), set, clear, overwrite: None, recency: Recency::Bump };
             world.amend(u32::from(key), change, number.map(|number| Digits::of(u64::from(number))));
         }
         Op::Join { key, before, after, fill } => {
