@@ -2,8 +2,8 @@
 
 use guira_contract::suite::value_of;
 use guira_contract::{
-    Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, Meta, NewItem, Pace, Read,
-    Recency, Refusal, Room, Session, Sink, Value, ValueDraft, ValuePin, Want,
+    Amendment, Decision, Digits, Engine, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, Pace,
+    PendingValue, Provision, Read, Recency, Session, Sink, StoreError, Value, ValuePin, Want,
 };
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ impl Modelled {
 }
 
 type Pin<E> = <<E as Engine>::Session as Session>::Pin;
-type Draft<E> = <<E as Engine>::Session as Session>::Draft;
+type Pending<E> = <<E as Engine>::Session as Session>::Pending;
 type Guess<E> = <<E as Engine>::Session as Session>::Guess;
 
 /// The cache and the map.
@@ -108,10 +108,9 @@ impl<E: Engine> World<E> {
     fn update<'d>(
         &mut self,
         key: u32,
-        room: Option<Room>,
-        draft: Option<Draft<E>>,
+        provision: Provision<Pending<E>>,
         mut decide: impl FnMut(Option<&dyn ItemView>) -> Decision<'d>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, StoreError> {
         let (name, now) = (name(key), self.now);
         let expected = self.live(key).cloned();
         let session = &mut self.sessions[self.active];
@@ -119,7 +118,7 @@ impl<E: Engine> World<E> {
         let shown = Key { bytes: &name, hash: session.hash(&name) };
         let guess = session.prefetch_item(shown.hash);
         let older = self.guesses.insert(key, guess).unwrap_or(guess);
-        let result = session.update_with(shown, older, now, room, draft, |item| {
+        let result = session.update(shown, older, now, provision, |item| {
             seen = item.is_some();
             if let Some(item) = item {
                 let Some(expected) = &expected else { panic!("key {key} came back") };
@@ -136,38 +135,40 @@ impl<E: Engine> World<E> {
         result.map(|()| seen)
     }
 
-    /// Stores an item; `told` says whether the engine knows its room beforehand.
+    /// Stores an item; `told` says whether the engine knows its spec beforehand.
     pub(crate) fn store(&mut self, key: u32, item: Modelled, told: bool) {
         self.stored += 1;
         let Modelled { flags, expiry, cas, .. } = item;
         let state = ItemState(item.facts);
         let mut new = NewItem { flags, expiry, cas, state, value: Value::Bytes(&item.value) };
-        let room = Room::of(&new, item.value.len());
-        let mut draft = None;
-        if item.value.len() > self.session().inline_max() {
-            let Ok(mut room) = self.session().draft(&name(key), room) else { return };
+        let spec = ItemSpec::of(&new, item.value.len());
+        let provision = if item.value.len() > self.session().inline_max() {
+            let Ok(mut pending) = self.session().begin_value(&name(key), spec) else { return };
             let session = self.session();
-            if !item.value.chunks(10_007).all(|piece| session.extend(&mut room, piece).is_ok()) {
+            if !item.value.chunks(10_007).all(|piece| session.extend(&mut pending, piece).is_ok()) {
                 return;
             }
-            new.value = Value::Draft;
-            draft = Some(room);
-        }
-        let room = (told || draft.is_some()).then_some(room);
-        if self.update(key, room, draft, |_| Decision::Put(new)).is_ok() {
+            new.value = Value::Pending;
+            Provision::Pending(pending)
+        } else if told {
+            Provision::Item(spec)
+        } else {
+            Provision::None
+        };
+        if self.update(key, provision, |_| Decision::Put(new)).is_ok() {
             self.model.insert(key, item);
         }
     }
 
     pub(crate) fn remove(&mut self, key: u32) {
-        self.update(key, None, None, |_| Decision::Remove).expect("nothing is needed");
+        self.update(key, Provision::None, |_| Decision::Remove).expect("nothing is needed");
         self.model.remove(&key);
     }
 
     /// Changes metadata, and writes `number` over a short value that has room for it.
     pub(crate) fn amend(&mut self, key: u32, change: Amendment, number: Option<Digits>) {
         let fits = |length| number.filter(|number| (number.as_bytes().len()..=NUMBER_MAX).contains(&length));
-        let amended = self.update(key, None, None, |item| {
+        let amended = self.update(key, Provision::None, |item| {
             Decision::Amend(Amendment { overwrite: item.and_then(|item| fits(item.value_len())), ..change })
         });
         let Some(item) = self.model.get_mut(&key).filter(|_| amended == Ok(true)) else { return };
@@ -182,7 +183,7 @@ impl<E: Engine> World<E> {
 
     /// Puts bytes before and after the value of an item, if there is one.
     pub(crate) fn join(&mut self, key: u32, before: &[u8], after: &[u8]) {
-        let joined = self.update(key, None, None, |item| match item.map(ItemView::meta) {
+        let joined = self.update(key, Provision::None, |item| match item.map(ItemView::meta) {
             None => Decision::Keep,
             Some(Meta { flags, expiry, cas, .. }) => {
                 let value = Value::Joined { before, after };
@@ -195,14 +196,14 @@ impl<E: Engine> World<E> {
         }
     }
 
-    /// Asks for room, fills half of it, and goes away.
+    /// Begins a value, sends half of it, and goes away.
     pub(crate) fn abandon(&mut self, key: u32, value: &[u8]) {
-        let room = Room { value_len: value.len(), flags: 0, expiry: Expiry::Never, cas: None };
-        if let Ok(mut draft) = self.session().draft(&name(key), room) {
-            if self.session().extend(&mut draft, &value[..value.len() / 2]).is_err() {
+        let spec = ItemSpec { value_len: value.len(), flags: 0, expiry: Expiry::Never, cas: None };
+        if let Ok(mut pending) = self.session().begin_value(&name(key), spec) {
+            if self.session().extend(&mut pending, &value[..value.len() / 2]).is_err() {
                 return;
             }
-            assert_eq!((draft.missing(), draft.value_len()), (value.len().div_ceil(2), value.len()));
+            assert_eq!((pending.missing(), pending.value_len()), (value.len().div_ceil(2), value.len()));
         }
     }
 
@@ -225,7 +226,7 @@ impl<E: Engine> World<E> {
         let (name, now) = (name(key), self.now);
         let shown = Key { bytes: &name, hash: self.session().hash(&name) };
         let mut holder = Holder(None);
-        let found = self.session().read(shown, now, &mut holder);
+        let found = self.session().read(shown, Default::default(), now, &mut holder);
         if let (Read::Hit, Some(pin)) = (found, holder.0) {
             let value = self.live(key).expect("a key came back").value.clone();
             if self.pins.len() < PINS_MAX {

@@ -3,7 +3,8 @@
 use crate::counters::CommandCount;
 use crate::{Executor, Replies};
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Refusal, Session, Value,
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
+    StoreError, Value,
 };
 use guira_protocol::{Arithmetic, Direction, Noreply, Verb, number_from};
 
@@ -85,11 +86,11 @@ impl Step {
 }
 
 impl<S: Session> Executor<S> {
-    pub(crate) fn count_step(&mut self, key: Key<'_>, step: &Step) -> Result<Counted, Refusal> {
+    pub(crate) fn count_step(&mut self, key: Key<'_>, step: &Step) -> Result<Counted, StoreError> {
         self.saw_lookup(key);
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
-        self.session.update(key, self.now, None, None, |item| {
+        self.session.update(key, Default::default(), self.now, Provision::None, |item| {
             let (decision, told) = step.decide(item, fresh);
             outcome = told;
             decision

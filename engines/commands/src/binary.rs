@@ -6,7 +6,9 @@ use crate::counters::CommandCount;
 use crate::observe::{DeletedBy, Got};
 use crate::store::{Data, Incoming, Older, Request, Stored};
 use crate::{Executor, Replies, Uniques};
-use guira_contract::{Decision, ItemState, ItemView, Key, Meta, Read, Recency, Refusal, Session, Sink, Want};
+use guira_contract::{
+    Decision, ItemState, ItemView, Key, Meta, Provision, Read, Recency, Session, Sink, StoreError, Want,
+};
 use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Shown, Status};
 use guira_protocol::{Exptime, Unique, Verb};
 
@@ -112,10 +114,10 @@ pub fn reply_text<R: Replies>(packet: Packet, text: &str, replies: &mut R) {
     reply_body(packet, Status::Success, 0, text.as_bytes(), replies);
 }
 
-fn refused(refusal: Refusal) -> Status {
+fn refused(refusal: StoreError) -> Status {
     match refusal {
-        Refusal::TooLarge => Status::TooLarge,
-        Refusal::NoMemory => Status::OutOfMemory,
+        StoreError::TooLarge => Status::TooLarge,
+        StoreError::NoMemory => Status::OutOfMemory,
     }
 }
 
@@ -165,7 +167,7 @@ impl<S: Session> Executor<S> {
         guess: S::Guess,
         shown: Shown,
         replies: &mut R,
-    ) -> Result<Read, Refusal>
+    ) -> Result<Read, StoreError>
     where
         R: Replies<Pin = S::Pin>,
     {
@@ -175,7 +177,7 @@ impl<S: Session> Executor<S> {
             let (key_bytes, uniques) = (key.bytes, self.uniques);
             let mut sink =
                 PacketSink { replies, packet, shown, key: key_bytes, mark, uniques, lacks_unique: false };
-            let read = self.session.read_with(key, guess, self.now, &mut sink);
+            let read = self.session.read(key, guess, self.now, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return Ok(read);
             }
@@ -234,7 +236,7 @@ impl<S: Session> Executor<S> {
             if status == Status::Success { Decision::Remove } else { Decision::Keep }
         };
         // Nothing is stored, so nothing can be refused.
-        let _ = self.session.update(key, self.now, None, None, decide);
+        let _ = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         match status {
             Status::Success => {
                 self.count(CommandCount::DeleteHits);
@@ -288,7 +290,7 @@ impl<S: Session> Executor<S> {
         packet: Packet,
         command: &Binary<'_>,
         replies: &mut R,
-    ) -> Incoming<S::Draft>
+    ) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
     {
@@ -308,10 +310,10 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        self.binary_refuse(packet, command, Refusal::NoMemory, replies);
+        self.binary_refuse(packet, command, StoreError::NoMemory, replies);
     }
 
-    fn binary_refuse<R>(&mut self, packet: Packet, command: &Binary<'_>, refusal: Refusal, replies: &mut R)
+    fn binary_refuse<R>(&mut self, packet: Packet, command: &Binary<'_>, refusal: StoreError, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
     {
@@ -329,7 +331,7 @@ impl<S: Session> Executor<S> {
         command: &Binary<'_>,
         key: Key<'_>,
         guess: S::Guess,
-        data: Data<'_, S::Draft>,
+        data: Data<'_, S::Pending>,
         replies: &mut R,
     ) where
         R: Replies<Pin = S::Pin>,
@@ -350,7 +352,7 @@ impl<S: Session> Executor<S> {
                 _ => Status::NotStored,
             },
             // The sum is too large: memcached says so in these words.
-            Err(Refusal::TooLarge) if request.is_join() => Status::NotStored,
+            Err(StoreError::TooLarge) if request.is_join() => Status::NotStored,
             Err(refusal) => {
                 if verb == Verb::Set {
                     self.remove_refused(key);

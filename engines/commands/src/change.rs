@@ -4,7 +4,7 @@ use crate::counters::CommandCount;
 use crate::observe::DeletedBy;
 use crate::store::refusal_line;
 use crate::{Executor, Replies};
-use guira_contract::{Amendment, Decision, ItemView, Key, Recency, Refusal, Session};
+use guira_contract::{Amendment, Decision, ItemView, Key, Provision, Recency, Session, StoreError};
 use guira_protocol::{Delete, Exptime, Noreply, Touch};
 
 impl<S: Session> Executor<S> {
@@ -26,7 +26,7 @@ impl<S: Session> Executor<S> {
             Decision::Remove
         };
         // Nothing is stored, so nothing can be refused.
-        let _ = self.session.update(key, self.now, None, None, decide);
+        let _ = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| found));
         self.saw_delete(key, DeletedBy::Delete, item.filter(|_| found));
@@ -46,7 +46,7 @@ impl<S: Session> Executor<S> {
     }
 
     /// Gives an item another time to expire, and tells whether there was one.
-    pub(crate) fn touch_key(&mut self, key: Key<'_>, time: Exptime) -> Result<bool, Refusal> {
+    pub(crate) fn touch_key(&mut self, key: Key<'_>, time: Exptime) -> Result<bool, StoreError> {
         let expiry = self.expiry(time);
         // To remove it takes no memory.
         let has_passed = expiry.passed(self.now);
@@ -63,7 +63,7 @@ impl<S: Session> Executor<S> {
             })
         };
         self.saw_lookup(key);
-        let result = self.session.update(key, self.now, None, None, decide);
+        let result = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         self.count(CommandCount::CmdTouch);
         self.count(if found { CommandCount::TouchHits } else { CommandCount::TouchMisses });
         if found {

@@ -45,7 +45,7 @@ impl<S: Session> Executor<S> {
     /// What comes of looking for a key, without a trace.
     pub(crate) fn look_up(&mut self, key: Key<'_>) -> (Got, Option<Meta>) {
         let mut sink = MetaOnly { meta: None, pin: PhantomData };
-        match self.session.read(key, self.now, &mut sink) {
+        match self.session.read(key, S::Guess::default(), self.now, &mut sink) {
             Read::Hit => (Got::Found, sink.meta),
             Read::Miss(kind) => (Got::Missed(kind), None),
         }

@@ -6,7 +6,7 @@ use crate::observe::Got;
 use crate::store::{Data, Older, Request, Stored};
 use crate::{Counted, Executor, Step};
 use guira_contract::{
-    ItemState, ItemView, Key, KeyHash, Meta, Read, Recency, Refusal, Session, Sink, ValuePin, Want,
+    ItemState, ItemView, Key, KeyHash, Meta, Read, Recency, Session, Sink, StoreError, ValuePin, Want,
 };
 use guira_protocol::mica::{DATAGRAM_HEADER, Operation, REPLY_HEADER, Record, ReplyWriter, Status};
 use guira_protocol::{Direction, Verb};
@@ -48,10 +48,10 @@ impl<P: ValuePin> Sink for RoomSink<'_, P> {
 }
 
 /// What is to be told of a refusal.
-fn refused(refusal: Refusal) -> Status {
+fn refused(refusal: StoreError) -> Status {
     match refusal {
-        Refusal::TooLarge => Status::TooLarge,
-        Refusal::NoMemory => Status::OutOfMemory,
+        StoreError::TooLarge => Status::TooLarge,
+        StoreError::NoMemory => Status::OutOfMemory,
     }
 }
 
@@ -59,7 +59,7 @@ impl<S: Session> Executor<S> {
     /// The hash of a key whose hash a client tells, and the first stage of prefetching it.
     #[inline(always)]
     pub fn prefetch_told(&self, key: &[u8], told: u64) -> KeyHash {
-        let hash = self.session.hash_told(key, told);
+        let hash = if S::CLIENT_HASHES { KeyHash(told) } else { self.session.hash(key) };
         self.session.prefetch_buckets(hash);
         hash
     }
@@ -87,7 +87,7 @@ impl<S: Session> Executor<S> {
         let room = writer.room(after);
         let most = room.len();
         let mut sink = RoomSink { room, flags: 0, value_len: 0, pin: PhantomData };
-        let read = self.session.read_with(key, guess, self.now, &mut sink);
+        let read = self.session.read(key, guess, self.now, &mut sink);
         let (flags, value_len) = (sink.flags, sink.value_len);
         match read {
             Read::Hit => {
@@ -150,13 +150,13 @@ impl<S: Session> Executor<S> {
             state: ItemState::NONE,
             vivify: None,
         };
-        let room = request.room(record.value.len());
-        let stored = if self.session.fits(key.bytes.len(), &room) {
+        let spec = request.spec(record.value.len());
+        let stored = if self.session.fits(key.bytes.len(), &spec) {
             self.do_store(key, guess, &request, Data::Bytes(record.value))
         } else {
-            self.count_refusal(Refusal::TooLarge);
-            self.saw_refusal(key.bytes, verb, Refusal::TooLarge);
-            Err(Refusal::TooLarge)
+            self.count_refusal(StoreError::TooLarge);
+            self.saw_refusal(key.bytes, verb, StoreError::TooLarge);
+            Err(StoreError::TooLarge)
         };
         match stored {
             Ok(Stored::Yes(_)) => Status::Done,

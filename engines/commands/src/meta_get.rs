@@ -9,8 +9,8 @@ use crate::retrieve::NO_MEMORY_FOR_READ;
 use crate::showing::{Change, Changing, Creation};
 use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
-    Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Refusal, Session, Sink, Value,
-    Want,
+    Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
+    Value, Want,
 };
 use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, ReplyBuffer, Unique};
 use guira_sync::clock::Seconds;
@@ -249,7 +249,7 @@ impl<S: Session> Executor<S> {
         mut guess: S::Guess,
         command: &MetaGet<'_>,
         replies: &mut R,
-    ) -> Result<(Read, bool), Refusal> {
+    ) -> Result<(Read, bool), StoreError> {
         let flags = &command.flags;
         let time = |time: Option<Exptime>| time.map(|time| self.expiry(time));
         let (touched, vivified, recache) = (time(flags.exptime), time(flags.vivify), time(flags.recache));
@@ -275,7 +275,7 @@ impl<S: Session> Executor<S> {
             let needs = if changes {
                 None
             } else {
-                let read = self.session.read_with(key, guess, self.now, &mut sink);
+                let read = self.session.read(key, guess, self.now, &mut sink);
                 let Some(needs) = sink.needs.filter(|_| read == Read::Hit) else {
                     return Ok((read, false));
                 };

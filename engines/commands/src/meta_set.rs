@@ -6,7 +6,8 @@ use crate::observe::DeletedBy;
 use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, Older, Request, Stored, refusal_line};
 use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Refusal, Session, Value,
+    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
+    StoreError, Value,
 };
 use guira_protocol::{Direction, MetaGet, MetaSet, ReplyBuffer, Verb};
 
@@ -46,11 +47,11 @@ impl<S: Session> Executor<S> {
         key: &[u8],
         command: &MetaSet<'_>,
         replies: &mut R,
-    ) -> Incoming<S::Draft>
+    ) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
     {
-        // The draft has room for a cas unique if the item will have one; which one is decided later.
+        // The pending value has room for a cas unique if the item will have one; which one is decided later.
         let told = command.flags.has(b'c') && self.uniques == Uniques::Kept;
         let wants_unique = told || self.uniques.given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
@@ -84,7 +85,7 @@ impl<S: Session> Executor<S> {
         key: Key<'_>,
         guess: S::Guess,
         command: &MetaSet<'_>,
-        data: Data<'_, S::Draft>,
+        data: Data<'_, S::Pending>,
         replies: &mut R,
     ) where
         R: Replies<Pin = S::Pin>,
@@ -101,7 +102,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Unmet) => ("NS", length, 0),
             Ok(Stored::Exists) => ("EX", length, 0),
             Ok(Stored::NotFound) => ("NF", length, 0),
-            Err(Refusal::TooLarge) if request.is_join() => ("NS", length, 0),
+            Err(StoreError::TooLarge) if request.is_join() => ("NS", length, 0),
             Err(refusal) => {
                 // An item that could not be made longer is as it was; as in memcached any other mode leaves nothing.
                 if !request.is_join() {
@@ -165,7 +166,7 @@ impl<S: Session> Executor<S> {
             }
             Decision::Remove
         };
-        let result = self.session.update(key, self.now, None, None, decide);
+        let result = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         if result.is_err() {
             return replies.buffer().line("SERVER_ERROR out of memory");
         }

@@ -3,7 +3,7 @@
 
 use crate::Executor;
 use crate::store::Stored;
-use guira_contract::{Expiry, Key, KeyHash, Meta, MissKind, Refusal, Session};
+use guira_contract::{Expiry, Key, KeyHash, Meta, MissKind, Session, StoreError};
 use guira_protocol::Verb;
 use std::fmt::Debug;
 
@@ -193,7 +193,7 @@ impl<S: Session> Executor<S> {
         verb: Verb,
         expiry: Expiry,
         value_len: usize,
-        result: Result<Stored, Refusal>,
+        result: Result<Stored, StoreError>,
     ) {
         if self.tells(Kinds::STORES, key) {
             self.tell_store(key, verb, expiry, value_len, result);
@@ -208,7 +208,7 @@ impl<S: Session> Executor<S> {
         verb: Verb,
         expiry: Expiry,
         value_len: usize,
-        result: Result<Stored, Refusal>,
+        result: Result<Stored, StoreError>,
     ) {
         let end = match result {
             Ok(Stored::Yes(_)) => StoreEnd::Stored,
@@ -216,7 +216,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Exists) => StoreEnd::Exists,
             Ok(Stored::NotFound) => StoreEnd::NotFound,
             // As it is answered.
-            Err(Refusal::TooLarge) if matches!(verb, Verb::Append | Verb::Prepend) => StoreEnd::NotStored,
+            Err(StoreError::TooLarge) if matches!(verb, Verb::Append | Verb::Prepend) => StoreEnd::NotStored,
             Err(refusal) => refused_end(refusal),
         };
         let meta = self.meta_of(key);
@@ -232,7 +232,7 @@ impl<S: Session> Executor<S> {
 
     /// An item was refused before any of it was stored.
     #[cold]
-    pub(crate) fn saw_refusal(&mut self, key: &[u8], verb: Verb, refusal: Refusal) {
+    pub(crate) fn saw_refusal(&mut self, key: &[u8], verb: Verb, refusal: StoreError) {
         if self.kinds.any(Kinds::STORES) {
             let (by, end) = (StoredBy::Store, refused_end(refusal));
             let event = Event::Store { key, by, verb, end, ttl: 0, class: 0, value_len: 0, size: 0 };
@@ -292,9 +292,9 @@ impl<S: Session> Executor<S> {
     }
 }
 
-fn refused_end(refusal: Refusal) -> StoreEnd {
+fn refused_end(refusal: StoreError) -> StoreEnd {
     match refusal {
-        Refusal::TooLarge => StoreEnd::TooLarge,
-        Refusal::NoMemory => StoreEnd::NoMemory,
+        StoreError::TooLarge => StoreEnd::TooLarge,
+        StoreError::NoMemory => StoreEnd::NoMemory,
     }
 }

@@ -5,7 +5,8 @@ use crate::observe::Got;
 use crate::showing::{Change, Changing, Creation};
 use crate::{Executor, Replies, Uniques};
 use guira_contract::{
-    Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Read, Recency, Refusal, Session, Sink, Want,
+    Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
+    StoreError, Want,
 };
 use guira_protocol::{Exptime, Unique};
 
@@ -185,7 +186,7 @@ impl<S: Session> Executor<S> {
         mut guess: S::Guess,
         unique: Unique,
         replies: &mut R,
-    ) -> Result<Read, Refusal>
+    ) -> Result<Read, StoreError>
     where
         R: Replies<Pin = S::Pin>,
     {
@@ -193,7 +194,7 @@ impl<S: Session> Executor<S> {
             let mark = replies.buffer().len();
             let uniques = self.uniques;
             let mut sink = ValueSink { replies, key: key.bytes, unique, uniques, mark, lacks_unique: false };
-            let read = self.session.read_with(key, guess, self.now, &mut sink);
+            let read = self.session.read(key, guess, self.now, &mut sink);
             if read != Read::Hit || !sink.lacks_unique {
                 return Ok(read);
             }
@@ -214,7 +215,7 @@ impl<S: Session> Executor<S> {
     }
 
     /// Gives an item a cas unique if it has none.
-    pub(crate) fn give_unique(&mut self, key: Key<'_>) -> Result<(), Refusal> {
+    pub(crate) fn give_unique(&mut self, key: Key<'_>) -> Result<(), StoreError> {
         let cas = self.session.next_cas();
         let decide = |item: Option<&dyn ItemView>| match item {
             Some(item) if item.cas().is_none() => {
@@ -222,12 +223,12 @@ impl<S: Session> Executor<S> {
             }
             _ => Decision::Keep,
         };
-        self.session.update(key, self.now, None, None, decide)
+        self.session.update(key, Default::default(), self.now, Provision::None, decide)
     }
 
     /// Removes what is stored under a key. Nothing is stored, so that this cannot be refused.
     pub(crate) fn remove(&mut self, key: Key<'_>) {
-        let _ = self.session.update(key, self.now, None, None, |_| Decision::Remove);
+        let _ = self.session.update(key, Default::default(), self.now, Provision::None, |_| Decision::Remove);
     }
 
     /// Gives an item another time to expire and shows it, both at once.
@@ -237,7 +238,7 @@ impl<S: Session> Executor<S> {
         time: Exptime,
         unique: Unique,
         sink: &mut T,
-    ) -> Result<Read, Refusal>
+    ) -> Result<Read, StoreError>
     where
         T: Sink<Pin = S::Pin>,
     {

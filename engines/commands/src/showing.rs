@@ -6,7 +6,8 @@
 use crate::Executor;
 use crate::observe::Got;
 use guira_contract::{
-    Amendment, Decision, ItemView, Key, Meta, MissKind, NewItem, Read, Recency, Refusal, Session, Sink, Want,
+    Amendment, Decision, ItemView, Key, Meta, MissKind, NewItem, Provision, Read, Recency, Session, Sink,
+    StoreError, Want,
 };
 use guira_protocol::Unique;
 use guira_sync::clock::Seconds;
@@ -196,7 +197,7 @@ impl<S: Session> Executor<S> {
         unique: Unique,
         sink: &mut T,
         changing: &mut C,
-    ) -> Result<Read, Refusal>
+    ) -> Result<Read, StoreError>
     where
         T: Sink<Pin = S::Pin>,
         C: Changing<T>,
@@ -212,7 +213,7 @@ impl<S: Session> Executor<S> {
                 found = came_of_it;
                 decision
             };
-            let done = self.session.update(key, self.now, None, None, decide);
+            let done = self.session.update(key, Default::default(), self.now, Provision::None, decide);
             if let Err(refusal) = done {
                 sink.undo();
                 return Err(refusal);
@@ -238,13 +239,18 @@ impl<S: Session> Executor<S> {
     }
 
     /// Shows an item, and then changes it. False if nothing was shown, since there is none or it did not stay as it was shown.
-    fn show_and_change<T, C>(&mut self, key: Key<'_>, sink: &mut T, changing: &mut C) -> Result<bool, Refusal>
+    fn show_and_change<T, C>(
+        &mut self,
+        key: Key<'_>,
+        sink: &mut T,
+        changing: &mut C,
+    ) -> Result<bool, StoreError>
     where
         T: Sink<Pin = S::Pin>,
         C: Changing<T>,
     {
         let mut noting = Noting { sink, changing, noted: None };
-        let read = self.session.read(key, self.now, &mut noting);
+        let read = self.session.read(key, S::Guess::default(), self.now, &mut noting);
         let Some(noted) = noting.noted.filter(|_| read == Read::Hit) else {
             self.give_unique(key)?;
             return Ok(false);
@@ -254,7 +260,7 @@ impl<S: Session> Executor<S> {
             is_same = item.is_some_and(|item| is_as(&item.meta(), &noted));
             if is_same { changing.change(sink, &noted).decision(None) } else { Decision::Keep }
         };
-        let done = self.session.update(key, self.now, None, None, decide);
+        let done = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         if !is_same || done.is_err() {
             sink.undo();
         }

@@ -3,7 +3,8 @@
 use crate::counters::CommandCount;
 use crate::{Executor, Replies};
 use guira_contract::{
-    Decision, Expiry, ItemState, ItemView, Key, Losses, NewItem, Refusal, Room, Session, Value, ValueDraft,
+    Decision, Expiry, ItemSpec, ItemState, ItemView, Key, Lossiness, NewItem, PendingValue, Provision,
+    Session, StoreError, Value,
 };
 use guira_protocol::{Noreply, Store, Verb};
 use guira_sync::clock::Seconds;
@@ -13,16 +14,16 @@ use guira_sync::clock::Seconds;
 pub enum Data<'d, D> {
     /// All of it.
     Bytes(&'d [u8]),
-    /// A draft that it has been written into.
-    Draft(D),
+    /// A pending value that it has been written into.
+    Pending(D),
 }
 
-impl<D: ValueDraft> Data<'_, D> {
+impl<D: PendingValue> Data<'_, D> {
     /// Its length, in bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Data::Bytes(bytes) => bytes.len(),
-            Data::Draft(draft) => draft.value_len(),
+            Data::Pending(pending) => pending.value_len(),
         }
     }
 }
@@ -33,7 +34,7 @@ pub enum Incoming<D> {
     /// In one piece.
     Whole,
     /// In pieces, into this.
-    Draft(D),
+    Pending(D),
     /// Not at all: it is to be passed over. The refusal was told if it was wanted.
     Refused,
 }
@@ -91,11 +92,11 @@ impl Request {
         }
     }
 
-    pub(crate) fn room(&self, value_len: usize) -> Room {
+    pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
         // What is stored as stale keeps the expiry of the item that is there: there must be room for one.
         let keeps = matches!(self.older, Older::Stale(_));
         let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
-        Room { value_len, flags: self.flags, expiry, cas: self.cas }
+        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
     }
 
     fn own_expiry(&self) -> Expiry {
@@ -170,10 +171,10 @@ impl Request {
 }
 
 /// The line that tells a refusal.
-pub(crate) fn refusal_line(refusal: Refusal) -> &'static str {
+pub(crate) fn refusal_line(refusal: StoreError) -> &'static str {
     match refusal {
-        Refusal::TooLarge => "SERVER_ERROR object too large for cache",
-        Refusal::NoMemory => "SERVER_ERROR out of memory storing object",
+        StoreError::TooLarge => "SERVER_ERROR object too large for cache",
+        StoreError::NoMemory => "SERVER_ERROR out of memory storing object",
     }
 }
 
@@ -182,7 +183,7 @@ pub(crate) const OUT_OF_MEMORY_MIDWAY: &str = "SERVER_ERROR Out of memory during
 
 impl<S: Session> Executor<S> {
     /// A data block was announced: how is it to be received? Joined values are always received whole.
-    pub fn receive<R>(&mut self, store: &Store<'_>, replies: &mut R) -> Incoming<S::Draft>
+    pub fn receive<R>(&mut self, store: &Store<'_>, replies: &mut R) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
     {
@@ -217,7 +218,7 @@ impl<S: Session> Executor<S> {
 
     /// Removes what would be older than an item that was refused, unless nothing may be lost.
     pub(crate) fn remove_refused(&mut self, key: Key<'_>) {
-        if self.session.losses() == Losses::Never {
+        if self.session.lossiness() == Lossiness::Store {
             return;
         }
         self.saw_lookup(key);
@@ -227,22 +228,22 @@ impl<S: Session> Executor<S> {
     /// A piece of a data block that is received in pieces.
     ///
     /// # Errors
-    /// If there is no memory for it. Then the command is to be refused, and the draft dropped.
-    pub fn extend(&mut self, draft: &mut S::Draft, piece: &[u8]) -> Result<(), Refusal> {
-        let extended = self.session.extend(draft, piece);
+    /// If there is no memory for it. Then the command is to be refused, and the pending value dropped.
+    pub fn extend(&mut self, pending: &mut S::Pending, piece: &[u8]) -> Result<(), StoreError> {
+        let extended = self.session.extend(pending, piece);
         if let Err(refusal) = extended {
             self.count_refusal(refusal);
         }
         extended
     }
 
-    /// A long value, all of which has arrived, in a draft.
-    fn drafted(&mut self, key: &[u8], request: &Request, value: &[u8]) -> Result<S::Draft, Refusal> {
-        let Incoming::Draft(mut draft) = self.incoming(key, request, value.len())? else {
-            return Err(Refusal::NoMemory);
+    /// A long value, all of which has arrived, in a pending value.
+    fn received(&mut self, key: &[u8], request: &Request, value: &[u8]) -> Result<S::Pending, StoreError> {
+        let Incoming::Pending(mut pending) = self.incoming(key, request, value.len())? else {
+            return Err(StoreError::NoMemory);
         };
-        self.extend(&mut draft, value)?;
-        Ok(draft)
+        self.extend(&mut pending, value)?;
+        Ok(pending)
     }
 
     pub(crate) fn incoming(
@@ -250,14 +251,14 @@ impl<S: Session> Executor<S> {
         key: &[u8],
         request: &Request,
         length: usize,
-    ) -> Result<Incoming<S::Draft>, Refusal> {
-        let room = request.room(length);
-        let incoming = if !self.session.fits(key.len(), &room) {
-            Err(Refusal::TooLarge)
+    ) -> Result<Incoming<S::Pending>, StoreError> {
+        let spec = request.spec(length);
+        let incoming = if !self.session.fits(key.len(), &spec) {
+            Err(StoreError::TooLarge)
         } else if length <= self.session.inline_max() || request.is_join() {
             Ok(Incoming::Whole)
         } else {
-            self.session.draft(key, room).map(Incoming::Draft)
+            self.session.begin_value(key, spec).map(Incoming::Pending)
         };
         if let Err(refusal) = incoming {
             self.count_refusal(refusal);
@@ -265,10 +266,10 @@ impl<S: Session> Executor<S> {
         incoming
     }
 
-    pub(crate) fn count_refusal(&self, refusal: Refusal) {
+    pub(crate) fn count_refusal(&self, refusal: StoreError) {
         self.count(match refusal {
-            Refusal::TooLarge => CommandCount::StoreTooLarge,
-            Refusal::NoMemory => CommandCount::StoreNoMemory,
+            StoreError::TooLarge => CommandCount::StoreTooLarge,
+            StoreError::NoMemory => CommandCount::StoreNoMemory,
         });
     }
 
@@ -278,7 +279,7 @@ impl<S: Session> Executor<S> {
         key: Key<'_>,
         guess: S::Guess,
         store: &Store<'_>,
-        data: Data<'_, S::Draft>,
+        data: Data<'_, S::Pending>,
         replies: &mut R,
     ) where
         R: Replies<Pin = S::Pin>,
@@ -290,7 +291,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Exists) => "EXISTS",
             Ok(Stored::NotFound) => "NOT_FOUND",
             // The sum is too large: memcached says so in these words.
-            Err(Refusal::TooLarge) if request.is_join() => "NOT_STORED",
+            Err(StoreError::TooLarge) if request.is_join() => "NOT_STORED",
             Err(refusal) => {
                 if store.verb == Verb::Set {
                     self.remove_refused(key);
@@ -308,12 +309,12 @@ impl<S: Session> Executor<S> {
         key: Key<'_>,
         guess: S::Guess,
         request: &Request,
-        data: Data<'_, S::Draft>,
-    ) -> Result<Stored, Refusal> {
+        data: Data<'_, S::Pending>,
+    ) -> Result<Stored, StoreError> {
         let data = match data {
             Data::Bytes(bytes) if bytes.len() > self.session.inline_max() && !request.is_join() => {
-                match self.drafted(key.bytes, request, bytes) {
-                    Ok(draft) => Data::Draft(draft),
+                match self.received(key.bytes, request, bytes) {
+                    Ok(pending) => Data::Pending(pending),
                     Err(refusal) => {
                         self.saw_refusal(key.bytes, request.verb, refusal);
                         return Err(refusal);
@@ -329,17 +330,21 @@ impl<S: Session> Executor<S> {
         let result = match data {
             Data::Bytes(bytes) => {
                 // A joined value takes the room that the engine finds it to need.
-                let room = Some(request.room(bytes.len())).filter(|_| !request.is_join());
-                self.session.update_with(key, guess, self.now, room, None, |item| {
+                let provision = if request.is_join() {
+                    Provision::None
+                } else {
+                    Provision::Item(request.spec(bytes.len()))
+                };
+                self.session.update(key, guess, self.now, provision, |item| {
                     let (decision, told) = request.decide(item, Value::Bytes(bytes), bytes.len());
                     outcome = told;
                     decision
                 })
             }
-            Data::Draft(draft) => {
-                let length = draft.value_len();
-                self.session.update(key, self.now, None, Some(draft), |item| {
-                    let (decision, told) = request.decide(item, Value::Draft, length);
+            Data::Pending(pending) => {
+                let length = pending.value_len();
+                self.session.update(key, Default::default(), self.now, Provision::Pending(pending), |item| {
+                    let (decision, told) = request.decide(item, Value::Pending, length);
                     outcome = told;
                     decision
                 })
@@ -348,7 +353,7 @@ impl<S: Session> Executor<S> {
         self.sample(CommandCount::CmdSet, key);
         self.saw_store(key, request.verb, request.own_expiry(), value_len, result.map(|()| outcome));
         if let Err(refusal) = result {
-            if !(refusal == Refusal::TooLarge && request.is_join()) {
+            if !(refusal == StoreError::TooLarge && request.is_join()) {
                 self.count_refusal(refusal);
             }
             return Err(refusal);

@@ -196,8 +196,8 @@ pub enum Value<'d> {
     Bytes(&'d [u8]),
     /// A number.
     Digits(Digits),
-    /// From the draft given to [`crate::Session::update`].
-    Draft,
+    /// From the pending value given to [`crate::Session::update`].
+    Pending,
     /// From the item that is there, with bytes before and after its value.
     Joined {
         /// What comes before.

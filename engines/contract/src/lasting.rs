@@ -159,7 +159,7 @@ impl fmt::Display for Emptied {
 /// Why an engine could not be closed in order. What it held is lost.
 #[derive(Debug, thiserror::Error)]
 pub enum CloseError {
-    /// A session, a pinned value, a draft or another handle of the engine still exists.
+    /// A session, a pinned value, a pending value or another handle of the engine still exists.
     #[error("the engine is still in use")]
     InUse,
     /// The notes are too long.

@@ -1,29 +1,33 @@
 //! What every engine offers, and every caller may rely on.
 //!
-//! An engine is used through [`Session`]s, one for each thread. A session reads ([`Session::read`]) without
-//! changing what is stored, and changes it only by [`Session::update`], one atomic read-modify-write of one key, in which all commands
-//! are expressed (guira-commands). Between batches its thread calls [`Session::quiesce`].
+//! An engine is used through [`Session`]s, one for each thread. A session reads ([`Session::read`]) without changing what is stored, and changes it only
+//! by [`Session::update`], one atomic read-modify-write of one key, in which all commands are expressed (guira-commands). Between batches its thread
+//! calls [`Session::quiesce`]. What an operator asks of an engine is [`Control`].
 //!
-//! **What a cache promises.** It may lose any item at any time, and counts it. It never answers with an older value than the last
-//! acknowledged one, never brings back a deleted, flushed or expired item, and never mixes two. Each key is
-//! linearised for itself; several reads are no snapshot.
+//! **What a cache promises.** It may lose any item at any time, and counts it. It never answers with an older value than the last acknowledged one,
+//! never brings back a deleted, flushed or expired item, and never mixes two. Each key is linearised for itself; several reads are no snapshot.
 
 #![forbid(unsafe_code)]
 
+mod control;
 mod item;
 mod lasting;
+mod partitioning;
 mod session;
+mod sink;
 mod spec;
 mod stats;
 pub mod suite;
 
+pub use control::{Control, Engine, EvictionWatcher, PolicyError, Reassign, ResizeError, Switch, Tuning};
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
 pub use lasting::{CloseError, Dropped, Emptied, Opened, Opening};
+pub use partitioning::{Access, Partitioning};
 pub use session::{
-    Access, Engine, EvictionWatcher, Key, KeyHash, Losses, MissKind, Pace, Partitioning, PolicyError, Read,
-    Reassign, Refusal, ResizeError, Room, Session, Sink, Switch, Tuning, ValueDraft, ValuePin, Walked,
-    WalkedItem, Want,
+    ItemSpec, Key, KeyHash, Lossiness, MissKind, Pace, PendingValue, Provision, Read, Session, StoreError,
+    Walked, WalkedItem,
 };
+pub use sink::{Sink, ValuePin, Want};
 pub use spec::Spec;
 pub use stats::{ClassCounts, ClassStats, EngineStats, OptionError};
 

@@ -10,10 +10,10 @@ use crate::session::FleecSession;
 use crate::stats::Tally;
 use crate::table::Table;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, MissKind, Opened, PolicyError, Reassign,
-    ResizeError, Room, Spec, Tuning,
+    CloseError, Control, Engine, EngineStats, EvictionWatcher, ItemSpec, KeyHash, MissKind, Opened,
+    PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
-use guira_items::{Blueprint, Fields, Hashing, Item, OpenError, Registry, Residence};
+use guira_items::{Fields, Hashing, Item, ItemHeaderSpec, OpenError, Registry, Residence};
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::slab::lockfree::LockFreeSlab;
@@ -155,15 +155,15 @@ impl Core {
 
     /// The fields of an item with these properties and a value of `value_len` bytes.
     #[inline(always)]
-    pub(crate) fn fields(&self, item: &Blueprint<'_>, value_len: usize) -> Fields {
-        Blueprint::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
+    pub(crate) fn fields(&self, item: &ItemHeaderSpec<'_>, value_len: usize) -> Fields {
+        ItemHeaderSpec::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
     }
 
     /// Those of an item that will be stored.
     #[inline(always)]
-    pub(crate) fn fields_of(&self, room: &Room) -> Fields {
+    pub(crate) fn fields_of(&self, spec: &ItemSpec) -> Fields {
         let always = self.options.eviction.fields();
-        Blueprint::fields(always, room.flags, room.expiry, room.cas, room.value_len)
+        ItemHeaderSpec::fields(always, spec.flags, spec.expiry, spec.cas, spec.value_len)
     }
 
     /// A cas unique that no item has yet.
@@ -254,6 +254,12 @@ impl Engine for FleecEngine {
         FleecSession::new(self.core.clone())
     }
 
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+}
+
+impl Control for FleecEngine {
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.schedule_flush(now, at);
     }
@@ -283,10 +289,6 @@ impl Engine for FleecEngine {
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         self.core.resize(memory)
-    }
-
-    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
     }
 
     fn stats(&self) -> EngineStats {

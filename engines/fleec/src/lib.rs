@@ -4,7 +4,6 @@
 
 pub mod bucket_clock;
 mod core;
-mod draft;
 mod flush;
 mod gate;
 mod link;
@@ -13,6 +12,7 @@ mod maintain;
 mod nodes;
 mod options;
 mod order;
+mod pending;
 mod pin;
 mod plan;
 mod reclaim;
@@ -25,8 +25,8 @@ mod update;
 mod walk;
 
 pub use crate::core::FleecEngine;
-pub use draft::FleecDraft;
 pub use options::{BucketClock, Buckets, FleecOptions};
+pub use pending::FleecPending;
 pub use pin::FleecPin;
 pub use session::FleecSession;
 pub use walk::FleecWalk;

@@ -13,7 +13,7 @@ use crate::list::Target;
 use crate::session::FleecSession;
 use crate::stats::Told;
 use crate::update::{Unlinked, account_unlinked, is_long};
-use guira_contract::{ItemState, Refusal};
+use guira_contract::{ItemState, StoreError};
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Eviction, Item, Pieces};
 use guira_memory::slab::lockfree::{Emptied, Held};
@@ -107,7 +107,7 @@ impl Core {
 
 impl FleecSession {
     /// Fills the session's cache of `class`, which is empty.
-    pub(crate) fn refill(&mut self, class: ClassId, taking: Taking, now: Seconds) -> Result<(), Refusal> {
+    pub(crate) fn refill(&mut self, class: ClassId, taking: Taking, now: Seconds) -> Result<(), StoreError> {
         self.core.see_time(now);
         let is_last = taking == Taking::Exchange && self.core.spare(class, Taking::Fresh) == 0;
         let wanted = Wanted { class, taking, batch: if is_last { 1 } else { self.core.batch_of(class) } };
@@ -124,7 +124,7 @@ impl FleecSession {
         };
         if !found {
             self.core.tally(class).add(Told::OutOfMemory, 1);
-            return Err(Refusal::NoMemory);
+            return Err(StoreError::NoMemory);
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! A thread's access to the engine, and reading.
 
 use crate::core::Core;
-use crate::draft::FleecDraft;
 use crate::list::{Found, Spot, Target, Visit, find};
 use crate::nodes::{CoreNodes, Hands, ReadNodes};
+use crate::pending::FleecPending;
 use crate::pin::FleecPin;
 use crate::update::is_long;
 use crate::walk::FleecWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, Losses, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session,
-    Sink, Walked, WalkedItem, Want,
+    Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, Meta, MissKind, Pace, Provision, Read, Recency,
+    Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Item, SessionCounters, counted_size};
@@ -198,12 +198,12 @@ impl<S: Sink> Visit for Reader<'_, S> {
 
 impl Session for FleecSession {
     type Pin = FleecPin;
-    type Draft = FleecDraft;
+    type Pending = FleecPending;
     type Guess = Guess;
     type Walk = FleecWalk;
 
-    fn losses(&self) -> Losses {
-        self.core.options.eviction.losses()
+    fn lossiness(&self) -> Lossiness {
+        self.core.options.eviction.lossiness()
     }
 
     #[inline(always)]
@@ -239,7 +239,7 @@ impl Session for FleecSession {
     }
 
     #[inline(always)]
-    fn read_with<S>(&mut self, key: Key<'_>, _guess: Guess, now: Seconds, sink: &mut S) -> Read
+    fn read<S>(&mut self, key: Key<'_>, _guess: Guess, now: Seconds, sink: &mut S) -> Read
     where
         S: Sink<Pin = FleecPin>,
     {
@@ -293,34 +293,34 @@ impl Session for FleecSession {
     fn update<'d, F>(
         &mut self,
         key: Key<'_>,
+        _guess: Guess,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<FleecDraft>,
+        provision: Provision<FleecPending>,
         decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        self.read_modify_write(key, now, room, draft, decide)
+        self.read_modify_write(key, now, provision, decide)
     }
 
-    fn draft(&mut self, key: &[u8], room: Room) -> Result<FleecDraft, Refusal> {
-        if !self.fits(key.len(), &room) {
-            return Err(Refusal::TooLarge);
+    fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<FleecPending, StoreError> {
+        if !self.fits(key.len(), &spec) {
+            return Err(StoreError::TooLarge);
         }
-        self.new_draft(key.len(), &room).ok_or(Refusal::NoMemory)
+        self.new_pending(key.len(), &spec).ok_or(StoreError::NoMemory)
     }
 
-    fn extend(&mut self, draft: &mut FleecDraft, bytes: &[u8]) -> Result<(), Refusal> {
-        if self.extend_draft(draft, bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
+    fn extend(&mut self, pending: &mut FleecPending, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.extend_pending(pending, bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
     }
 
     fn inline_max(&self) -> usize {
         INLINE_MAX
     }
 
-    fn fits(&self, key_len: usize, room: &Room) -> bool {
-        counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
+    fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
+        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.max_item_size
     }
 
     fn next_cas(&mut self) -> u64 {
@@ -339,7 +339,7 @@ impl Session for FleecSession {
         self.quiesce();
     }
 
-    fn rest(&mut self) {
+    fn release_caches(&mut self) {
         self.give_all_back();
         self.core.table.count(std::mem::take(&mut self.uncounted));
         // What somebody has announced still is for whoever comes by when he has not any more: we may sleep for long.
@@ -366,7 +366,7 @@ impl Session for FleecSession {
 
 impl Drop for FleecSession {
     fn drop(&mut self) {
-        self.rest();
+        self.release_caches();
         self.core.registry.retire(&self.counters);
     }
 }

@@ -6,16 +6,19 @@
 //! read before is stopped; if that fails, it is done again as well.
 
 use crate::core::Core;
-use crate::draft::FleecDraft;
 use crate::list::{Node, Spot, Target};
 use crate::nodes::CoreNodes;
+use crate::pending::FleecPending;
 use crate::reclaim::Taking;
 use crate::session::{FleecSession, INLINE_MAX, meta_of};
 use guira_contract::{
-    Amendment, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Room, Value,
+    Amendment, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, Provision, Recency,
+    StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Blueprint, Count, Eviction, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{
+    Count, Eviction, Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
+};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{Ordering, fence};
@@ -34,8 +37,8 @@ enum Attempt {
     Again,
     /// A chunk of this class is needed, for this.
     NeedChunk(ClassId, Taking),
-    /// A draft is needed for an item with these fields and a value of this length.
-    NeedDraft(Fields, usize),
+    /// A pending value is needed for an item with these fields and a value of this length.
+    NeedPending(Fields, usize),
 }
 
 /// Why an item is no longer in the table.
@@ -66,9 +69,9 @@ impl Present<'_> {
 /// What an attempt may use, found beforehand.
 #[derive(Debug)]
 struct Supplies {
-    draft: Option<FleecDraft>,
-    /// A draft that the engine made for itself, for a value put together from the old one.
-    spare: Option<FleecDraft>,
+    pending: Option<FleecPending>,
+    /// A pending value that the engine made for itself, for a value put together from the old one.
+    spare: Option<FleecPending>,
 }
 
 /// A value put together.
@@ -114,14 +117,14 @@ impl<'v> Parts<'v> {
 enum Made {
     /// In a chunk of this class, from the session's cache.
     Chunk(Offset, ClassId),
-    /// In a draft.
-    Draft(Offset, FleecDraft),
+    /// In a pending value.
+    Pending(Offset, FleecPending),
 }
 
 impl Made {
     fn at(&self) -> Offset {
         match self {
-            Made::Chunk(at, _) | Made::Draft(at, _) => *at,
+            Made::Chunk(at, _) | Made::Pending(at, _) => *at,
         }
     }
 }
@@ -131,18 +134,19 @@ impl FleecSession {
         &mut self,
         key: Key<'_>,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<FleecDraft>,
+        provision: Provision<FleecPending>,
         mut decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         self.core.settle_flush(now);
-        if let Some(room) = room.filter(|_| draft.is_none()) {
-            self.prepare(key.bytes.len(), &room, now)?;
+        let mut supplies = Supplies { pending: None, spare: None };
+        match provision {
+            Provision::None => {}
+            Provision::Item(spec) => self.prepare(key.bytes.len(), &spec, now)?,
+            Provision::Pending(pending) => supplies.pending = Some(pending),
         }
-        let mut supplies = Supplies { draft, spare: None };
         loop {
             match self.attempt(key, now, &mut supplies, &mut decide)? {
                 Attempt::Done(more) => {
@@ -163,11 +167,11 @@ impl FleecSession {
                     let _held = self.hold(key, now);
                     self.refill(class, taking, now)?;
                 }
-                Attempt::NeedDraft(fields, length) => {
+                Attempt::NeedPending(fields, length) => {
                     supplies.spare = None;
                     let _held = self.hold(key, now);
-                    let spare = self.draft_with(key.bytes.len(), fields, length, now);
-                    supplies.spare = Some(spare.ok_or(Refusal::NoMemory)?);
+                    let spare = self.pending_with(key.bytes.len(), fields, length, now);
+                    supplies.spare = Some(spare.ok_or(StoreError::NoMemory)?);
                 }
             }
         }
@@ -202,16 +206,16 @@ impl FleecSession {
     }
 
     /// Finds memory for what will probably be stored.
-    fn prepare(&mut self, key_len: usize, room: &Room, now: Seconds) -> Result<(), Refusal> {
-        if !guira_contract::Session::fits(self, key_len, room) {
-            return Err(Refusal::TooLarge);
+    fn prepare(&mut self, key_len: usize, spec: &ItemSpec, now: Seconds) -> Result<(), StoreError> {
+        if !guira_contract::Session::fits(self, key_len, spec) {
+            return Err(StoreError::TooLarge);
         }
         if self.core.options.eviction == Eviction::Off {
             // Whether memory is needed at all is not known yet, and nothing is evicted for it.
             return Ok(());
         }
-        let fields = self.core.fields_of(room);
-        let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
+        let fields = self.core.fields_of(spec);
+        let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
         match self.core.memory.classes().class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
                 self.refill(class, Taking::Fresh, now)
@@ -225,7 +229,7 @@ impl FleecSession {
     #[inline(never)]
     pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
         // Nothing is stored, so nothing can be refused.
-        let _ = self.read_modify_write(key, now, None, None, |_| Decision::Keep);
+        let _ = self.read_modify_write(key, now, Provision::None, |_| Decision::Keep);
     }
 
     fn attempt<'d, F>(
@@ -234,7 +238,7 @@ impl FleecSession {
         now: Seconds,
         supplies: &mut Supplies,
         decide: &mut F,
-    ) -> Result<Attempt, Refusal>
+    ) -> Result<Attempt, StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
@@ -276,7 +280,7 @@ impl<'n> Writer<'n, '_, '_> {
         present: Option<Present<'n>>,
         supplies: &mut Supplies,
         decide: &mut F,
-    ) -> Result<Attempt, Refusal>
+    ) -> Result<Attempt, StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
@@ -310,8 +314,8 @@ impl<'n> Writer<'n, '_, '_> {
         present: Option<Present<'n>>,
         new: &NewItem<'_>,
         supplies: &mut Supplies,
-    ) -> Result<Attempt, Refusal> {
-        let blueprint = Blueprint {
+    ) -> Result<Attempt, StoreError> {
+        let header_spec = ItemHeaderSpec {
             key: self.key.bytes,
             flags: new.flags,
             expiry: new.expiry,
@@ -321,11 +325,13 @@ impl<'n> Writer<'n, '_, '_> {
             accessed: self.now,
         };
         let made = match new.value {
-            Value::Bytes(bytes) => self.make(&blueprint, Parts::of(bytes), &mut supplies.spare),
-            Value::Digits(digits) => self.make(&blueprint, Parts::of(digits.as_bytes()), &mut supplies.spare),
-            Value::Draft => {
-                let draft = supplies.draft.take().ok_or(Refusal::NoMemory)?;
-                Ok(Made::Draft(draft.write(&blueprint, self.now), draft))
+            Value::Bytes(bytes) => self.make(&header_spec, Parts::of(bytes), &mut supplies.spare),
+            Value::Digits(digits) => {
+                self.make(&header_spec, Parts::of(digits.as_bytes()), &mut supplies.spare)
+            }
+            Value::Pending => {
+                let pending = supplies.pending.take().ok_or(StoreError::NoMemory)?;
+                Ok(Made::Pending(pending.write(&header_spec, self.now), pending))
             }
             Value::Joined { before, after } => {
                 let old = present.filter(|present| !present.is_dead).map(|present| present.item);
@@ -333,9 +339,9 @@ impl<'n> Writer<'n, '_, '_> {
                 if counted_size(self.key.bytes.len(), new.flags, parts.len())
                     > self.core.options.max_item_size
                 {
-                    return Err(Refusal::TooLarge);
+                    return Err(StoreError::TooLarge);
                 }
-                self.make(&blueprint, parts, &mut supplies.spare)
+                self.make(&header_spec, parts, &mut supplies.spare)
             }
         };
         let attempt = match made {
@@ -351,13 +357,13 @@ impl<'n> Writer<'n, '_, '_> {
     /// Puts an item together that nobody else knows of yet.
     fn make(
         &mut self,
-        blueprint: &Blueprint<'_>,
+        header_spec: &ItemHeaderSpec<'_>,
         parts: Parts<'_>,
-        spare: &mut Option<FleecDraft>,
+        spare: &mut Option<FleecPending>,
     ) -> Result<Made, Attempt> {
         let length = parts.len();
-        let fields = self.core.fields(blueprint, length);
-        let shape = Shape { key_len: blueprint.key.len() as u8, value_len: length as u32, fields };
+        let fields = self.core.fields(header_spec, length);
+        let shape = Shape { key_len: header_spec.key.len() as u8, value_len: length as u32, fields };
         if let Some(class) = self.core.memory.classes().class_for(shape.size()) {
             let Some(at) = self.caches[usize::from(class.0)].pop() else {
                 return Err(Attempt::NeedChunk(class, Taking::Fresh));
@@ -365,7 +371,7 @@ impl<'n> Writer<'n, '_, '_> {
             // Release fence: pairs with the Acquire fence of `find`. Whoever sees what is written into the chunk from now on also sees the mark
             // of the item that was there before.
             fence(Ordering::Release);
-            let item = blueprint.write(&self.core.region, at, shape, None, blueprint.accessed);
+            let item = header_spec.write(&self.core.region, at, shape, None, header_spec.accessed);
             let (words, mut to) = item.value_words();
             parts.each(self.core, |bytes| {
                 words::copy_in(words, to, bytes);
@@ -373,12 +379,12 @@ impl<'n> Writer<'n, '_, '_> {
             });
             return Ok(Made::Chunk(at, class));
         }
-        let Some(mut draft) = spare.take().filter(|spare| spare.is_for(fields, length)) else {
-            return Err(Attempt::NeedDraft(fields, length));
+        let Some(mut pending) = spare.take().filter(|spare| spare.is_for(fields, length)) else {
+            return Err(Attempt::NeedPending(fields, length));
         };
-        draft.begin_anew();
-        parts.each(self.core, |bytes| draft.append(bytes));
-        Ok(Made::Draft(draft.write(blueprint, self.now), draft))
+        pending.begin_anew();
+        parts.each(self.core, |bytes| pending.append(bytes));
+        Ok(Made::Pending(pending.write(header_spec, self.now), pending))
     }
 
     /// Puts an item into the table, in place of the one that is there.
@@ -406,8 +412,8 @@ impl<'n> Writer<'n, '_, '_> {
             self.take_back(made, supplies);
             return Attempt::Again;
         }
-        if let Made::Draft(_, draft) = made {
-            draft.published();
+        if let Made::Pending(_, pending) = made {
+            pending.published();
         }
         self.counters.item_put(class, bytes);
         if let Some(present) = present {
@@ -425,8 +431,8 @@ impl<'n> Writer<'n, '_, '_> {
     fn take_back(&mut self, made: Made, supplies: &mut Supplies) {
         match made {
             Made::Chunk(at, class) => self.caches[usize::from(class.0)].push(at),
-            Made::Draft(_, draft) if draft.is_the_clients() => supplies.draft = Some(draft),
-            Made::Draft(_, draft) => supplies.spare = Some(draft),
+            Made::Pending(_, pending) if pending.is_the_clients() => supplies.pending = Some(pending),
+            Made::Pending(_, pending) => supplies.spare = Some(pending),
         }
     }
 
@@ -437,7 +443,7 @@ impl<'n> Writer<'n, '_, '_> {
         live: Present<'n>,
         change: &Amendment,
         supplies: &mut Supplies,
-    ) -> Result<Attempt, Refusal> {
+    ) -> Result<Attempt, StoreError> {
         let item = live.item;
         let bumped = change.recency == Recency::Bump;
         if bumped {
@@ -471,7 +477,7 @@ impl<'n> Writer<'n, '_, '_> {
             return Ok(Attempt::Done(0));
         }
         let meta: Meta = meta_of(self.core, &item);
-        let blueprint = Blueprint {
+        let header_spec = ItemHeaderSpec {
             key: self.key.bytes,
             flags: meta.flags,
             expiry: change.expiry.unwrap_or(meta.expiry),
@@ -489,7 +495,7 @@ impl<'n> Writer<'n, '_, '_> {
             Some(number) => Parts::of(number),
             None => Parts { before: &[], old: Some(item), after: &[] },
         };
-        Ok(match self.make(&blueprint, parts, &mut supplies.spare) {
+        Ok(match self.make(&header_spec, parts, &mut supplies.spare) {
             Ok(made) => self.publish(nodes, spot, Some(live), made, supplies),
             // The old one is given back for it.
             Err(Attempt::NeedChunk(class, _)) => Attempt::NeedChunk(class, Taking::Exchange),

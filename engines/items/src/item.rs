@@ -439,7 +439,7 @@ impl ItemView for Item<'_> {
 
 /// Everything about a new item but its value's bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Blueprint<'k> {
+pub struct ItemHeaderSpec<'k> {
     /// The key.
     pub key: &'k [u8],
     /// The client's flags.
@@ -456,7 +456,7 @@ pub struct Blueprint<'k> {
     pub accessed: Seconds,
 }
 
-impl Blueprint<'_> {
+impl ItemHeaderSpec<'_> {
     /// The fields that an item with these properties gets, beside those that it has in any case.
     #[inline(always)]
     pub fn fields(always: Fields, flags: u32, expiry: Expiry, cas: Option<u64>, value_len: usize) -> Fields {
@@ -520,7 +520,7 @@ mod tests {
         for fields in 0..8u8 {
             for (key_len, value_len) in [(1, 0), (16, 32), (250, 7), (3, 300), (8, 4096)] {
                 let key = vec![b'k'; key_len];
-                let blueprint = Blueprint {
+                let header_spec = ItemHeaderSpec {
                     key: &key,
                     flags: if fields & 1 != 0 { 0xdead_beef } else { 0 },
                     expiry: if fields & 2 != 0 { Expiry::At(Seconds(77)) } else { Expiry::Never },
@@ -530,16 +530,16 @@ mod tests {
                     accessed: Seconds(1000),
                 };
                 let shape = Shape { key_len: key_len as u8, value_len, fields: Fields(fields) };
-                let usual = Blueprint::fields(
+                let usual = ItemHeaderSpec::fields(
                     Fields::default(),
-                    blueprint.flags,
-                    blueprint.expiry,
-                    blueprint.cas,
+                    header_spec.flags,
+                    header_spec.expiry,
+                    header_spec.cas,
                     value_len as usize,
                 );
                 let longs = if value_len < 1024 { Fields::default() } else { Fields::EXPIRY };
                 assert_eq!(usual, shape.fields.with(longs));
-                let written = blueprint.write(&region, at, shape, None, Seconds(1000));
+                let written = header_spec.write(&region, at, shape, None, Seconds(1000));
                 let value: Vec<u8> = (0..value_len).map(|i| i as u8).collect();
                 let (words, start) = written.value_words();
                 words::copy_in(words, start, &value);
@@ -549,7 +549,7 @@ mod tests {
                 let meta = item.meta();
                 assert_eq!(
                     (meta.flags, meta.expiry, meta.cas),
-                    (blueprint.flags, blueprint.expiry, blueprint.cas)
+                    (header_spec.flags, header_spec.expiry, header_spec.cas)
                 );
                 assert_eq!((meta.last_access, meta.state), (Seconds(1000), ItemState::STALE));
                 assert_eq!(item.header.generation(), 5);
@@ -571,7 +571,7 @@ mod tests {
     fn a_read_is_noted_once_and_not_in_an_item_that_has_changed() {
         let region = Region::anonymous(BEHIND_CHUNKS + (1 << 20), HugePages::No).unwrap();
         let at = Offset::from_bytes(64);
-        let blueprint = |accessed| Blueprint {
+        let header_spec = |accessed| ItemHeaderSpec {
             key: b"k",
             flags: 0,
             expiry: Expiry::Never,
@@ -581,7 +581,7 @@ mod tests {
             accessed: Seconds(accessed),
         };
         let shape = Shape { key_len: 1, value_len: 3, fields: Fields(0) };
-        blueprint(5).write(&region, at, shape, None, Seconds(5));
+        header_spec(5).write(&region, at, shape, None, Seconds(5));
         let found = Item::at(&region, at, Seconds(9)).unwrap();
         found.note_read(Seconds(9));
         let after = Item::at(&region, at, Seconds(9)).unwrap();
@@ -593,7 +593,7 @@ mod tests {
             Item::at(&region, at, read).unwrap().note_read(read);
             assert_eq!(Item::at(&region, at, read).unwrap().header.last_access(read), told);
         }
-        blueprint(6).write(&region, at, Shape { value_len: 4, ..shape }, None, Seconds(6));
+        header_spec(6).write(&region, at, Shape { value_len: 4, ..shape }, None, Seconds(6));
         found.note_read(Seconds(10));
         assert_eq!(Item::at(&region, at, Seconds(10)).unwrap().header.last_access(Seconds(10)), Seconds(6));
     }

@@ -5,18 +5,18 @@
 
 mod chain;
 mod counts;
-mod filling;
 pub mod hooks;
 mod item;
 mod lasting;
+mod pending_chunks;
 mod saved;
 mod setup;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
 pub use counts::{COUNTS, Count, Held, Registry, SavedCounts, SessionCounters};
-pub use filling::{Filling, KEPT_PART};
-pub use item::{BEHIND_CHUNKS, Blueprint, Chain, Fields, GENERATIONS, Header, Item, NOTED_FOR, Shape};
+pub use item::{BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, Item, ItemHeaderSpec, NOTED_FOR, Shape};
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting};
+pub use pending_chunks::{KEPT_PART, PendingChunks};
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, MINIMUM, OpenError, Residence,

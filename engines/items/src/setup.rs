@@ -1,7 +1,7 @@
 //! How an engine over chunks is set up, and why it may not be.
 
 use crate::item::Fields;
-use guira_contract::Losses;
+use guira_contract::Lossiness;
 use guira_memory::lasting::FileError;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
 use guira_memory::{HugePages, MIB, RegionPlace};
@@ -14,7 +14,7 @@ pub enum Eviction {
     /// Items that were not read lately make room.
     #[default]
     On,
-    /// What is stored stays until it expires or is removed; storing more fails with [`guira_contract::Refusal::NoMemory`].
+    /// What is stored stays until it expires or is removed; storing more fails with [`guira_contract::StoreError::NoMemory`].
     Off,
 }
 
@@ -30,10 +30,10 @@ impl Eviction {
     }
 
     /// Whether what is stored may be lost.
-    pub fn losses(self) -> Losses {
+    pub fn lossiness(self) -> Lossiness {
         match self {
-            Eviction::On => Losses::Allowed,
-            Eviction::Off => Losses::Never,
+            Eviction::On => Lossiness::Cache,
+            Eviction::Off => Lossiness::Store,
         }
     }
 }

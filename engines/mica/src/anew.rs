@@ -3,18 +3,18 @@
 //! Room is found first, and everything else after that: the search may remove any item, and with it slots and the buckets that they are in.
 
 use crate::bucket::Tag;
-use crate::entry::{Blueprint, Entry};
+use crate::entry::{Entry, ItemHeaderSpec};
 use crate::scratch::Scratch;
 use crate::slots::Slot;
 use crate::space::Space;
 use crate::update::{Found, Gone, Source, Writer, account_gone};
-use guira_contract::{Expiry, ItemState, ItemView, Refusal};
+use guira_contract::{Expiry, ItemState, ItemView, StoreError};
 use guira_items::Count;
 use guira_sync::clock::Seconds;
 
 /// An item that needs room of its own.
 pub(crate) struct Anew<'v, S: Space> {
-    pub(crate) blueprint: Blueprint<'v>,
+    pub(crate) header_spec: ItemHeaderSpec<'v>,
     pub(crate) tag: Tag,
     pub(crate) source: Source<'v, S>,
     /// The offset of the item that it replaces.
@@ -49,19 +49,20 @@ pub(crate) struct Copied<'s> {
 impl<'s, S: Space> Writer<'s, S> {
     /// Stores an item in room of its own.
     #[inline(never)]
-    pub(crate) fn store_anew(&mut self, anew: &Anew<'_, S>) -> Result<(), Refusal> {
-        let blueprint = &anew.blueprint;
-        let shape = blueprint.shape(anew.source.len());
+    pub(crate) fn store_anew(&mut self, anew: &Anew<'_, S>) -> Result<(), StoreError> {
+        let header_spec = &anew.header_spec;
+        let shape = header_spec.shape(anew.source.len());
         self.make_room(anew, shape.units() as u64)?;
-        let main = self.bucket_of(blueprint.place);
+        let main = self.bucket_of(header_spec.place);
         // Where there was none there is none now.
-        let present = anew.replaced.and_then(|_| self.find_tagged(blueprint.key, blueprint.place, anew.tag));
+        let present =
+            anew.replaced.and_then(|_| self.find_tagged(header_spec.key, header_spec.place, anew.tag));
         let slot = match &present {
             Some(present) => Slot::Empty(present.bucket, present.slot),
             None => self.slot_in(main)?,
         };
         let room = self.part.space.take(shape.units() as u64);
-        self.write(blueprint, shape, room, &anew.source);
+        self.write(header_spec, shape, room, &anew.source);
         if let Some(present) = &present {
             account_gone(self, &present.entry, self.why_replaced(&present.entry));
         }
@@ -81,8 +82,8 @@ impl<'s, S: Space> Writer<'s, S> {
     }
 
     /// Sees to it that there is room for an item of so many words, and a slot.
-    fn make_room(&mut self, anew: &Anew<'_, S>, units: u64) -> Result<(), Refusal> {
-        let place = anew.blueprint.place;
+    fn make_room(&mut self, anew: &Anew<'_, S>, units: u64) -> Result<(), StoreError> {
+        let place = anew.header_spec.place;
         if anew.replaced.is_none() && !self.has_slot(self.bucket_of(place)) {
             let index = &self.part.index;
             self.remove_dead_of(index.bucket_of(place, index.extent()));
@@ -124,7 +125,7 @@ impl<'s, S: Space> Writer<'s, S> {
 
     /// Stores an item again, of which this is a copy. False if there is no room for it.
     pub(crate) fn move_to_tail(&mut self, copied: Copied<'s>) -> bool {
-        let blueprint = Blueprint {
+        let header_spec = ItemHeaderSpec {
             key: &copied.key[..copied.key_len],
             place: copied.place,
             flags: copied.flags,
@@ -136,6 +137,6 @@ impl<'s, S: Space> Writer<'s, S> {
         };
         let (tag, replaced) = (copied.tag, Some(copied.offset));
         let source = Source::Scratch(copied.value);
-        self.store_anew(&Anew { blueprint, tag, source, replaced, cause: Cause::Rebuild }).is_ok()
+        self.store_anew(&Anew { header_spec, tag, source, replaced, cause: Cause::Rebuild }).is_ok()
     }
 }

@@ -11,8 +11,8 @@ use crate::restart;
 use crate::session::MicaSession;
 use crate::space::Space;
 use guira_contract::{
-    Access, CloseError, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError, Partitioning,
-    PolicyError, Reassign, ResizeError, Spec, Tuning,
+    Access, CloseError, Control, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError,
+    Partitioning, PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
 use guira_items::{Hashing, KEPT_PART, OpenError, Registry, Residence};
 use guira_memory::lasting::RegionFile;
@@ -294,6 +294,12 @@ impl<S: Space> Engine for MicaEngine<S> {
         MicaSession::new(self.core.clone())
     }
 
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+}
+
+impl<S: Space> Control for MicaEngine<S> {
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.schedule_flush(now, at);
     }
@@ -325,10 +331,6 @@ impl<S: Space> Engine for MicaEngine<S> {
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         self.core.resize(memory)
-    }
-
-    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
     }
 
     fn partitioning(&self) -> Option<Partitioning> {

@@ -103,7 +103,7 @@ impl Anchor {
         Anchor(units as u64 | DEAD)
     }
 
-    /// Room taken, in words.
+    /// ItemSpec taken, in words.
     pub(crate) fn units(self) -> usize {
         (self.0 & UNITS_MAX as u64) as usize
     }
@@ -464,7 +464,7 @@ impl ItemView for Entry<'_> {
 
 /// Everything about a new item but its value's bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Blueprint<'k> {
+pub(crate) struct ItemHeaderSpec<'k> {
     pub(crate) key: &'k [u8],
     /// Where in the index it belongs.
     pub(crate) place: u32,
@@ -478,11 +478,11 @@ pub(crate) struct Blueprint<'k> {
     pub(crate) always: Fields,
 }
 
-impl Blueprint<'_> {
+impl ItemHeaderSpec<'_> {
     /// How it lies with a value of `value_len` bytes.
     #[inline(always)]
     pub(crate) fn shape(&self, value_len: usize) -> Shape {
-        let of = guira_items::Blueprint::fields;
+        let of = guira_items::ItemHeaderSpec::fields;
         let fields = of(self.always, self.flags, self.expiry, self.cas, value_len);
         Shape { key_len: self.key.len(), value_len, fields }
     }
@@ -551,7 +551,7 @@ mod tests {
             for (key_len, value_len) in [(1, 0), (8, 8), (16, 32), (250, 1025), (3, 77_777)] {
                 let (key, at) = (vec![b'k'; key_len], Offset::from_bytes(4096));
                 let state = ItemState::STALE;
-                let blueprint = Blueprint {
+                let header_spec = ItemHeaderSpec {
                     key: &key,
                     place: 0xdead_beef,
                     flags,
@@ -561,9 +561,9 @@ mod tests {
                     accessed: Seconds(4),
                     always: Fields::default(),
                 };
-                let shape = blueprint.shape(value_len);
+                let shape = header_spec.shape(value_len);
                 let value: Vec<u8> = (0..value_len).map(|at| at as u8).collect();
-                let words = blueprint.write(&region, at, shape, Anchor::room_of(shape.units() + 2));
+                let words = header_spec.write(&region, at, shape, Anchor::room_of(shape.units() + 2));
                 words::copy_in(words, shape.value_at(), &value);
                 let entry = Entry::at(&region, at, Seconds(6)).unwrap();
                 let meta = entry.meta();
@@ -582,7 +582,7 @@ mod tests {
 
     #[test]
     fn a_tiny_item_takes_32_bytes_and_one_of_16_and_32_takes_64() {
-        let blueprint = |key| Blueprint {
+        let header_spec = |key| ItemHeaderSpec {
             key,
             place: 0,
             flags: 0,
@@ -592,7 +592,7 @@ mod tests {
             accessed: Seconds(0),
             always: Fields::default(),
         };
-        assert_eq!(blueprint(&[0; 8]).shape(8).size(), 32);
-        assert_eq!(blueprint(&[0; 16]).shape(32).size(), 64);
+        assert_eq!(header_spec(&[0; 8]).shape(8).size(), 32);
+        assert_eq!(header_spec(&[0; 16]).shape(32).size(), 64);
     }
 }

@@ -20,7 +20,7 @@ use crate::partition::Partition;
 use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
 use crate::update::Writer;
-use guira_contract::Refusal;
+use guira_contract::StoreError;
 use guira_items::{Fields, Held};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{Ordering, fence};
@@ -331,7 +331,7 @@ impl Space for Fits {
         self.backed.set(words);
     }
 
-    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
+    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), StoreError> {
         let fits = &writer.part.space;
         if fits.find_backed(writer, units) {
             return Ok(());
@@ -342,7 +342,7 @@ impl Space for Fits {
         // As long as there are any that have expired.
         while !fits.find_backed(writer, units) {
             if !writer.remove_some_dead(LOOKED_FOR_DEAD) {
-                return Err(Refusal::NoMemory);
+                return Err(StoreError::NoMemory);
             }
         }
         Ok(())

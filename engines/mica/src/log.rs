@@ -17,7 +17,7 @@ use crate::partition::Partition;
 use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
 use crate::update::Writer;
-use guira_contract::Refusal;
+use guira_contract::StoreError;
 use guira_items::{Fields, Held};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded, fence};
@@ -460,10 +460,10 @@ impl Space for Log {
     }
 
     #[inline]
-    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal> {
+    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), StoreError> {
         let log = &writer.part.space;
         writer.keeps_left = Keeps::OF_A_SEARCH;
-        let mut found = Err(Refusal::NoMemory);
+        let mut found = Err(StoreError::NoMemory);
         while units <= log.end() && found.is_err() {
             if log.make_room(units, |head| writer.pass(head)).is_err() {
                 break;

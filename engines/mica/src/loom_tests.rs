@@ -93,7 +93,7 @@ fn loom_no_reader_believes_what_took_the_room_of_an_item() {
         let room = Arc::new(Room { live_from: zero(), words: [zero(), zero()] });
         let theirs = room.clone();
         let thread = loom::thread::spawn(move || {
-            // As `Log::publish`, then `Blueprint::write`.
+            // As `Log::publish`, then `ItemHeaderSpec::write`.
             theirs.live_from.store(8, Ordering::Relaxed);
             fence(Ordering::Release);
             theirs.words.iter().for_each(|word| word.store(8, Ordering::Relaxed));

@@ -57,8 +57,8 @@ impl<S: Space> MicaSession<S> {
         let Value::Bytes(value) = new.value else {
             return false;
         };
-        let blueprint = writer.blueprint(key, entry.place(), &new);
-        let shape = blueprint.shape(value.len());
+        let header_spec = writer.header_spec(key, entry.place(), &new);
+        let shape = header_spec.shape(value.len());
         // It has its room, and no other limit is one of what takes no more than the item that is there.
         let is_smaller = entry.has_fields_of(shape) && shape.size() <= entry.size();
         if !is_smaller || !entry.suits(shape.units()) {
@@ -66,7 +66,7 @@ impl<S: Space> MicaSession<S> {
         }
         // Nothing moves: what was guessed of the bucket stays true. Under EREW nobody else reads meanwhile, and its line need not be written.
         let open = (writer.core.access != Access::Erew).then(|| bucket.open());
-        blueprint.write_over(entry.words(), shape);
+        header_spec.write_over(entry.words(), shape);
         hooks::pause(Window::Refilling);
         words::copy_in(entry.words(), shape.value_at(), value);
         drop(open);

@@ -3,19 +3,19 @@
 use crate::bucket::{Tag, Version};
 use crate::cache::Keeps;
 use crate::core::Core;
-use crate::draft::MicaDraft;
 use crate::entry::{ENTRY_MAX, Entry};
 use crate::hold::Holdings;
 use crate::log::Log;
 use crate::partition::{Home, Partition, partition_of};
+use crate::pending::MicaPending;
 use crate::pin::MicaPin;
 use crate::scratch::ScratchBuffer;
 use crate::space::Space;
 use crate::update::Writer;
 use crate::walk::MicaWalk;
 use guira_contract::{
-    Access, Decision, ItemView, Key, KeyHash, Losses, MissKind, Pace, Read, Recency, Refusal, Room, Session,
-    Sink, Walked, WalkedItem, Want,
+    Access, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, MissKind, Pace, Provision, Read, Recency,
+    Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, SessionCounters, counted_size};
@@ -293,30 +293,33 @@ impl<S: Space> MicaSession<S> {
         &mut self,
         key: Key<'_>,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<MicaDraft<S>>,
+        provision: Provision<MicaPending<S>>,
         decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         let home = Home::of(key.hash, self.core.bits);
-        if let Some(room) = room.filter(|_| draft.is_none())
-            && !self.fits(key.bytes.len(), &room)
+        if let Provision::Item(spec) = &provision
+            && !self.fits(key.bytes.len(), spec)
         {
             // It may have been taken for what has turned out to be too large.
             self.holdings.release(&self.core, home.partition);
-            return Err(Refusal::TooLarge);
+            return Err(StoreError::TooLarge);
         }
         self.holdings.take(&self.core, home.partition);
         let mut writer = self.writer(home.partition, now);
         writer.settle();
-        let result = writer.change(key, home, draft.as_ref(), decide);
+        let pending = match &provision {
+            Provision::Pending(pending) => Some(pending),
+            Provision::None | Provision::Item(_) => None,
+        };
+        let result = writer.change(key, home, pending, decide);
         self.holdings.release(&self.core, home.partition);
-        // Most items have none: a look at it costs less than a call that finds nothing to do.
-        match draft {
-            Some(draft) => drop(draft),
-            None => std::mem::forget(draft),
+        // Most updates have no pending value: this look costs less than a call that finds nothing to drop.
+        match provision {
+            Provision::Pending(pending) => drop(pending),
+            other => std::mem::forget(other),
         }
         result
     }
@@ -390,22 +393,19 @@ impl<S: Space> MicaSession<S> {
 
 impl<S: Space> Session for MicaSession<S> {
     type Pin = MicaPin<S>;
-    type Draft = MicaDraft<S>;
+    type Pending = MicaPending<S>;
     type Guess = Guess;
     type Walk = MicaWalk<S>;
 
-    fn losses(&self) -> Losses {
-        if S::IS_LOSSY { Losses::Allowed } else { Losses::Never }
+    const CLIENT_HASHES: bool = true;
+
+    fn lossiness(&self) -> Lossiness {
+        if S::IS_LOSSY { Lossiness::Cache } else { Lossiness::Store }
     }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
         self.core.hash(key)
-    }
-
-    #[inline(always)]
-    fn hash_told(&self, _key: &[u8], told: u64) -> KeyHash {
-        KeyHash(told)
     }
 
     #[inline(always)]
@@ -436,7 +436,7 @@ impl<S: Space> Session for MicaSession<S> {
 
     /// The usual case, here: what was guessed is the item, and it is short and was noted. All others are dealt with elsewhere.
     #[inline(always)]
-    fn read_with<K>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut K) -> Read
+    fn read<K>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut K) -> Read
     where
         K: Sink<Pin = MicaPin<S>>,
     {
@@ -474,59 +474,44 @@ impl<S: Space> Session for MicaSession<S> {
         Read::Hit
     }
 
+    /// The usual case, here: an item takes the place of the one that was guessed. All others are dealt with elsewhere.
     #[inline(always)]
     fn update<'d, F>(
         &mut self,
         key: Key<'_>,
-        now: Seconds,
-        room: Option<Room>,
-        draft: Option<MicaDraft<S>>,
-        decide: F,
-    ) -> Result<(), Refusal>
-    where
-        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
-    {
-        self.update_with(key, Guess::default(), now, room, draft, decide)
-    }
-
-    /// The usual case, here: an item takes the place of the one that was guessed. All others are dealt with elsewhere.
-    #[inline(always)]
-    fn update_with<'d, F>(
-        &mut self,
-        key: Key<'_>,
         guess: Guess,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<MicaDraft<S>>,
+        provision: Provision<MicaPending<S>>,
         mut decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        if draft.is_none() && !guess.is_none() && self.refill(key, guess, now, &mut decide) {
+        let is_whole = !matches!(provision, Provision::Pending(_));
+        if is_whole && !guess.is_none() && self.refill(key, guess, now, &mut decide) {
             return Ok(());
         }
-        self.change(key, now, room, draft, decide)
+        self.change(key, now, provision, decide)
     }
 
-    fn draft(&mut self, key: &[u8], room: Room) -> Result<MicaDraft<S>, Refusal> {
-        if !self.fits(key.len(), &room) {
-            return Err(Refusal::TooLarge);
+    fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<MicaPending<S>, StoreError> {
+        if !self.fits(key.len(), &spec) {
+            return Err(StoreError::TooLarge);
         }
-        Ok(MicaDraft::new(self.core.clone(), room.value_len))
+        Ok(MicaPending::new(self.core.clone(), spec.value_len))
     }
 
-    fn extend(&mut self, draft: &mut MicaDraft<S>, bytes: &[u8]) -> Result<(), Refusal> {
-        if draft.append(bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
+    fn extend(&mut self, pending: &mut MicaPending<S>, bytes: &[u8]) -> Result<(), StoreError> {
+        if pending.append(bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
     }
 
     fn inline_max(&self) -> usize {
         INLINE_MAX
     }
 
-    fn fits(&self, key_len: usize, room: &Room) -> bool {
-        counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
-            && key_len + room.value_len + ENTRY_MAX <= self.core.largest_item()
+    fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
+        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.max_item_size
+            && key_len + spec.value_len + ENTRY_MAX <= self.core.largest_item()
     }
 
     fn next_cas(&mut self) -> u64 {
@@ -543,7 +528,7 @@ impl<S: Space> Session for MicaSession<S> {
         self.holdings.give_all(&self.core);
     }
 
-    fn rest(&mut self) {
+    fn release_caches(&mut self) {
         self.holdings.give_all(&self.core);
         self.scratch.release();
     }
@@ -565,7 +550,7 @@ impl<S: Space> Session for MicaSession<S> {
 
 impl<S: Space> Drop for MicaSession<S> {
     fn drop(&mut self) {
-        self.rest();
+        self.release_caches();
         self.core.registry.retire(&self.counters);
     }
 }

@@ -3,7 +3,7 @@
 use crate::bucket::{Bucket, SLOTS, Tag};
 use crate::space::Space;
 use crate::update::{Found, Gone, Writer};
-use guira_contract::Refusal;
+use guira_contract::StoreError;
 
 /// A bucket goes on in so many others at most. Keys whose hashes a client makes up (MICA's datagrams carry them) could take all spare buckets otherwise,
 /// and have every lookup go through all of them; with honest hashes no chain comes near.
@@ -89,7 +89,7 @@ impl<'s, S: Space> Writer<'s, S> {
 
     /// A slot of the bucket, or of one that it goes on in, that is empty, or whose item may go: of all items that of the one furthest behind the tail (MICA,
     /// section 4.3.2). Where none may go the bucket goes on in another (section 4.3.3).
-    pub(crate) fn slot_in(&self, main: Bucket<'s>) -> Result<Slot<'_>, Refusal> {
+    pub(crate) fn slot_in(&self, main: Bucket<'s>) -> Result<Slot<'_>, StoreError> {
         if let Some(slot) = main.empty().next() {
             return Ok(Slot::Empty(main, slot));
         }
@@ -98,8 +98,8 @@ impl<'s, S: Space> Writer<'s, S> {
         }
         match self.slot_behind(main) {
             Some((bucket, slot)) => Ok(Slot::Empty(bucket, slot)),
-            None if !self.may_go_on(main) => Err(Refusal::NoMemory),
-            None => self.part.index.take_spare().map(Slot::Spare).ok_or(Refusal::NoMemory),
+            None if !self.may_go_on(main) => Err(StoreError::NoMemory),
+            None => self.part.index.take_spare().map(Slot::Spare).ok_or(StoreError::NoMemory),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'s, S: Space> Writer<'s, S> {
     /// Takes an item in that comes from another bucket. Both are open. Where nothing may go and there is no room, it goes itself; a store sees to it
     /// beforehand that there is.
     pub(crate) fn take_in(&self, main: Bucket<'s>, tag: Tag, offset: u64) {
-        let any_spare = |_| self.part.index.take_any_spare().map(Slot::Spare).ok_or(Refusal::NoMemory);
+        let any_spare = |_| self.part.index.take_any_spare().map(Slot::Spare).ok_or(StoreError::NoMemory);
         match self.slot_in(main).or_else(any_spare) {
             Ok(slot) => {
                 if let Slot::Displaced(displaced) = &slot {

@@ -6,7 +6,7 @@ use crate::entry::{Anchor, Entry};
 use crate::partition::Partition;
 use crate::restart::OffsetSum;
 use crate::update::Writer;
-use guira_contract::{KEY_MAX, Refusal};
+use guira_contract::{KEY_MAX, StoreError};
 use guira_items::{Fields, Held};
 use guira_memory::{Offset, Region};
 use guira_sync::clock::Seconds;
@@ -77,7 +77,7 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// If there is none.
-    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), Refusal>;
+    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), StoreError>;
 
     /// Takes room for `units` words: its offset, and what an item begins with that is put there. It was looked for, and since then at most left.
     fn take(&self, units: u64) -> (u64, Anchor);

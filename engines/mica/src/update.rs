@@ -7,13 +7,13 @@ use crate::anew::{Anew, Cause};
 use crate::bucket::{Bucket, Tag};
 use crate::cache::Keeps;
 use crate::core::Core;
-use crate::draft::MicaDraft;
-use crate::entry::{Anchor, Blueprint, ENTRY_MAX, Entry, Shape};
+use crate::entry::{Anchor, ENTRY_MAX, Entry, ItemHeaderSpec, Shape};
 use crate::partition::{Home, Partition};
+use crate::pending::MicaPending;
 use crate::scratch::{Scratch, ScratchBuffer};
 use crate::space::Space;
 use guira_contract::{
-    Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, Recency, Refusal, Value, ValueDraft,
+    Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, PendingValue, Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Fields, SessionCounters, counted_size};
@@ -70,7 +70,7 @@ pub(crate) enum Gone {
 /// The value of a new item.
 pub(crate) enum Source<'v, S: Space> {
     Bytes(&'v [u8]),
-    Draft(&'v MicaDraft<S>),
+    Pending(&'v MicaPending<S>),
     /// One that was put together.
     Scratch(Scratch<'v>),
 }
@@ -80,7 +80,7 @@ impl<S: Space> Source<'_, S> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Source::Bytes(bytes) => bytes.len(),
-            Source::Draft(draft) => draft.value_len(),
+            Source::Pending(pending) => pending.value_len(),
             Source::Scratch(scratch) => scratch.bytes().len(),
         }
     }
@@ -179,16 +179,16 @@ impl<'s, S: Space> Writer<'s, S> {
         &mut self,
         key: Key<'v>,
         home: Home,
-        draft: Option<&'v MicaDraft<S>>,
+        pending: Option<&'v MicaPending<S>>,
         decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
         's: 'v,
     {
         // Before anything is found: it may count offsets anew.
         self.adjust();
-        match self.change_in_place(key, home, draft, decide)? {
+        match self.change_in_place(key, home, pending, decide)? {
             Left::Nothing => Ok(()),
             Left::Store(anew) => self.store_anew(&anew),
         }
@@ -200,9 +200,9 @@ impl<'s, S: Space> Writer<'s, S> {
         &self,
         key: Key<'v>,
         home: Home,
-        draft: Option<&'v MicaDraft<S>>,
+        pending: Option<&'v MicaPending<S>>,
         mut decide: F,
-    ) -> Result<Left<'v, S>, Refusal>
+    ) -> Result<Left<'v, S>, StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
         's: 'v,
@@ -212,7 +212,7 @@ impl<'s, S: Space> Writer<'s, S> {
         let decision = decide(live.map(|live| &live.entry as &dyn ItemView));
         let is_live = live.is_some();
         match (decision, present) {
-            (Decision::Put(new), present) => self.put(key, home, present, &new, draft),
+            (Decision::Put(new), present) => self.put(key, home, present, &new, pending),
             (Decision::Amend(change), Some(present)) if is_live => {
                 Ok(self.amend(key, home, present, &change))
             }
@@ -257,35 +257,35 @@ impl<'s, S: Space> Writer<'s, S> {
         home: Home,
         present: Option<Found<'_>>,
         new: &NewItem<'d>,
-        draft: Option<&'d MicaDraft<S>>,
-    ) -> Result<Left<'d, S>, Refusal>
+        pending: Option<&'d MicaPending<S>>,
+    ) -> Result<Left<'d, S>, StoreError>
     where
         's: 'd,
     {
-        let blueprint = self.blueprint(key, home.place, new);
+        let header_spec = self.header_spec(key, home.place, new);
         let source = match new.value {
             Value::Bytes(bytes) => Source::Bytes(bytes),
             Value::Digits(digits) => {
                 Source::Scratch(self.scratch.filled(|scratch| scratch.extend(digits.as_bytes())))
             }
-            Value::Draft => Source::Draft(draft.ok_or(Refusal::NoMemory)?),
+            Value::Pending => Source::Pending(pending.ok_or(StoreError::NoMemory)?),
             Value::Joined { before, after } => {
                 let live = present.as_ref().filter(|found| !self.is_dead(found));
                 let source = Source::Scratch(self.joined(before, live.map(|live| live.entry), after));
                 let counted = counted_size(key.bytes.len(), new.flags, source.len());
                 let is_too_large = source.len() + ENTRY_MAX > self.core.largest_item();
                 if counted > self.core.options.max_item_size || is_too_large {
-                    return Err(Refusal::TooLarge);
+                    return Err(StoreError::TooLarge);
                 }
                 source
             }
         };
-        Ok(self.store((blueprint, Tag::of(key.hash.0), source), present, Cause::Store))
+        Ok(self.store((header_spec, Tag::of(key.hash.0), source), present, Cause::Store))
     }
 
     #[inline(always)]
-    pub(crate) fn blueprint<'k>(&self, key: Key<'k>, place: u32, new: &NewItem<'_>) -> Blueprint<'k> {
-        Blueprint {
+    pub(crate) fn header_spec<'k>(&self, key: Key<'k>, place: u32, new: &NewItem<'_>) -> ItemHeaderSpec<'k> {
+        ItemHeaderSpec {
             key: key.bytes,
             place,
             flags: new.flags,
@@ -313,25 +313,25 @@ impl<'s, S: Space> Writer<'s, S> {
     #[inline(always)]
     fn store<'d>(
         &self,
-        (blueprint, tag, source): (Blueprint<'d>, Tag, Source<'d, S>),
+        (header_spec, tag, source): (ItemHeaderSpec<'d>, Tag, Source<'d, S>),
         present: Option<Found<'_>>,
         cause: Cause,
     ) -> Left<'d, S> {
-        let shape = blueprint.shape(source.len());
+        let shape = header_spec.shape(source.len());
         let replaced = present.as_ref().map(|present| present.offset);
         match present {
             Some(present) if present.entry.suits(shape.units()) && !self.is_pinned(present.offset) => {
-                self.store_over(&blueprint, shape, &source, &present, cause);
+                self.store_over(&header_spec, shape, &source, &present, cause);
                 Left::Nothing
             }
-            _ => Left::Store(Anew { blueprint, tag, source, replaced, cause }),
+            _ => Left::Store(Anew { header_spec, tag, source, replaced, cause }),
         }
     }
 
     #[inline(always)]
     fn store_over(
         &self,
-        blueprint: &Blueprint<'_>,
+        header_spec: &ItemHeaderSpec<'_>,
         shape: Shape,
         source: &Source<'_, S>,
         present: &Found<'_>,
@@ -342,10 +342,10 @@ impl<'s, S: Space> Writer<'s, S> {
         let open = present.main.open();
         let words = if present.entry.has_fields_of(shape) {
             let words = self.core.region.words(at, shape.units()).expect("the log lies in the Region");
-            blueprint.write_over(words, shape);
+            header_spec.write_over(words, shape);
             words
         } else {
-            blueprint.write(&self.core.region, at, shape, Anchor::load(&self.core.region, at))
+            header_spec.write(&self.core.region, at, shape, Anchor::load(&self.core.region, at))
         };
         hooks::pause(Window::Refilling);
         self.write_value(words, shape, source);
@@ -378,12 +378,12 @@ impl<'s, S: Space> Writer<'s, S> {
     #[inline]
     pub(crate) fn write(
         &self,
-        blueprint: &Blueprint<'_>,
+        header_spec: &ItemHeaderSpec<'_>,
         shape: Shape,
         (offset, anchor): (u64, Anchor),
         source: &Source<'_, S>,
     ) {
-        let words = blueprint.write(&self.core.region, self.part.space.at(offset), shape, anchor);
+        let words = header_spec.write(&self.core.region, self.part.space.at(offset), shape, anchor);
         self.write_value(words, shape, source);
     }
 
@@ -393,9 +393,9 @@ impl<'s, S: Space> Writer<'s, S> {
         match source {
             Source::Bytes(bytes) => words::copy_in(words, at, bytes),
             Source::Scratch(scratch) => words::copy_in(words, at, scratch.bytes()),
-            Source::Draft(draft) => {
+            Source::Pending(pending) => {
                 let mut at = at;
-                for piece in draft.pieces() {
+                for piece in pending.pieces() {
                     words::copy_in(words, at, piece);
                     at += piece.len();
                 }
@@ -436,7 +436,7 @@ impl<'s, S: Space> Writer<'s, S> {
             return Left::Nothing;
         }
         let meta: Meta = entry.meta();
-        let blueprint = Blueprint {
+        let header_spec = ItemHeaderSpec {
             key: key.bytes,
             place: home.place,
             flags: meta.flags,
@@ -452,7 +452,7 @@ impl<'s, S: Space> Writer<'s, S> {
             }
             None => self.joined(&[], Some(entry), &[]),
         };
-        let item = (blueprint, Tag::of(key.hash.0), Source::Scratch(value));
+        let item = (header_spec, Tag::of(key.hash.0), Source::Scratch(value));
         self.store(item, Some(live), Cause::Rebuild)
     }
 

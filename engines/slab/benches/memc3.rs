@@ -4,7 +4,7 @@
 
 use guira_contract::suite::store;
 use guira_contract::{
-    Engine, Expiry, ItemView, Key, KeyHash, Meta, Pace, Recency, Session, Sink, ValuePin, Want,
+    Control, Engine, Expiry, ItemView, Key, KeyHash, Meta, Pace, Recency, Session, Sink, ValuePin, Want,
 };
 use guira_memory::RegionPlace;
 use guira_slab::index::{IndexProbe, SearchLimits};
@@ -166,9 +166,10 @@ fn lookups(session: &mut SlabSession<Cuckoo>, seed: u64, batch: usize, count: u6
         for ((bytes, hash), guess) in names.iter().zip(&guesses) {
             let key = Key { bytes, hash: *hash };
             if batch > 1 {
-                session.read_with(key, *guess, NOW, &mut sink);
+                session.read(key, *guess, NOW, &mut sink);
             } else {
-                session.read(key, NOW, &mut sink);
+                let guess = session.prefetch_item(key.hash);
+                session.read(key, guess, NOW, &mut sink);
             }
         }
         done += batch as u64;

@@ -15,10 +15,10 @@ use crate::session::SlabSession;
 use crate::turn::{Refused, Turn};
 use crate::walk::Walks;
 use guira_contract::{
-    CloseError, Engine, EngineStats, EvictionWatcher, ItemView, KeyHash, MissKind, Opened, PolicyError,
-    Reassign, ResizeError, Room, Spec, Tuning,
+    CloseError, Control, Engine, EngineStats, EvictionWatcher, ItemSpec, ItemView, KeyHash, MissKind, Opened,
+    PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
-use guira_items::{Blueprint, Fields, Hashing, Item, OpenError, Registry, Residence, SessionCounters};
+use guira_items::{Fields, Hashing, Item, ItemHeaderSpec, OpenError, Registry, Residence, SessionCounters};
 use guira_memory::lasting::RegionFile;
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
 use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
@@ -167,15 +167,15 @@ impl<X: Scheme> Core<X> {
 
     /// The fields of an item with these properties and a value of `value_len` bytes.
     #[inline(always)]
-    pub(crate) fn fields(&self, item: &Blueprint<'_>, value_len: usize) -> Fields {
-        Blueprint::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
+    pub(crate) fn fields(&self, item: &ItemHeaderSpec<'_>, value_len: usize) -> Fields {
+        ItemHeaderSpec::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
     }
 
     /// Those of an item that will be stored.
     #[inline(always)]
-    pub(crate) fn fields_of(&self, room: &Room) -> Fields {
+    pub(crate) fn fields_of(&self, spec: &ItemSpec) -> Fields {
         let always = self.options.eviction.fields();
-        Blueprint::fields(always, room.flags, room.expiry, room.cas, room.value_len)
+        ItemHeaderSpec::fields(always, spec.flags, spec.expiry, spec.cas, spec.value_len)
     }
 
     /// A cas unique that no item has yet.
@@ -261,6 +261,12 @@ impl<X: Scheme> Engine for SlabEngine<X> {
         SlabSession::<X>::new(self.core.clone())
     }
 
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
+    }
+}
+
+impl<X: Scheme> Control for SlabEngine<X> {
     fn flush(&self, now: Seconds, at: Seconds) {
         self.core.schedule_flush(now, at);
     }
@@ -296,10 +302,6 @@ impl<X: Scheme> Engine for SlabEngine<X> {
 
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
         self.core.resize(memory)
-    }
-
-    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        Arc::into_inner(self.core).ok_or(CloseError::InUse)?.close(now, notes)
     }
 
     fn stats(&self) -> EngineStats {

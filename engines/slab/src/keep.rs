@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::index::{Held, Neighbour, Scheme};
 use crate::session::SlabSession;
 use crate::update::Unlinked;
-use guira_contract::Refusal;
+use guira_contract::StoreError;
 use guira_items::Count;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, Source};
@@ -26,7 +26,7 @@ impl<X: Scheme> SlabSession<X> {
         class: ClassId,
         batch: usize,
         now: Seconds,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StoreError> {
         if self.reclaim_dead(class, batch, now) || self.refill_free(class, batch, Source::Any) {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl<X: Scheme> SlabSession<X> {
             }
         }
         self.crawl_for_memory(now);
-        Err(Refusal::NoMemory)
+        Err(StoreError::NoMemory)
     }
 
     /// Looks for items of `class` that have expired or were flushed, for a while.

@@ -32,7 +32,6 @@
 mod balance;
 mod core;
 mod donors;
-mod draft;
 mod hold;
 pub mod index;
 mod keep;
@@ -40,6 +39,7 @@ mod maintain;
 mod notes;
 mod options;
 mod order;
+mod pending;
 mod pin;
 mod pins;
 mod plan;
@@ -57,7 +57,6 @@ mod update;
 mod walk;
 
 pub use crate::core::SlabEngine;
-pub use draft::SlabDraft;
 pub use guira_items::{
     DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence,
 };
@@ -65,6 +64,7 @@ pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::{DEFAULT_SIZE_WEIGHT, SlabOptions};
 pub use order::{Policy, Worth};
+pub use pending::SlabPending;
 pub use pin::SlabPin;
 pub use session::SlabSession;
 pub use walk::SlabWalk;

@@ -11,7 +11,7 @@ use crate::queue::{BACK, Event};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::turn::Wants;
 use crate::update::Unlinked;
-use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, Refusal};
+use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, StoreError};
 use guira_items::{Count, Eviction, Item, Pieces};
 use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
@@ -280,7 +280,7 @@ impl<X: Scheme> SlabSession<X> {
     }
 
     /// Fills the session's cache of `class`, which is empty.
-    pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), Refusal> {
+    pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), StoreError> {
         self.core.see_time(now);
         let chunk = self.core.memory.classes().geometry(class).chunk;
         let batch = batch_of(chunk);
@@ -575,7 +575,7 @@ impl<X: Scheme> SlabSession<X> {
     /// Waits for a page of another class: the last resort of a class that has no item to evict. This session holds
     /// nothing that it found without a lock, since memory is found before anything else, and so it may pass
     /// quiescent points of its own while it waits for those of others. It does not wait long: others wait for it.
-    fn steal(&mut self, class: ClassId, batch: usize, now: Seconds) -> Result<(), Refusal> {
+    fn steal(&mut self, class: ClassId, batch: usize, now: Seconds) -> Result<(), StoreError> {
         let watch = Stopwatch::start();
         let mut backoff = Backoff::default();
         let mut drains = 0;
@@ -612,7 +612,7 @@ impl<X: Scheme> SlabSession<X> {
                 }
             }
         }
-        if self.refill_free(class, batch, Source::Any) { Ok(()) } else { Err(Refusal::NoMemory) }
+        if self.refill_free(class, batch, Source::Any) { Ok(()) } else { Err(StoreError::NoMemory) }
     }
 
     /// Begins to grow the table if it is crowded and there is memory. If an earlier growth is not quite finished, helps
@@ -659,7 +659,7 @@ impl<X: Scheme> SlabSession<X> {
     ///
     /// # Errors
     /// If something would have to be evicted, and eviction is off.
-    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) -> Result<(), Refusal> {
+    pub(crate) fn make_slot(&mut self, key: Key<'_>, now: Seconds) -> Result<(), StoreError> {
         let core = self.core.clone();
         let was_growing = core.index.is_growing();
         if let Some(moved) = core.index.make_room(key.hash) {
@@ -690,7 +690,7 @@ impl<X: Scheme> SlabSession<X> {
         };
         let Some((victim, why)) = victim else {
             held.release_unchanged();
-            return Err(Refusal::NoMemory);
+            return Err(StoreError::NoMemory);
         };
         held.remove_neighbour(&victim);
         drop(held);

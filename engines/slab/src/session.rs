@@ -1,15 +1,15 @@
 //! A thread's access to a slab engine, and reading.
 
 use crate::core::Core;
-use crate::draft::SlabDraft;
 use crate::index::Scheme;
 use crate::index::{Guess, Visitor};
+use crate::pending::SlabPending;
 use crate::pin::SlabPin;
 use crate::queue::{Event, note_read};
 use crate::walk::SlabWalk;
 use guira_contract::{
-    Decision, ItemView, Key, KeyHash, Losses, Meta, MissKind, Pace, Read, Recency, Refusal, Room, Session,
-    Sink, Walked, WalkedItem, Want,
+    Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, Meta, MissKind, Pace, Provision, Read, Recency,
+    Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Count, Item, SessionCounters, counted_size};
@@ -121,12 +121,12 @@ fn pinned<'a, X: Scheme>(core: &'a Core<X>, item: Item<'a>) -> Taken<'a> {
 
 impl<X: Scheme> Session for SlabSession<X> {
     type Pin = SlabPin<X>;
-    type Draft = SlabDraft<X>;
+    type Pending = SlabPending<X>;
     type Guess = Guess;
     type Walk = SlabWalk<X>;
 
-    fn losses(&self) -> Losses {
-        self.core.options.eviction.losses()
+    fn lossiness(&self) -> Lossiness {
+        self.core.options.eviction.lossiness()
     }
 
     #[inline(always)]
@@ -155,7 +155,7 @@ impl<X: Scheme> Session for SlabSession<X> {
 
     /// The usual case and nothing else: the guess is right, the value is short, and nothing interferes.
     #[inline(always)]
-    fn read_with<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
+    fn read<S>(&mut self, key: Key<'_>, guess: Guess, now: Seconds, sink: &mut S) -> Read
     where
         S: Sink<Pin = SlabPin<X>>,
     {
@@ -198,34 +198,34 @@ impl<X: Scheme> Session for SlabSession<X> {
     fn update<'d, F>(
         &mut self,
         key: Key<'_>,
+        _guess: Guess,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<SlabDraft<X>>,
+        provision: Provision<SlabPending<X>>,
         decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
-        self.read_modify_write(key, now, room, draft, decide)
+        self.read_modify_write(key, now, provision, decide)
     }
 
-    fn draft(&mut self, key: &[u8], room: Room) -> Result<SlabDraft<X>, Refusal> {
-        if !self.fits(key.len(), &room) {
-            return Err(Refusal::TooLarge);
+    fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<SlabPending<X>, StoreError> {
+        if !self.fits(key.len(), &spec) {
+            return Err(StoreError::TooLarge);
         }
-        self.new_draft(key.len(), &room).ok_or(Refusal::NoMemory)
+        self.new_pending(key.len(), &spec).ok_or(StoreError::NoMemory)
     }
 
-    fn extend(&mut self, draft: &mut SlabDraft<X>, bytes: &[u8]) -> Result<(), Refusal> {
-        if self.extend_draft(draft, bytes) { Ok(()) } else { Err(Refusal::NoMemory) }
+    fn extend(&mut self, pending: &mut SlabPending<X>, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.extend_pending(pending, bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
     }
 
     fn inline_max(&self) -> usize {
         INLINE_MAX
     }
 
-    fn fits(&self, key_len: usize, room: &Room) -> bool {
-        counted_size(key_len, room.flags, room.value_len) <= self.core.options.max_item_size
+    fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
+        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.max_item_size
     }
 
     fn next_cas(&mut self) -> u64 {
@@ -249,7 +249,7 @@ impl<X: Scheme> Session for SlabSession<X> {
         self.participant.offline();
     }
 
-    fn rest(&mut self) {
+    fn release_caches(&mut self) {
         // What the orders are not told of is in none of them, and never evicted.
         if !self.queue.is_empty() {
             self.tell();
@@ -329,7 +329,7 @@ fn hand_over<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
 
 impl<X: Scheme> Drop for SlabSession<X> {
     fn drop(&mut self) {
-        self.rest();
+        self.release_caches();
         self.core.registry.retire(&self.counters);
     }
 }

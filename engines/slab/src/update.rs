@@ -1,18 +1,18 @@
 //! The read-modify-write of a key.
 
 use crate::core::Core;
-use crate::draft::SlabDraft;
 use crate::hold::Hold;
 use crate::index::{Found, Held, Scheme};
+use crate::pending::SlabPending;
 use crate::queue::{self, Event, What};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::turn::Wants;
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, KeyHash, Meta, MissKind, NewItem, Recency,
-    Refusal, Room, Value, ValueDraft,
+    Amendment, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta, MissKind,
+    NewItem, PendingValue, Provision, Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Blueprint, Count, Fields, Item, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{Count, Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
@@ -24,8 +24,8 @@ enum Attempt {
     Done(After),
     /// Not enough: a chunk of this class is needed.
     NeedChunk(ClassId),
-    /// Not enough: a draft is needed for an item with these fields and a value of this length.
-    NeedDraft(Fields, usize),
+    /// Not enough: a pending value is needed for an item with these fields and a value of this length.
+    NeedPending(Fields, usize),
     /// Both buckets are full.
     NeedSlot,
 }
@@ -60,9 +60,9 @@ pub(crate) enum Unlinked {
 
 /// What an attempt may use, found before anything was locked.
 struct Supplies<X: Scheme> {
-    draft: Option<SlabDraft<X>>,
-    /// A draft that the engine made for itself, for a value put together from the old one.
-    spare: Option<SlabDraft<X>>,
+    pending: Option<SlabPending<X>>,
+    /// A pending value that the engine made for itself, for a value put together from the old one.
+    spare: Option<SlabPending<X>>,
 }
 
 impl<X: Scheme> SlabSession<X> {
@@ -70,20 +70,23 @@ impl<X: Scheme> SlabSession<X> {
         &mut self,
         key: Key<'_>,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<SlabDraft<X>>,
+        provision: Provision<SlabPending<X>>,
         mut decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         self.core.settle_flush(now);
-        if let Some(room) = room.filter(|_| draft.is_none())
-            && let Err(refusal) = self.prepare(key.bytes.len(), &room)
-        {
-            self.prepare_again(key.bytes.len(), &room, now, refusal)?;
+        let mut supplies = Supplies { pending: None, spare: None };
+        match provision {
+            Provision::None => {}
+            Provision::Item(spec) => {
+                if let Err(refusal) = self.prepare(key.bytes.len(), &spec) {
+                    self.prepare_again(key.bytes.len(), &spec, now, refusal)?;
+                }
+            }
+            Provision::Pending(pending) => supplies.pending = Some(pending),
         }
-        let mut supplies = Supplies { draft, spare: None };
         loop {
             let mut writer = Writer {
                 core: &self.core,
@@ -109,12 +112,13 @@ impl<X: Scheme> SlabSession<X> {
                     let _held = Hold::<X>::take(&self.core, key, now);
                     self.refill(class, now)?;
                 }
-                Attempt::NeedDraft(fields, length) => {
+                Attempt::NeedPending(fields, length) => {
                     supplies.spare = None;
                     let shape = Shape { key_len: key.bytes.len() as u8, value_len: length as u32, fields };
                     let _held = self.hold_for(key, shape.size(), now);
-                    let spare =
-                        self.draft_with(key.bytes.len(), fields, length, now).ok_or(Refusal::NoMemory)?;
+                    let spare = self
+                        .pending_with(key.bytes.len(), fields, length, now)
+                        .ok_or(StoreError::NoMemory)?;
                     supplies.spare = Some(spare);
                 }
                 Attempt::NeedSlot => self.make_slot(key, now)?,
@@ -123,12 +127,12 @@ impl<X: Scheme> SlabSession<X> {
     }
 
     /// Finds memory for what will probably be stored.
-    fn prepare(&mut self, key_len: usize, room: &Room) -> Result<(), Refusal> {
-        if !guira_contract::Session::fits(self, key_len, room) {
-            return Err(Refusal::TooLarge);
+    fn prepare(&mut self, key_len: usize, spec: &ItemSpec) -> Result<(), StoreError> {
+        if !guira_contract::Session::fits(self, key_len, spec) {
+            return Err(StoreError::TooLarge);
         }
-        let fields = self.core.fields_of(room);
-        let shape = Shape { key_len: key_len as u8, value_len: room.value_len as u32, fields };
+        let fields = self.core.fields_of(spec);
+        let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
                 let now = self.core.time_seen();
@@ -144,15 +148,15 @@ impl<X: Scheme> SlabSession<X> {
     fn prepare_again(
         &mut self,
         key_len: usize,
-        room: &Room,
+        spec: &ItemSpec,
         now: Seconds,
-        refusal: Refusal,
-    ) -> Result<(), Refusal> {
-        if refusal == Refusal::TooLarge || self.seen >= now {
+        refusal: StoreError,
+    ) -> Result<(), StoreError> {
+        if refusal == StoreError::TooLarge || self.seen >= now {
             return Err(refusal);
         }
         self.seen = now;
-        self.prepare(key_len, room)
+        self.prepare(key_len, spec)
     }
 
     /// Removes the item under `key` if it is dead.
@@ -160,7 +164,7 @@ impl<X: Scheme> SlabSession<X> {
     #[inline(never)]
     pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
         // Nothing is stored, so nothing can be refused.
-        let _ = self.read_modify_write(key, now, None, None, |_| Decision::Keep);
+        let _ = self.read_modify_write(key, now, Provision::None, |_| Decision::Keep);
     }
 }
 
@@ -180,7 +184,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         now: Seconds,
         supplies: &mut Supplies<X>,
         decide: &mut F,
-    ) -> Result<Attempt, Refusal>
+    ) -> Result<Attempt, StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
@@ -222,11 +226,11 @@ impl<'s, X: Scheme> Writer<'s, X> {
         present: Option<Present<'s, X>>,
         new: &NewItem<'_>,
         supplies: &mut Supplies<X>,
-    ) -> Result<Result<After, Attempt>, Refusal> {
+    ) -> Result<Result<After, Attempt>, StoreError> {
         if present.is_none() && !held.has_room() {
             return Ok(Err(Attempt::NeedSlot));
         }
-        let blueprint = Blueprint {
+        let header_spec = ItemHeaderSpec {
             key: key.bytes,
             flags: new.flags,
             expiry: new.expiry,
@@ -236,20 +240,20 @@ impl<'s, X: Scheme> Writer<'s, X> {
             accessed: now,
         };
         let at = match new.value {
-            Value::Bytes(bytes) => self.fill(&blueprint, bytes),
-            Value::Digits(digits) => self.fill(&blueprint, digits.as_bytes()),
-            Value::Draft => match supplies.draft.take() {
-                Some(draft) => Ok(draft.finish(&blueprint, now)),
-                None => return Err(Refusal::NoMemory),
+            Value::Bytes(bytes) => self.fill(&header_spec, bytes),
+            Value::Digits(digits) => self.fill(&header_spec, digits.as_bytes()),
+            Value::Pending => match supplies.pending.take() {
+                Some(pending) => Ok(pending.finish(&header_spec, now)),
+                None => return Err(StoreError::NoMemory),
             },
             Value::Joined { before, after } => {
                 let old = present.filter(|present| present.dead.is_none()).map(|present| present.item);
                 let old_len = old.map_or(0, |item| item.value_len());
                 let length = before.len() + old_len + after.len();
                 if counted_size(key.bytes.len(), new.flags, length) > self.core.options.max_item_size {
-                    return Err(Refusal::TooLarge);
+                    return Err(StoreError::TooLarge);
                 }
-                self.join(&blueprint, old, before, after, supplies, now)
+                self.join(&header_spec, old, before, after, supplies, now)
             }
         };
         Ok(at.map(|at| {
@@ -259,11 +263,11 @@ impl<'s, X: Scheme> Writer<'s, X> {
     }
 
     /// Fills a chunk from the session's cache.
-    fn fill(&mut self, blueprint: &Blueprint<'_>, value: &[u8]) -> Result<Offset, Attempt> {
-        let fields = self.core.fields(blueprint, value.len());
-        let shape = Shape { key_len: blueprint.key.len() as u8, value_len: value.len() as u32, fields };
+    fn fill(&mut self, header_spec: &ItemHeaderSpec<'_>, value: &[u8]) -> Result<Offset, Attempt> {
+        let fields = self.core.fields(header_spec, value.len());
+        let shape = Shape { key_len: header_spec.key.len() as u8, value_len: value.len() as u32, fields };
         let Some(class) = self.core.class_for(shape.size()) else {
-            return Err(Attempt::NeedDraft(fields, value.len()));
+            return Err(Attempt::NeedPending(fields, value.len()));
         };
         let Some(at) = self.caches[usize::from(class.0)].pop() else {
             return Err(Attempt::NeedChunk(class));
@@ -271,7 +275,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
         // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
         fence(Ordering::Release);
-        let item = blueprint.write(&self.core.region, at, shape, None, blueprint.accessed);
+        let item = header_spec.write(&self.core.region, at, shape, None, header_spec.accessed);
         hooks::pause(Window::Refilling);
         let (words, start) = item.value_words();
         words::copy_in(words, start, value);
@@ -281,7 +285,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
     /// Puts a value together from the old one and what comes before and after it.
     fn join(
         &mut self,
-        blueprint: &Blueprint<'_>,
+        header_spec: &ItemHeaderSpec<'_>,
         old: Option<Item<'_>>,
         before: &[u8],
         after: &[u8],
@@ -289,47 +293,50 @@ impl<'s, X: Scheme> Writer<'s, X> {
         now: Seconds,
     ) -> Result<Offset, Attempt> {
         let length = before.len() + old.map_or(0, |item| item.value_len()) + after.len();
-        let mut draft = self.take_spare(blueprint, length, supplies)?;
-        draft.append(before);
+        let mut pending = self.take_spare(header_spec, length, supplies)?;
+        pending.append(before);
         if let Some(item) = old {
-            copy_value(self.core, &item, &mut draft);
+            copy_value(self.core, &item, &mut pending);
         }
-        draft.append(after);
-        Ok(draft.finish(blueprint, now))
+        pending.append(after);
+        Ok(pending.finish(header_spec, now))
     }
 
-    /// The draft that was made for such an item. One that was made for another is not dropped here, where counters are held: its chunks go back under
+    /// The pending value that was made for such an item. One that was made for another is not dropped here, where counters are held: its chunks go back under
     /// the locks of their classes.
     fn take_spare(
         &self,
-        blueprint: &Blueprint<'_>,
+        header_spec: &ItemHeaderSpec<'_>,
         length: usize,
         supplies: &mut Supplies<X>,
-    ) -> Result<SlabDraft<X>, Attempt> {
-        let fields = self.core.fields(blueprint, length);
-        supplies.spare.take_if(|spare| spare.is_for(fields, length)).ok_or(Attempt::NeedDraft(fields, length))
+    ) -> Result<SlabPending<X>, Attempt> {
+        let fields = self.core.fields(header_spec, length);
+        supplies
+            .spare
+            .take_if(|spare| spare.is_for(fields, length))
+            .ok_or(Attempt::NeedPending(fields, length))
     }
 
     /// The item once more, with other fields or with a number in place of its value.
     fn rebuild(
         &self,
-        blueprint: &Blueprint<'_>,
+        header_spec: &ItemHeaderSpec<'_>,
         item: &Item<'_>,
         overwrite: Option<Digits>,
         supplies: &mut Supplies<X>,
         now: Seconds,
     ) -> Result<Offset, Attempt> {
-        let mut draft = self.take_spare(blueprint, item.value_len(), supplies)?;
+        let mut pending = self.take_spare(header_spec, item.value_len(), supplies)?;
         match overwrite {
-            None => copy_value(self.core, item, &mut draft),
+            None => copy_value(self.core, item, &mut pending),
             Some(digits) => {
-                draft.append(digits.as_bytes());
-                while draft.missing() > 0 {
-                    draft.append(&BLANKS[..draft.missing().min(BLANKS.len())]);
+                pending.append(digits.as_bytes());
+                while pending.missing() > 0 {
+                    pending.append(&BLANKS[..pending.missing().min(BLANKS.len())]);
                 }
             }
         }
-        Ok(draft.finish(blueprint, now))
+        Ok(pending.finish(header_spec, now))
     }
 
     /// Puts the item at `at` into the table, in place of the one that is there.
@@ -404,7 +411,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             return Ok(After::Nothing);
         }
         let meta = item.meta();
-        let blueprint = Blueprint {
+        let header_spec = ItemHeaderSpec {
             key: key.bytes,
             flags: meta.flags,
             expiry: change.expiry.unwrap_or(meta.expiry),
@@ -413,7 +420,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             generation: item.header.generation(),
             accessed: if bumped { now } else { meta.last_access },
         };
-        let at = self.rebuild(&blueprint, &item, change.overwrite, supplies, now)?;
+        let at = self.rebuild(&header_spec, &item, change.overwrite, supplies, now)?;
         Ok(self.link(held, at, key.hash, Some(live), now))
     }
 }
@@ -485,15 +492,15 @@ fn write_number(item: &Item<'_>, digits: &Digits) {
     }
 }
 
-/// Appends the value of `item`, whose counters are held, to a draft.
-fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, draft: &mut SlabDraft<X>) {
+/// Appends the value of `item`, whose counters are held, to a pending value.
+fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, pending: &mut SlabPending<X>) {
     let mut buffer = [0; 4096];
     let mut from = 0;
     if item.chain().is_none() {
         while from < item.value_len() {
             let part = buffer.len().min(item.value_len() - from);
             item.copy_value(from, &mut buffer[..part]);
-            draft.append(&buffer[..part]);
+            pending.append(&buffer[..part]);
             from += part;
         }
         return;
@@ -505,7 +512,7 @@ fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, draft: &mut SlabDraft<
         while from < length {
             let part = buffer.len().min(length - from);
             words::copy_out(words, from, &mut buffer[..part]);
-            draft.append(&buffer[..part]);
+            pending.append(&buffer[..part]);
             from += part;
         }
     }

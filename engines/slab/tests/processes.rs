@@ -1,7 +1,7 @@
 //! A Region goes from one process to the next, or does not.
 
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Opened, Opening, Pace, Session};
+use guira_contract::{Control, Engine, Expiry, Opened, Opening, Pace, Session};
 use guira_memory::RegionPlace;
 use guira_slab::{CuckooEngine, OpenError, SlabOptions};
 use guira_sync::clock::Seconds;

@@ -1,7 +1,7 @@
 //! What the system says of the memory of an engine: in a process of its own, since others would be counted as well.
 
 use guira_contract::suite::store;
-use guira_contract::{Engine, Expiry, Pace, Session, Spec};
+use guira_contract::{Control, Engine, Expiry, Pace, Session, Spec};
 use guira_memory::{HugePages, MIB};
 use guira_slab::{CuckooEngine, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};

@@ -1,8 +1,8 @@
 //! Engines inside this process: what they cost without a network.
 
 use guira_contract::{
-    Decision, Engine, EngineStats, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace,
-    Read, Recency, Room, Session, Sink, Value, ValuePin, Want,
+    Decision, Engine, EngineStats, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta, NewItem,
+    Opened, Pace, Provision, Read, Recency, Session, Sink, Value, ValuePin, Want,
 };
 use guira_roster::{Choice, Host, HugePages, Setup};
 use guira_sync::clock::Seconds;
@@ -202,7 +202,7 @@ impl<E: Engine> Cache for InProcess<E> {
             Touch::Get => {
                 let bytes = key(id);
                 let key = Key { bytes: &bytes, hash: worker.session.hash(&bytes) };
-                worker.session.read(key, NOW, &mut Pausing { pause, pin: PhantomData });
+                worker.session.read(key, Default::default(), NOW, &mut Pausing { pause, pin: PhantomData });
                 Ok(())
             }
         }
@@ -274,7 +274,7 @@ impl<S: Session> Worker<S> {
         let bytes = key(id);
         let hash = self.session.hash(&bytes);
         let value = self.value;
-        let room = Room { value_len: VALUE, flags: 0, expiry: Expiry::Never, cas: None };
+        let room = ItemSpec { value_len: VALUE, flags: 0, expiry: Expiry::Never, cas: None };
         let item = || NewItem {
             flags: 0,
             expiry: Expiry::Never,
@@ -283,7 +283,7 @@ impl<S: Session> Worker<S> {
             value: Value::Bytes(&value),
         };
         self.session
-            .update(Key { bytes: &bytes, hash }, NOW, Some(room), None, |_| {
+            .update(Key { bytes: &bytes, hash }, Default::default(), NOW, Provision::Item(room), |_| {
                 pause();
                 Decision::Put(item())
             })
@@ -295,8 +295,11 @@ impl<S: Session> Worker<S> {
         let mut sink = Take { value: [0; VALUE], pin: PhantomData };
         let key = Key { bytes, hash };
         let read = match guess {
-            Some(guess) => self.session.read_with(key, guess, NOW, &mut sink),
-            None => self.session.read(key, NOW, &mut sink),
+            Some(guess) => self.session.read(key, guess, NOW, &mut sink),
+            None => {
+                let guess = self.session.prefetch_item(key.hash);
+                self.session.read(key, guess, NOW, &mut sink)
+            }
         };
         read == Read::Hit && sink.value == self.value
     }

@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use guira_commands::Executor;
 use guira_commands::binary::{reply_stat, reply_status, reply_text};
 use guira_commands::{Data, Incoming};
-use guira_contract::{Key, KeyHash, Session, ValueDraft};
+use guira_contract::{Key, KeyHash, PendingValue, Session};
 use guira_protocol::ReplyBuffer;
 use guira_protocol::binary::{Binary, BinaryFault, HEADER_BYTES, Kind, Packet, Quiet, REQUEST_MAGIC, Status};
 
@@ -46,7 +46,7 @@ pub(crate) struct PacketValue<D> {
     kind: Kind,
     /// Extras and key.
     head: Box<[u8]>,
-    draft: D,
+    pending: D,
 }
 
 /// The key of a command, if it has one.
@@ -155,8 +155,8 @@ impl<S: Session> Interpreter<S> {
                 let command = packet.command(kind, head);
                 match self.executor.binary_receive(packet, &command, outbox) {
                     Incoming::Whole => 0,
-                    Incoming::Draft(draft) => {
-                        let value = PacketValue { packet, kind, head: head.into(), draft };
+                    Incoming::Pending(pending) => {
+                        let value = PacketValue { packet, kind, head: head.into(), pending };
                         dialogue.phase = Phase::PacketValue(Box::new(value));
                         HEADER_BYTES + head.len()
                     }
@@ -180,9 +180,9 @@ impl<S: Session> Interpreter<S> {
         let Phase::PacketValue(value) = &mut dialogue.phase else {
             return 0;
         };
-        let missing = value.draft.missing();
+        let missing = value.pending.missing();
         let part = input.len().min(missing);
-        if self.executor.extend(&mut value.draft, &input[..part]).is_err() {
+        if self.executor.extend(&mut value.pending, &input[..part]).is_err() {
             let rest = match missing - part {
                 0 => Phase::Command,
                 left => Phase::Swallow(left as u64),
@@ -193,10 +193,10 @@ impl<S: Session> Interpreter<S> {
             }
             return part;
         }
-        if value.draft.missing() == 0
+        if value.pending.missing() == 0
             && let Phase::PacketValue(value) = std::mem::take(&mut dialogue.phase)
         {
-            let PacketValue { packet, kind, head, draft } = *value;
+            let PacketValue { packet, kind, head, pending } = *value;
             let command = packet.command(kind, &head);
             if let Some(bytes) = key_of(&command) {
                 let key = Key { bytes, hash: self.executor.prefetch(bytes) };
@@ -205,7 +205,7 @@ impl<S: Session> Interpreter<S> {
                     &command,
                     key,
                     S::Guess::default(),
-                    Data::Draft(draft),
+                    Data::Pending(pending),
                     outbox,
                 );
             }

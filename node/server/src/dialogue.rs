@@ -16,7 +16,7 @@ use crate::slice::Slice;
 use crate::watch::{CloseReason, Tap};
 use arrayvec::ArrayVec;
 use guira_commands::{Answered, Data, Executor, Incoming, Replies};
-use guira_contract::{Key, KeyHash, Session, ValueDraft};
+use guira_contract::{Key, KeyHash, PendingValue, Session};
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{
     AdminVerb, Command, Cut, Exptime, Fault, Get, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique,
@@ -57,7 +57,7 @@ pub(crate) enum Phase<D> {
 pub(crate) struct LongValue<D> {
     /// The command line, without its end.
     line: Box<[u8]>,
-    draft: D,
+    pending: D,
     /// The line end after the value, as far as it has arrived.
     end: ArrayVec<u8, 2>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct LongValue<D> {
 /// The state of one conversation.
 #[derive(Debug)]
 pub(crate) struct Dialogue<S: Session> {
-    pub(crate) phase: Phase<S::Draft>,
+    pub(crate) phase: Phase<S::Pending>,
     protocol: Protocol,
     pub(crate) access: Access,
     /// A login has begun, and its next step is to come.
@@ -434,8 +434,8 @@ impl<S: Session> Interpreter<S> {
         };
         match incoming {
             Incoming::Whole => 0,
-            Incoming::Draft(draft) => {
-                let value = LongValue { line: line.text.into(), draft, end: ArrayVec::new() };
+            Incoming::Pending(pending) => {
+                let value = LongValue { line: line.text.into(), pending, end: ArrayVec::new() };
                 dialogue.phase = Phase::Value(Box::new(value));
                 line.length
             }
@@ -451,9 +451,9 @@ impl<S: Session> Interpreter<S> {
         let Phase::Value(value) = &mut dialogue.phase else {
             return 0;
         };
-        let missing = value.draft.missing();
+        let missing = value.pending.missing();
         let part = input.len().min(missing);
-        if self.executor.extend(&mut value.draft, &input[..part]).is_err() {
+        if self.executor.extend(&mut value.pending, &input[..part]).is_err() {
             let left = (missing - part) as u64 + 2;
             if let Phase::Value(value) = std::mem::replace(&mut dialogue.phase, Phase::Swallow(left)) {
                 self.give_up(&value.line, outbox);
@@ -483,7 +483,7 @@ impl<S: Session> Interpreter<S> {
         }
     }
 
-    fn finish_value(&mut self, value: LongValue<S::Draft>, outbox: &mut Outbox<S::Pin>) {
+    fn finish_value(&mut self, value: LongValue<S::Pending>, outbox: &mut Outbox<S::Pin>) {
         let Ok(command) = parse(Line { text: &value.line, length: value.line.len() + 2 }) else {
             return;
         };
@@ -492,13 +492,13 @@ impl<S: Session> Interpreter<S> {
             Command::Store(store) if whole => {
                 let hash = self.executor.prefetch(store.key);
                 let key = Key { bytes: store.key, hash };
-                self.executor.store(key, S::Guess::default(), store, Data::Draft(value.draft), outbox);
+                self.executor.store(key, S::Guess::default(), store, Data::Pending(value.pending), outbox);
             }
             Command::Meta(Meta::Set(set)) if whole => {
                 let mut buffer = [0; 336];
                 let bytes = set.key.bytes(&mut buffer);
                 let key = Key { bytes, hash: self.executor.prefetch(bytes) };
-                self.executor.meta_set(key, S::Guess::default(), set, Data::Draft(value.draft), outbox);
+                self.executor.meta_set(key, S::Guess::default(), set, Data::Pending(value.pending), outbox);
             }
             other => bad_block(other, outbox),
         }

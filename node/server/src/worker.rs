@@ -235,7 +235,7 @@ impl<S: Session> Worker<S> {
         let session = self.bench.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {
-            session.rest();
+            session.release_caches();
         }
         self.rested = events.is_empty();
         result

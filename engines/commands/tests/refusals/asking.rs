@@ -4,7 +4,7 @@ use super::items::Seen;
 use guira_commands::observe::{Event, Observer};
 use guira_commands::{Answered, CommandCounters, Data, Executor, Incoming, Replies};
 use guira_contract::suite::{Moment, Refused, Refusing, value_of};
-use guira_contract::{Key, KeyHash, Losses, Refusal, Session, ValueDraft, ValuePin};
+use guira_contract::{Key, KeyHash, Lossiness, PendingValue, Session, StoreError, ValuePin};
 use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, REQUEST_MAGIC};
 use guira_protocol::mica::{DATAGRAM_HEADER, Record, ReplyWriter};
 use guira_protocol::{Command, Cut, Get, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, cut, parse};
@@ -103,8 +103,8 @@ impl<S: Session> Client<S> {
     }
 
     /// Whether what is stored may be lost.
-    pub(crate) fn losses(&mut self) -> Losses {
-        self.executor.session().losses()
+    pub(crate) fn lossiness(&mut self) -> Lossiness {
+        self.executor.session().lossiness()
     }
 
     /// Time passes.
@@ -171,10 +171,10 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// Appends a value to a draft, piece by piece.
-    fn fill(&mut self, draft: &mut S::Draft, value: &[u8]) -> Result<(), Refusal> {
-        value.chunks(PIECE).try_for_each(|piece| self.executor.extend(draft, piece))?;
-        assert_eq!(draft.missing(), 0);
+    /// Appends a value to a pending value, piece by piece.
+    fn fill(&mut self, pending: &mut S::Pending, value: &[u8]) -> Result<(), StoreError> {
+        value.chunks(PIECE).try_for_each(|piece| self.executor.extend(pending, piece))?;
+        assert_eq!(pending.missing(), 0);
         Ok(())
     }
 
@@ -186,8 +186,8 @@ impl<S: Session> Client<S> {
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
-            Incoming::Draft(mut draft) => match self.fill(&mut draft, value) {
-                Ok(()) => Data::Draft(draft),
+            Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
+                Ok(()) => Data::Pending(pending),
                 Err(_) => return self.executor.give_up(store, told),
             },
         };
@@ -227,8 +227,8 @@ impl<S: Session> Client<S> {
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
-            Incoming::Draft(mut draft) => match self.fill(&mut draft, value) {
-                Ok(()) => Data::Draft(draft),
+            Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
+                Ok(()) => Data::Pending(pending),
                 Err(_) => return self.executor.meta_give_up(key.bytes, told),
             },
         };
@@ -269,8 +269,8 @@ impl<S: Session> Client<S> {
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
-            Incoming::Draft(mut draft) => match self.fill(&mut draft, value) {
-                Ok(()) => Data::Draft(draft),
+            Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
+                Ok(()) => Data::Pending(pending),
                 Err(_) => return self.executor.binary_give_up(packet, command, told),
             },
         };

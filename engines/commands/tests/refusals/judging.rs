@@ -2,7 +2,7 @@
 
 use super::items::Seen;
 use super::requests::{AsksFor, Request, Told};
-use guira_contract::Losses;
+use guira_contract::Lossiness;
 use guira_contract::suite::FIRST_UNIQUE;
 use guira_protocol::binary::{HEADER_BYTES, RESPONSE_MAGIC, Status};
 
@@ -104,7 +104,7 @@ fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
 /// What is wrong with it.
 pub(crate) fn judge(
     request: &Request,
-    losses: Losses,
+    losses: Lossiness,
     before: Option<&Seen>,
     found: &Outcome,
     wanted: &Outcome,
@@ -114,7 +114,7 @@ pub(crate) fn judge(
     let (wanted_reply, _) = without_uniques(&wanted.reply);
     let done = alike(after, wanted.after.as_ref());
     let nothing_done = unchanged(before, after);
-    let gave_up = request.asks_for == AsksFor::Set && losses == Losses::Allowed && after.is_none();
+    let gave_up = request.asks_for == AsksFor::Set && losses == Lossiness::Cache && after.is_none();
     let is_true = after.is_none_or(|item| uniques.iter().all(|unique| item.cas == Some(*unique)));
     if request.told == Told::Never {
         let fits = found.reply.is_empty() && (done || nothing_done || gave_up);

@@ -88,7 +88,7 @@ impl Trial<'_> {
         (refused, moment): (Refused, Moment),
     ) -> Option<String> {
         let before = run.before.as_ref();
-        let what = judge(self.request, client.losses(), before, &run.outcome, wanted).err()?;
+        let what = judge(self.request, client.lossiness(), before, &run.outcome, wanted).err()?;
         let shortened = |reply: &[u8]| reply[..reply.len().min(60)].escape_ascii().to_string();
         Some(format!(
             "on {}, {:?}, refused {refused:?} {moment:?}: {what}: \"{}\" instead of \"{}\"; there was {}, there is {}",

@@ -1,9 +1,9 @@
 //! One behaviour after another, single-threaded.
 
 use super::sink::{store, value_of};
-use crate::item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Recency, Value};
-use crate::session::{Engine, Key, Pace, Refusal, Room, Session};
 use crate::stats::EngineStats;
+use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Provision, Recency, Value};
+use crate::{Engine, ItemSpec, Key, Pace, Session, StoreError};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -56,7 +56,7 @@ fn what_is_stored_is_read_until_it_is_replaced_or_removed<E: Engine>(engine: E) 
     assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"another");
     assert_eq!(engine.stats().items, 1);
     let k = key(&session, b"k");
-    session.update(k, NOW, None, None, |_| Decision::Remove).unwrap();
+    session.update(k, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
     assert_eq!(value_of(&mut session, b"k", NOW), None);
     assert_eq!((engine.stats().items, engine.stats().bytes), (0, 0));
 }
@@ -89,7 +89,7 @@ fn an_expired_item_is_gone_on_the_second<E: Engine>(engine: E) {
         seen = item.is_some();
         Decision::Keep
     };
-    session.update(k, Seconds(1006), None, None, look).unwrap();
+    session.update(k, Default::default(), Seconds(1006), Provision::None, look).unwrap();
     assert!(!seen, "an update does not see it either");
     store(&mut session, b"old", b"v", 0, Expiry::At(Seconds(1010)), NOW).unwrap();
     for _ in 0..100 {
@@ -155,7 +155,7 @@ fn an_amendment_changes_metadata_and_keeps_the_value<E: Engine>(engine: E) {
             recency: Recency::Bump,
             ..Amendment::default()
         };
-        session.update(k, NOW, None, None, |_| Decision::Amend(change())).unwrap();
+        session.update(k, Default::default(), NOW, Provision::None, |_| Decision::Amend(change())).unwrap();
         let item = value_of(&mut session, b"k", NOW).unwrap();
         assert!(item.value == value, "length {length}");
         assert_eq!((item.meta.flags, item.meta.expiry), (9, Expiry::At(Seconds(5000))));
@@ -167,14 +167,16 @@ fn an_amendment_changes_metadata_and_keeps_the_value<E: Engine>(engine: E) {
             overwrite: (length == 5).then_some(Digits::of(123)),
             ..Amendment::default()
         };
-        session.update(k, NOW, None, None, |_| Decision::Amend(clear())).unwrap();
+        session.update(k, Default::default(), NOW, Provision::None, |_| Decision::Amend(clear())).unwrap();
         let item = value_of(&mut session, b"k", NOW).unwrap();
         assert_eq!((item.meta.expiry, item.meta.state.has(ItemState::STALE)), (Expiry::Never, false));
         assert_eq!(item.value == b"123  ", length == 5);
         assert_eq!(engine.stats().items, 1);
     }
     let absent = key(&session, b"absent");
-    session.update(absent, NOW, None, None, |_| Decision::Amend(Amendment::default())).unwrap();
+    session
+        .update(absent, Default::default(), NOW, Provision::None, |_| Decision::Amend(Amendment::default()))
+        .unwrap();
     assert_eq!(engine.stats().items, 1);
 }
 
@@ -190,7 +192,7 @@ fn a_joined_value_surrounds_the_old_one<E: Engine>(engine: E) {
             let value = Value::Joined { before: &before, after: &after };
             Decision::Put(NewItem { flags, expiry: Expiry::Never, cas: None, state: ItemState::NONE, value })
         };
-        session.update(k, NOW, None, None, join).unwrap();
+        session.update(k, Default::default(), NOW, Provision::None, join).unwrap();
         expected = [before.as_slice(), &expected, &after].concat();
         let item = value_of(&mut session, b"k", NOW).unwrap();
         assert!(item.value == expected && item.meta.flags == 3, "{length}");
@@ -247,9 +249,12 @@ fn other_sizes_are_stored_after_the_cache_is_full<E: Engine>(engine: E) {
 fn what_is_too_large_is_refused_and_changes_nothing<E: Engine>(engine: E) {
     let mut session = engine.session();
     store(&mut session, b"k", b"v", 0, Expiry::Never, NOW).unwrap();
-    assert_eq!(store(&mut session, b"k", &vec![0; 1 << 20], 0, Expiry::Never, NOW), Err(Refusal::TooLarge));
-    let room = Room { value_len: 2 << 20, flags: 0, expiry: Expiry::Never, cas: None };
-    assert_eq!(session.draft(b"k", room).err(), Some(Refusal::TooLarge));
+    assert_eq!(
+        store(&mut session, b"k", &vec![0; 1 << 20], 0, Expiry::Never, NOW),
+        Err(StoreError::TooLarge)
+    );
+    let spec = ItemSpec { value_len: 2 << 20, flags: 0, expiry: Expiry::Never, cas: None };
+    assert_eq!(session.begin_value(b"k", spec).err(), Some(StoreError::TooLarge));
     assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"v");
 }
 

@@ -5,9 +5,9 @@ use super::differential::Random;
 use super::image::Image;
 use super::sink::{Copied, guess_of, store, value_of, value_with};
 use super::walks::walk_all;
-use crate::item::{Decision, Expiry, Recency};
 use crate::lasting::{Dropped, Emptied, Opened, Opening};
-use crate::session::{Engine, Key, Pace, Session};
+use crate::{Decision, Expiry, Recency};
+use crate::{Engine, Key, Pace, Provision, Session};
 use guira_memory::RegionPlace;
 use guira_memory::lasting::BLOCK_BYTES;
 use guira_sync::clock::Seconds;
@@ -126,7 +126,7 @@ fn remove<S: Session>(session: &mut S, key: &[u8]) {
     let hash = session.hash(key);
     // It may not be there.
     session
-        .update(Key { bytes: key, hash }, NOW, None, None, |_| Decision::Remove)
+        .update(Key { bytes: key, hash }, Default::default(), NOW, Provision::None, |_| Decision::Remove)
         .expect("it can be removed");
 }
 
@@ -290,7 +290,7 @@ fn work<E: Engine>(what: &str, before: usize, engine: &E, session: &mut E::Sessi
         }
     }
     let stats = engine.stats();
-    assert!(2 * stats.items > before as u64, "{what}: there is room for {} of {before} items", stats.items);
+    assert!(2 * stats.items > before as u64, "{what}: there is spec for {} of {before} items", stats.items);
     assert!(stats.memory_used <= stats.memory_limit, "{what}: {stats:?}");
     assert_eq!(walk_all(session, now).len() as u64, stats.items, "{what}");
     engine.flush(now, now);

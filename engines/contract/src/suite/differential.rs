@@ -1,8 +1,8 @@
 //! Random operations on an engine and on a plain map, which must agree as long as nothing was evicted.
 
 use super::sink::{Told, guess_of, store_with, value_with};
-use crate::item::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Recency, Value};
-use crate::session::{Engine, Key, Pace, Session};
+use crate::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Provision, Recency, Value};
+use crate::{Engine, Key, Pace, Session};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
@@ -130,7 +130,7 @@ impl<E: Engine> Run<'_, E> {
     fn update<'d>(&mut self, key: &[u8], decide: impl FnMut(Option<&dyn ItemView>) -> Decision<'d>) {
         let guess = self.guess(key);
         let key = Key { bytes: key, hash: self.session.hash(key) };
-        self.session.update_with(key, guess, self.now, None, None, decide).expect("there is memory");
+        self.session.update(key, guess, self.now, Provision::None, decide).expect("there is memory");
     }
 
     fn put(&mut self, key: &[u8]) {

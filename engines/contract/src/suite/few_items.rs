@@ -2,8 +2,8 @@
 
 use super::differential::Random;
 use super::sink::{store, value_of};
-use crate::item::Expiry;
-use crate::session::{Engine, Pace, Session};
+use crate::Expiry;
+use crate::{Engine, Pace, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);

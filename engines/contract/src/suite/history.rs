@@ -11,8 +11,8 @@
 
 use super::differential::Random;
 use super::sink::{Copied, Told, guess_of, store_with, value_with};
-use crate::item::{Decision, Expiry, ItemState, NewItem, Recency, Value};
-use crate::session::{Engine, Key, Pace, Session};
+use crate::{Decision, Expiry, ItemState, NewItem, Provision, Recency, Value};
+use crate::{Engine, Key, Pace, Session};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 
@@ -238,7 +238,9 @@ impl<'h, S: Session> Work<'h, S> {
     fn remove(&mut self, key: usize, name: &str, now: Seconds) -> u64 {
         self.write(key, true, |work, _| {
             let key = Key { bytes: name.as_bytes(), hash: work.session.hash(name.as_bytes()) };
-            work.session.update(key, now, None, None, |_| Decision::Remove).expect("nothing is needed");
+            work.session
+                .update(key, Default::default(), now, Provision::None, |_| Decision::Remove)
+                .expect("nothing is needed");
             true
         })
     }
@@ -248,7 +250,7 @@ impl<'h, S: Session> Work<'h, S> {
         self.write(key, true, |work, sequence| {
             let (head, mut is_stored) = (joint(key, sequence), false);
             let key = Key { bytes: name.as_bytes(), hash: work.session.hash(name.as_bytes()) };
-            let joined = work.session.update(key, now, None, None, |item| {
+            let joined = work.session.update(key, Default::default(), now, Provision::None, |item| {
                 let old = item.map(|item| item.meta()).filter(|old| old.value_len < JOINED_MAX);
                 is_stored = old.is_some();
                 old.map_or(Decision::Keep, |old| {

@@ -1,8 +1,8 @@
 //! A few items that are read again and again, beside a stream of items of other sizes.
 
 use super::sink::{store, value_of};
-use crate::item::Expiry;
-use crate::session::{Engine, Pace, Session};
+use crate::Expiry;
+use crate::{Engine, Pace, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);

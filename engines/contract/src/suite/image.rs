@@ -77,7 +77,7 @@ impl Image {
     /// If it cannot be written.
     pub fn write<B: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (usize, B)>) {
         let file = OpenOptions::new().write(true).open(&self.path).expect("it is there");
-        let put = |bytes: &[u8], at: usize| file.write_all_at(bytes, at as u64).expect("there is room");
+        let put = |bytes: &[u8], at: usize| file.write_all_at(bytes, at as u64).expect("there is spec");
         file.set_len(0).expect("it can be emptied");
         file.set_len(self.whole.len() as u64).expect("it can be as long");
         for at in &self.blocks {

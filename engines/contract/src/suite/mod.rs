@@ -31,7 +31,7 @@ pub use sink::{Copied, CopySink, store, value_of};
 pub use stores::stores;
 pub use walks::{walk_all, walks};
 
-use crate::session::Engine;
+use crate::Engine;
 
 /// Runs everything: behaviour one by one, random operations against a plain map, and threads against a history.
 pub fn cache<E: Engine>(open: impl Fn(usize) -> E) {

@@ -1,8 +1,10 @@
 //! A session that finds no memory when it is told not to, and between whose calls others do something, for tests of what is built
 //! on sessions.
 
-use crate::item::{Decision, ItemView};
-use crate::session::{Key, KeyHash, Losses, Pace, Read, Refusal, Room, Session, Sink, Walked, WalkedItem};
+use crate::{Decision, ItemView};
+use crate::{
+    ItemSpec, Key, KeyHash, Lossiness, Pace, Provision, Read, Session, Sink, StoreError, Walked, WalkedItem,
+};
 use guira_sync::clock::Seconds;
 
 /// So many calls of a session are enough for any command. One that makes more would go on for ever.
@@ -11,7 +13,7 @@ const CALLS_MAX: usize = 50;
 /// The first cas unique that such a session gives out. It can be told from those that clients give.
 pub const FIRST_UNIQUE: u64 = 5_000_000_000;
 
-/// Which calls find no memory. They are counted from 0, and only those that may need some: updates, drafts, and pieces of drafts.
+/// Which calls find no memory. They are counted from 0, and only those that may need some: updates, pending values, and pieces of pending values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// None.
@@ -130,22 +132,19 @@ fn needs_memory(decision: &Decision<'_>, item: Option<&dyn ItemView>) -> bool {
 
 impl<S: Session> Session for Refusing<S> {
     type Pin = S::Pin;
-    type Draft = S::Draft;
+    type Pending = S::Pending;
     type Guess = S::Guess;
     type Walk = S::Walk;
 
     const PREFETCH_STEPS: usize = S::PREFETCH_STEPS;
+    const CLIENT_HASHES: bool = S::CLIENT_HASHES;
 
-    fn losses(&self) -> Losses {
-        self.session.losses()
+    fn lossiness(&self) -> Lossiness {
+        self.session.lossiness()
     }
 
     fn hash(&self, key: &[u8]) -> KeyHash {
         self.session.hash(key)
-    }
-
-    fn hash_told(&self, key: &[u8], told: u64) -> KeyHash {
-        self.session.hash_told(key, told)
     }
 
     fn prefetch_buckets(&self, hash: KeyHash) {
@@ -160,7 +159,7 @@ impl<S: Session> Session for Refusing<S> {
         self.session.prefetch_next(guess)
     }
 
-    fn read_with<T: Sink<Pin = S::Pin>>(
+    fn read<T: Sink<Pin = S::Pin>>(
         &mut self,
         key: Key<'_>,
         guess: S::Guess,
@@ -168,64 +167,49 @@ impl<S: Session> Session for Refusing<S> {
         sink: &mut T,
     ) -> Read {
         self.count();
-        self.session.read_with(key, guess, now, sink)
+        self.session.read(key, guess, now, sink)
     }
 
     fn update<'d, F>(
         &mut self,
         key: Key<'_>,
-        now: Seconds,
-        room: Option<Room>,
-        draft: Option<S::Draft>,
-        decide: F,
-    ) -> Result<(), Refusal>
-    where
-        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
-    {
-        self.update_with(key, S::Guess::default(), now, room, draft, decide)
-    }
-
-    fn update_with<'d, F>(
-        &mut self,
-        key: Key<'_>,
         guess: S::Guess,
         now: Seconds,
-        room: Option<Room>,
-        draft: Option<S::Draft>,
+        provision: Provision<S::Pending>,
         mut decide: F,
-    ) -> Result<(), Refusal>
+    ) -> Result<(), StoreError>
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         if !self.refuses() {
-            return self.session.update_with(key, guess, now, room, draft, decide);
+            return self.session.update(key, guess, now, provision, decide);
         }
-        if self.moment == Moment::Early && room.is_some() {
-            return Err(Refusal::NoMemory);
+        if self.moment == Moment::Early && matches!(provision, Provision::Item(_)) {
+            return Err(StoreError::NoMemory);
         }
         let mut lacks_memory = false;
-        self.session.update_with(key, guess, now, room, draft, |item| {
+        self.session.update(key, guess, now, provision, |item| {
             let decision = decide(item);
             lacks_memory = needs_memory(&decision, item);
             if lacks_memory { Decision::Keep } else { decision }
         })?;
-        if lacks_memory { Err(Refusal::NoMemory) } else { Ok(()) }
+        if lacks_memory { Err(StoreError::NoMemory) } else { Ok(()) }
     }
 
-    fn draft(&mut self, key: &[u8], room: Room) -> Result<S::Draft, Refusal> {
-        if self.refuses() { Err(Refusal::NoMemory) } else { self.session.draft(key, room) }
+    fn begin_value(&mut self, key: &[u8], spec: ItemSpec) -> Result<S::Pending, StoreError> {
+        if self.refuses() { Err(StoreError::NoMemory) } else { self.session.begin_value(key, spec) }
     }
 
-    fn extend(&mut self, draft: &mut S::Draft, bytes: &[u8]) -> Result<(), Refusal> {
-        if self.refuses() { Err(Refusal::NoMemory) } else { self.session.extend(draft, bytes) }
+    fn extend(&mut self, pending: &mut S::Pending, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.refuses() { Err(StoreError::NoMemory) } else { self.session.extend(pending, bytes) }
     }
 
     fn inline_max(&self) -> usize {
         self.session.inline_max()
     }
 
-    fn fits(&self, key_len: usize, room: &Room) -> bool {
-        self.session.fits(key_len, room)
+    fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
+        self.session.fits(key_len, spec)
     }
 
     fn next_cas(&mut self) -> u64 {
@@ -241,8 +225,8 @@ impl<S: Session> Session for Refusing<S> {
         self.session.offline();
     }
 
-    fn rest(&mut self) {
-        self.session.rest();
+    fn release_caches(&mut self) {
+        self.session.release_caches();
     }
 
     fn online(&mut self) {

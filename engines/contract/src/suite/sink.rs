@@ -1,7 +1,7 @@
 //! A sink that copies what it is given, and short forms of the common operations.
 
-use crate::item::{Decision, Expiry, ItemView, Meta, NewItem, Recency, Value};
-use crate::session::{Key, Read, Refusal, Room, Session, Sink, ValueDraft, ValuePin, Want};
+use crate::{Decision, Expiry, ItemView, Meta, NewItem, Provision, Recency, Value};
+use crate::{ItemSpec, Key, PendingValue, Read, Session, Sink, StoreError, ValuePin, Want};
 use guira_sync::clock::Seconds;
 use std::marker::PhantomData;
 
@@ -87,7 +87,7 @@ pub(super) fn value_with<S: Session>(
 ) -> Option<Copied> {
     let mut sink = CopySink { recency, ..CopySink::default() };
     let hash = session.hash(key);
-    match session.read_with(Key { bytes: key, hash }, guess, now, &mut sink) {
+    match session.read(Key { bytes: key, hash }, guess, now, &mut sink) {
         Read::Hit => Some(sink.item.expect("a hit leaves something in the sink")),
         Read::Miss(_) => {
             assert_eq!(sink.item, None, "a miss leaves nothing in the sink");
@@ -108,7 +108,7 @@ pub(super) struct Told {
 /// Stores a value, in pieces if it is long.
 ///
 /// # Errors
-/// As [`Session::update`] and [`Session::draft`].
+/// As [`Session::update`] and [`Session::pending value`].
 pub fn store<S: Session>(
     session: &mut S,
     key: &[u8],
@@ -116,7 +116,7 @@ pub fn store<S: Session>(
     flags: u32,
     expiry: Expiry,
     now: Seconds,
-) -> Result<(), Refusal> {
+) -> Result<(), StoreError> {
     let guess = guess_of(session, key);
     store_with(session, key, guess, value, Told { flags, expiry }, now)
 }
@@ -132,20 +132,20 @@ pub(super) fn store_with<S: Session>(
     value: &[u8],
     told: Told,
     now: Seconds,
-) -> Result<(), Refusal> {
+) -> Result<(), StoreError> {
     let hash = session.hash(key);
     let key = Key { bytes: key, hash };
     let Told { flags, expiry } = told;
     let mut new = NewItem { flags, expiry, cas: None, state: Default::default(), value: Value::Bytes(value) };
-    let room = Room::of(&new, value.len());
+    let spec = ItemSpec::of(&new, value.len());
     if value.len() <= session.inline_max() {
-        return session.update_with(key, guess, now, Some(room), None, |_| Decision::Put(new));
+        return session.update(key, guess, now, Provision::Item(spec), |_| Decision::Put(new));
     }
-    let mut draft = session.draft(key.bytes, room)?;
+    let mut pending = session.begin_value(key.bytes, spec)?;
     for piece in value.chunks(10_007) {
-        session.extend(&mut draft, piece)?;
+        session.extend(&mut pending, piece)?;
     }
-    assert_eq!(draft.missing(), 0);
-    new.value = Value::Draft;
-    session.update_with(key, guess, now, Some(room), Some(draft), |_| Decision::Put(new))
+    assert_eq!(pending.missing(), 0);
+    new.value = Value::Pending;
+    session.update(key, guess, now, Provision::Pending(pending), |_| Decision::Put(new))
 }

@@ -1,8 +1,8 @@
 //! What a store does that a cache does not: it keeps everything, and refuses what there is no room for.
 
 use super::sink::{store, value_of};
-use crate::item::{Decision, Expiry, ItemState, ItemView, NewItem, Value};
-use crate::session::{Engine, Key, Pace, Refusal, Session};
+use crate::{Decision, Expiry, ItemState, ItemView, NewItem, Provision, Value};
+use crate::{Engine, Key, Pace, Session, StoreError};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -36,7 +36,7 @@ fn fill<S: Session>(session: &mut S, expiry: Expiry, now: Seconds) -> Vec<u32> {
         match store(session, &name(i), &value(i), 0, expiry, now) {
             Ok(()) => stored.push(i),
             Err(refusal) => {
-                assert_eq!(refusal, Refusal::NoMemory);
+                assert_eq!(refusal, StoreError::NoMemory);
                 refused += 1;
             }
         }
@@ -70,7 +70,7 @@ fn what_is_removed_makes_room_for_other_sizes<E: Engine>(engine: E) {
     let remove = |session: &mut E::Session, i: u32| {
         let bytes = name(i);
         let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
-        session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
     };
     stored.iter().filter(|i| **i % 4 != 0).for_each(|i| remove(&mut session, *i));
     // What lies between items that stay is not always of the right size.
@@ -112,7 +112,7 @@ fn a_change_that_is_refused_leaves_the_item<E: Engine>(engine: E) {
                 value,
             })
         };
-        let expected = match session.update(key, NOW, None, None, join) {
+        let expected = match session.update(key, Default::default(), NOW, Provision::None, join) {
             Ok(()) => [kept, more.clone()].concat(),
             Err(_) => kept,
         };
@@ -145,7 +145,7 @@ fn memory_is_not_made_less_than_what_is_stored_takes<E: Engine>(engine: E) {
     for i in stored.iter().filter(|i| **i % 3 != 0) {
         let bytes = name(*i);
         let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
-        session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
     }
     engine.resize(limit as usize * 3 / 4).unwrap();
     for _ in 0..100_000 {

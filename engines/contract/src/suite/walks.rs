@@ -2,8 +2,8 @@
 
 use super::differential::Random;
 use super::sink::store;
-use crate::item::{Amendment, Decision, Expiry};
-use crate::session::{Engine, Key, Pace, Session, Walked};
+use crate::{Amendment, Decision, Expiry, Provision};
+use crate::{Engine, Key, Pace, Session, Walked};
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
@@ -108,7 +108,9 @@ fn disturb<S: Session>(mut session: S, seed: u64, over: &AtomicBool) {
                 let cas = Some(session.next_cas());
                 let amendment = || Decision::Amend(Amendment { cas, ..Amendment::default() });
                 session
-                    .update(key, NOW, None, None, |item| item.map_or(Decision::Keep, |_| amendment()))
+                    .update(key, Default::default(), NOW, Provision::None, |item| {
+                        item.map_or(Decision::Keep, |_| amendment())
+                    })
                     .expect("there is memory");
             }
             1 => {
@@ -119,7 +121,9 @@ fn disturb<S: Session>(mut session: S, seed: u64, over: &AtomicBool) {
             2 => {
                 let bytes = format!("guest-{seed}-{}", random.below(GUESTS));
                 let key = Key { bytes: bytes.as_bytes(), hash: session.hash(bytes.as_bytes()) };
-                session.update(key, NOW, None, None, |_| Decision::Remove).expect("nothing is needed");
+                session
+                    .update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove)
+                    .expect("nothing is needed");
             }
             _ => {
                 let value = vec![9; random.below(600) as usize];

@@ -6,7 +6,7 @@ use crate::FleecEngine;
 use crate::options::LINK_BYTES;
 use crate::walk::FleecWalk;
 use guira_contract::suite::{self, Costs, Image, Lasting, Part, store, value_of};
-use guira_contract::{Engine, Expiry, Opening, Pace, Session, Walked};
+use guira_contract::{Control, Engine, Expiry, Opening, Pace, Session, Walked};
 use guira_memory::HugePages;
 use guira_memory::MIB;
 use guira_memory::lasting::{Found, Kept, RegionFile};

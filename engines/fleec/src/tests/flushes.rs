@@ -2,7 +2,7 @@
 
 use crate::{FleecEngine, FleecOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry};
+use guira_contract::{Control, Engine, Expiry};
 use guira_items::Hashing;
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;

@@ -3,7 +3,7 @@
 use super::open;
 use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Engine, Expiry};
+use guira_contract::{Control, Engine, Expiry};
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;

@@ -5,8 +5,8 @@ use crate::bucket_clock;
 use crate::{FleecEngine, FleecOptions, FleecPin, FleecSession};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
-    Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Refusal, ResizeError,
-    Session, Sink, ValuePin, Want,
+    Amendment, Control, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Pace, Provision, Recency,
+    ResizeError, Session, Sink, StoreError, ValuePin, Want,
 };
 use guira_items::Eviction;
 use guira_sync::clock::Seconds;
@@ -38,7 +38,7 @@ impl Sink for Keep {
 
 fn pin_of(session: &mut FleecSession, key: &[u8]) -> FleecPin {
     let (mut keep, hash) = (Keep(None), session.hash(key));
-    session.read(Key { bytes: key, hash }, NOW, &mut keep);
+    session.read(Key { bytes: key, hash }, Default::default(), NOW, &mut keep);
     keep.0.expect("a long value is pinned")
 }
 
@@ -94,7 +94,7 @@ fn without_eviction_nothing_is_lost_and_what_expires_makes_room() {
             Err(refusal) => break refusal,
         }
     };
-    assert_eq!(refusal, Refusal::NoMemory);
+    assert_eq!(refusal, StoreError::NoMemory);
     assert!(stored > 15_000, "{stored}");
     for number in 0..stored {
         assert!(value_of(&mut session, format!("key-{number}").as_bytes(), NOW).is_some(), "{number}");
@@ -161,13 +161,13 @@ fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
     }
     assert_eq!(owner.retired.len(), 100, "all of them are being sent");
     assert!(pins.iter().all(|pin| pin.piece(0)[0] == 1));
-    owner.rest();
+    owner.release_caches();
     drop(pins);
     let used =
         || engine.stats().classes.iter().map(|class| class.used_chunks * class.chunk_size).sum::<u64>();
     assert!(used() > 4_000_000, "{}", used());
     other.maintain(NOW, Pace::Idle, 1);
-    other.rest();
+    other.release_caches();
     assert!(used() < 1_000_000, "{}", used());
 }
 
@@ -195,7 +195,7 @@ fn what_is_there_can_be_changed_when_nothing_more_can_be_stored() {
         {}
         let amend = |session: &mut FleecSession, key: &str, change: Amendment| {
             let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-            session.update(key, NOW, None, None, |item| {
+            session.update(key, Default::default(), NOW, Provision::None, |item| {
                 assert!(item.is_some());
                 Decision::Amend(change)
             })

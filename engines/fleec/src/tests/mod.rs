@@ -71,7 +71,7 @@ fn history_under_eviction() {
     let engine = open(2 << 20);
     let plan = suite::History { seed: 3, threads: 4, keys: 40_000, operations: 60_000 };
     suite::history(&engine, plan);
-    assert!(guira_contract::Engine::stats(&engine).evictions > 0);
+    assert!(guira_contract::Control::stats(&engine).evictions > 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::open;
 use crate::{FleecEngine, FleecOptions, FleecSession};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Decision, Engine, Expiry, Key, Pace, Refusal, Session};
+use guira_contract::{Control, Decision, Engine, Expiry, Key, Pace, Provision, Session, StoreError};
 use guira_items::hooks::{self, Window};
 use guira_items::{Eviction, Hashing};
 use guira_sync::clock::Seconds;
@@ -26,11 +26,11 @@ const WINDOWS: [Window; 8] = [
 
 fn remove(session: &mut FleecSession, key: &[u8]) {
     let key = Key { bytes: key, hash: session.hash(key) };
-    session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
 }
 
 /// What others do meanwhile: so much that memory is full, items of all sizes are evicted, pages change their class and the table grows.
-fn work(engine: &FleecEngine) -> Result<(), Refusal> {
+fn work(engine: &FleecEngine) -> Result<(), StoreError> {
     let mut session = engine.session();
     for number in 0..30_000_u32 {
         let key = format!("other-{number}");

@@ -4,8 +4,8 @@ use super::scratch::Scratch;
 use crate::{FleecEngine, FleecOptions, FleecSession};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
-    Amendment, CloseError, Decision, Emptied, Engine, EngineStats, Expiry, ItemState, ItemView, Key, Opening,
-    Pace, Reassign, ResizeError, Room, Session,
+    Amendment, CloseError, Control, Decision, Emptied, Engine, EngineStats, Expiry, ItemSpec, ItemState,
+    ItemView, Key, Opening, Pace, Provision, Reassign, ResizeError, Session,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{Eviction, Hashing, OpenError};
@@ -98,7 +98,7 @@ fn everything_about_an_item_is_there_again() {
     let cas = session.next_cas();
     let change = || Amendment { cas: Some(cas), set: ItemState::STALE, ..Amendment::default() };
     let short = key_of(&session, "short");
-    session.update(short, NOW, None, None, |_| Decision::Amend(change())).unwrap();
+    session.update(short, Default::default(), NOW, Provision::None, |_| Decision::Amend(change())).unwrap();
     let before: Vec<_> =
         ["short", "long", "read"].map(|key| value_of(&mut session, key.as_bytes(), NOW).unwrap()).into();
     let stats = engine.stats();
@@ -327,11 +327,11 @@ fn memory_counts_and_classes_are_as_they_were() {
         let scratch = Scratch::new(name);
         let options = FleecOptions { huge_pages: Some(huge), ..options(memory * MIB) };
         let Opened { engine, .. } = open(&scratch, options);
-        // Several sessions, each with chunks of its own, one of them with a draft under way, and values of all lengths: some are evicted.
+        // Several sessions, each with chunks of its own, one of them with a pending value under way, and values of all lengths: some are evicted.
         let mut sessions: Vec<FleecSession> = (0..4).map(|_| engine.session()).collect();
-        let room = Room { flags: 0, expiry: Expiry::Never, cas: None, value_len: 300_000 };
-        let mut draft = sessions[0].draft(b"draft", room).unwrap();
-        sessions[0].extend(&mut draft, &[9; 200_000]).unwrap();
+        let room = ItemSpec { flags: 0, expiry: Expiry::Never, cas: None, value_len: 300_000 };
+        let mut pending = sessions[0].begin_value(b"pending", room).unwrap();
+        sessions[0].extend(&mut pending, &[9; 200_000]).unwrap();
         let mut stored = 0u32;
         while engine.stats().evictions < 2000 {
             let length = [20, 100, 1000, 3000, 50_000][stored as usize % 5];
@@ -341,7 +341,7 @@ fn memory_counts_and_classes_are_as_they_were() {
             stored += 1;
         }
         value_of(&mut sessions[0], b"nothing", NOW);
-        drop((draft, sessions));
+        drop((pending, sessions));
         let before = told(&engine);
         assert!(before.classes.iter().any(|class| class.counts.evicted > 0 && class.free_chunks > 0));
         close(engine);
@@ -362,7 +362,9 @@ fn pages_of_no_class_are_given_back_and_used_again() {
     (0..30_000).for_each(|i| put(&mut session, &format!("key{i}"), &[1; 200], Expiry::Never));
     let is_gone = |i: &u32| !i.is_multiple_of(50);
     for key in (0..30_000).filter(is_gone).map(|i| format!("key{i}")) {
-        session.update(key_of(&session, &key), NOW, None, None, |_| Decision::Remove).unwrap();
+        session
+            .update(key_of(&session, &key), Default::default(), NOW, Provision::None, |_| Decision::Remove)
+            .unwrap();
     }
     drop(session);
     for _ in 0..8 {
@@ -455,7 +457,9 @@ fn what_was_left_on_the_list_is_taken_off_and_freed() {
     put(&mut session, "a second", &long, Expiry::Never);
     put(&mut session, "a third", b"v", Expiry::Never);
     fn remove(session: &mut FleecSession, key: &str) {
-        session.update(key_of(session, key), NOW, None, None, |_| Decision::Remove).unwrap();
+        session
+            .update(key_of(session, key), Default::default(), NOW, Provision::None, |_| Decision::Remove)
+            .unwrap();
     }
     let (others, met) = (engine.clone(), Rc::new(Cell::new(0)));
     let count = met.clone();
@@ -537,7 +541,11 @@ impl Run {
                 self.model.insert(key, Modelled { value, flags, expiry, cas: None });
             }
             12..14 => {
-                session.update(key_of(session, &name), self.now, None, None, |_| Decision::Remove).unwrap();
+                session
+                    .update(key_of(session, &name), Default::default(), self.now, Provision::None, |_| {
+                        Decision::Remove
+                    })
+                    .unwrap();
                 self.model.remove(&key);
             }
             14..16 => {
@@ -547,7 +555,9 @@ impl Run {
                     found = item.is_some();
                     Decision::Amend(Amendment { cas: Some(cas), ..Amendment::default() })
                 };
-                session.update(key_of(session, &name), self.now, None, None, change).unwrap();
+                session
+                    .update(key_of(session, &name), Default::default(), self.now, Provision::None, change)
+                    .unwrap();
                 if let Some(item) = self.model.get_mut(&key).filter(|_| found) {
                     item.cas = Some(cas);
                 }

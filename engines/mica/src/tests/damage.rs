@@ -7,7 +7,7 @@ use crate::bucket::BUCKET_BYTES;
 use crate::plan::Plan;
 use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
 use guira_contract::suite::{self, Costs, Image, Lasting, Part, walk_all};
-use guira_contract::{Engine, Opening, Pace, Session};
+use guira_contract::{Control, Engine, Opening, Pace, Session};
 use guira_memory::HugePages;
 use guira_memory::lasting::{BLOCK_BYTES, Found, Kept, RegionFile};
 use guira_sync::clock::Seconds;

@@ -3,7 +3,9 @@
 use super::tools::NOW;
 use crate::{Fits, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Decision, Engine, Expiry, Key, NewItem, Pace, Refusal, Room, Session, Value};
+use guira_contract::{
+    Control, Decision, Engine, Expiry, ItemSpec, Key, NewItem, Pace, Provision, Session, StoreError, Value,
+};
 use guira_items::Held;
 use guira_sync::clock::Seconds;
 
@@ -57,7 +59,7 @@ fn put(
     length: usize,
     expiry: Expiry,
     now: Seconds,
-) -> Result<(), Refusal> {
+) -> Result<(), StoreError> {
     store(session, &name(number), &value(number, length), 0, expiry, now)
 }
 
@@ -156,12 +158,12 @@ fn a_new_key_is_found_in_each_of_many_stores() {
 }
 
 /// Stores a small item under a key whose hash a client has made up.
-fn put_with_hash(session: &mut MicaSession<Fits>, key: &[u8], hash: u64) -> Result<(), Refusal> {
-    let key = Key { bytes: key, hash: session.hash_told(key, hash) };
+fn put_with_hash(session: &mut MicaSession<Fits>, key: &[u8], hash: u64) -> Result<(), StoreError> {
+    let key = Key { bytes: key, hash: guira_contract::KeyHash(hash) };
     let value = Value::Bytes(b"made up");
     let new = NewItem { flags: 0, expiry: Expiry::Never, cas: None, state: Default::default(), value };
     let guess = session.prefetch_item(key.hash);
-    session.update_with(key, guess, NOW, Some(Room::of(&new, 7)), None, |_| Decision::Put(new))
+    session.update(key, guess, NOW, Provision::Item(ItemSpec::of(&new, 7)), |_| Decision::Put(new))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::ACCESSES;
 use super::tools::{NOW, Random, check, get, pin_of, put, remove, settle};
 use crate::{MicaEngine, MicaOptions, MicaSession};
-use guira_contract::{Access, Engine, Pace, Session, ValuePin};
+use guira_contract::{Access, Control, Engine, Pace, Session, ValuePin};
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Barrier;
 use std::thread;
@@ -74,7 +74,7 @@ fn whoever_is_offline_holds_nobody_up() {
             put(&mut session, key, b"ours").unwrap();
         }
         // Nor does one that is gone, or that rests.
-        session.rest();
+        session.release_caches();
         let mut third = engine.session();
         keys.iter().for_each(|key| put(&mut third, key, b"third").unwrap());
         drop(third);

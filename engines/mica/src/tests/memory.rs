@@ -4,8 +4,8 @@ use super::tools::{NOW, check, get, key_of, put, settle};
 use crate::Space;
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::{
-    Decision, Engine, EvictionWatcher, Expiry, ItemState, ItemView, Meta, NewItem, ResizeError, Room,
-    Session, Value,
+    Control, Decision, Engine, EvictionWatcher, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem,
+    Provision, ResizeError, Session, Value,
 };
 use guira_items::Hashing;
 use guira_sync::clock::Seconds;
@@ -225,23 +225,23 @@ fn values_that_arrive_keep_within_the_memory() {
         let stats = engine.stats();
         assert!(stats.memory_used <= stats.memory_limit, "{when}: {stats:?}");
     };
-    let (mut drafts, mut refused) = (Vec::new(), 0);
+    let (mut pending_values, mut refused) = (Vec::new(), 0);
     for number in 0..60 {
-        let room = Room { value_len: 900_000, flags: 0, expiry: Expiry::Never, cas: None };
-        let mut draft = session.draft(format!("long{number}").as_bytes(), room).unwrap();
-        let arrived = (0..9).all(|_| session.extend(&mut draft, &[7; 100_000]).is_ok());
+        let room = ItemSpec { value_len: 900_000, flags: 0, expiry: Expiry::Never, cas: None };
+        let mut pending = session.begin_value(format!("long{number}").as_bytes(), room).unwrap();
+        let arrived = (0..9).all(|_| session.extend(&mut pending, &[7; 100_000]).is_ok());
         refused += u32::from(!arrived);
-        drafts.extend(arrived.then_some(draft));
+        pending_values.extend(arrived.then_some(pending));
         within("arriving");
         fill(&mut session, &format!("key{number}-"), 2000, 300);
         within("filled");
         if number % 16 == 15 {
-            drafts.truncate(drafts.len() / 2);
+            pending_values.truncate(pending_values.len() / 2);
         }
         session.maintain(NOW, guira_contract::Pace::Idle, 1000);
     }
     assert!(refused > 0 && engine.stats().evictions > 0);
-    drop((drafts, session));
+    drop((pending_values, session));
     settle(&engine);
     fill(&mut engine.session(), "again", 100_000, 300);
     within("at the end");
@@ -281,7 +281,7 @@ fn what_became_of_items_adds_up() {
             is_there = item.is_some();
             Decision::Put(new)
         };
-        session.update(key, now, None, None, decide).unwrap();
+        session.update(key, Default::default(), now, Provision::None, decide).unwrap();
         removed += u64::from(is_there);
     }
     let stats = engine.stats();

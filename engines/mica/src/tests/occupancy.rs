@@ -3,7 +3,7 @@
 use super::tools::{NOW, Random};
 use crate::{Fits, MicaEngine, MicaOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Refusal, Session};
+use guira_contract::{Control, Engine, Expiry, Pace, Session, StoreError};
 
 const MIB: usize = 1 << 20;
 
@@ -36,7 +36,7 @@ fn occupancy(memory: usize, (shortest, longest): (usize, usize)) -> f64 {
                 let size = OTHERS + key.len() + length;
                 (stored, bytes, chunks) = (stored + 1, bytes + size, chunks + size.next_multiple_of(8));
             }
-            Err(Refusal::NoMemory) => break,
+            Err(StoreError::NoMemory) => break,
             Err(other) => panic!("{other:?}"),
         }
         if stored.is_multiple_of(32) {

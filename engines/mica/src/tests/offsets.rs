@@ -6,7 +6,7 @@ use crate::Space;
 use crate::entry::Anchor;
 use crate::log::{Log, Passed};
 use crate::{LogPolicy, MicaEngine, MicaOptions};
-use guira_contract::{Access, Engine, Session};
+use guira_contract::{Access, Control, Engine, Session};
 use guira_memory::{HugePages, Region};
 use std::collections::HashMap;
 use std::sync::Arc;

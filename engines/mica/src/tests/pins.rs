@@ -3,7 +3,9 @@
 use super::ACCESSES;
 use super::tools::{NOW, check, get, pin_of, put, remove, settle};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaPin, MicaSession};
-use guira_contract::{Access, Amendment, Decision, Digits, Engine, Refusal, Session, ValuePin};
+use guira_contract::{
+    Access, Amendment, Control, Decision, Digits, Engine, Provision, Session, StoreError, ValuePin,
+};
 
 const LONG: usize = 40_000;
 
@@ -50,7 +52,9 @@ fn a_pinned_value_stays_as_it_is_whatever_becomes_of_its_item() {
             remove(&mut session, "long2");
             let amended = guira_contract::Key { bytes: b"long3", hash: session.hash(b"long3") };
             let amendment = || Amendment { overwrite: Some(Digits::of(7)), ..Amendment::default() };
-            session.update(amended, NOW, None, None, |_| Decision::Amend(amendment())).unwrap();
+            session
+                .update(amended, Default::default(), NOW, Provision::None, |_| Decision::Amend(amendment()))
+                .unwrap();
             all_hold("changed");
             assert_eq!(get(&mut session, "long3").unwrap()[..2], *b"7 ");
             fill(&mut session, "second");
@@ -122,7 +126,7 @@ fn if_everything_is_pinned_stores_are_refused() {
             match put(&mut session, &key, &long(number)) {
                 Ok(()) => pins.push(pin_of(&mut session, &key).unwrap()),
                 Err(refusal) => {
-                    assert_eq!(refusal, Refusal::NoMemory);
+                    assert_eq!(refusal, StoreError::NoMemory);
                     break;
                 }
             }
@@ -158,7 +162,7 @@ fn an_item_whose_successor_is_refused_is_there_or_counted() {
         let number = engine.stats().total_items;
         put(&mut session, &format!("short{number}"), &[1; 2000]).unwrap();
     }
-    assert_eq!(put(&mut session, "between20", &[2; 60_000]), Err(Refusal::NoMemory));
+    assert_eq!(put(&mut session, "between20", &[2; 60_000]), Err(StoreError::NoMemory));
     let left = (0..46).filter(|number| get(&mut session, &format!("between{number}")).is_some()).count();
     assert_eq!(left, 0, "all of them have made room");
     drop(session);

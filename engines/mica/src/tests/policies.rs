@@ -3,7 +3,9 @@
 use super::tools::{NOW, Random, check, get, key_of, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{self, store};
-use guira_contract::{Access, Amendment, Decision, Engine, EvictionWatcher, Expiry, Meta, Session, Spec};
+use guira_contract::{
+    Access, Amendment, Control, Decision, Engine, EvictionWatcher, Expiry, Meta, Provision, Session, Spec,
+};
 use guira_items::Hashing;
 use guira_sync::clock::Seconds;
 use std::ops::RangeInclusive;
@@ -164,7 +166,7 @@ fn what_an_item_leaves_behind_when_it_moves_is_counted() {
         store(&mut session, name.as_bytes(), &[2; 50], 0, Expiry::At(Seconds(9000)), NOW).unwrap();
         let never = || Amendment { expiry: Some(Expiry::Never), ..Amendment::default() };
         let key = key_of(&session, &name);
-        session.update(key, NOW, None, None, |_| Decision::Amend(never())).unwrap();
+        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Amend(never())).unwrap();
         assert!(get(&mut session, &name).is_some());
     }
     drop(session);

@@ -3,8 +3,8 @@
 use super::open_with;
 use super::tools::{NOW, check, get, key_of, put};
 use crate::{MicaEngine, MicaOptions};
-use guira_contract::{
-    Access, Decision, Engine, Expiry, ItemState, NewItem, Pace, Refusal, Room, Session, Value,
+use guira_contract::{Provision, 
+    Access, Decision, Engine, Expiry, ItemSpec, ItemState, NewItem, Pace, Session, StoreError, Value,
 };
 
 fn item(value: &[u8]) -> NewItem<'_> {
@@ -21,7 +21,7 @@ fn a_value_over_the_limit_is_refused_although_there_is_room_where_the_old_one_li
         let value = vec![b'v'; length];
         let anew = put(&mut session, &format!("key-{length:04}"), &value);
         assert_eq!(put(&mut session, "key-0000", &value), anew, "{length} bytes over one byte less");
-        assert_eq!(anew == Err(Refusal::TooLarge), length + 8 + 59 > 1024, "{length} bytes");
+        assert_eq!(anew == Err(StoreError::TooLarge), length + 8 + 59 > 1024, "{length} bytes");
     }
     check(&engine);
 }
@@ -53,14 +53,14 @@ fn what_was_guessed_before_others_stored_there_is_read_as_it_is_now() {
         first.online();
         assert_eq!(get(&mut second, "key").as_deref(), Some(value.as_slice()));
         let new = item(b"as well.");
-        let room = Some(Room::of(&new, 8));
+        let provision = Provision::Item(ItemSpec::of(&new, 8));
         let mut seen = Vec::new();
         let decide = |old: Option<&dyn guira_contract::ItemView>| {
             seen = vec![0; old.map_or(0, |old| old.value_len())];
             old.inspect(|old| old.copy_value(0, &mut seen));
             Decision::Put(new)
         };
-        second.update_with(key, guess, NOW, room, None, decide).unwrap();
+        second.update(key, guess, NOW, provision, decide).unwrap();
         assert_eq!(seen, value);
         second.offline();
         second.online();

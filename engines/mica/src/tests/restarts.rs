@@ -5,8 +5,8 @@ use super::tools::{NOW, check, get, key_of, pin_of, put, remove, settle};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{store, value_of, walk_all};
 use guira_contract::{
-    Access, Amendment, CloseError, Decision, Emptied, Engine, EngineStats, Expiry, ItemState, Opening,
-    Session,
+    Access, Amendment, CloseError, Control, Decision, Emptied, Engine, EngineStats, Expiry, ItemState,
+    Opening, Provision, Session,
 };
 use guira_items::{Hashing, OpenError};
 use guira_memory::lasting::Loss;
@@ -90,7 +90,11 @@ fn everything_about_an_item_is_there_again() {
     put(&mut session, "plain", &[9; 77]).unwrap();
     let cas = session.next_cas();
     let change = || Amendment { cas: Some(cas), set: ItemState::STALE, ..Amendment::default() };
-    session.update(key_of(&session, "short"), NOW, None, None, |_| Decision::Amend(change())).unwrap();
+    session
+        .update(key_of(&session, "short"), Default::default(), NOW, Provision::None, |_| {
+            Decision::Amend(change())
+        })
+        .unwrap();
     for key in keys {
         value_of(&mut session, key.as_bytes(), NOW);
     }

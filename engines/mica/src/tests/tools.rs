@@ -3,14 +3,15 @@
 use crate::{MicaEngine, MicaPin, MicaSession};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
-    Decision, Engine, Expiry, ItemView, Key, Meta, Pace, Recency, Refusal, Session, Sink, Want,
+    Control, Decision, Engine, Expiry, ItemView, Key, Meta, Pace, Provision, Recency, Session, Sink,
+    StoreError, Want,
 };
 use guira_items::Held;
 use guira_sync::clock::Seconds;
 
 pub(super) const NOW: Seconds = Seconds(1000);
 
-pub(super) fn put(session: &mut MicaSession, key: &str, value: &[u8]) -> Result<(), Refusal> {
+pub(super) fn put(session: &mut MicaSession, key: &str, value: &[u8]) -> Result<(), StoreError> {
     store(session, key.as_bytes(), value, 0, Expiry::Never, NOW)
 }
 
@@ -23,7 +24,9 @@ pub(super) fn key_of<'k>(session: &MicaSession, key: &'k str) -> Key<'k> {
 }
 
 pub(super) fn remove(session: &mut MicaSession, key: &str) {
-    session.update(key_of(session, key), NOW, None, None, |_| Decision::Remove).unwrap();
+    session
+        .update(key_of(session, key), Default::default(), NOW, Provision::None, |_| Decision::Remove)
+        .unwrap();
 }
 
 /// Does what nobody waits for, until there is nothing left.
@@ -77,7 +80,7 @@ impl Sink for Keep {
 /// The pin of a long value, if it is there.
 pub(super) fn pin_of(session: &mut MicaSession, key: &str) -> Option<MicaPin> {
     let mut keep = Keep::default();
-    session.read(key_of(session, key), NOW, &mut keep);
+    session.read(key_of(session, key), Default::default(), NOW, &mut keep);
     keep.0
 }
 

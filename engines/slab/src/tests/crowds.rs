@@ -3,7 +3,7 @@
 use super::{Tested, open_hashed};
 use crate::index::Scheme;
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Decision, Engine, Expiry, ItemView, Key, Session};
+use guira_contract::{Control, Decision, Engine, Expiry, ItemView, Key, Provision, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -38,7 +38,7 @@ fn a_key_behind_many_others_in_its_bucket_is_found_by_reads_as_by_updates() {
             is_there = item.is_some();
             Decision::Keep
         };
-        session.update(key, NOW, None, None, look).unwrap();
+        session.update(key, Default::default(), NOW, Provision::None, look).unwrap();
         assert_eq!(value_of(&mut session, b"old", NOW).is_some(), is_there, "behind {number} others");
     }
 }

@@ -6,7 +6,7 @@ use super::scratch::Scratch;
 use super::{Opened, SlabEngine, Tested};
 use crate::index::Scheme;
 use guira_contract::suite::{self, Costs, Image, Lasting, Part, value_of};
-use guira_contract::{Emptied, Engine, Expiry, Opening};
+use guira_contract::{Control, Emptied, Engine, Expiry, Opening};
 use guira_memory::MIB;
 use guira_memory::lasting::BLOCK_BYTES;
 use guira_memory::slab::PAGE_BYTES;

@@ -3,9 +3,9 @@
 use super::open;
 use super::pins::Keep;
 use guira_contract::suite::{store, value_of};
-use guira_contract::{
-    Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Read, Session,
-    Value, ValuePin, Walked,
+use guira_contract::{Control, 
+    Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Provision, Read,
+    Session, Value, ValuePin, Walked,
 };
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
@@ -43,7 +43,7 @@ fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
         store(&mut session, &name, &value, 0, Expiry::Never, NOW).unwrap();
         let key = Key { bytes: &name, hash: session.hash(&name) };
         let mut sink = Keep::default();
-        assert_eq!(session.read(key, NOW, &mut sink), Read::Hit);
+        assert_eq!(session.read(key, Default::default(), NOW, &mut sink), Read::Hit);
         pins.extend(sink.0);
     }
     // Small items take over, so that the pages of the long ones are drained.
@@ -135,7 +135,7 @@ fn what_is_made_of_an_item_is_flushed_with_it() {
             });
             let key = Key { bytes: b"k", hash: session.hash(b"k") };
             let keep = |item: Option<&dyn ItemView>| item.map_or(Decision::Keep, change);
-            session.update(key, NOW, None, None, keep).unwrap();
+            session.update(key, Default::default(), NOW, Provision::None, keep).unwrap();
             drop(guard);
             let is_flushed = judged.get() >= attempt;
             assert!(is_flushed || attempt > 1);
@@ -168,7 +168,7 @@ fn what_is_stored_after_a_flush_stays_whoever_began_before_it() {
         was_there = item.is_some();
         Decision::Keep
     };
-    session.update(key, NOW, None, None, look).unwrap();
+    session.update(key, Default::default(), NOW, Provision::None, look).unwrap();
     drop(guard);
     assert!(was_there);
     assert_eq!(value_of(&mut session, b"k", NOW).unwrap().value, b"new");

@@ -4,7 +4,7 @@ use super::all::settings::{assert_present, end_batch, put, remove};
 use super::all::{SlabEngine, SlabSession, open};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry};
+use guira_contract::{Control, Engine, Expiry};
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;

@@ -5,7 +5,7 @@ use super::{Tested, open};
 use crate::index::Scheme;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Session};
+use guira_contract::{Control, Engine, Expiry, Pace, Session};
 use guira_sync::atomic::{AtomicU64, Ordering, yield_now};
 use guira_sync::clock::Seconds;
 

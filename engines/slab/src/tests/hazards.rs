@@ -3,7 +3,7 @@
 
 use super::{open, open_hashed};
 use guira_contract::suite::{CopySink, store};
-use guira_contract::{Decision, Engine, Expiry, Key, Read, Session};
+use guira_contract::{Decision, Engine, Expiry, Key, Provision, Read, Session};
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ const NOW: Seconds = Seconds(1000);
 
 fn remove(session: &mut super::SlabSession, key: &[u8]) {
     let key = Key { bytes: key, hash: session.hash(key) };
-    session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
 }
 
 /// Hazard 2: the item that a reader has found is removed, and its chunk is filled for another key, before the reader has
@@ -33,7 +33,8 @@ fn an_item_that_is_replaced_while_it_is_read_is_not_mixed_with_its_successor() {
     });
     let key = Key { bytes: b"wanted", hash: reader.hash(b"wanted") };
     let mut sink = CopySink::default();
-    let read = reader.read(key, NOW, &mut sink);
+    let guess = reader.prefetch_item(key.hash);
+    let read = reader.read(key, guess, NOW, &mut sink);
     drop(guard);
     assert!(matches!(read, Read::Miss(_)), "it was removed before the read ended");
     assert_eq!((sink.item, sink.undone), (None, 1), "what was copied was taken back");
@@ -82,7 +83,8 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
     });
     let key = Key { bytes: b"x", hash: reader.hash(b"x") };
     let mut sink = CopySink::default();
-    let result = reader.read(key, NOW, &mut sink);
+    let guess = reader.prefetch_item(key.hash);
+    let result = reader.read(key, guess, NOW, &mut sink);
     drop(guard);
     assert!(read.get() >= 2 && visited.get() >= 2, "the window was open: {read:?} {visited:?}");
     assert!(sink.undone >= 1, "what was read in it was taken back");

@@ -5,7 +5,7 @@ use crate::SlabOptions;
 use crate::hold::Hold;
 use crate::order::Policy;
 use guira_contract::suite::{HotItems, store, value_of};
-use guira_contract::{Engine, Expiry, Key, Pace, Reassign, Session, Spec};
+use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -52,7 +52,7 @@ fn rescued_and_left(policy: &str) -> (u64, usize) {
     let mut session = engine.session();
     let keys: Vec<String> = (0..8_000).map(|number| format!("old{number:06}")).collect();
     keys.iter().for_each(|key| put(&mut session, key, 100));
-    session.rest();
+    session.release_caches();
     let class = engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id;
     for key in &keys {
         value_of(&mut session, key.as_bytes(), NOW).unwrap();

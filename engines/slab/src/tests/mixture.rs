@@ -2,7 +2,7 @@
 
 use super::open;
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Engine, Expiry, Pace, Session};
+use guira_contract::{Control, Engine, Expiry, Pace, Session};
 use guira_sync::clock::Seconds;
 use std::collections::BTreeMap;
 

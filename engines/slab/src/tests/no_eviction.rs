@@ -3,7 +3,7 @@
 use super::SlabEngine;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Amendment, Decision, Engine, Expiry, Key, Session};
+use guira_contract::{Control, Amendment, Decision, Engine, Expiry, Key, Provision, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -27,7 +27,9 @@ fn items_get_a_cas_unique_and_a_time_where_they_lie() {
             let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
             let (cas, expiry) = (Some(5000 + u64::from(number)), Some(Expiry::At(Seconds(2000))));
             let change = || Amendment { cas, expiry, ..Amendment::default() };
-            session.update(key, NOW, None, None, |_| Decision::Amend(change())).unwrap();
+            session
+                .update(key, Default::default(), NOW, Provision::None, |_| Decision::Amend(change()))
+                .unwrap();
             let item = value_of(&mut session, &bytes, NOW).unwrap();
             assert_eq!((item.value.len(), item.meta.cas, Some(item.meta.expiry)), (length, cas, expiry));
         }

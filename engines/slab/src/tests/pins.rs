@@ -2,9 +2,9 @@
 
 use super::{SlabPin, open};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{
-    Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Read, Recency, Session, Sink, ValuePin,
-    Want,
+use guira_contract::{Control, 
+    Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Provision, Read, Recency, Session,
+    Sink, ValuePin, Want,
 };
 use guira_sync::clock::Seconds;
 
@@ -40,9 +40,11 @@ fn a_number_with_much_behind_it_is_overwritten_and_who_sends_it_sends_the_old_on
         store(&mut session, b"k", &before, 0, Expiry::Never, NOW).unwrap();
         let key = Key { bytes: b"k", hash: session.hash(b"k") };
         let mut sink = Keep::default();
-        assert_eq!(session.read(key, NOW, &mut sink), Read::Hit);
+        assert_eq!(session.read(key, Default::default(), NOW, &mut sink), Read::Hit);
         let overwrite = || Amendment { overwrite: Some(Digits::of(100)), ..Amendment::default() };
-        session.update(key, NOW, None, None, |_| Decision::Amend(overwrite())).unwrap();
+        session
+            .update(key, Default::default(), NOW, Provision::None, |_| Decision::Amend(overwrite()))
+            .unwrap();
         if let Some(pin) = sink.0 {
             let mut sent = Vec::new();
             while sent.len() < length {

@@ -5,7 +5,7 @@ use super::scratch::Scratch;
 use super::{SlabEngine, SlabPin, SlabSession};
 use crate::{Eviction, Policy, SlabOptions, Worth};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{
+use guira_contract::{Control, 
     Engine, Expiry, ItemView, Key, Meta, Pace, PolicyError, Recency, Session, Sink, Spec, Want,
 };
 use guira_memory::{MIB, Offset};
@@ -273,7 +273,7 @@ fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
             let name = format!("key{i:07}");
             let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
             let mut keep = Keep::default();
-            session.read(key, NOW, &mut keep);
+            session.read(key, Default::default(), NOW, &mut keep);
             keep.0
         })
         .collect();

@@ -3,7 +3,7 @@
 use super::{SlabEngine, SlabSession};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Decision, Engine, Expiry, Key, Pace, Refusal, ResizeError, Session};
+use guira_contract::{Control, Decision, Engine, Expiry, Key, Pace, Provision, ResizeError, Session, StoreError};
 use guira_memory::MIB;
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};
@@ -15,7 +15,7 @@ fn open(memory: usize, reserve: usize, eviction: Eviction) -> SlabEngine {
     SlabEngine::open(SlabOptions { memory, reserve, eviction, ..SlabOptions::default() }).unwrap()
 }
 
-fn put(session: &mut SlabSession, i: u64, length: usize) -> Result<(), Refusal> {
+fn put(session: &mut SlabSession, i: u64, length: usize) -> Result<(), StoreError> {
     store(session, format!("key{i}").as_bytes(), &vec![i as u8; length], 0, Expiry::Never, NOW)
 }
 
@@ -173,9 +173,9 @@ fn a_table_that_becomes_smaller_turns_back_when_memory_is_made_larger_again() {
         for i in 0..600_000 {
             let name = format!("key{i}");
             let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
-            session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+            session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
         }
-        session.rest();
+        session.release_caches();
         engine.resize(16 * MIB).unwrap();
         let buckets = engine.core.index.buckets().0;
         for steps in 0.. {
@@ -248,13 +248,13 @@ fn without_eviction_only_free_pages_are_given_back() {
     check_pages(&engine);
     assert!(engine.stats().memory_used > 32 * MIB as u64);
     assert_eq!(present(&mut session, 0..80_000), 80_000);
-    assert_eq!(put(&mut session, 80_000, 9000), Err(Refusal::NoMemory));
+    assert_eq!(put(&mut session, 80_000, 9000), Err(StoreError::NoMemory));
     for i in 0..70_000 {
         let name = format!("key{i}");
         let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
-        session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
     }
-    session.rest();
+    session.release_caches();
     settle(&mut session);
     check_pages(&engine);
     let stats = engine.stats();

@@ -5,9 +5,9 @@ use super::scratch::Scratch;
 use super::{Opened, SlabEngine, SlabSession};
 use crate::{Eviction, Hashing, OpenError, SlabOptions};
 use guira_contract::suite::{self, Image, store, value_of};
-use guira_contract::{
+use guira_contract::{Control, 
     Amendment, CloseError, Decision, Emptied, Engine, Expiry, ItemState, ItemView, Key, Opening, Pace,
-    ResizeError, Session,
+    Provision, ResizeError, Session,
 };
 use guira_memory::HugePages;
 use guira_memory::MIB;
@@ -74,7 +74,7 @@ fn everything_about_an_item_is_there_again() {
     let cas = session.next_cas();
     let change = || Amendment { cas: Some(cas), set: ItemState::STALE, ..Amendment::default() };
     let short = key_of(&session, "short");
-    session.update(short, NOW, None, None, |_| Decision::Amend(change())).unwrap();
+    session.update(short, Default::default(), NOW, Provision::None, |_| Decision::Amend(change())).unwrap();
     let before: Vec<_> =
         ["short", "long", "read"].map(|key| value_of(&mut session, key.as_bytes(), NOW).unwrap()).into();
     let stats = engine.stats();
@@ -479,7 +479,11 @@ impl Run {
                 self.model.insert(key, Modelled { value, flags, expiry, cas: None });
             }
             12..14 => {
-                session.update(key_of(session, &name), self.now, None, None, |_| Decision::Remove).unwrap();
+                session
+                    .update(key_of(session, &name), Default::default(), self.now, Provision::None, |_| {
+                        Decision::Remove
+                    })
+                    .unwrap();
                 self.model.remove(&key);
             }
             14..16 => {
@@ -489,7 +493,9 @@ impl Run {
                     found = item.is_some();
                     Decision::Amend(Amendment { cas: Some(cas), ..Amendment::default() })
                 };
-                session.update(key_of(session, &name), self.now, None, None, change).unwrap();
+                session
+                    .update(key_of(session, &name), Default::default(), self.now, Provision::None, change)
+                    .unwrap();
                 if let Some(item) = self.model.get_mut(&key).filter(|_| found) {
                     item.cas = Some(cas);
                 }

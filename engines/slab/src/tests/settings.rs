@@ -4,7 +4,7 @@ use super::{SlabEngine, SlabSession, Tested};
 use crate::index::Scheme;
 use crate::{Eviction, HugePages, OpenError, Residence, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Decision, Engine, Expiry, Key, Pace, Refusal, Room, Session};
+use guira_contract::{Control, Decision, Engine, Expiry, ItemSpec, Key, Pace, Provision, Session, StoreError};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -20,7 +20,7 @@ pub(crate) fn put(
     length: usize,
     expiry: Expiry,
     now: Seconds,
-) -> Result<(), Refusal> {
+) -> Result<(), StoreError> {
     store(session, key.as_bytes(), &vec![7; length], 0, expiry, now)
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn end_batch(session: &mut SlabSession, now: Seconds) {
 
 pub(crate) fn remove(session: &mut SlabSession, key: &str) {
     let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-    session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
 }
 
 /// Stores values of `length` bytes until one is refused. Returns how many were stored.
@@ -104,13 +104,19 @@ fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
     let stored = fill(&mut session, "key", 100, Expiry::Never);
     assert!(stored > 50_000, "{stored}");
     for i in 0..1000 {
-        assert_eq!(put(&mut session, &format!("more{i}"), 100, Expiry::Never, NOW), Err(Refusal::NoMemory));
-        assert_eq!(put(&mut session, &format!("long{i}"), 9000, Expiry::Never, NOW), Err(Refusal::NoMemory));
-        assert_eq!(put(&mut session, "key7", 9000, Expiry::Never, NOW), Err(Refusal::NoMemory));
+        assert_eq!(
+            put(&mut session, &format!("more{i}"), 100, Expiry::Never, NOW),
+            Err(StoreError::NoMemory)
+        );
+        assert_eq!(
+            put(&mut session, &format!("long{i}"), 9000, Expiry::Never, NOW),
+            Err(StoreError::NoMemory)
+        );
+        assert_eq!(put(&mut session, "key7", 9000, Expiry::Never, NOW), Err(StoreError::NoMemory));
         end_batch(&mut session, NOW);
     }
-    let room = Room { value_len: 300_000, flags: 0, expiry: Expiry::Never, cas: None };
-    assert!(session.draft(b"draft", room).is_err());
+    let room = ItemSpec { value_len: 300_000, flags: 0, expiry: Expiry::Never, cas: None };
+    assert!(session.begin_value(b"pending", room).is_err());
     assert_present(&mut session, "key", 0..stored);
     let stats = engine.stats();
     assert_eq!((stats.items, stats.evictions, stats.index_evictions), (stored, 0, 0));
@@ -127,7 +133,7 @@ fn without_eviction_expired_and_flushed_items_make_room() {
     let engine = keeping(8 << 20);
     let mut session = engine.session();
     let stored = fill(&mut session, "key", LENGTH, Expiry::At(Seconds(1010)));
-    assert_eq!(put(&mut session, "x", LENGTH, Expiry::Never, Seconds(1009)), Err(Refusal::NoMemory));
+    assert_eq!(put(&mut session, "x", LENGTH, Expiry::Never, Seconds(1009)), Err(StoreError::NoMemory));
     // Nothing was looked after meanwhile: the store itself finds what has expired.
     for i in 0..stored / 2 {
         put(&mut session, &format!("next{i}"), LENGTH, Expiry::Never, Seconds(1010)).unwrap();
@@ -193,11 +199,11 @@ fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
     let engine = keeping(8 << 20);
     let mut session = engine.session();
     fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
-    let room = Room { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None };
-    assert!(session.draft(b"key00", room).is_err());
-    // Who asks for a draft does not say what time it is: the session has to have seen it.
+    let room = ItemSpec { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None };
+    assert!(session.begin_value(b"key00", room).is_err());
+    // Who asks for a pending value does not say what time it is: the session has to have seen it.
     session.maintain(Seconds(1010), Pace::Busy, 0);
-    assert!(session.draft(b"key00", room).is_ok());
+    assert!(session.begin_value(b"key00", room).is_ok());
 }
 
 #[test]

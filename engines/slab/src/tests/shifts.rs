@@ -4,7 +4,9 @@ use super::SlabSession;
 use super::open;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Decision, Engine, Expiry, ItemState, Key, NewItem, Pace, Room, Session, Value};
+use guira_contract::{Control, 
+    Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Value,
+};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -12,17 +14,17 @@ const NOW: Seconds = Seconds(1000);
 /// Stores a value that arrives in pieces. False if it is refused.
 pub(super) fn store_long(session: &mut SlabSession, key: &str, length: usize) -> bool {
     let key = key.as_bytes();
-    let room = Room { value_len: length, flags: 0, expiry: Expiry::Never, cas: None };
-    let Ok(mut draft) = session.draft(key, room) else {
+    let room = ItemSpec { value_len: length, flags: 0, expiry: Expiry::Never, cas: None };
+    let Ok(mut pending) = session.begin_value(key, room) else {
         return false;
     };
-    if session.extend(&mut draft, &vec![7; length]).is_err() {
+    if session.extend(&mut pending, &vec![7; length]).is_err() {
         return false;
     }
     let new =
-        NewItem { flags: 0, expiry: Expiry::Never, cas: None, state: ItemState::NONE, value: Value::Draft };
+        NewItem { flags: 0, expiry: Expiry::Never, cas: None, state: ItemState::NONE, value: Value::Pending };
     let key = Key { bytes: key, hash: session.hash(key) };
-    session.update(key, NOW, None, Some(draft), |_| Decision::Put(new)).is_ok()
+    session.update(key, Default::default(), NOW, Provision::Pending(pending), |_| Decision::Put(new)).is_ok()
 }
 
 fn end_batch(session: &mut SlabSession) {
@@ -147,26 +149,26 @@ fn a_session_that_sleeps_with_chunks_does_not_keep_the_table_from_growing() {
 fn values_that_only_arrive_leave_room_for_others() {
     let engine = open(16 << 20);
     let mut session = engine.session();
-    let room = Room { value_len: 500_000, flags: 0, expiry: Expiry::Never, cas: None };
+    let room = ItemSpec { value_len: 500_000, flags: 0, expiry: Expiry::Never, cas: None };
     // What is announced and does not come takes next to nothing.
     let announced: Vec<_> =
-        (0..100).map_while(|i| session.draft(format!("{i}").as_bytes(), room).ok()).collect();
+        (0..100).map_while(|i| session.begin_value(format!("{i}").as_bytes(), room).ok()).collect();
     assert_eq!(announced.len(), 100);
     store_many(&mut session, "before", 1000, 1000);
     assert!(present(&mut session, "before", 1000, 1000) == 1000);
     drop(announced);
     let mut arriving = Vec::new();
-    while let Ok(mut draft) = session.draft(format!("{}", arriving.len()).as_bytes(), room) {
-        if session.extend(&mut draft, &[7; 499_999]).is_err() {
+    while let Ok(mut pending) = session.begin_value(format!("{}", arriving.len()).as_bytes(), room) {
+        if session.extend(&mut pending, &[7; 499_999]).is_err() {
             break;
         }
-        arriving.push(draft);
+        arriving.push(pending);
     }
     assert!((18..=26).contains(&arriving.len()), "{}", arriving.len());
     store_many(&mut session, "other", 1000, 1000);
     assert!(present(&mut session, "other", 1000, 1000) == 1000);
     drop(arriving);
-    assert!(session.draft(b"again", room).is_ok());
+    assert!(session.begin_value(b"again", room).is_ok());
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn the_hand_spares_what_was_read_whatever_its_size() {
 
 fn remove(session: &mut SlabSession, key: &str) {
     let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-    session.update(key, NOW, None, None, |_| Decision::Remove).unwrap();
+    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn the_only_page_of_a_class_stays_while_its_one_item_comes_and_goes() {
         store_many(&mut session, &format!("short{i}-"), 40, 100);
         store_many(&mut session, "medium", 1, 3000);
         remove(&mut session, "medium0");
-        session.rest();
+        session.release_caches();
     }
     assert!(engine.stats().pages_moved - moved < 10, "{:?}", engine.stats());
 }

@@ -2,7 +2,7 @@
 
 use super::{SlabSession, open};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{ClassCounts, Engine, Expiry, Pace, Reassign, Room, Session};
+use guira_contract::{Control, ClassCounts, Engine, Expiry, ItemSpec, Pace, Reassign, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -69,9 +69,9 @@ fn a_table_that_waits_for_pages_that_cannot_come_keeps_nobody_awake() {
     let engine = open(16 << 20);
     let (mut session, mut sleeper) = (engine.session(), engine.session());
     // Values that arrive, and whose clients stand still, in many pages.
-    let room = Room { value_len: 20_000, flags: 0, expiry: Expiry::Never, cas: None };
-    let drafts = (0..200).filter_map(|i| sleeper.draft(format!("d{i}").as_bytes(), room).ok());
-    let drafts: Vec<_> = drafts.collect();
+    let room = ItemSpec { value_len: 20_000, flags: 0, expiry: Expiry::Never, cas: None };
+    let pending_values = (0..200).filter_map(|i| sleeper.begin_value(format!("d{i}").as_bytes(), room).ok());
+    let pending_values: Vec<_> = pending_values.collect();
     sleeper.offline();
     put_many(&mut session, "key", 400_000, 1, (Expiry::Never, NOW));
     let idle = (0..20_000).filter(|_| {
@@ -79,5 +79,5 @@ fn a_table_that_waits_for_pages_that_cannot_come_keeps_nobody_awake() {
         session.maintain(NOW, Pace::Idle, 32) == 0
     });
     assert!(idle.count() > 10_000);
-    drop(drafts);
+    drop(pending_values);
 }

@@ -1,6 +1,6 @@
 //! K13: what has expired and nobody asks for.
 
-use guira_contract::{Engine, Expiry, Switch, Tuning};
+use guira_contract::{Control, Expiry, Switch, Tuning};
 use guira_sim::Stream;
 use guira_sim::policy::{Engine as Cache, Policy};
 use guira_slab::policy::Order;

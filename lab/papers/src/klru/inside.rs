@@ -3,8 +3,8 @@
 use std::fmt;
 
 use guira_contract::{
-    Decision, Engine, EngineStats, Expiry, ItemView, Key, KeyHash, Meta, NewItem, Pace, Read, Recency, Room,
-    Session, Sink, Spec, Value, Want,
+    Control, Decision, Engine, EngineStats, Expiry, ItemSpec, ItemView, Key, KeyHash, Meta, NewItem, Pace,
+    Provision, Read, Recency, Session, Sink, Spec, Value, Want,
 };
 use guira_slab::{ChainedEngine, Policy, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
@@ -215,9 +215,10 @@ impl Hand<'_> {
                 state: Default::default(),
                 value: Value::Bytes(value),
             };
-            let room = Room::of(&new, value.len());
+            let room = ItemSpec::of(&new, value.len());
             // A refusal would show as a miss.
-            let _refused = session.update(key, now, Some(room), None, |_| Decision::Put(new));
+            let _refused =
+                session.update(key, Default::default(), now, Provision::Item(room), |_| Decision::Put(new));
         };
         for (index, (request, bytes)) in batch.iter().zip(self.bytes.chunks(KEY)).enumerate() {
             let key = Key { bytes, hash: hashes[index] };
@@ -226,7 +227,7 @@ impl Hand<'_> {
                 continue;
             }
             driven.gets += 1;
-            match session.read_with(key, guesses[index], now, sink) {
+            match session.read(key, guesses[index], now, sink) {
                 Read::Hit => driven.hits += 1,
                 Read::Miss(_) => store(session, request, key),
             }

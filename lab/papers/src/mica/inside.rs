@@ -1,8 +1,8 @@
 //! I3, I7, I10, I14 and I16: engines inside the process, on one core and on two.
 
 use guira_contract::{
-    Decision, Engine, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace, Partitioning,
-    Read, Recency, Room, Session, Sink, Value, ValuePin, Want,
+    Decision, Engine, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace,
+    Partitioning, Provision, Read, Recency, Session, Sink, Value, ValuePin, Want,
 };
 use guira_roster::{Choice, Host, Setup};
 use guira_sync::clock::Seconds;
@@ -106,8 +106,8 @@ fn set<S: Session>(session: &mut S, key: Key<'_>, guess: S::Guess, value: &[u8])
         state: ItemState::NONE,
         value: Value::Bytes(value),
     };
-    let room = Some(Room::of(&new, value.len()));
-    session.update_with(key, guess, NOW, room, None, |_| Decision::Put(new)).map_err(failed)
+    let provision = Provision::Item(ItemSpec::of(&new, value.len()));
+    session.update(key, guess, NOW, provision, |_| Decision::Put(new)).map_err(failed)
 }
 
 /// Rests between batches, as a worker does.
@@ -138,7 +138,7 @@ fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Resul
             let key = Key { bytes: &key[..data.key], hash: *hash };
             if request.is_set {
                 set(session, key, *guess, &value)?;
-            } else if session.read_with(key, *guess, NOW, &mut sink) != Read::Hit {
+            } else if session.read(key, *guess, NOW, &mut sink) != Read::Hit {
                 missed += 1;
             }
         }

@@ -3,8 +3,8 @@
 use super::model::Tally;
 use super::worker::Worker;
 use super::{Full, World};
-use crate::session::{Engine, Losses, Pace, Session, Tuning};
 use crate::stats::EngineStats;
+use crate::{Engine, Lossiness, Pace, Session, Tuning};
 
 /// Rounds of upkeep in which everything comes to rest.
 const UPKEEP_MAX: usize = 200_000;
@@ -44,7 +44,7 @@ pub(super) fn counts<E: Engine>(
         "items are lost or found: {name}"
     );
     assert!(tally.lost <= stats.evictions, "items are gone that were not evicted: {name}");
-    if workers[0].losses() == Losses::Never {
+    if workers[0].lossiness() == Lossiness::Store {
         assert_eq!(stats.evictions, 0, "{name}");
         assert!(stats.items >= live(world, workers), "fewer items than are alive: {name}");
     }
@@ -63,7 +63,8 @@ fn rest<E: Engine>(engine: &E, plan: &Full, world: &World, worker: &mut Worker<'
             let stats = engine.stats();
             let has_crawled = stats.crawls > before && !stats.crawling;
             // What may not be evicted may lie in every page.
-            let has_shrunk = stats.memory_used <= stats.memory_limit || worker.losses() == Losses::Never;
+            let has_shrunk =
+                stats.memory_used <= stats.memory_limit || worker.lossiness() == Lossiness::Store;
             if has_crawled && done == 0 && has_shrunk {
                 return worker.pause();
             }
@@ -88,9 +89,9 @@ pub(super) fn end<E: Engine>(engine: &E, plan: &Full, world: &World, mut workers
     // An engine may count what links each item to others.
     let links = stats.bytes.checked_sub(bytes).is_some_and(|links| links == 0 || links == items * LINK_BYTES);
     assert!(links, "{name}: items take {bytes} bytes: {stats:?}");
-    let scarce = match workers[0].losses() {
-        Losses::Never => tally(&workers).refused,
-        Losses::Allowed => stats.evictions,
+    let scarce = match workers[0].lossiness() {
+        Lossiness::Store => tally(&workers).refused,
+        Lossiness::Cache => stats.evictions,
     };
     assert!(scarce > 100, "{name}: memory was not full: {stats:?}");
     workers.iter_mut().for_each(Worker::clear);

@@ -1,9 +1,9 @@
 //! What changes items, each time beside the map.
 
 use super::model::Modelled;
-use super::worker::{DraftOf, Worker, name};
-use crate::item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Value};
-use crate::session::{Engine, Key, Refusal, Room, Session};
+use super::worker::{PendingOf, Worker, name};
+use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Value};
+use crate::{Engine, ItemSpec, Key, PendingValue, Provision, Session, StoreError};
 use guira_sync::clock::Seconds;
 
 /// The longest value.
@@ -37,8 +37,7 @@ impl<E: Engine> Worker<'_, E> {
     pub(super) fn update<'d>(
         &mut self,
         key: u32,
-        room: Option<Room>,
-        draft: Option<DraftOf<E>>,
+        provision: Provision<PendingOf<E>>,
         mut decide: impl FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     ) -> Done {
         let (name, now) = (name(key), self.now);
@@ -47,7 +46,12 @@ impl<E: Engine> Worker<'_, E> {
         let session = &mut self.sessions[self.active];
         let shown = Key { bytes: &name, hash: session.hash(&name) };
         let (mut found, mut wrong) = (false, None);
-        let result = session.update_with(shown, guess, now, room, draft, |item| {
+        let asked_for = match &provision {
+            Provision::None => None,
+            Provision::Item(spec) => Some(spec.value_len),
+            Provision::Pending(pending) => Some(pending.value_len()),
+        };
+        let result = session.update(shown, guess, now, provision, |item| {
             found = item.is_some();
             if let Some(item) = item {
                 wrong = match expected {
@@ -78,12 +82,12 @@ impl<E: Engine> Worker<'_, E> {
                 }
                 Done::Yes { found }
             }
-            Err(Refusal::NoMemory) => {
+            Err(StoreError::NoMemory) => {
                 self.model.tally.refused += 1;
                 Done::Refused
             }
-            Err(Refusal::TooLarge) => {
-                let length = room.map_or(usize::MAX, |room| room.value_len);
+            Err(StoreError::TooLarge) => {
+                let length = asked_for.unwrap_or(usize::MAX);
                 if length < LENGTH_MAX as usize / 2 {
                     self.fail(key, &format!("{length} bytes are too large"));
                 }
@@ -133,29 +137,31 @@ impl<E: Engine> Worker<'_, E> {
     pub(super) fn store(&mut self, key: u32) {
         let item = self.some_item();
         let mut new = new_item(&item, Value::Bytes(&item.value));
-        let room = Room::of(&new, item.value.len());
-        let mut draft = None;
-        if item.value.len() > self.session().inline_max() {
-            draft = self.draft(key, room);
-            let Some(room) = &mut draft else { return };
+        let spec = ItemSpec::of(&new, item.value.len());
+        let provision = if item.value.len() > self.session().inline_max() {
+            let Some(mut pending) = self.begin_value(key, spec) else { return };
             let session = &mut self.sessions[self.active];
-            if !item.value.chunks(10_007).all(|piece| session.extend(room, piece).is_ok()) {
+            if !item.value.chunks(10_007).all(|piece| session.extend(&mut pending, piece).is_ok()) {
                 self.model.tally.refused += 1;
                 return;
             }
-            new.value = Value::Draft;
-        }
-        let told = draft.is_some() || self.random.below(4) > 0;
-        if let Done::Yes { found } = self.update(key, told.then_some(room), draft, |_| Decision::Put(new)) {
+            new.value = Value::Pending;
+            Provision::Pending(pending)
+        } else if self.random.below(4) > 0 {
+            Provision::Item(spec)
+        } else {
+            Provision::None
+        };
+        if let Done::Yes { found } = self.update(key, provision, |_| Decision::Put(new)) {
             self.put_was_done(key, item, found);
         }
     }
 
-    pub(super) fn draft(&mut self, key: u32, room: Room) -> Option<DraftOf<E>> {
-        match self.session().draft(&name(key), room) {
-            Ok(draft) => Some(draft),
+    pub(super) fn begin_value(&mut self, key: u32, spec: ItemSpec) -> Option<PendingOf<E>> {
+        match self.session().begin_value(&name(key), spec) {
+            Ok(pending) => Some(pending),
             Err(refusal) => {
-                assert!(refusal == Refusal::NoMemory || !self.session().fits(250, &room), "{room:?}");
+                assert!(refusal == StoreError::NoMemory || !self.session().fits(250, &spec), "{spec:?}");
                 self.model.tally.refused += 1;
                 None
             }
@@ -168,12 +174,12 @@ impl<E: Engine> Worker<'_, E> {
         let most = self.session().inline_max();
         item.value.truncate(most);
         let new = new_item(&item, Value::Bytes(&item.value));
-        let room = Room::of(&new, item.value.len());
+        let spec = ItemSpec::of(&new, item.value.len());
         let there = when == If::Found;
         let decide = |old: Option<&dyn ItemView>| {
             if old.is_some() == there { Decision::Put(new) } else { Decision::Keep }
         };
-        match self.update(key, Some(room), None, decide) {
+        match self.update(key, Provision::Item(spec), decide) {
             Done::Yes { found } if found == there => self.put_was_done(key, item, found),
             _ => {}
         }
@@ -186,7 +192,7 @@ impl<E: Engine> Worker<'_, E> {
         }
         let (before, after) = (self.some_value(2_000), self.some_value(2_000));
         let cas = self.some_cas();
-        let done = self.update(key, None, None, |item| match item.map(ItemView::meta) {
+        let done = self.update(key, Provision::None, |item| match item.map(ItemView::meta) {
             None => Decision::Keep,
             Some(meta) => {
                 let value = Value::Joined { before: &before, after: &after };
@@ -227,14 +233,14 @@ impl<E: Engine> Worker<'_, E> {
         }
         let item = Modelled { value: digits.as_bytes().to_vec(), ..self.some_item() };
         let new = new_item(&item, Value::Digits(digits));
-        if let Done::Yes { found } = self.update(key, None, None, |_| Decision::Put(new)) {
+        if let Done::Yes { found } = self.update(key, Provision::None, |_| Decision::Put(new)) {
             self.put_was_done(key, item, found);
         }
     }
 
     fn amend_by(&mut self, key: u32, change: Amendment, digits: Option<Digits>) {
         let fits = |length: usize| digits.filter(|digits| digits.as_bytes().len() <= length);
-        let done = self.update(key, None, None, |item| {
+        let done = self.update(key, Provision::None, |item| {
             let overwrite = item.and_then(|item| fits(item.value_len()));
             Decision::Amend(Amendment { overwrite, ..change })
         });
@@ -251,7 +257,7 @@ impl<E: Engine> Worker<'_, E> {
     }
 
     pub(super) fn remove(&mut self, key: u32) {
-        match self.update(key, None, None, |_| Decision::Remove) {
+        match self.update(key, Provision::None, |_| Decision::Remove) {
             Done::Yes { found } => self.model.tally.removed += u64::from(found),
             Done::Refused => self.fail(key, "a removal is refused"),
         }

@@ -3,8 +3,8 @@
 use super::changing::{Done, new_item};
 use super::model::Modelled;
 use super::worker::{PinOf, Worker, name};
-use crate::item::{Decision, ItemView, Meta, Recency, Value};
-use crate::session::{Engine, Key, Read, Room, Session, Sink, ValueDraft, ValuePin, Want};
+use crate::{Decision, ItemView, Meta, Recency, Value};
+use crate::{Engine, ItemSpec, Key, PendingValue, Provision, Read, Session, Sink, ValuePin, Want};
 use guira_sync::clock::Seconds;
 
 /// Values that are pinned, and that arrive, at the same time.
@@ -36,7 +36,7 @@ impl<P: ValuePin> Sink for Holder<P> {
 /// Pins the value under a key, if it is long.
 pub(super) fn pin_of<S: Session>(session: &mut S, key: Key<'_>, now: Seconds) -> Option<S::Pin> {
     let mut holder = Holder(None);
-    let found = session.read(key, now, &mut holder);
+    let found = session.read(key, Default::default(), now, &mut holder);
     holder.0.filter(|_| found == Read::Hit)
 }
 
@@ -72,7 +72,7 @@ impl<P: ValuePin> Pinned<P> {
 #[derive(Debug)]
 pub(super) struct Arriving<D> {
     pub(super) key: u32,
-    pub(super) draft: D,
+    pub(super) pending: D,
     pub(super) item: Modelled,
     /// Bytes of its value that have come.
     pub(super) come: usize,
@@ -86,9 +86,9 @@ impl<E: Engine> Worker<'_, E> {
         if item.value.len() < least {
             item.value.resize(least + self.random.below(4_000) as usize, b'#');
         }
-        let room = Room::of(&new_item(&item, Value::Draft), item.value.len());
-        if let Some(draft) = self.draft(key, room) {
-            self.arriving.push(Arriving { key, draft, item, come: 0 });
+        let spec = ItemSpec::of(&new_item(&item, Value::Pending), item.value.len());
+        if let Some(pending) = self.begin_value(key, spec) {
+            self.arriving.push(Arriving { key, pending, item, come: 0 });
         }
         if self.arriving.len() > HELD_MAX {
             // Whoever sent it has gone away.
@@ -106,21 +106,21 @@ impl<E: Engine> Worker<'_, E> {
         let arriving = &mut self.arriving[index];
         let end = arriving.item.value.len().min(arriving.come + piece);
         let session = &mut self.sessions[self.active];
-        let result = session.extend(&mut arriving.draft, &arriving.item.value[arriving.come..end]);
+        let result = session.extend(&mut arriving.pending, &arriving.item.value[arriving.come..end]);
         arriving.come = end;
         if result.is_err() {
             self.model.tally.refused += 1;
             self.arriving.remove(index);
             return;
         }
-        if arriving.draft.missing() > 0 {
+        if arriving.pending.missing() > 0 {
             return;
         }
-        let Arriving { key, draft, item, .. } = self.arriving.remove(index);
-        let new = new_item(&item, Value::Draft);
+        let Arriving { key, pending, item, .. } = self.arriving.remove(index);
+        let new = new_item(&item, Value::Pending);
         // A time that was to come when it was announced may have passed.
         let expired = item.expiry.passed(self.now);
-        if let Done::Yes { found } = self.update(key, None, Some(draft), |_| Decision::Put(new)) {
+        if let Done::Yes { found } = self.update(key, Provision::Pending(pending), |_| Decision::Put(new)) {
             self.put_was_done(key, item, found);
             if expired {
                 self.model.remove(key);
@@ -169,6 +169,6 @@ impl<E: Engine> Worker<'_, E> {
         let pins = std::mem::take(&mut self.pins);
         pins.iter().for_each(|pinned| self.check_pin(pinned));
         self.arriving.clear();
-        self.sessions.iter_mut().for_each(Session::rest);
+        self.sessions.iter_mut().for_each(Session::release_caches);
     }
 }

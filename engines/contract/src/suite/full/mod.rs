@@ -11,8 +11,8 @@ mod held;
 mod model;
 mod worker;
 
-use crate::session::{Access, Engine, Session};
 use crate::stats::EngineStats;
+use crate::{Access, Engine, Session};
 use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use worker::{Share, Worker};

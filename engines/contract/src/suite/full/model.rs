@@ -1,7 +1,7 @@
 //! What should be stored.
 
-use crate::item::{Expiry, ItemState, Meta};
-use crate::session::Losses;
+use crate::Lossiness;
+use crate::{Expiry, ItemState, Meta};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
@@ -63,14 +63,14 @@ impl Tally {
 #[derive(Debug)]
 pub(super) struct Model {
     items: HashMap<u32, Modelled>,
-    losses: Losses,
+    losses: Lossiness,
     /// When everything is to disappear.
     flush_due: Option<Seconds>,
     pub(super) tally: Tally,
 }
 
 impl Model {
-    pub(super) fn new(losses: Losses) -> Self {
+    pub(super) fn new(losses: Lossiness) -> Self {
         Model { items: HashMap::new(), losses, flush_due: None, tally: Tally::default() }
     }
 
@@ -120,7 +120,7 @@ impl Model {
     /// # Errors
     /// In a store.
     pub(super) fn lose(&mut self, key: u32) -> Result<(), String> {
-        if self.losses == Losses::Never {
+        if self.losses == Lossiness::Store {
             return Err("it is missing".to_owned());
         }
         self.items.remove(&key);

@@ -4,17 +4,17 @@ use super::changing::If;
 use super::held::{Arriving, Pinned};
 use super::model::Model;
 use super::{Full, Memory, World};
-use crate::item::Recency;
-use crate::session::{Engine, Losses, Pace, Session};
+use crate::Recency;
 use crate::suite::differential::Random;
 use crate::suite::sink::{guess_of, value_with};
+use crate::{Engine, Lossiness, Pace, Session};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
 pub(super) type SessionOf<E> = <E as Engine>::Session;
 pub(super) type GuessOf<E> = <SessionOf<E> as Session>::Guess;
 pub(super) type PinOf<E> = <SessionOf<E> as Session>::Pin;
-pub(super) type DraftOf<E> = <SessionOf<E> as Session>::Draft;
+pub(super) type PendingOf<E> = <SessionOf<E> as Session>::Pending;
 
 /// Which keys are whose: those whose number leaves this rest.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Worker<'e, E: Engine> {
     pub(super) model: Model,
     pub(super) guesses: HashMap<u32, GuessOf<E>>,
     pub(super) pins: Vec<Pinned<PinOf<E>>>,
-    pub(super) arriving: Vec<Arriving<DraftOf<E>>>,
+    pub(super) arriving: Vec<Arriving<PendingOf<E>>>,
     pub(super) random: Random,
     pub(super) step: usize,
     pub(super) now: Seconds,
@@ -56,7 +56,7 @@ pub(super) fn name(key: u32) -> Vec<u8> {
 impl<'e, E: Engine> Worker<'e, E> {
     pub(super) fn new(engine: &'e E, plan: Full, world: &'e World, share: Share) -> Self {
         let sessions: Vec<_> = (0..plan.sessions()).map(|_| engine.session()).collect();
-        let losses = sessions.first().map_or(Losses::Allowed, Session::losses);
+        let losses = sessions.first().map_or(Lossiness::Cache, Session::lossiness);
         let mut worker = Worker {
             engine,
             plan,
@@ -77,8 +77,8 @@ impl<'e, E: Engine> Worker<'e, E> {
         worker
     }
 
-    pub(super) fn losses(&self) -> Losses {
-        self.sessions[self.active].losses()
+    pub(super) fn lossiness(&self) -> Lossiness {
+        self.sessions[self.active].lossiness()
     }
 
     pub(super) fn session(&mut self) -> &mut SessionOf<E> {
@@ -257,7 +257,7 @@ impl<'e, E: Engine> Worker<'e, E> {
     fn leave(&mut self) {
         self.session().offline();
         if self.random.below(2) == 0 {
-            self.session().rest();
+            self.session().release_caches();
         }
         self.session().online();
     }

@@ -3,15 +3,15 @@
 use crate::core::Core;
 use crate::log::Log;
 use crate::space::Space;
-use guira_contract::ValueDraft;
+use guira_contract::PendingValue;
 use std::sync::Arc;
 
 /// Bytes that are taken at once.
 const PIECE: usize = 64 << 10;
 
-/// Room for one value that is not there yet.
+/// Memory for one value that is not there yet.
 #[derive(Debug)]
-pub struct MicaDraft<S: Space = Log> {
+pub struct MicaPending<S: Space = Log> {
     core: Arc<Core<S>>,
     total: usize,
     arrived: usize,
@@ -21,10 +21,10 @@ pub struct MicaDraft<S: Space = Log> {
     charged: usize,
 }
 
-impl<S: Space> MicaDraft<S> {
-    /// A draft of a value of `total` bytes.
+impl<S: Space> MicaPending<S> {
+    /// A pending value of a value of `total` bytes.
     pub(crate) fn new(core: Arc<Core<S>>, total: usize) -> Self {
-        MicaDraft { core, total, arrived: 0, pieces: Vec::new(), charged: 0 }
+        MicaPending { core, total, arrived: 0, pieces: Vec::new(), charged: 0 }
     }
 
     /// Appends `bytes`. False if there is no memory.
@@ -55,7 +55,7 @@ impl<S: Space> MicaDraft<S> {
     }
 }
 
-impl<S: Space> ValueDraft for MicaDraft<S> {
+impl<S: Space> PendingValue for MicaPending<S> {
     fn missing(&self) -> usize {
         self.total - self.arrived
     }
@@ -65,7 +65,7 @@ impl<S: Space> ValueDraft for MicaDraft<S> {
     }
 }
 
-impl<S: Space> Drop for MicaDraft<S> {
+impl<S: Space> Drop for MicaPending<S> {
     fn drop(&mut self) {
         self.core.give_after_arrival(self.charged);
     }

@@ -1,7 +1,7 @@
 //! An item whose value is being written into its chunks, before anybody else knows of it.
 
 use crate::chain::{CONTINUATION, write_continuation};
-use crate::item::{Blueprint, Chain, Fields, Shape};
+use crate::item::{Chain, Fields, ItemHeaderSpec, Shape};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
@@ -13,7 +13,7 @@ pub const KEPT_PART: usize = 5;
 
 /// The chunks of an item that is being filled, and how far it has come.
 #[derive(Debug)]
-pub struct Filling {
+pub struct PendingChunks {
     shape: Shape,
     total: usize,
     arrived: usize,
@@ -25,7 +25,7 @@ pub struct Filling {
     at: (usize, usize),
 }
 
-impl Filling {
+impl PendingChunks {
     /// How an item lies in its first chunk, of `largest` bytes at the most.
     pub fn shape_of(largest: usize, key_len: usize, fields: Fields, value_len: usize) -> Shape {
         let mut shape = Shape { key_len: key_len as u8, value_len: value_len.min(largest) as u32, fields };
@@ -39,7 +39,7 @@ impl Filling {
     /// An item of this shape that begins in the chunk `first`, with a value of `total` bytes.
     pub fn new(shape: Shape, total: usize, first: Offset) -> Self {
         let head = shape.value_len as usize;
-        Filling { shape, total, arrived: 0, reserved: head, chunks: vec![(first, head)], at: (0, 0) }
+        PendingChunks { shape, total, arrived: 0, reserved: head, chunks: vec![(first, head)], at: (0, 0) }
     }
 
     /// Whether it is an item with these fields and a value of this length.
@@ -116,7 +116,7 @@ impl Filling {
     }
 
     /// Writes everything but the value, so that the item can be put into the table, and returns where it is.
-    pub fn write(&self, region: &Region, blueprint: &Blueprint<'_>, now: Seconds) -> Offset {
+    pub fn write(&self, region: &Region, header_spec: &ItemHeaderSpec<'_>, now: Seconds) -> Offset {
         debug_assert_eq!(self.arrived, self.total, "the whole value has arrived");
         let place = |index: usize| self.chunks.get(index).map(|(at, _)| *at);
         let (head, _) = self.chunks[0];
@@ -128,7 +128,7 @@ impl Filling {
         for (index, (at, length)) in self.chunks.iter().enumerate().skip(1) {
             write_continuation(region, *at, *length, place(index + 1), head);
         }
-        blueprint.write(region, head, self.shape, chain, now);
+        header_spec.write(region, head, self.shape, chain, now);
         head
     }
 

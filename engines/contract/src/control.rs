@@ -1,0 +1,153 @@
+//! An engine as a whole: its sessions, and what an operator asks of it.
+
+use crate::item::Meta;
+use crate::lasting::CloseError;
+use crate::partitioning::Partitioning;
+use crate::session::Session;
+use crate::spec::Spec;
+use crate::stats::{EngineStats, OptionError};
+use guira_sync::clock::Seconds;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// An engine, shared by all threads. Clones are the same engine.
+pub trait Engine: Control + Clone {
+    /// Its sessions.
+    type Session: Session + Send;
+
+    /// A session for one thread.
+    fn session(&self) -> Self::Session;
+
+    /// Closes the engine at `now`. What it holds lasts if it was opened to last, and `notes` with it, for the next to open it. All clones, sessions,
+    /// pinned values and pending values are gone before.
+    ///
+    /// # Errors
+    /// If they are not, or the file cannot be written. Then the next to open it finds nothing.
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError>;
+}
+
+/// What an operator asks of an engine. Object-safe, so that code about the server does not depend on the engine's type.
+pub trait Control: Debug + Send + Sync + 'static {
+    /// Makes all items that are stored now, and until `at`, disappear at `at`; at once, if that has passed.
+    fn flush(&self, now: Seconds, at: Seconds);
+
+    /// Reports evictions to `watcher` from now on. To be called once; the first watcher stays.
+    fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>);
+
+    /// The replacement policy with its options, and the one that is taking over, if there is one.
+    fn policy(&self) -> (Spec, Option<Spec>);
+
+    /// Switches to another replacement policy while the engine is in use. Only items that no longer fit are lost: they are evicted and counted.
+    ///
+    /// # Errors
+    /// If there is no such policy or option (the error lists those that exist), or a switch is under way.
+    fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError>;
+
+    /// Changes a setting.
+    fn tune(&self, tuning: Tuning);
+
+    /// Moves a page from class `from`, or from any class, to class `to`, or to the pool if that is 0. Classes are numbered from 1. Items in the page
+    /// that nobody has read are evicted.
+    fn reassign(&self, from: Option<u32>, to: u32) -> Reassign;
+
+    /// From now on the engine may commit `memory` bytes. It uses more at once; it gives memory back step by step, in [`Session::maintain`], and evicts
+    /// and counts the items that have to go for it.
+    ///
+    /// # Errors
+    /// If that is less than the engine needs, or more than was reserved. Then nothing has changed.
+    fn resize(&self, memory: usize) -> Result<(), ResizeError>;
+
+    /// How keys are divided among threads, if they are.
+    fn partitioning(&self) -> Option<Partitioning> {
+        None
+    }
+
+    /// Its counters and gauges.
+    fn stats(&self) -> EngineStats;
+
+    /// Sets the counters to zero. Gauges stay.
+    fn reset_stats(&self);
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// A setting that an operator may change while an engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tuning {
+    /// Whether the crawler looks for expired items in the background.
+    Crawler(Switch),
+    /// Start the crawler now.
+    CrawlNow,
+    /// Whether pages move between classes. A class without a page gets one in any case.
+    Automove(Switch),
+}
+
+/// Gets a report of each eviction.
+pub trait EvictionWatcher: Debug + Send + Sync {
+    /// The time, if reports are wanted at the moment.
+    fn watches(&self) -> Option<Seconds>;
+
+    /// An item was evicted.
+    fn evicted(&self, key: &[u8], meta: &Meta, now: Seconds);
+}
+
+/// The result of [`Control::reassign`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reassign {
+    /// The page is on its way.
+    Begun,
+    /// Another page is on its way.
+    Busy,
+    /// There is no such class.
+    NoClass,
+    /// The donor has no page to spare.
+    NothingToSpare,
+}
+
+/// Why an engine does not switch to a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// There is no such policy, option or value.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// A switch is under way.
+    #[error("another policy is taking over")]
+    Busy,
+    /// The policy's metadata does not fit, and eviction is off.
+    #[error("there is no memory left for the policy's metadata, and eviction is off")]
+    NoRoom,
+}
+
+/// Why the memory of an engine cannot be resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResizeError {
+    /// It would not hold what it must.
+    #[error("{memory} bytes are too little: at least {least} are needed")]
+    TooSmall {
+        /// The size asked for, in bytes.
+        memory: usize,
+        /// The least that is possible, in bytes.
+        least: usize,
+    },
+    /// More was not reserved when the engine was opened.
+    #[error("{memory} bytes are too much: {most} were reserved when the cache was started")]
+    TooBig {
+        /// The size asked for, in bytes.
+        memory: usize,
+        /// The reserve, in bytes.
+        most: usize,
+    },
+    /// The file system on which it lasts is too full.
+    #[error("there is room for {room} bytes only where the cache is kept")]
+    NoRoom {
+        /// Bytes that the file system has left, with what the file has already.
+        room: u64,
+    },
+}

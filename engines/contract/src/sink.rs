@@ -1,0 +1,43 @@
+//! Where a read puts the item that it finds.
+
+use crate::item::{ItemView, Meta, Recency};
+use std::fmt::Debug;
+
+/// Which part of an item a sink wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The value, with its metadata.
+    Value,
+    /// Metadata only.
+    Meta,
+}
+
+/// Receives the item that a read finds.
+pub trait Sink {
+    /// A pinned value of the engine.
+    type Pin: ValuePin;
+
+    /// Which part it wants. A long value is pinned only if it is wanted.
+    fn wants(&self) -> Want;
+
+    /// An item was found. Another session may be changing it: see [`Sink::undo`].
+    fn found<I: ItemView>(&mut self, item: &I);
+
+    /// The item last found changed while it was read. The sink discards what it took from it.
+    fn undo(&mut self);
+
+    /// Whether the read counts for eviction. Called after the item was found.
+    fn recency(&self) -> Recency;
+
+    /// An item with a long value was found, and its value is pinned. This is never undone.
+    fn pinned(&mut self, meta: &Meta, pin: Self::Pin);
+}
+
+/// A long value that stays in place until this is dropped.
+pub trait ValuePin: Debug + Send {
+    /// Length of the value, in bytes.
+    fn value_len(&self) -> usize;
+
+    /// The bytes of the value from `from` on that lie next to each other: at least one if `from < value_len()`.
+    fn piece(&self, from: usize) -> &[u8];
+}
