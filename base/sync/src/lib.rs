@@ -10,12 +10,14 @@
 //! | [`hazard`] | does anybody still mean to store there, or send from there? | the lock-free engine |
 //! | [`sleep`] | who is about to sleep does not miss what has just come | rings, parcels between workers |
 //! | [`counters`] | counters with one writer each, read by anybody | statistics |
+//! | [`metrics`] | tables of what is counted: name, unit, meaning | engines, commands, the server |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | everybody |
 
 pub mod atomic;
 pub mod clock;
 pub mod counters;
 pub mod hazard;
+pub mod metrics;
 pub mod quiescence;
 pub mod sleep;
 pub mod threads;

@@ -29,7 +29,7 @@ pub use session::{
 };
 pub use sink::{Sink, ValuePin, Want};
 pub use spec::Spec;
-pub use stats::{ClassCounts, ClassStats, EngineStats, OptionError};
+pub use stats::{ClassCounter, ClassCounts, ClassStats, Counter, EngineStats, OptionError};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

@@ -1,73 +1,51 @@
-//! What engines count.
+//! What engines count and measure: a row for each metric.
 
-/// Counters of an engine. What is marked *now* says what is stored at the moment; the rest has been counted since the
-/// start, or since `stats reset`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EngineStats {
-    /// Items stored, *now*.
-    pub items: u64,
-    /// Bytes of their chunks, *now*.
-    pub bytes: u64,
-    /// Items stored altogether.
-    pub total_items: u64,
-    /// Items evicted before they expired.
-    pub evictions: u64,
-    /// Of these, how many had never been read.
-    pub evicted_unfetched: u64,
-    /// Of the evictions, how many made room in the index rather than in memory.
-    pub index_evictions: u64,
-    /// Expired items removed.
-    pub reclaimed: u64,
-    /// Of these, how many had never been read.
-    pub expired_unfetched: u64,
-    /// Items removed by the crawler.
-    pub crawler_reclaimed: u64,
-    /// Items the crawler looked at.
-    pub crawler_checked: u64,
-    /// Whether the crawler is on its way, *now*.
-    pub crawling: bool,
-    /// Times the crawler has set out.
-    pub crawls: u64,
-    /// Whether a page is on its way from one class to another, *now*.
-    pub moving: bool,
-    /// Pages moved from one class to another.
-    pub pages_moved: u64,
-    /// Items that were read and were moved to other chunks when their page changed its class.
-    pub items_rescued: u64,
-    /// Pages in the pool, *now*.
-    pub pages_free: u64,
-    /// Bytes of the index, *now*.
-    pub index_bytes: u64,
-    /// Slots of the index, *now*.
-    pub index_slots: u64,
-    /// Whether the index is growing, *now*.
-    pub index_growing: bool,
-    /// Times the index has grown.
-    pub index_growths: u64,
-    /// Keys moved to their other bucket by inserts.
-    pub displacements: u64,
-    /// Reads that had to be repeated because a writer was at work.
-    pub read_retries: u64,
-    /// Writes that looked again because another was quicker.
-    pub write_retries: u64,
-    /// Compare-and-swaps that another thread was quicker with.
-    pub swaps_lost: u64,
-    /// Times a thread waited for a lock of the index, of a policy, or of the allocator.
-    pub lock_waits: u64,
-    /// Times the policy's hand looked at a chunk.
-    pub hand_steps: u64,
-    /// Bytes the engine may commit.
-    pub memory_limit: u64,
-    /// Bytes it could be resized to.
-    pub memory_reserve: u64,
-    /// Bytes it has committed, *now*.
-    pub memory_used: u64,
-    /// Times that there was no more room where the Region lies.
-    pub region_no_room: u64,
-    /// Bytes that the policy notes of each item, beside the item.
-    pub policy_item_bytes: u64,
-    /// Each class in use.
-    pub classes: Vec<ClassStats>,
+guira_sync::snapshot! {
+    /// What a session of an engine counts.
+    pub enum Counter;
+    /// An engine's counters and gauges.
+    pub struct EngineStats;
+    counted {
+        ItemsStored / total_items = "total_items", Count, "Items stored.";
+        Evictions / evictions = "evictions", Count, "Items evicted before they expired.";
+        EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read.";
+        IndexEvictions / index_evictions = "index_evictions", Count, "Items evicted to make room in the index rather than in memory.";
+        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed.";
+        ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read.";
+        CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler.";
+        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at.";
+        PagesMoved / pages_moved = "slabs_moved", Count, "Pages moved from one class to another.";
+        Displacements / displacements = "index_displacements", Count, "Entries moved to another bucket by inserts.";
+        ReadRetries / read_retries = "read_retries", Count, "Reads repeated because a writer was at work.";
+        WriteRetries / write_retries = "write_retries", Count, "Writes that looked again because what they had found changed.";
+        SwapsLost / swaps_lost = "swaps_lost", Count, "Compare-and-swaps lost to another thread.";
+        HandSteps / hand_steps = "hand_steps", Count, "Steps of the policy's hand.";
+    }
+    counters {
+        crawls: u64 = "lru_crawler_starts", Count, "Runs of the crawler.";
+        items_rescued: u64 = "slab_reassign_rescues", Count, "Items that were read, and moved to other chunks when their page changed its class.";
+        index_growths: u64 = "index_growths", Count, "Times the index has grown.";
+        lock_waits: u64 = "lock_waits", Count, "Times a thread waited for a lock of the index, a policy or the allocator.";
+        region_no_room: u64 = "region_no_room", Count, "Times the file system of the region was full.";
+    }
+    gauges {
+        items: u64 = "curr_items", Count, "Items stored.";
+        bytes: u64 = "bytes", Bytes, "Size of the items stored.";
+        crawling: bool = "lru_crawler_running", Flag, "Whether the crawler runs.";
+        moving: bool = "slab_reassign_running", Flag, "Whether a page is on its way from one class to another.";
+        pages_free: u64 = "slab_global_page_pool", Count, "Pages in the pool.";
+        index_bytes: u64 = "hash_bytes", Bytes, "Size of the index.";
+        index_slots: u64 = "index_slots", Count, "Slots of the index.";
+        index_growing: bool = "hash_is_expanding", Flag, "Whether the index is growing.";
+        memory_limit: u64 = "memory_limit", Bytes, "Memory that items and index may take.";
+        memory_reserve: u64 = "memory_reserve", Bytes, "Memory that items and index can be resized to.";
+        memory_used: u64 = "memory_used", Bytes, "Memory that items and index take.";
+        policy_item_bytes: u64 = "policy_item_bytes", Bytes, "Metadata of the policy for each item, beside the item.";
+    }
+    besides {
+        /// Each class in use.
+        classes: Vec<ClassStats>;
+    }
 }
 
 /// A slab class in use.
@@ -75,47 +53,45 @@ pub struct EngineStats {
 pub struct ClassStats {
     /// Its number, from 1.
     pub id: u32,
-    /// Bytes in a chunk.
+    /// Size of a chunk, in bytes.
     pub chunk_size: u64,
     /// Chunks in a page.
     pub chunks_per_page: u64,
     /// Pages.
     pub pages: u64,
-    /// Items, *now*.
+    /// Items.
     pub items: u64,
-    /// What they come to in bytes, without what their chunks have to spare.
+    /// Size of the items, in bytes, without what their chunks have to spare.
     pub bytes: u64,
-    /// Chunks in use, or kept by a worker to be used next. A long value takes several.
+    /// Chunks in use, or in a session's cache. A long value takes several.
     pub used_chunks: u64,
     /// Chunks free.
     pub free_chunks: u64,
     /// What became of its items.
     pub counts: ClassCounts,
-    /// How long ago the item was last read or stored that is next to be looked at for eviction, in seconds, *now*.
+    /// For how long nobody has read or stored the item that eviction looks at next, in seconds.
     pub age: u64,
 }
 
-/// What became of the items of a class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounts {
-    /// Items evicted.
-    pub evicted: u64,
-    /// Of these, how many would have expired later.
-    pub evicted_nonzero: u64,
-    /// Of the evicted, how many had never been read.
-    pub evicted_unfetched: u64,
-    /// How long the last one evicted had not been read or stored, in seconds.
-    pub evicted_time: u64,
-    /// Expired items removed.
-    pub reclaimed: u64,
-    /// Of these, how many had never been read.
-    pub expired_unfetched: u64,
-    /// Of the reclaimed, how many the crawler found.
-    pub crawler_reclaimed: u64,
-    /// Items that the crawler looked at.
-    pub crawler_checked: u64,
-    /// Times there was no memory for an item.
-    pub out_of_memory: u64,
+guira_sync::snapshot! {
+    /// What is counted for each class.
+    pub enum ClassCounter;
+    /// What became of the items of a class.
+    pub struct ClassCounts;
+    counted {
+        Evicted / evicted = "evicted", Count, "Items evicted.";
+        EvictedNonzero / evicted_nonzero = "evicted_nonzero", Count, "Evicted items that would have expired later.";
+        EvictedUnfetched / evicted_unfetched = "evicted_unfetched", Count, "Evicted items that were never read.";
+        EvictedTime / evicted_time = "evicted_time", Seconds, "For how long nobody had read or stored the item last evicted.";
+        Reclaimed / reclaimed = "reclaimed", Count, "Items removed that had expired or were flushed.";
+        ExpiredUnfetched / expired_unfetched = "expired_unfetched", Count, "Reclaimed items that were never read.";
+        CrawlerReclaimed / crawler_reclaimed = "crawler_reclaimed", Count, "Items removed by the crawler.";
+        CrawlerChecked / crawler_checked = "crawler_items_checked", Count, "Items that the crawler looked at.";
+        OutOfMemory / out_of_memory = "outofmemory", Count, "Stores that found no memory.";
+    }
+    counters {}
+    gauges {}
+    besides {}
 }
 
 /// An option that an engine does not have, or a value that it does not take.

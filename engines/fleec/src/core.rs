@@ -7,7 +7,7 @@ use crate::options::{BucketClock, FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
 use crate::restart;
 use crate::session::FleecSession;
-use crate::stats::Tally;
+use crate::stats::ClassCounters;
 use crate::table::Table;
 use guira_contract::{
     CloseError, Control, Engine, EngineStats, EvictionWatcher, ItemSpec, KeyHash, MissKind, Opened,
@@ -47,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) plan: Plan,
     pub(crate) registry: Registry,
     /// By class.
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) class_counters: Vec<ClassCounters>,
     pub(crate) flushes: Flushes,
     pub(crate) upkeep: Upkeep,
     /// The time when upkeep was last done, for statistics. Relaxed.
@@ -104,7 +104,7 @@ impl Core {
         };
         let classes = options.classes();
         let registry = Registry::new(classes.len());
-        let tallies = classes.ids().map(|_| Tally::default()).collect();
+        let class_counters = classes.ids().map(|_| ClassCounters::default()).collect();
         let memory = LockFreeSlab::new(
             region.clone(),
             budget.clone(),
@@ -129,7 +129,7 @@ impl Core {
             options,
             plan,
             registry,
-            tallies,
+            class_counters,
             flushes: Flushes::default(),
             upkeep: Upkeep::default(),
             seen: AtomicU32::new(0),

@@ -10,8 +10,9 @@
 
 use crate::link::Link;
 use crate::order::Order;
+use guira_contract::Counter;
+use guira_items::SessionCounters;
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, SessionCounters};
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::hazard::Hazard;
@@ -256,8 +257,8 @@ impl<'h> Search<'h> {
     /// Tells what it took.
     pub(crate) fn told(&self, counters: &SessionCounters) {
         if self.retries | self.lost != 0 {
-            counters.add(Count::WriteRetries, self.retries);
-            counters.add(Count::SwapsLost, self.lost);
+            counters.add(Counter::WriteRetries, self.retries);
+            counters.add(Counter::SwapsLost, self.lost);
         }
     }
 

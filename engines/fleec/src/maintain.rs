@@ -3,11 +3,10 @@
 use crate::core::Core;
 use crate::flush::Tidying;
 use crate::session::FleecSession;
-use crate::stats::Told;
 use crate::table::Growth;
 use crate::update::Unlinked;
-use guira_contract::{Pace, Reassign, ResizeError, Switch, Tuning};
-use guira_items::{Count, Eviction, MINIMUM};
+use guira_contract::{ClassCounter, Counter, Pace, Reassign, ResizeError, Switch, Tuning};
+use guira_items::{Eviction, MINIMUM};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -176,15 +175,15 @@ impl FleecSession {
             let is_dead = core.dead(&item, now).is_some();
             Some((at, is_dead.then(|| core.hash(item.key(&mut [0; 256])).0)))
         });
-        self.counters.add(Count::CrawlerChecked, seen.len() as u64);
+        self.counters.add(Counter::CrawlerChecked, seen.len() as u64);
         let mut removed = 0;
         for (at, is_dead) in seen {
             let class = core.memory.class_at(at);
-            class.inspect(|class| core.tally(*class).add(Told::CrawlerChecked, 1));
+            class.inspect(|class| core.class_counters(*class).add(ClassCounter::CrawlerChecked, 1));
             if is_dead.is_some_and(|hash| self.remove_at(at, hash, Unlinked::Dead, now)) {
                 removed += 1;
-                self.counters.add(Count::CrawlerReclaimed, 1);
-                class.inspect(|class| core.tally(*class).add(Told::CrawlerReclaimed, 1));
+                self.counters.add(Counter::CrawlerReclaimed, 1);
+                class.inspect(|class| core.class_counters(*class).add(ClassCounter::CrawlerReclaimed, 1));
             }
         }
         self.reclaim_some();
@@ -246,7 +245,7 @@ impl Core {
             (Some(emptied), Some(taker)) => self.memory.hand_over(emptied, taker),
             (Some(emptied), None) => self.memory.release(emptied),
         }
-        session.counters.add(Count::PagesMoved, 1);
+        session.counters.add(Counter::PagesMoved, 1);
         Reassign::Begun
     }
 

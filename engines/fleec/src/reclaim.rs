@@ -11,11 +11,10 @@ use crate::bucket_clock::{self, PATIENCE};
 use crate::core::Core;
 use crate::list::Target;
 use crate::session::FleecSession;
-use crate::stats::Told;
 use crate::update::{Unlinked, account_unlinked, is_long};
-use guira_contract::{ItemState, StoreError};
+use guira_contract::{ClassCounter, Counter, ItemState, StoreError};
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Eviction, Item, Pieces};
+use guira_items::{Eviction, Item, Pieces};
 use guira_memory::slab::lockfree::{Emptied, Held};
 use guira_memory::slab::{ClassId, PAGE_BYTES};
 use guira_memory::{MIB, Offset};
@@ -123,7 +122,7 @@ impl FleecSession {
             Eviction::Off => self.refill_keeping(wanted, now),
         };
         if !found {
-            self.core.tally(class).add(Told::OutOfMemory, 1);
+            self.core.class_counters(class).add(ClassCounter::OutOfMemory, 1);
             return Err(StoreError::NoMemory);
         }
         Ok(())
@@ -239,7 +238,7 @@ impl FleecSession {
                 }
             }
             looked += SWEEP;
-            self.counters.add(Count::HandSteps, SWEEP);
+            self.counters.add(Counter::HandSteps, SWEEP);
             let evict = |(bucket, goes): &(u64, Goes)| self.evict_bucket(*bucket, *goes, now);
             let evicted = victims[..count].iter().map(evict).sum::<u64>();
             if evicted > 0 || looked > 2 * PATIENCE + core.table.buckets() {
@@ -273,7 +272,7 @@ impl FleecSession {
                         let why = if is_dead { Unlinked::Dead } else { Unlinked::Evicted };
                         account_unlinked(&core, &counters, &item, why, now);
                     } else {
-                        counters.add(Count::SwapsLost, 1);
+                        counters.add(Counter::SwapsLost, 1);
                     }
                     Some(i64::from(removed))
                 },
@@ -365,7 +364,7 @@ impl FleecSession {
 
     fn hand_over(&mut self, emptied: Emptied, class: ClassId) {
         self.core.memory.hand_over(emptied, class);
-        self.counters.add(Count::PagesMoved, 1);
+        self.counters.add(Counter::PagesMoved, 1);
     }
 
     /// Takes a page for `class` from whichever other class has one that can be emptied.
@@ -451,7 +450,7 @@ impl FleecSession {
                             now,
                         );
                     } else {
-                        counters.add(Count::SwapsLost, 1);
+                        counters.add(Counter::SwapsLost, 1);
                     }
                     Some(removed)
                 },

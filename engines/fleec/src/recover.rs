@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::link::Link;
 use crate::options::LINK_BYTES;
 use crate::order::{Order, bucket_of};
-use guira_items::{Held, claim_chain};
+use guira_items::{ClassUsage, claim_chain};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, HandedOut};
 use guira_sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ struct Survey<'n> {
     buckets: u64,
     chunks: HandedOut<'n>,
     /// By class.
-    held: Vec<Held>,
+    held: Vec<ClassUsage>,
     /// What was taken off the list.
     gone: Vec<Offset>,
 }
@@ -44,9 +44,9 @@ struct Survey<'n> {
 impl Core {
     /// Looks at all items. The engine is new, and nobody uses it yet. Returns what the items of each class come to; `None` if list and pages do not fit
     /// together.
-    pub(crate) fn recover(&self) -> Option<Vec<Held>> {
+    pub(crate) fn recover(&self) -> Option<Vec<ClassUsage>> {
         let buckets = self.table.buckets();
-        let held = vec![Held::default(); self.memory.classes().len()];
+        let held = vec![ClassUsage::default(); self.memory.classes().len()];
         let chunks = self.memory.handed_out();
         let mut survey = Survey { core: self, buckets, chunks, held, gone: Vec::new() };
         let mut parts = Vec::with_capacity(TOGETHER as usize);
@@ -126,7 +126,7 @@ impl<'n> Survey<'n> {
             return None;
         }
         let held = &mut self.held[usize::from(class.0)];
-        *held = Held { items: held.items + 1, bytes: held.bytes.wrapping_add(Core::bytes_of(&item)) };
+        *held = ClassUsage { items: held.items + 1, bytes: held.bytes.wrapping_add(Core::bytes_of(&item)) };
         Some(())
     }
 }

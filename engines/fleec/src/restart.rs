@@ -13,12 +13,11 @@ use crate::list::Search;
 use crate::nodes::CoreNodes;
 use crate::options::FleecOptions;
 use crate::plan::Plan;
-use crate::stats::TOLD;
 use crate::table::{SavedTable, Table};
-use guira_contract::{CloseError, Dropped, Emptied, Opened};
+use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes,
-    bytes_of, open_lasting,
+    EmptyRegion, Failure, HASHED, MINIMUM, NamedRows, Numbers, OpenError, Restored, SavedCounts, SavedSetup,
+    Sizes, bytes_of, open_lasting,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
@@ -46,11 +45,11 @@ struct Saved {
     /// What the items hold is not among them: the list tells.
     counts: SavedCounts,
     /// By class.
-    tallies: Vec<[u64; TOLD]>,
+    class_counters: Vec<[u64; ClassCounter::COUNT]>,
 }
 
-// The tallies of as many classes as there can be leave room for the rest.
-const _: () = assert!(MAX_CLASSES * TOLD * WORD + 1024 <= STATE_MAX);
+// The class_counters of as many classes as there can be leave room for the rest.
+const _: () = assert!(MAX_CLASSES * ClassCounter::COUNT * WORD + 1024 <= STATE_MAX);
 
 impl Saved {
     fn of(core: &Core, now: Seconds) -> Self {
@@ -65,7 +64,7 @@ impl Saved {
             touched: core.memory.touched(),
             items: core.registry.items(),
             counts: core.registry.saved(),
-            tallies: core.tallies.iter().map(|tally| tally.saved()).collect(),
+            class_counters: core.class_counters.iter().map(|counters| counters.values()).collect(),
         }
     }
 
@@ -85,8 +84,7 @@ impl Saved {
             self.items,
         ]);
         numbers.extend(self.counts.numbers());
-        numbers.push(self.tallies.len() as u64);
-        numbers.extend(self.tallies.iter().flatten());
+        numbers.extend(NamedRows::of(class_counter_names(), self.class_counters.iter().copied()).numbers());
         bytes_of(&numbers)
     }
 
@@ -102,23 +100,31 @@ impl Saved {
             touched: Touched { pages: numbers.small()?, paid: numbers.small()? },
             items: numbers.number()?,
             counts: numbers.counts()?,
-            tallies: tallies_of(&mut numbers)?,
+            class_counters: numbers
+                .named_rows(&COUNTED_BEFORE, MAX_CLASSES)?
+                .rows(class_counter_names())
+                .collect(),
         };
         numbers.end()?;
         Ok(saved)
     }
 }
 
-fn tallies_of(numbers: &mut Numbers<'_>) -> Result<Vec<[u64; TOLD]>, Emptied> {
-    let count: usize = numbers.small()?;
-    let tally = |_| {
-        let mut tally = [0; TOLD];
-        for told in &mut tally {
-            *told = numbers.number()?;
-        }
-        Ok(tally)
-    };
-    (0..count.min(MAX_CLASSES + 1)).map(tally).collect()
+/// The counters by class of the version that wrote no names, in its order.
+const COUNTED_BEFORE: [&str; 9] = [
+    "evicted",
+    "evicted_nonzero",
+    "evicted_unfetched",
+    "evicted_time",
+    "reclaimed",
+    "expired_unfetched",
+    "crawler_reclaimed",
+    "crawler_items_checked",
+    "outofmemory",
+];
+
+fn class_counter_names() -> [&'static str; ClassCounter::COUNT] {
+    ClassCounter::ALL.map(ClassCounter::name)
 }
 
 /// Opens an engine whose Region lasts at `place`.
@@ -179,7 +185,7 @@ impl Core {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
     fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
-        let is_sound = saved.tallies.len() == self.tallies.len()
+        let is_sound = saved.class_counters.len() == self.class_counters.len()
             && self.flushes.restore(saved.flushes)
             && self.table.restore(saved.table, &self.budget);
         if !is_sound {
@@ -199,7 +205,10 @@ impl Core {
         self.table.count(saved.items as i64);
         self.registry.restore(&SavedCounts { held, ..saved.counts.clone() });
         self.cas.store(saved.cas, Ordering::Relaxed);
-        self.tallies.iter().zip(&saved.tallies).for_each(|(tally, saved)| tally.restore(*saved));
+        self.class_counters
+            .iter()
+            .zip(&saved.class_counters)
+            .for_each(|(counters, saved)| counters.restore(*saved));
         Ok(())
     }
 

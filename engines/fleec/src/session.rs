@@ -8,11 +8,11 @@ use crate::pin::FleecPin;
 use crate::update::is_long;
 use crate::walk::FleecWalk;
 use guira_contract::{
-    Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, Meta, MissKind, Pace, Provision, Read, Recency,
-    Session, Sink, StoreError, Walked, WalkedItem, Want,
+    Counter, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, Meta, MissKind, Pace, Provision, Read,
+    Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Item, SessionCounters, counted_size};
+use guira_items::{Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
@@ -284,7 +284,7 @@ impl Session for FleecSession {
                     if let Some(Taken::Copied { .. }) = taken {
                         sink.undo();
                     }
-                    self.counters.add(Count::ReadRetries, 1);
+                    self.counters.add(Counter::ReadRetries, 1);
                 }
             }
         }

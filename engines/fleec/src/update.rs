@@ -12,13 +12,11 @@ use crate::pending::FleecPending;
 use crate::reclaim::Taking;
 use crate::session::{FleecSession, INLINE_MAX, meta_of};
 use guira_contract::{
-    Amendment, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, Provision, Recency,
-    StoreError, Value,
+    Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, Provision,
+    Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{
-    Count, Eviction, Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
-};
+use guira_items::{Eviction, Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{Ordering, fence};
@@ -162,7 +160,7 @@ impl FleecSession {
                     }
                     return Ok(());
                 }
-                Attempt::Again => self.counters.add(Count::WriteRetries, 1),
+                Attempt::Again => self.counters.add(Counter::WriteRetries, 1),
                 Attempt::NeedChunk(class, taking) => {
                     let _held = self.hold(key, now);
                     self.refill(class, taking, now)?;
@@ -300,7 +298,7 @@ impl<'n> Writer<'n, '_, '_> {
 
     fn remove(&mut self, nodes: &mut CoreNodes<'n, '_>, spot: &Spot<'n>, present: Present<'n>) -> Attempt {
         if !spot.remove(nodes, present.node) {
-            self.counters.add(Count::SwapsLost, 1);
+            self.counters.add(Counter::SwapsLost, 1);
             return Attempt::Again;
         }
         account_unlinked(self.core, self.counters, &present.item, present.why(), self.now);
@@ -349,7 +347,7 @@ impl<'n> Writer<'n, '_, '_> {
             Err(needed) => needed,
         };
         if matches!(attempt, Attempt::Stored(..)) {
-            self.counters.add(Count::ItemsStored, 1);
+            self.counters.add(Counter::ItemsStored, 1);
         }
         Ok(attempt)
     }
@@ -408,7 +406,7 @@ impl<'n> Writer<'n, '_, '_> {
             None => spot.insert(at, word),
         };
         if !done {
-            self.counters.add(Count::SwapsLost, 1);
+            self.counters.add(Counter::SwapsLost, 1);
             self.take_back(made, supplies);
             return Attempt::Again;
         }
@@ -468,7 +466,7 @@ impl<'n> Writer<'n, '_, '_> {
                 item.store_expiry(expiry);
             }
             if !spot.renew(live.node) {
-                self.counters.add(Count::SwapsLost, 1);
+                self.counters.add(Counter::SwapsLost, 1);
                 return Ok(Attempt::Again);
             }
             if bumped {
@@ -519,12 +517,12 @@ pub(crate) fn account_unlinked(
     why: Unlinked,
     now: Seconds,
 ) {
-    core.tally_unlinked(item, why, now);
+    core.count_unlinked(item, why, now);
     counters.item_removed(core.memory.class_at(item.at), Core::bytes_of(item));
     let (all, unfetched) = match why {
         Unlinked::Gone => return,
-        Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
-        Unlinked::Evicted => (Count::Evictions, Count::EvictedUnfetched),
+        Unlinked::Dead => (Counter::Reclaimed, Counter::ExpiredUnfetched),
+        Unlinked::Evicted => (Counter::Evictions, Counter::EvictedUnfetched),
     };
     if why == Unlinked::Evicted
         && let Some(watcher) = core.eviction_watcher.get()

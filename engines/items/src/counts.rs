@@ -1,67 +1,35 @@
 //! What sessions count, and how it is summed up.
 
+use guira_contract::Counter;
 use guira_memory::slab::ClassId;
 use guira_sync::counters::Counters;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a session counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// Items that were stored, not those that were put together again for a field that they lacked.
-    ItemsStored,
-    /// Items evicted before they expired.
-    Evictions,
-    /// Of these, those that had never been read.
-    EvictedUnfetched,
-    /// Of the evictions, those that made room in the index.
-    IndexEvictions,
-    /// Items removed that had expired or were flushed.
-    Reclaimed,
-    /// Of these, those that had never been read.
-    ExpiredUnfetched,
-    /// Items removed by the crawler.
-    CrawlerReclaimed,
-    /// Items that the crawler looked at.
-    CrawlerChecked,
-    /// Pages moved from one class to another.
-    PagesMoved,
-    /// Entries moved to another bucket by inserts.
-    Displacements,
-    /// Reads that had to begin anew.
-    ReadRetries,
-    /// Writes that had to look again, since what they had found changed.
-    WriteRetries,
-    /// Compare-and-swaps that another thread was quicker with.
-    SwapsLost,
-    /// Steps of the hand.
-    HandSteps,
-}
-
-/// How many counters there are.
-pub const COUNTS: usize = Count::HandSteps as usize + 1;
-
 /// What the items of a class come to. A session may remove what another has stored: only the sums over all of them
 /// are numbers, those of one wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct ClassUsage {
     /// How many there are.
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-impl Held {
+impl ClassUsage {
     /// These and those of `other`.
     #[must_use]
-    pub fn plus(self, other: Held) -> Held {
-        Held { items: self.items.wrapping_add(other.items), bytes: self.bytes.wrapping_add(other.bytes) }
+    pub fn plus(self, other: ClassUsage) -> ClassUsage {
+        ClassUsage {
+            items: self.items.wrapping_add(other.items),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
     }
 }
 
 /// One session's counters.
 #[derive(Debug)]
 pub struct SessionCounters {
-    counts: Counters<COUNTS>,
+    counts: Counters<{ Counter::COUNT }>,
     /// Items and bytes of each class.
     held: Vec<Counters<2>>,
 }
@@ -76,37 +44,37 @@ impl SessionCounters {
 
     /// Counts. Only the session itself does so.
     #[inline(always)]
-    pub fn add(&self, what: Count, amount: u64) {
+    pub fn add(&self, what: Counter, amount: u64) {
         self.counts.add(what as usize, amount);
     }
 
     /// An item of `bytes` bytes was put into the table.
     #[inline]
     pub fn item_put(&self, class: Option<ClassId>, bytes: u64) {
-        self.hold(class, Held { items: 1, bytes });
+        self.hold(class, ClassUsage { items: 1, bytes });
     }
 
     /// An item of `bytes` bytes was taken out of the table.
     #[inline]
     pub fn item_removed(&self, class: Option<ClassId>, bytes: u64) {
-        self.hold(class, Held { items: 1u64.wrapping_neg(), bytes: bytes.wrapping_neg() });
+        self.hold(class, ClassUsage { items: 1u64.wrapping_neg(), bytes: bytes.wrapping_neg() });
     }
 
     /// So many items more are in the table, and so many bytes: numbers that wrap.
     pub fn items_added(&self, class: Option<ClassId>, items: u64, bytes: u64) {
-        self.hold(class, Held { items, bytes });
+        self.hold(class, ClassUsage { items, bytes });
     }
 
     #[inline]
-    fn hold(&self, class: Option<ClassId>, more: Held) {
+    fn hold(&self, class: Option<ClassId>, more: ClassUsage) {
         if let Some(held) = class.and_then(|class| self.held.get(usize::from(class.0))) {
             held.add(0, more.items);
             held.add(1, more.bytes);
         }
     }
 
-    fn held(&self, class: usize) -> Held {
-        Held { items: self.held[class].get(0), bytes: self.held[class].get(1) }
+    fn held(&self, class: usize) -> ClassUsage {
+        ClassUsage { items: self.held[class].get(0), bytes: self.held[class].get(1) }
     }
 }
 
@@ -114,11 +82,11 @@ impl SessionCounters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedCounts {
     /// All that was counted.
-    pub sums: [u64; COUNTS],
+    pub sums: [u64; Counter::COUNT],
     /// What they were at the last reset.
-    pub base: [u64; COUNTS],
+    pub base: [u64; Counter::COUNT],
     /// What the items of each class come to.
-    pub held: Vec<Held>,
+    pub held: Vec<ClassUsage>,
 }
 
 /// The counters of all sessions there were.
@@ -130,7 +98,7 @@ pub struct Registry {
     /// What sessions counted that are over. Taken under the lock of the others.
     gone: SessionCounters,
     /// What the counters said at the last reset.
-    base: Mutex<[u64; COUNTS]>,
+    base: Mutex<[u64; Counter::COUNT]>,
 }
 
 impl Registry {
@@ -140,7 +108,7 @@ impl Registry {
             classes,
             all: Mutex::default(),
             gone: SessionCounters::new(classes),
-            base: Mutex::new([0; COUNTS]),
+            base: Mutex::new([0; Counter::COUNT]),
         }
     }
 
@@ -155,7 +123,7 @@ impl Registry {
     pub fn retire(&self, counters: &Arc<SessionCounters>) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| !Arc::ptr_eq(other, counters));
-        for index in 0..COUNTS {
+        for index in 0..Counter::COUNT {
             self.gone.counts.add(index, counters.counts.get(index));
         }
         for class in 0..self.classes {
@@ -185,15 +153,15 @@ impl Registry {
     }
 
     /// What was counted since the last reset.
-    pub fn since_reset(&self) -> impl Fn(Count) -> u64 + use<> {
+    pub fn since_reset(&self) -> impl Fn(Counter) -> u64 + use<> {
         let sums = self.sums();
         let base = *self.base.lock().unwrap_or_else(PoisonError::into_inner);
         move |what| sums[what as usize].saturating_sub(base[what as usize])
     }
 
-    fn sums(&self) -> [u64; COUNTS] {
+    fn sums(&self) -> [u64; Counter::COUNT] {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sums = [0u64; COUNTS];
+        let mut sums = [0u64; Counter::COUNT];
         for counters in all.iter().map(Arc::as_ref).chain([&self.gone]) {
             for (index, sum) in sums.iter_mut().enumerate() {
                 *sum = sum.wrapping_add(counters.counts.get(index));
@@ -221,17 +189,17 @@ impl Registry {
     }
 
     /// What the items of each class come to.
-    pub fn held(&self) -> Vec<Held> {
+    pub fn held(&self) -> Vec<ClassUsage> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         (0..self.classes).map(|class| self.held_of(&all, class)).collect()
     }
 
     /// What the items of a class come to. Sums over sessions are no snapshot, so a little more or less.
-    fn held_of(&self, all: &[Arc<SessionCounters>], class: usize) -> Held {
+    fn held_of(&self, all: &[Arc<SessionCounters>], class: usize) -> ClassUsage {
         let sessions = all.iter().map(Arc::as_ref).chain([&self.gone]);
-        let sum = sessions.map(|counters| counters.held(class)).fold(Held::default(), Held::plus);
+        let sum = sessions.map(|counters| counters.held(class)).fold(ClassUsage::default(), ClassUsage::plus);
         // One that was removed may be counted before the one that was stored is.
         let positive = |number: u64| if (number as i64) < 0 { 0 } else { number };
-        Held { items: positive(sum.items), bytes: positive(sum.bytes) }
+        ClassUsage { items: positive(sum.items), bytes: positive(sum.bytes) }
     }
 }

@@ -8,14 +8,16 @@ mod counts;
 pub mod hooks;
 mod item;
 mod lasting;
+mod named;
 mod pending_chunks;
 mod saved;
 mod setup;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
-pub use counts::{COUNTS, Count, Held, Registry, SavedCounts, SessionCounters};
+pub use counts::{ClassUsage, Registry, SavedCounts, SessionCounters};
 pub use item::{BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, Item, ItemHeaderSpec, NOTED_FOR, Shape};
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting};
+pub use named::NamedRows;
 pub use pending_chunks::{KEPT_PART, PendingChunks};
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{

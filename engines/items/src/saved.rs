@@ -2,9 +2,10 @@
 //!
 //! What is read from there is believed only after it was checked against the bounds of what there can be.
 
-use crate::counts::{COUNTS, Held, SavedCounts};
+use crate::counts::{ClassUsage, SavedCounts};
+use crate::named::NamedRows;
 use crate::setup::{Hashing, MAX_MEMORY, MINIMUM, Sizes};
-use guira_contract::{Emptied, KeyHash};
+use guira_contract::{Counter, Emptied, KeyHash};
 use guira_memory::lasting::Loss;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
 
@@ -173,28 +174,31 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// What [`SavedCounts::numbers`] has made: the counters, but for what is held.
-    ///
-    /// # Errors
-    /// If it is not there, or these are other counters.
-    pub fn counts(&mut self) -> Result<SavedCounts, Emptied> {
-        if self.number()? != COUNTS as u64 {
-            // Another version counts other things.
-            return Err(Loss::Version.into());
-        }
-        let [mut sums, mut base] = [[0; COUNTS]; 2];
-        for count in sums.iter_mut().chain(&mut base) {
-            *count = self.number()?;
-        }
-        Ok(SavedCounts { sums, base, held: Vec::new() })
-    }
-
-    /// What so many classes hold.
+    /// What [`SavedCounts::numbers`] has made: the counters, but for the usage of classes.
     ///
     /// # Errors
     /// If it is not there.
-    pub fn held(&mut self, classes: usize) -> Result<Vec<Held>, Emptied> {
-        (0..classes).map(|_| Ok(Held { items: self.number()?, bytes: self.number()? })).collect()
+    pub fn counts(&mut self) -> Result<SavedCounts, Emptied> {
+        let rows = NamedRows::read(|| self.number(), &COUNTED_BEFORE, Some(2), 2)?;
+        let mut rows = rows.rows(counter_names());
+        let mut row = || rows.next().ok_or(Emptied::from(Loss::Damaged));
+        Ok(SavedCounts { sums: row()?, base: row()?, held: Vec::new() })
+    }
+
+    /// Rows of values under names: see [`NamedRows::read`].
+    ///
+    /// # Errors
+    /// If they are not there.
+    pub fn named_rows(&mut self, before: &[&str], rows_max: usize) -> Result<NamedRows, Emptied> {
+        NamedRows::read(|| self.number(), before, None, rows_max)
+    }
+
+    /// The usage of so many classes.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn held(&mut self, classes: usize) -> Result<Vec<ClassUsage>, Emptied> {
+        (0..classes).map(|_| Ok(ClassUsage { items: self.number()?, bytes: self.number()? })).collect()
     }
 
     /// There are no more.
@@ -209,10 +213,32 @@ impl<'a> Numbers<'a> {
     }
 }
 
+/// The counters of the version that wrote no names, in its order.
+const COUNTED_BEFORE: [&str; 14] = [
+    "total_items",
+    "evictions",
+    "evicted_unfetched",
+    "index_evictions",
+    "reclaimed",
+    "expired_unfetched",
+    "crawler_reclaimed",
+    "crawler_items_checked",
+    "slabs_moved",
+    "index_displacements",
+    "read_retries",
+    "write_retries",
+    "swaps_lost",
+    "hand_steps",
+];
+
+fn counter_names() -> [&'static str; Counter::COUNT] {
+    Counter::ALL.map(Counter::name)
+}
+
 impl SavedCounts {
-    /// As they are written, but for what is held.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> + use<'_> {
-        [COUNTS as u64].into_iter().chain(self.sums).chain(self.base)
+    /// As they are written, but for the usage of classes.
+    pub fn numbers(&self) -> Vec<u64> {
+        NamedRows::of(counter_names(), [self.sums, self.base]).numbers()
     }
 }
 
@@ -232,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_again_and_nothing_less_or_more() {
-        let counts = SavedCounts { sums: [3; COUNTS], base: [2; COUNTS], held: Vec::new() };
+        let counts = SavedCounts { sums: [3; Counter::COUNT], base: [2; Counter::COUNT], held: Vec::new() };
         let mut numbers = vec![u64::from_le_bytes(FORMAT)];
         numbers.extend(setup(&sizes()).numbers());
         numbers.extend(counts.numbers());
@@ -243,7 +269,7 @@ mod tests {
             let read = (numbers.setup()?, numbers.counts()?, numbers.held(1)?);
             numbers.end().map(|()| read)
         };
-        assert_eq!(read(&state), Ok((setup(&sizes()), counts, vec![Held { items: 5, bytes: 6 }])));
+        assert_eq!(read(&state), Ok((setup(&sizes()), counts, vec![ClassUsage { items: 5, bytes: 6 }])));
         for length in 8..state.len() {
             assert_eq!(read(&state[..length]), Err(Loss::Damaged.into()));
         }

@@ -8,8 +8,8 @@ use crate::scratch::Scratch;
 use crate::slots::Slot;
 use crate::space::Space;
 use crate::update::{Found, Gone, Source, Writer, account_gone};
+use guira_contract::Counter;
 use guira_contract::{Expiry, ItemState, ItemView, StoreError};
-use guira_items::Count;
 use guira_sync::clock::Seconds;
 
 /// An item that needs room of its own.
@@ -93,7 +93,7 @@ impl<'s, S: Space> Writer<'s, S> {
         let is_taken = self.replaced.take() != anew.replaced;
         if found.is_err() && is_taken {
             // Its room was not enough, and nothing replaces it.
-            self.counters.add(Count::Evictions, 1);
+            self.counters.add(Counter::Evictions, 1);
         }
         found
     }

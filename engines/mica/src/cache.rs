@@ -4,7 +4,7 @@ use crate::entry::{Anchor, Entry};
 use crate::log::{Log, Passed};
 use crate::space::Space;
 use crate::update::{Gone, Writer, account_gone};
-use guira_items::Count;
+use guira_contract::Counter;
 use guira_sync::words;
 
 /// How much of what was used a search for room may keep: so much that hot items which were stored one after the other all stay, and not so much that a store
@@ -44,7 +44,7 @@ impl Writer<'_, Log> {
             account_gone(self, &entry, if is_dead { Gone::Dead } else { why });
             Anchor::bury(&self.core.region, log.at(head));
         }
-        self.counters.add(Count::HandSteps, 1);
+        self.counters.add(Counter::HandSteps, 1);
         if self.is_pinned(head) {
             // It may have been flushed. When the log comes by again it lies before no flush.
             Anchor::bury(&self.core.region, log.at(head));

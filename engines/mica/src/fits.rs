@@ -21,7 +21,7 @@ use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
 use crate::update::Writer;
 use guira_contract::StoreError;
-use guira_items::{Fields, Held};
+use guira_items::{ClassUsage, Fields};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::words::{self, WORD};
@@ -446,10 +446,14 @@ impl Space for Fits {
         (FIRST..=reached.max(FIRST)).contains(&top)
     }
 
-    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held> {
+    fn recover(
+        core: &Core<Self>,
+        partition: &Partition<Self>,
+        offsets: &mut OffsetSum,
+    ) -> Option<ClassUsage> {
         let fits = &partition.space;
         let most = core.plan.ring;
-        let mut held = Held::default();
+        let mut held = ClassUsage::default();
         let (mut offset, mut was_free, mut dead) = (FIRST, false, Vec::new());
         if fits.top.get() > most || fits.reached.get() > most {
             return None;

@@ -18,7 +18,7 @@ use crate::restart::OffsetSum;
 use crate::space::{SavedSpace, Space, held_of};
 use crate::update::Writer;
 use guira_contract::StoreError;
-use guira_items::{Fields, Held};
+use guira_items::{ClassUsage, Fields};
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded, fence};
 use guira_sync::words::WORD;
@@ -565,9 +565,13 @@ impl Space for Log {
         is_sound
     }
 
-    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held> {
+    fn recover(
+        core: &Core<Self>,
+        partition: &Partition<Self>,
+        offsets: &mut OffsetSum,
+    ) -> Option<ClassUsage> {
         let log = &partition.space;
-        let mut held = Held::default();
+        let mut held = ClassUsage::default();
         for (start, length) in log.runs() {
             let mut passed = 0;
             while passed < length {

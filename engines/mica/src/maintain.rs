@@ -7,8 +7,8 @@ use crate::partition::{Fullness, Partition};
 use crate::session::MicaSession;
 use crate::space::Space;
 use crate::update::{Found, Gone, Writer};
+use guira_contract::Counter;
 use guira_contract::{Pace, Switch, Tuning};
-use guira_items::Count;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::words::WORD;
@@ -396,8 +396,8 @@ impl<S: Space> Writer<'_, S> {
         let to = buckets.min(from + CRAWL_SLICE);
         for number in from..to {
             let checked = self.remove_dead_of(number as u32);
-            self.counters.add(Count::CrawlerChecked, checked.0);
-            self.counters.add(Count::CrawlerReclaimed, checked.1);
+            self.counters.add(Counter::CrawlerChecked, checked.0);
+            self.counters.add(Counter::CrawlerReclaimed, checked.1);
         }
         crawler.next.store(if to == buckets { 0 } else { to + 1 }, Ordering::Relaxed);
         true

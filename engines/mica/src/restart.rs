@@ -13,7 +13,7 @@ use crate::plan::{Plan, arriving};
 use crate::space::Space;
 use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, Held, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes,
+    ClassUsage, EmptyRegion, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes,
     bytes_of, open_lasting,
 };
 use guira_memory::RegionPlace;
@@ -39,7 +39,7 @@ struct Saved {
     cas: u64,
     flushes: u64,
     /// What the items come to.
-    held: Held,
+    held: ClassUsage,
     counts: SavedCounts,
     partitions: Vec<SavedPartition>,
 }
@@ -92,7 +92,7 @@ impl Saved {
             base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
             cas: numbers.number()?,
             flushes: numbers.number()?,
-            held: Held { items: numbers.number()?, bytes: numbers.number()? },
+            held: ClassUsage { items: numbers.number()?, bytes: numbers.number()? },
             counts: numbers.counts()?,
             partitions: partitions_of(&mut numbers)?,
         };
@@ -200,7 +200,7 @@ impl<S: Space> Core<S> {
         self.find_room_again(damage)?;
         let numbers: Vec<usize> = (0..self.partitions.len()).collect();
         let held = map_by_threads(&numbers, 1, || (), |(), number| self.restore_items(*number, damage));
-        let mut all = Held::default();
+        let mut all = ClassUsage::default();
         for held in held {
             all = all.plus(held.ok_or_else(damaged)?);
         }
@@ -215,7 +215,7 @@ impl<S: Space> Core<S> {
     }
 
     /// Looks at all items of a partition, and drops what is damaged. `None` if what is left does not fit together.
-    fn restore_items(&self, number: usize, damage: &Damage) -> Option<Held> {
+    fn restore_items(&self, number: usize, damage: &Damage) -> Option<ClassUsage> {
         let (partition, [at, length]) = (&self.partitions[number], self.plan.part(number));
         if damage.touches(at, length) {
             self.mend(partition, damage);
@@ -256,7 +256,7 @@ impl<S: Space> Core<S> {
     }
 
     /// What the items of a partition come to, if all that lies there is as it should be.
-    pub(crate) fn recover(&self, partition: &Partition<S>) -> Option<Held> {
+    pub(crate) fn recover(&self, partition: &Partition<S>) -> Option<ClassUsage> {
         let mut offsets = OffsetSum::default();
         let held = S::recover(self, partition, &mut offsets)?;
         (self.slots_in_use(partition)? == offsets).then_some(held)

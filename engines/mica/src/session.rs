@@ -14,11 +14,11 @@ use crate::space::Space;
 use crate::update::Writer;
 use crate::walk::MicaWalk;
 use guira_contract::{
-    Access, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, MissKind, Pace, Provision, Read, Recency,
-    Session, Sink, StoreError, Walked, WalkedItem, Want,
+    Access, Counter, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, MissKind, Pace, Provision, Read,
+    Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, SessionCounters, counted_size};
+use guira_items::{SessionCounters, counted_size};
 use guira_sync::atomic::Backoff;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
@@ -280,7 +280,7 @@ impl<S: Space> MicaSession<S> {
                     if copied {
                         sink.undo();
                     }
-                    self.counters.add(Count::ReadRetries, 1);
+                    self.counters.add(Counter::ReadRetries, 1);
                     backoff.wait();
                 }
             }
@@ -463,7 +463,7 @@ impl<S: Space> Session for MicaSession<S> {
         sink.found(&entry);
         if !bucket.is_still(guess.version) || !part.space.is_still_live(guess.offset) {
             sink.undo();
-            self.counters.add(Count::ReadRetries, 1);
+            self.counters.add(Counter::ReadRetries, 1);
             return self.read_slowly(key, now, sink);
         }
         let is_done = entry.header().is_noted(now)

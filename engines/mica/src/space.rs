@@ -7,7 +7,7 @@ use crate::partition::Partition;
 use crate::restart::OffsetSum;
 use crate::update::Writer;
 use guira_contract::{KEY_MAX, StoreError};
-use guira_items::{Fields, Held};
+use guira_items::{ClassUsage, Fields};
 use guira_memory::{Offset, Region};
 use guira_sync::clock::Seconds;
 use guira_sync::words::WORD;
@@ -104,13 +104,14 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
     fn restore(&self, saved: SavedSpace) -> bool;
 
     /// What the items of a partition come to, and where they lie, if all is as it should be. Nobody uses it yet.
-    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum) -> Option<Held>;
+    fn recover(core: &Core<Self>, partition: &Partition<Self>, offsets: &mut OffsetSum)
+    -> Option<ClassUsage>;
 }
 
 /// What the item that begins with `anchor` at `at` comes to, if it can be one.
-pub(crate) fn held_of<S>(core: &Core<S>, at: Offset, anchor: Anchor) -> Option<Held> {
+pub(crate) fn held_of<S>(core: &Core<S>, at: Offset, anchor: Anchor) -> Option<ClassUsage> {
     let entry = Entry::at(&core.region, at, Seconds(0))?;
     let is_sound =
         entry.size() <= anchor.units() * WORD && (1..=KEY_MAX).contains(&entry.key(&mut [0; 256]).len());
-    is_sound.then(|| Held { items: 1, bytes: entry.size() as u64 })
+    is_sound.then(|| ClassUsage { items: 1, bytes: entry.size() as u64 })
 }

@@ -4,43 +4,32 @@ use crate::bucket::SLOTS;
 use crate::core::Core;
 use crate::entry::ONE_CLASS;
 use crate::space::Space;
+use guira_contract::Counter;
 use guira_contract::{ClassCounts, ClassStats, EngineStats};
-use guira_items::Count;
 use guira_memory::MIB;
 use guira_sync::atomic::Ordering;
 use guira_sync::words::WORD;
 
 impl<S: Space> Core<S> {
     pub(crate) fn stats(&self) -> EngineStats {
-        let since = self.registry.since_reset();
         let held = self.registry.held();
         let buckets: u64 = self.partitions.iter().map(|partition| partition.index.buckets()).sum();
         EngineStats {
             items: held.iter().map(|held| held.items).sum(),
             bytes: held.iter().map(|held| held.bytes).sum(),
-            total_items: since(Count::ItemsStored),
-            evictions: since(Count::Evictions),
-            evicted_unfetched: since(Count::EvictedUnfetched),
-            index_evictions: since(Count::IndexEvictions),
-            reclaimed: since(Count::Reclaimed),
-            expired_unfetched: since(Count::ExpiredUnfetched),
-            crawler_reclaimed: since(Count::CrawlerReclaimed),
-            crawler_checked: since(Count::CrawlerChecked),
             crawling: self.upkeep.is_crawling(),
             crawls: self.upkeep.crawls(),
             index_bytes: self.index_bytes(),
             index_slots: buckets * SLOTS as u64,
             index_growing: self.partitions.iter().any(|partition| partition.index.to_move().is_some()),
             index_growths: self.growths.load(Ordering::Relaxed),
-            read_retries: since(Count::ReadRetries),
             lock_waits: self.waiting.waits.count(),
-            hand_steps: since(Count::HandSteps),
             memory_limit: self.memory() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.used() as u64,
             region_no_room: self.region.refusals(),
             classes: self.one_class(),
-            ..EngineStats::default()
+            ..EngineStats::counted(self.registry.since_reset())
         }
     }
 
@@ -48,7 +37,7 @@ impl<S: Space> Core<S> {
     fn one_class(&self) -> Vec<ClassStats> {
         let since = self.registry.since_reset();
         let held = self.registry.held().first().copied().unwrap_or_default();
-        if held.items == 0 && since(Count::ItemsStored) == 0 {
+        if held.items == 0 && since(Counter::ItemsStored) == 0 {
             return Vec::new();
         }
         let share = self.share();
@@ -64,12 +53,12 @@ impl<S: Space> Core<S> {
             used_chunks,
             free_chunks: ((bytes / WORD) as u64).saturating_sub(used_chunks),
             counts: ClassCounts {
-                evicted: since(Count::Evictions),
-                evicted_unfetched: since(Count::EvictedUnfetched),
-                reclaimed: since(Count::Reclaimed),
-                expired_unfetched: since(Count::ExpiredUnfetched),
-                crawler_reclaimed: since(Count::CrawlerReclaimed),
-                crawler_checked: since(Count::CrawlerChecked),
+                evicted: since(Counter::Evictions),
+                evicted_unfetched: since(Counter::EvictedUnfetched),
+                reclaimed: since(Counter::Reclaimed),
+                expired_unfetched: since(Counter::ExpiredUnfetched),
+                crawler_reclaimed: since(Counter::CrawlerReclaimed),
+                crawler_checked: since(Counter::CrawlerChecked),
                 ..ClassCounts::default()
             },
             age: 0,

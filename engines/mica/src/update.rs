@@ -13,10 +13,11 @@ use crate::pending::MicaPending;
 use crate::scratch::{Scratch, ScratchBuffer};
 use crate::space::Space;
 use guira_contract::{
-    Amendment, Decision, ItemState, ItemView, Key, Meta, NewItem, PendingValue, Recency, StoreError, Value,
+    Amendment, Counter, Decision, ItemState, ItemView, Key, Meta, NewItem, PendingValue, Recency, StoreError,
+    Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Fields, SessionCounters, counted_size};
+use guira_items::{Fields, SessionCounters, counted_size};
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
@@ -167,7 +168,7 @@ impl<'s, S: Space> Writer<'s, S> {
         let (items, bytes) = (self.part.items.get(), self.part.bytes.get());
         S::flush(self);
         self.counters.items_added(ALL, items.wrapping_neg(), bytes.wrapping_neg());
-        self.counters.add(Count::Reclaimed, items);
+        self.counters.add(Counter::Reclaimed, items);
         self.part.items.set(0);
         self.part.bytes.set(0);
         self.part.flushed(count);
@@ -478,7 +479,7 @@ impl<'s, S: Space> Writer<'s, S> {
             self.counters.items_added(ALL, 0, more);
         }
         if cause == Cause::Store {
-            self.counters.add(Count::ItemsStored, 1);
+            self.counters.add(Counter::ItemsStored, 1);
         }
     }
 
@@ -492,7 +493,7 @@ impl<'s, S: Space> Writer<'s, S> {
     /// The same, and a command has stored it.
     pub(crate) fn account_stored(&self, size: usize) {
         self.account_added(size);
-        self.counters.add(Count::ItemsStored, 1);
+        self.counters.add(Counter::ItemsStored, 1);
     }
 }
 
@@ -511,11 +512,11 @@ pub(crate) fn account_gone<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, 
     counters.item_removed(ALL, size as u64);
     let (all, unfetched) = match why {
         Gone::Removed => return,
-        Gone::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
-        Gone::Evicted | Gone::Displaced => (Count::Evictions, Count::EvictedUnfetched),
+        Gone::Dead => (Counter::Reclaimed, Counter::ExpiredUnfetched),
+        Gone::Evicted | Gone::Displaced => (Counter::Evictions, Counter::EvictedUnfetched),
     };
     if why == Gone::Displaced {
-        counters.add(Count::IndexEvictions, 1);
+        counters.add(Counter::IndexEvictions, 1);
     }
     if why != Gone::Dead
         && let Some(watcher) = writer.core.eviction_watcher.get()

@@ -1,11 +1,11 @@
 //! What happens instead of eviction when it is off: room is made by what is dead or empty already, and by nothing else.
 
 use crate::core::Core;
-use crate::index::{Held, Neighbour, Scheme};
+use crate::index::{LockedBuckets, Neighbour, Scheme};
 use crate::session::SlabSession;
 use crate::update::Unlinked;
+use guira_contract::Counter;
 use guira_contract::StoreError;
-use guira_items::Count;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, Source};
 use guira_sync::atomic::Backoff;
@@ -97,7 +97,7 @@ impl<X: Scheme> SlabSession<X> {
         let Some(page) = empty else {
             return false;
         };
-        self.counters.add(Count::PagesMoved, 1);
+        self.counters.add(Counter::PagesMoved, 1);
         core.retire(page);
         true
     }
@@ -158,7 +158,7 @@ impl<X: Scheme> Core<X> {
 /// An entry of two full buckets whose item is dead.
 pub(crate) fn dead_victim<X: Scheme>(
     core: &Core<X>,
-    held: &Held<'_, X>,
+    held: &LockedBuckets<'_, X>,
     now: Seconds,
 ) -> Option<Neighbour<X::At>> {
     let is_dead = |at: Offset| core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());

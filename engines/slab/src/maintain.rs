@@ -11,8 +11,8 @@ use crate::donors::PAGE_CHOICE;
 use crate::index::{GrowthStep, Index, Items, Scheme};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::update::Unlinked;
-use guira_contract::{ItemView, KeyHash, Pace, Reassign, Switch};
-use guira_items::{Count, Eviction, GENERATIONS, SessionCounters};
+use guira_contract::{Counter, ItemView, KeyHash, Pace, Reassign, Switch};
+use guira_items::{Eviction, GENERATIONS, SessionCounters};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -327,7 +327,7 @@ impl<X: Scheme> Core<X> {
             return;
         };
         counters.item_removed(self.memory.class_at(at), Core::<X>::bytes_of(&item));
-        counters.add(Count::Reclaimed, 1);
+        counters.add(Counter::Reclaimed, 1);
         if item.value_len() <= INLINE_MAX || self.pins.unlinked(at) {
             for chunk in self.chunks_of(at) {
                 self.give_chunk(chunk);
@@ -643,7 +643,7 @@ impl<X: Scheme> SlabSession<X> {
             return;
         };
         let chunks = core.memory.lock(class).occupied_chunks(page);
-        self.counters.add(Count::CrawlerChecked, chunks.len() as u64);
+        self.counters.add(Counter::CrawlerChecked, chunks.len() as u64);
         let (checked, mut reclaimed) = (chunks.len() as u64, 0);
         for at in chunks {
             let is_dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
@@ -651,7 +651,7 @@ impl<X: Scheme> SlabSession<X> {
                 && let Some(hash) = core.hash_at(at)
                 && self.unlink(at, hash, Unlinked::Dead, now)
             {
-                self.counters.add(Count::CrawlerReclaimed, 1);
+                self.counters.add(Counter::CrawlerReclaimed, 1);
                 reclaimed += 1;
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::donors::PAGE_CHOICE;
-use crate::index::{Held, Neighbour, Scheme};
+use crate::index::{LockedBuckets, Neighbour, Scheme};
 use crate::keep::dead_victim;
 use crate::notes::{ClassChunks, Notes};
 use crate::order::{ClassOrder, Kept, Placed};
@@ -11,8 +11,8 @@ use crate::queue::{BACK, Event};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::turn::Wants;
 use crate::update::Unlinked;
-use guira_contract::{ClassCounts, Expiry, ItemState, ItemView, Key, KeyHash, StoreError};
-use guira_items::{Count, Eviction, Item, Pieces};
+use guira_contract::{ClassCounts, Counter, Expiry, ItemState, ItemView, Key, KeyHash, StoreError};
+use guira_items::{Eviction, Item, Pieces};
 use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Backoff, Ordering};
@@ -413,7 +413,7 @@ impl<X: Scheme> SlabSession<X> {
         });
         let victims: Vec<Offset> = victims.collect();
         core.note_age(class, hand, &guard);
-        self.counters.add(Count::HandSteps, sweep.steps);
+        self.counters.add(Counter::HandSteps, sweep.steps);
         victims
     }
 
@@ -479,10 +479,10 @@ impl<X: Scheme> SlabSession<X> {
         self.counters.item_removed(class, Core::<X>::bytes_of(&item));
         let (all, unfetched) = match why {
             Unlinked::Gone => return,
-            Unlinked::Dead => (Count::Reclaimed, Count::ExpiredUnfetched),
-            Unlinked::Evicted | Unlinked::Crowded => (Count::Evictions, Count::EvictedUnfetched),
+            Unlinked::Dead => (Counter::Reclaimed, Counter::ExpiredUnfetched),
+            Unlinked::Evicted | Unlinked::Crowded => (Counter::Evictions, Counter::EvictedUnfetched),
         };
-        if all == Count::Evictions
+        if all == Counter::Evictions
             && let Some(watcher) = core.eviction_watcher.get()
             && let Some(now) = watcher.watches()
         {
@@ -494,7 +494,7 @@ impl<X: Scheme> SlabSession<X> {
             self.counters.add(unfetched, 1);
         }
         if why == Unlinked::Crowded {
-            self.counters.add(Count::IndexEvictions, 1);
+            self.counters.add(Counter::IndexEvictions, 1);
         }
         if let Some(class) = class {
             count_unlinked(&mut core.lock_order(class).counts, &item, why, now);
@@ -557,7 +557,7 @@ impl<X: Scheme> SlabSession<X> {
             core.upkeep.drain_began(drained.0);
             drained
         };
-        self.counters.add(Count::PagesMoved, 1);
+        self.counters.add(Counter::PagesMoved, 1);
         // What this session keeps of the page is not to be used for what leaves it.
         self.return_draining_chunks();
         match given {
@@ -663,7 +663,7 @@ impl<X: Scheme> SlabSession<X> {
         let core = self.core.clone();
         let was_growing = core.index.is_growing();
         if let Some(moved) = core.index.make_room(key.hash) {
-            self.counters.add(Count::Displacements, moved);
+            self.counters.add(Counter::Displacements, moved);
             return Ok(());
         }
         if was_growing && core.turn_back_if_crowded() {
@@ -738,7 +738,7 @@ fn free_chunk<X: Scheme>(core: &Core<X>, caches: &mut [Vec<Offset>], at: Offset)
 
 /// Which entry of two full buckets goes: one with the key's own tag if there are several, since they came in a crowd; else
 /// one that was not read lately.
-fn crowd_victim<X: Scheme>(core: &Core<X>, held: &Held<'_, X>) -> Option<Neighbour<X::At>> {
+fn crowd_victim<X: Scheme>(core: &Core<X>, held: &LockedBuckets<'_, X>) -> Option<Neighbour<X::At>> {
     let all = held.neighbours();
     let crowd = all.iter().filter(|neighbour| neighbour.same_tag);
     if crowd.clone().count() > 4 {

@@ -7,7 +7,7 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
-use guira_items::{Held, Item, claim_chain};
+use guira_items::{ClassUsage, Item, claim_chain};
 use guira_memory::Offset;
 use guira_memory::lasting::Damage;
 use guira_memory::slab::{ClassId, HandedOut, NoPages, PageId, PageState};
@@ -28,10 +28,10 @@ impl<X: Scheme> Core<X> {
 
     /// Sees to it that the index leads to what is there, and that what is there is what it leads to. Returns what that comes to, by class. The pages were restored,
     /// and nobody uses the engine yet.
-    pub(crate) fn salvage(&self, touched: u32) -> Vec<Held> {
+    pub(crate) fn salvage(&self, touched: u32) -> Vec<ClassUsage> {
         let mut chunks = self.memory.handed_out(touched);
         self.index.retain(|at| chunks.claim(at).is_some());
-        let mut held = vec![Held::default(); self.memory.classes().len()];
+        let mut held = vec![ClassUsage::default(); self.memory.classes().len()];
         let mut broken = HashSet::new();
         // In the order of pages, since all items are looked at.
         for page in (0..touched).map(PageId) {
@@ -47,7 +47,7 @@ impl<X: Scheme> Core<X> {
                 };
                 if self.is_whole(&item, &mut chunks) {
                     let held = &mut held[usize::from(class.0)];
-                    *held = held.plus(Held { items: 1, bytes: Self::bytes_of(&item) });
+                    *held = held.plus(ClassUsage { items: 1, bytes: Self::bytes_of(&item) });
                 } else {
                     broken.insert(at);
                 }

@@ -8,11 +8,11 @@ use crate::pin::SlabPin;
 use crate::queue::{Event, note_read};
 use crate::walk::SlabWalk;
 use guira_contract::{
-    Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, Meta, MissKind, Pace, Provision, Read, Recency,
-    Session, Sink, StoreError, Walked, WalkedItem, Want,
+    Counter, Decision, ItemSpec, ItemView, Key, KeyHash, Lossiness, Meta, MissKind, Pace, Provision, Read,
+    Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Item, SessionCounters, counted_size};
+use guira_items::{Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;
@@ -110,7 +110,7 @@ impl<'a, X: Scheme, S: Sink<Pin = SlabPin<X>>> Visitor for Reader<'a, '_, '_, S,
     }
 
     fn repeats(&mut self) {
-        self.counters.add(Count::ReadRetries, 1);
+        self.counters.add(Counter::ReadRetries, 1);
     }
 }
 
@@ -190,7 +190,7 @@ impl<X: Scheme> Session for SlabSession<X> {
                 return Read::Hit;
             }
             sink.undo();
-            self.counters.add(Count::ReadRetries, guess.retries());
+            self.counters.add(Counter::ReadRetries, guess.retries());
         }
         self.search(key, now, sink)
     }

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::index::Scheme;
 use crate::notes::NOTE;
 use guira_contract::{ClassStats, EngineStats};
-use guira_items::{Count, Held, Item};
+use guira_items::{ClassUsage, Item};
 use guira_memory::slab::ClassGuard;
 use guira_sync::waits::Waits;
 
@@ -25,41 +25,27 @@ impl<X: Scheme> Core<X> {
     }
 
     pub(crate) fn stats(&self) -> EngineStats {
-        let since = self.registry.since_reset();
         let held = self.registry.held();
         EngineStats {
             items: held.iter().map(|held| held.items).sum(),
             bytes: held.iter().map(|held| held.bytes).sum(),
-            total_items: since(Count::ItemsStored),
-            evictions: since(Count::Evictions),
-            evicted_unfetched: since(Count::EvictedUnfetched),
-            index_evictions: since(Count::IndexEvictions),
-            reclaimed: since(Count::Reclaimed),
-            expired_unfetched: since(Count::ExpiredUnfetched),
-            crawler_reclaimed: since(Count::CrawlerReclaimed),
-            crawler_checked: since(Count::CrawlerChecked),
             crawling: self.upkeep.is_crawling(),
             crawls: self.upkeep.crawls(),
             moving: self.upkeep.is_draining(),
-            pages_moved: since(Count::PagesMoved),
             items_rescued: self.upkeep.items_rescued(),
             pages_free: self.memory.pool_size() as u64,
             index_bytes: self.index.bytes() as u64,
             index_slots: self.index.slots(),
             index_growing: self.index.is_growing(),
             index_growths: self.index.growths(),
-            displacements: since(Count::Displacements),
-            read_retries: since(Count::ReadRetries),
-            write_retries: since(Count::WriteRetries),
-            swaps_lost: since(Count::SwapsLost),
             lock_waits: self.waits().map(Waits::count).into_iter().sum(),
-            hand_steps: since(Count::HandSteps),
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
             region_no_room: self.region.refusals(),
             policy_item_bytes: (self.turn.policies().0.words() * NOTE) as u64,
             classes: self.class_stats(&held),
+            ..EngineStats::counted(self.registry.since_reset())
         }
     }
 
@@ -83,11 +69,11 @@ impl<X: Scheme> Core<X> {
         u64::from(now.0.saturating_sub(item.header.last_access(now).0))
     }
 
-    fn class_stats(&self, held: &[Held]) -> Vec<ClassStats> {
+    fn class_stats(&self, held: &[ClassUsage]) -> Vec<ClassStats> {
         let mut all = Vec::new();
         for class in self.memory.classes().ids() {
             let hand = self.lock_order(class);
-            let counts = hand.counts;
+            let counts = hand.counts.clone();
             let guard = self.memory.lock(class);
             let usage = guard.usage();
             if usage.pages == 0 && counts.evicted == 0 {

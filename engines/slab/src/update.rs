@@ -2,17 +2,17 @@
 
 use crate::core::Core;
 use crate::hold::Hold;
-use crate::index::{Found, Held, Scheme};
+use crate::index::{Found, LockedBuckets, Scheme};
 use crate::pending::SlabPending;
 use crate::queue::{self, Event, What};
 use crate::session::{INLINE_MAX, SlabSession};
 use crate::turn::Wants;
 use guira_contract::{
-    Amendment, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta, MissKind,
-    NewItem, PendingValue, Provision, Recency, StoreError, Value,
+    Amendment, Counter, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta,
+    MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Count, Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
@@ -220,7 +220,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
 
     fn put(
         &mut self,
-        held: &Held<'_, X>,
+        held: &LockedBuckets<'_, X>,
         key: Key<'_>,
         (generation, now): (u32, Seconds),
         present: Option<Present<'s, X>>,
@@ -257,7 +257,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             }
         };
         Ok(at.map(|at| {
-            self.counters.add(Count::ItemsStored, 1);
+            self.counters.add(Counter::ItemsStored, 1);
             self.link(held, at, key.hash, present, now)
         }))
     }
@@ -342,7 +342,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
     /// Puts the item at `at` into the table, in place of the one that is there.
     fn link(
         &mut self,
-        held: &Held<'_, X>,
+        held: &LockedBuckets<'_, X>,
         at: Offset,
         hash: KeyHash,
         present: Option<Present<'_, X>>,
@@ -379,7 +379,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
 
     fn amend(
         &mut self,
-        held: &Held<'_, X>,
+        held: &LockedBuckets<'_, X>,
         key: Key<'_>,
         now: Seconds,
         live: Present<'s, X>,
@@ -429,7 +429,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
 #[inline]
 fn present<'a, X: Scheme>(
     core: &'a Core<X>,
-    held: &Held<'_, X>,
+    held: &LockedBuckets<'_, X>,
     key: Key<'_>,
     (generation, now): (u32, Seconds),
 ) -> Option<Present<'a, X>> {
@@ -466,7 +466,7 @@ impl<X: Scheme> ItemView for View<'_, X> {
     }
 }
 
-fn remove<X: Scheme>(held: &Held<'_, X>, present: Present<'_, X>) -> After {
+fn remove<X: Scheme>(held: &LockedBuckets<'_, X>, present: Present<'_, X>) -> After {
     held.remove(present.slot);
     After::Free(present.item.at, if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone })
 }

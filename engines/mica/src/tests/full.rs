@@ -6,7 +6,7 @@ use guira_contract::suite::{store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, Key, NewItem, Pace, Provision, Session, StoreError, Value,
 };
-use guira_items::Held;
+use guira_items::ClassUsage;
 use guira_sync::clock::Seconds;
 
 /// Everything that was stored to expire has expired by then.
@@ -31,7 +31,7 @@ fn value(number: usize, length: usize) -> Vec<u8> {
 /// What is counted of each partition is what its chunks hold.
 fn check(engine: &MicaEngine<Fits>) {
     for partition in &engine.core.partitions {
-        let counted = Held { items: partition.items.get(), bytes: partition.bytes.get() };
+        let counted = ClassUsage { items: partition.items.get(), bytes: partition.bytes.get() };
         assert_eq!(engine.core.recover(partition), Some(counted));
     }
 }

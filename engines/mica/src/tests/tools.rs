@@ -6,7 +6,7 @@ use guira_contract::{
     Control, Decision, Engine, Expiry, ItemView, Key, Meta, Pace, Provision, Recency, Session, Sink,
     StoreError, Want,
 };
-use guira_items::Held;
+use guira_items::ClassUsage;
 use guira_sync::clock::Seconds;
 
 pub(super) const NOW: Seconds = Seconds(1000);
@@ -43,11 +43,11 @@ pub(super) fn settle(engine: &MicaEngine) {
 /// Logs and indexes fit together, and what is counted is there. Nobody else uses the engine.
 pub(super) fn check(engine: &MicaEngine) {
     let core = &engine.core;
-    let mut all = Held::default();
+    let mut all = ClassUsage::default();
     for (number, partition) in core.partitions.iter().enumerate() {
-        let held = Held { items: partition.items.get(), bytes: partition.bytes.get() };
+        let held = ClassUsage { items: partition.items.get(), bytes: partition.bytes.get() };
         assert_eq!(core.recover(partition), Some(held), "partition {number}");
-        all = Held { items: all.items + held.items, bytes: all.bytes + held.bytes };
+        all = ClassUsage { items: all.items + held.items, bytes: all.bytes + held.bytes };
     }
     let stats = engine.stats();
     assert_eq!((stats.items, stats.bytes), (all.items, all.bytes));

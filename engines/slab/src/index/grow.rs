@@ -15,7 +15,7 @@
 //! old table becomes the new one, which is *Announced* like any other, and what has been moved moves back. A table that becomes smaller does
 //! so when memory has been made larger again meanwhile.
 
-use super::held::{Found, Held};
+use super::locked::{Found, LockedBuckets};
 use super::{Index, Layout, Scheme, Table};
 use guira_contract::KeyHash;
 use guira_memory::Offset;
@@ -378,7 +378,7 @@ impl<S: Scheme> Index<S> {
         let held = self.lock(hash);
         // The hash was read without a lock: it counts only if the counters now held are those of this bucket, and the item is still
         // the one it was read from.
-        let stands = |held: &Held<'_, S>| {
+        let stands = |held: &LockedBuckets<'_, S>| {
             S::buckets(held.place).contains(&bucket)
                 && held.find_old(found)
                 && items.hash_of(found.item) == Some(hash)

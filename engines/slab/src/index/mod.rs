@@ -18,7 +18,7 @@
 mod chained;
 mod cuckoo;
 mod grow;
-mod held;
+mod locked;
 mod scheme;
 mod table;
 
@@ -27,7 +27,7 @@ pub use cuckoo::{Cuckoo, SLOTS, SearchLimits};
 #[cfg(feature = "probe")]
 pub use cuckoo::{IndexProbe, Touched};
 pub(crate) use grow::{Growth, GrowthStep, Items, SavedIndex};
-pub(crate) use held::{Found, Held};
+pub(crate) use locked::{Found, LockedBuckets};
 pub use scheme::Scheme;
 pub(crate) use scheme::{First, Neighbour};
 pub(crate) use table::Table;
@@ -340,7 +340,7 @@ impl<S: Scheme> Index<S> {
     }
 
     /// Locks the buckets of a key, in both tables if there are two.
-    pub(crate) fn lock(&self, hash: KeyHash) -> Held<'_, S> {
+    pub(crate) fn lock(&self, hash: KeyHash) -> LockedBuckets<'_, S> {
         loop {
             let layout = self.layout();
             let table = self.current(layout);
@@ -355,7 +355,7 @@ impl<S: Scheme> Index<S> {
                 }
             };
             if self.layout() == layout {
-                return Held { index: self, locked, table, place, next };
+                return LockedBuckets { index: self, locked, table, place, next };
             }
             locked.release_unchanged();
         }

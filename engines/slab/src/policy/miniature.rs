@@ -65,7 +65,7 @@ pub struct Miniature<K> {
     /// The chunk of each key.
     chunk_of: Vec<Chunk>,
     /// The key in each chunk, and what it takes of the room.
-    held: Vec<Held>,
+    held: Vec<HeldObject>,
     free: Vec<Chunk>,
     /// Chunks that were taken out of the order, for a moment.
     taken: Vec<Chunk>,
@@ -73,7 +73,7 @@ pub struct Miniature<K> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldObject {
     id: u32,
     weight: u32,
 }
@@ -139,14 +139,14 @@ impl<K: Keeper> Miniature<K> {
         }
         self.evict_for(newcomer.weight, now);
         let chunk = self.free.pop().unwrap_or_else(|| {
-            self.held.push(Held { id: NONE, weight: 0 });
+            self.held.push(HeldObject { id: NONE, weight: 0 });
             self.held.len() as Chunk - 1
         });
         if id as usize >= self.chunk_of.len() {
             self.chunk_of.resize(id as usize + 1, NONE);
         }
         self.chunk_of[id as usize] = chunk;
-        self.held[chunk as usize] = Held { id, weight: newcomer.weight };
+        self.held[chunk as usize] = HeldObject { id, weight: newcomer.weight };
         self.used += u64::from(newcomer.weight);
         self.keeper.stored(chunk, newcomer, now);
     }
@@ -168,8 +168,8 @@ impl<K: Keeper> Miniature<K> {
     }
 
     fn vacate(&mut self, chunk: Chunk) {
-        let Held { id, weight } =
-            std::mem::replace(&mut self.held[chunk as usize], Held { id: NONE, weight: 0 });
+        let HeldObject { id, weight } =
+            std::mem::replace(&mut self.held[chunk as usize], HeldObject { id: NONE, weight: 0 });
         self.keeper.vacated(chunk);
         self.chunk_of[id as usize] = NONE;
         self.used -= u64::from(weight);
@@ -207,8 +207,8 @@ impl<K: Keeper> Miniature<K> {
 
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        let chunks =
-            self.held.capacity() * size_of::<Held>() + (self.free.capacity() + self.chunk_of.capacity()) * 4;
+        let chunks = self.held.capacity() * size_of::<HeldObject>()
+            + (self.free.capacity() + self.chunk_of.capacity()) * 4;
         self.keeper.bytes() + chunks
     }
 }

@@ -26,7 +26,6 @@ impl<E: Engine> EngineAdmin<E> {
     pub(super) fn items(&self, out: &mut Lines<'_>) {
         for class in self.engine.stats().classes {
             let mut item = |name: &str, value: u64| out.stat(&format!("items:{}:{name}", class.id), value);
-            let counts = class.counts;
             item("number", class.items);
             // All items are of one kind: memcached's cold ones, which are evicted next.
             item("number_cold", class.items);
@@ -34,17 +33,9 @@ impl<E: Engine> EngineAdmin<E> {
             item("age_warm", 0);
             item("age", class.age);
             item("mem_requested", class.bytes);
-            item("evicted", counts.evicted);
-            item("evicted_nonzero", counts.evicted_nonzero);
-            item("evicted_time", counts.evicted_time);
-            item("outofmemory", counts.out_of_memory);
-            item("reclaimed", counts.reclaimed);
-            item("expired_unfetched", counts.expired_unfetched);
-            item("evicted_unfetched", counts.evicted_unfetched);
-            item("crawler_reclaimed", counts.crawler_reclaimed);
-            item("crawler_items_checked", counts.crawler_checked);
+            class.counts.rows().for_each(|(metric, value)| item(metric.name, value));
             // Whoever stores makes room: no other thread does it.
-            item("direct_reclaims", counts.evicted);
+            item("direct_reclaims", class.counts.evicted);
             ABSENT.iter().for_each(|name| item(name, 0));
         }
     }

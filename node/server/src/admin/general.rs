@@ -189,41 +189,18 @@ fn cpu_times() -> (String, String) {
     (seconds(11), seconds(12))
 }
 
-/// What is to be told of the engine, by memcached's names where it has one.
+/// Metrics of the engine that are told elsewhere, or only if there is a region.
+const TOLD_ELSEWHERE: &[&str] = &["memory_reserve", "policy_item_bytes", "region_no_room"];
+
+/// The engine's metrics, by the names of its table, and what memcached tells besides.
 fn engine(out: &mut Lines<'_>, stats: &EngineStats) {
-    let power = stats.index_slots.max(1).ilog2();
-    out.stat("hash_power_level", power);
-    out.stat("hash_bytes", stats.index_bytes);
-    out.stat("hash_is_expanding", u32::from(stats.index_growing));
+    out.stat("hash_power_level", stats.index_slots.max(1).ilog2());
     out.stat("slab_reassign_last_busy_status", "none");
-    out.stat("slab_reassign_running", u32::from(stats.moving));
-    out.stat("slabs_moved", stats.pages_moved);
-    out.stat("slab_reassign_rescues", stats.items_rescued);
-    out.stat("lru_crawler_running", u32::from(stats.crawling));
-    out.stat("lru_crawler_starts", stats.crawls);
-    out.stat("slab_global_page_pool", stats.pages_free);
-    out.stat("crawler_reclaimed", stats.crawler_reclaimed);
-    out.stat("crawler_items_checked", stats.crawler_checked);
     out.stat("malloc_fails", 0);
-    out.stat("bytes", stats.bytes);
-    out.stat("curr_items", stats.items);
-    out.stat("total_items", stats.total_items);
-    out.stat("expired_unfetched", stats.expired_unfetched);
-    out.stat("evicted_unfetched", stats.evicted_unfetched);
-    out.stat("evictions", stats.evictions);
-    out.stat("reclaimed", stats.reclaimed);
     // Whoever stores makes room: no other thread does it.
     out.stat("direct_reclaims", stats.evictions);
+    for (metric, value) in stats.rows().filter(|(metric, _)| !TOLD_ELSEWHERE.contains(&metric.name)) {
+        out.stat(metric.name, value);
+    }
     ABSENT.iter().for_each(|name| out.stat(name, 0));
-    out.stat("index_slots", stats.index_slots);
-    out.stat("index_growths", stats.index_growths);
-    out.stat("index_evictions", stats.index_evictions);
-    out.stat("index_displacements", stats.displacements);
-    out.stat("read_retries", stats.read_retries);
-    out.stat("write_retries", stats.write_retries);
-    out.stat("swaps_lost", stats.swaps_lost);
-    out.stat("lock_waits", stats.lock_waits);
-    out.stat("hand_steps", stats.hand_steps);
-    out.stat("memory_limit", stats.memory_limit);
-    out.stat("memory_used", stats.memory_used);
 }

@@ -14,7 +14,7 @@ pub(crate) struct Found<L> {
 
 /// The buckets of one key, locked.
 #[derive(Debug)]
-pub(crate) struct Held<'a, S: Scheme> {
+pub(crate) struct LockedBuckets<'a, S: Scheme> {
     pub(super) index: &'a Index<S>,
     pub(super) locked: Locked<'a>,
     pub(super) table: Table<S>,
@@ -22,7 +22,7 @@ pub(crate) struct Held<'a, S: Scheme> {
     pub(super) next: Option<(Table<S>, S::Place)>,
 }
 
-impl<S: Scheme> Held<'_, S> {
+impl<S: Scheme> LockedBuckets<'_, S> {
     /// The entry whose item `look` recognises, and what it makes of it.
     #[inline(always)]
     pub(crate) fn find<R>(&self, mut look: impl FnMut(Offset) -> Option<R>) -> Option<(Found<S::At>, R)> {
