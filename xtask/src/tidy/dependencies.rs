@@ -84,7 +84,7 @@ mod tests {
     fn tests_may_use_the_lab_and_what_is_listed() {
         assert!(findings(package("guira-commands", &[("guira-slab", Some("dev"))])).is_empty());
         assert_eq!(findings(package("guira-commands", &[("guira-slab", None)])).len(), 1);
-        assert_eq!(findings(package("guira-commands", &[("guira-mica", Some("dev"))])).len(), 1);
+        assert_eq!(findings(package("guira-commands", &[("guira-roster", Some("dev"))])).len(), 1);
         assert!(findings(package("guira-slab", &[("guira-workload", Some("dev"))])).is_empty());
         assert_eq!(findings(package("guira-slab", &[("guira-workload", None)])).len(), 1);
         assert_eq!(findings(package("guira-slab", &[("guira-server", Some("dev"))])).len(), 1);
