@@ -53,28 +53,42 @@ impl Writer<'_, Log> {
         Passed::Free(units)
     }
 
-    /// Keeps the oldest entry, which is at `head` and was used: at the tail if it fits before itself, and otherwise where it is, as the newest. `None` if enough was kept.
+    /// Keeps the oldest entry, which is at `head` and was used: at the tail, with whatever gap there is before it. It stays where it is, as the newest, if there
+    /// is no gap, or if it is pinned or too long to copy: then the gap is lost until the log comes round. `None` if enough was kept.
     fn keep(&mut self, head: u64, entry: &Entry<'_>) -> Option<Passed> {
         let (part, region) = (self.part, &self.core.region);
         let (log, units) = (&part.space, entry.units() as u64);
         let items = self.keeps_left.items.checked_sub(1)?;
         let main = self.bucket_of(entry.place());
         let slot = main.used().find(|slot| main.offset(*slot) == head)?;
-        let lead = |offset| main.change(|| main.set(slot, main.tag(slot), offset));
         self.keeps_left.items = items;
-        if log.gap() < units || self.is_pinned(head) {
+        let gap = log.gap();
+        if gap == 0 || units > Keeps::OF_A_SEARCH.words || self.is_pinned(head) {
             entry.anchor().moved_to(entry.room()).store(region, log.at(head));
-            lead(log.as_newest(head));
+            main.change(|| main.set(slot, main.tag(slot), log.as_newest(head)));
             return Some(Passed::Needed(entry.room() as u64));
         }
         self.keeps_left.words = self.keeps_left.words.checked_sub(units)?;
         let to = log.take_of_gap(units);
-        let copy = region.words(log.at(to), entry.units()).expect("the log lies in the Region");
-        copy.iter().zip(entry.words()).for_each(|(to, from)| words::store(to, words::load(from)));
-        entry.anchor().moved_to(entry.units()).store(region, log.at(to));
-        lead(to);
-        Anchor::bury(region, log.at(head));
-        Some(Passed::Free(entry.room() as u64))
+        let (anchor, room) = (entry.anchor(), entry.room() as u64);
+        let copy = || {
+            let words = region.words(log.at(to), entry.units()).expect("the log lies in the Region");
+            // From the first word on: where the gap is shorter than the entry, the two overlap.
+            words.iter().zip(entry.words()).for_each(|(to, from)| words::store(to, words::load(from)));
+            anchor.moved_to(entry.units()).store(region, log.at(to));
+        };
+        if gap >= units {
+            copy();
+            main.change(|| main.set(slot, main.tag(slot), to));
+            Anchor::bury(region, log.at(head));
+        } else {
+            // What a reader has found at the old place is written over: the version of its bucket is odd meanwhile.
+            main.change(|| {
+                copy();
+                main.set(slot, main.tag(slot), to);
+            });
+        }
+        Some(Passed::Free(room))
     }
 
     /// Removes what lies behind the head from the next bucket, long before it could be taken for something else (MICA, section 4.3.2).

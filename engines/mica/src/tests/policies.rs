@@ -4,7 +4,8 @@ use super::tools::{NOW, Random, check, get, key_of, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{self, store};
 use guira_contract::{
-    Access, Amendment, Control, Decision, Engine, EvictionWatcher, Expiry, Meta, Provision, Session, Spec,
+    Access, Amendment, Control, Decision, Engine, EngineStats, EvictionWatcher, Expiry, Meta, Provision,
+    Session, Spec,
 };
 use guira_items::Hashing;
 use guira_sync::clock::Seconds;
@@ -131,6 +132,58 @@ fn a_full_bucket_gives_up_the_item_furthest_behind_the_tail() {
     let stats = engine.stats();
     assert_eq!((stats.items, stats.evictions, stats.index_evictions), (15, 2, 2));
     assert_eq!(*told.0.lock().unwrap(), [("2".to_owned(), 2), ("3".to_owned(), 3)]);
+    drop(session);
+    check(&engine);
+}
+
+#[test]
+fn a_store_evicts_about_as_much_as_it_needs_though_what_is_used_is_larger_than_what_is_not() {
+    let options = MicaOptions {
+        memory: 16 << 20,
+        partitions: 1,
+        policy: LogPolicy::ApproxLru,
+        ..MicaOptions::default()
+    };
+    let engine = MicaEngine::open(options).unwrap();
+    let mut session = engine.session();
+    let from_the_log = |stats: EngineStats| stats.evictions - stats.index_evictions;
+    let mut pairs = 0;
+    while from_the_log(engine.stats()) < 10 {
+        put(&mut session, &format!("cold{pairs}"), &[1; 4_000]).unwrap();
+        put(&mut session, &format!("used{pairs}"), &[2; 5_000]).unwrap();
+        pairs += 1;
+    }
+    let mut used = || (0..pairs).filter(|pair| get(&mut session, &format!("used{pair}")).is_some()).count();
+    for number in 0..100 {
+        let found = used();
+        let before = engine.stats().evictions;
+        put(&mut engine.session(), &format!("more{number}"), &[3; 6_000]).unwrap();
+        let evicted = engine.stats().evictions - before;
+        assert!(evicted <= 4, "{evicted} for item {number}");
+        assert!(used() + 1 >= found, "what was used stays");
+    }
+    drop(session);
+    check(&engine);
+}
+
+#[test]
+fn an_item_that_is_used_stays_however_long_it_is() {
+    let options = MicaOptions {
+        memory: 128 << 20,
+        partitions: 1,
+        max_item_size: 16 << 20,
+        policy: LogPolicy::Lru,
+        ..MicaOptions::default()
+    };
+    let engine = MicaEngine::open(options).unwrap();
+    let mut session = engine.session();
+    put(&mut session, "first", &vec![2; 10 << 20]).unwrap();
+    put(&mut session, "used", &vec![1; 9 << 20]).unwrap();
+    for number in 0..40 {
+        put(&mut session, &format!("other{number}"), &vec![2; 11 << 20]).unwrap();
+        assert!(get(&mut session, "used").is_some(), "{number}");
+    }
+    assert!(engine.stats().evictions > 20);
     drop(session);
     check(&engine);
 }
