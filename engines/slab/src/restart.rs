@@ -215,13 +215,19 @@ impl<X: Scheme> Core<X> {
             return Err(Emptied::TooSmall { memory, least }.into());
         }
         self.balance.stored(saved.stored_bytes as usize);
-        let lost = Dropped { blocks: damage.count(), items: saved.items() };
-        self.drop_damaged(saved.touched, damage).map_err(|_| Emptied::Contents(lost))?;
+        if self.is_lost(saved.touched, damage) {
+            let lost = Dropped { blocks: damage.count(), items: saved.items() };
+            return Err(Emptied::Contents(lost).into());
+        }
+        let has_room = || self.index.back_tables() && self.memory.back_serving(saved.touched);
+        // Of a block that was damaged nobody knows whether it has kept its room. Found before anything is written: without room the Region is left as it is.
+        if !damage.is_none() && !has_room() {
+            return Err(Failure::Open(OpenError::Full));
+        }
+        self.memory.drop_damaged(saved.touched, damage);
         let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
         let takes = serving * PAGE_BYTES + self.index.committed_now();
-        let has_room = || self.index.back_tables() && self.memory.back_serving();
-        // Of a block that was damaged nobody knows whether it has kept its room.
-        if (!damage.is_none() || !self.region.takes(takes)) && !has_room() {
+        if damage.is_none() && !self.region.takes(takes) && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }
         let held = if damage.is_none() { saved.counts.held.clone() } else { self.salvage(saved.touched) };

@@ -10,20 +10,14 @@ use crate::index::Scheme;
 use guira_items::{ClassUsage, Item, claim_chain};
 use guira_memory::Offset;
 use guira_memory::lasting::Damage;
-use guira_memory::slab::{ClassId, HandedOut, NoPages, PageId, PageState};
+use guira_memory::slab::{ClassId, HandedOut, PageId, PageState};
 use guira_sync::clock::Seconds;
 use std::collections::HashSet;
 
 impl<X: Scheme> Core<X> {
-    /// Takes the pages that are damaged out of their classes, before the others are restored.
-    ///
-    /// # Errors
-    /// If nothing can be found without what is damaged.
-    pub(crate) fn drop_damaged(&self, touched: u32, damage: &Damage) -> Result<(), NoPages> {
-        if !damage.is_none() && X::LINK_BYTES > 0 {
-            return Err(NoPages);
-        }
-        self.memory.drop_damaged(touched, damage)
+    /// Whether nothing can be found without what is damaged.
+    pub(crate) fn is_lost(&self, touched: u32, damage: &Damage) -> bool {
+        !damage.is_none() && (X::LINK_BYTES > 0 || self.memory.has_lost_classes(touched, damage))
     }
 
     /// Sees to it that the index leads to what is there, and that what is there is what it leads to. Returns what that comes to, by class. The pages were restored,

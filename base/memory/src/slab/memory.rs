@@ -324,9 +324,8 @@ impl SlabMemory {
         parts.iter().all(|(at, each)| self.region.back(at.bytes() + first * each, count * each))
     }
 
-    /// Sees to it that there is room for all pages that serve, and for what is known of them. False if there is none.
-    pub fn back_serving(&self) -> bool {
-        let touched = self.pages_touched();
+    /// Sees to it that there is room for those of the first `touched` pages that serve, and for their metadata. False if there is none.
+    pub fn back_serving(&self, touched: u32) -> bool {
         let serves = |page: u32| matches!(self.state_of(PageId(page)), PageState::Serving(_));
         self.back_metadata(0..touched)
             && (0..touched)

@@ -71,20 +71,19 @@ impl SlabMemory {
         Ok(count)
     }
 
-    /// Takes the pages that are damaged out of their classes, of the first `touched`, before they are restored. Nobody uses the memory yet.
-    ///
-    /// # Errors
-    /// If what is damaged says which page is in which class.
-    pub fn drop_damaged(&self, touched: u32, damage: &Damage) -> Result<(), NoPages> {
-        if damage.touches(self.descriptors.bytes(), touched as usize * WORD) {
-            return Err(NoPages);
-        }
+    /// Whether the descriptors of the first `touched` pages are damaged, which say what class a page is in.
+    pub fn has_lost_classes(&self, touched: u32, damage: &Damage) -> bool {
+        damage.touches(self.descriptors.bytes(), touched as usize * WORD)
+    }
+
+    /// Takes damaged pages out of their classes, of the first `touched`, before they are restored. Nobody uses the memory yet. This writes to the Region:
+    /// if it is not used afterwards, its sums are wrong.
+    pub fn drop_damaged(&self, touched: u32, damage: &Damage) {
         for page in (0..touched.min(self.page_count)).map(PageId) {
             if damage.touches(self.start_of(page).bytes(), PAGE_BYTES) {
                 self.set_descriptor(page, Descriptor::FREE);
             }
         }
-        Ok(())
     }
 
     /// The chunks that are handed out, in the first `touched` pages. Nobody uses the memory while that lives.
