@@ -268,8 +268,9 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// Whether an item is as it was: its value, which a cas unique tells, and all that is told of it besides.
+/// Whether an item is as it was. Its cas unique tells of its value, but for `md` with x, which keeps the unique and takes value and flags away.
 fn is_as(item: &Meta, noted: &Meta) -> bool {
-    let told = |meta: &Meta| (meta.cas, meta.expiry, meta.state, meta.last_access);
+    let told =
+        |meta: &Meta| (meta.cas, meta.value_len, meta.flags, meta.expiry, meta.state, meta.last_access);
     told(item) == told(noted)
 }

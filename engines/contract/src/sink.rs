@@ -29,7 +29,7 @@ pub trait Sink {
     /// Whether the read counts for eviction. Called after the item was found.
     fn recency(&self) -> Recency;
 
-    /// An item with a long value was found, and its value is pinned. This is never undone.
+    /// An item with a long value was found, and its value is pinned. The engine does not undo this.
     fn pinned(&mut self, meta: &Meta, pin: Self::Pin);
 }
 

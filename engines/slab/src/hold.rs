@@ -3,8 +3,9 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
-use crate::session::{INLINE_MAX, SlabSession};
+use crate::session::SlabSession;
 use guira_contract::Key;
+use guira_items::INLINE_MAX;
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
@@ -17,13 +18,17 @@ pub(crate) struct Hold<X: Scheme> {
 }
 
 impl<X: Scheme> Hold<X> {
-    /// Holds what is stored under `key`; `None` if there is nothing, or it goes at this moment.
+    /// Holds the item under `key`. `None` if there is none.
     pub(crate) fn take(core: &Arc<Core<X>>, key: Key<'_>, now: Seconds) -> Option<Self> {
-        let at = linked(core, key, now)?;
-        core.pins.pin(at);
-        let hold = Hold { core: core.clone(), at };
-        // As readers do: if it was unlinked before it was pinned, it is not there any more.
-        (linked(core, key, now) == Some(at)).then_some(hold)
+        loop {
+            let at = linked(core, key, now)?;
+            core.pins.pin(at);
+            let hold = Hold { core: core.clone(), at };
+            // As readers do: if it was unlinked, or moved to another chunk, before it was pinned, the pin is worth nothing.
+            if linked(core, key, now) == Some(at) {
+                return Some(hold);
+            }
+        }
     }
 
     /// Whether what is stored under `key` is still where it was.

@@ -91,13 +91,15 @@ impl<X: Scheme> SlabSession<X> {
 }
 
 impl<X: Scheme> Core<X> {
-    /// Copies the item at `at` to the chunk at `to` and has the table lead there. `None` if it is not there any more, or has expired.
+    /// Copies the item at `at` to the chunk at `to` and has the table lead there. `None` if it is not there any more, has expired, or is pinned.
     fn move_item(&self, at: Offset, to: Offset, hash: KeyHash, now: Seconds) -> Option<Item<'_>> {
         let held = self.index.lock(hash);
         let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
         let item = self.item(at, now).filter(|item| item.chain().is_none() && self.dead(item, now).is_none());
         let room = self.chunk_bytes(to);
-        let Some((slot, item)) = slot.zip(item.filter(|item| item.shape().size() <= room)) else {
+        // Under the counters: whoever pins an item looks once more whether it is still where it was.
+        let is_free = |item: &Item<'_>| item.shape().size() <= room && !self.pins.is_pinned(at);
+        let Some((slot, item)) = slot.zip(item.filter(is_free)) else {
             held.release_unchanged();
             return None;
         };

@@ -13,8 +13,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What others do.
-const INTRUSIONS: [&str; 4] =
-    ["set k 3 0 5\r\nother\r\n", "set k 3 900 2\r\n45\r\n", "delete k\r\n", "incr k 2\r\n"];
+const INTRUSIONS: [&str; 7] = [
+    "set k 3 0 5\r\nother\r\n",
+    "set k 3 900 2\r\n45\r\n",
+    "delete k\r\n",
+    "incr k 2\r\n",
+    "touch k 900\r\n",
+    "md k x\r\n",
+    "md k I\r\n",
+];
 
 /// Failures that are told.
 const TOLD_MAX: usize = 12;

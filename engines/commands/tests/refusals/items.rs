@@ -75,6 +75,7 @@ pub(crate) const ITEMS: &[Before] = &[
     Before { name: "an item that somebody renews", steps: &[Store(Short, "T50"), Ask("mg k R100\r\n")] },
     Before { name: "a long item", steps: &[Store(Long, "F7")] },
     Before { name: "a long item that expires, with a cas unique", steps: &[Store(Long, "T1000 E77")] },
+    Before { name: "a long item with a cas unique", steps: &[Store(Long, "E77")] },
     Before { name: "a long stale item", steps: &[Store(Long, "F7"), STALE] },
     Before { name: "a number", steps: &[Store(Number("99"), "F7")] },
     Before { name: "a number with a cas unique", steps: &[Store(Number("9"), "F7 E77 T1000")] },
