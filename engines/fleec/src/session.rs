@@ -12,15 +12,12 @@ use guira_contract::{
     Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Item, SessionCounters, counted_size};
+use guira_items::{INLINE_MAX, Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_sync::hazard::Hazard;
 use std::sync::Arc;
-
-/// The longest value that is copied as it is found; longer ones are pinned.
-pub(crate) const INLINE_MAX: usize = 16 << 10;
 
 /// A session adds what it has stored and removed to the table's count when it comes to so many items.
 const COUNTED_TOGETHER: i64 = 32;

@@ -10,13 +10,15 @@ use crate::list::{Node, Spot, Target};
 use crate::nodes::CoreNodes;
 use crate::pending::FleecPending;
 use crate::reclaim::Taking;
-use crate::session::{FleecSession, INLINE_MAX, meta_of};
+use crate::session::{FleecSession, meta_of};
 use guira_contract::{
     Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, Provision,
     Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Eviction, Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{
+    Eviction, Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
+};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{Ordering, fence};

@@ -168,6 +168,10 @@ const ALIGNED_FROM: u32 = 256;
 /// Values from here on have the field of an expiry, whether they expire or not: so one can be set later without storing the value anew.
 const EXPIRY_FROM: usize = 1024;
 
+/// The longest value that is copied as it is found; longer ones are pinned. Longer ones also have the field of a cas unique from the start: what changes
+/// and shows a pinned value tells by its unique whether it is still the same, and shall not have to store it anew for that.
+pub const INLINE_MAX: usize = 16 << 10;
+
 /// Where the key begins, for each set of fields.
 const KEY_AT: [u8; 16] = {
     let mut all = [0; 16];
@@ -467,7 +471,7 @@ impl ItemHeaderSpec<'_> {
         if expiry != Expiry::Never || value_len >= EXPIRY_FROM {
             fields = fields.with(Fields::EXPIRY);
         }
-        if cas.is_some() {
+        if cas.is_some() || value_len > INLINE_MAX {
             fields = fields.with(Fields::CAS);
         }
         fields
@@ -565,6 +569,14 @@ mod tests {
         let shape = Shape { key_len: 16, value_len: 32, fields: Fields(0) };
         assert_eq!(shape.size(), 56);
         assert_eq!(Shape { fields: Fields::FLAGS.with(Fields::EXPIRY), ..shape }.size(), 64);
+    }
+
+    #[test]
+    fn long_values_can_get_a_time_and_a_unique_where_they_lie() {
+        let fields = |length| ItemHeaderSpec::fields(Fields::default(), 0, Expiry::Never, None, length);
+        assert_eq!(fields(EXPIRY_FROM - 1), Fields::default());
+        assert_eq!((fields(EXPIRY_FROM), fields(INLINE_MAX)), (Fields::EXPIRY, Fields::EXPIRY));
+        assert_eq!(fields(INLINE_MAX + 1), Fields::EXPIRY.with(Fields::CAS));
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod setup;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
 pub use counts::{ClassUsage, Registry, SavedCounts, SessionCounters};
-pub use item::{BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, Item, ItemHeaderSpec, NOTED_FOR, Shape};
+pub use item::{
+    BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, INLINE_MAX, Item, ItemHeaderSpec, NOTED_FOR, Shape,
+};
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting};
 pub use named::NamedRows;
 pub use pending_chunks::{KEPT_PART, PendingChunks};

@@ -18,13 +18,10 @@ use guira_contract::{
     Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{SessionCounters, counted_size};
+use guira_items::{INLINE_MAX, SessionCounters, counted_size};
 use guira_sync::atomic::Backoff;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
-
-/// The longest value that is copied as it is found; longer ones are pinned.
-pub(crate) const INLINE_MAX: usize = 16 << 10;
 
 /// A session of the engine.
 #[derive(Debug)]
@@ -340,7 +337,9 @@ impl<S: Space> MicaSession<S> {
                 return Some(Some((meta, pin)));
             }
             sink.found(&found.entry);
-            writer.touch(key, home);
+            if sink.recency() == Recency::Bump {
+                writer.touch(key, home);
+            }
             Some(None)
         });
         match long {

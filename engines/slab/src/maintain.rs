@@ -9,10 +9,10 @@
 use crate::core::Core;
 use crate::donors::PAGE_CHOICE;
 use crate::index::{GrowthStep, Index, Items, Scheme};
-use crate::session::{INLINE_MAX, SlabSession};
+use crate::session::SlabSession;
 use crate::update::Unlinked;
 use guira_contract::{Counter, ItemView, KeyHash, Pace, Reassign, Switch};
-use guira_items::{Eviction, GENERATIONS, SessionCounters};
+use guira_items::{Eviction, GENERATIONS, INLINE_MAX, SessionCounters};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -12,15 +12,11 @@ use guira_contract::{
     Recency, Session, Sink, StoreError, Walked, WalkedItem, Want,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Item, SessionCounters, counted_size};
+use guira_items::{INLINE_MAX, Item, SessionCounters, counted_size};
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Participant;
 use std::sync::Arc;
-
-/// The longest value that is copied under the version counters; longer ones are pinned. The plan's figure; the point
-/// where copying begins to cost more than a pin and a second part in the send has not been measured yet.
-pub(crate) const INLINE_MAX: usize = 16 << 10;
 
 /// A session of a slab engine.
 #[derive(Debug)]

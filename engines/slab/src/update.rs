@@ -5,14 +5,14 @@ use crate::hold::Hold;
 use crate::index::{Found, LockedBuckets, Scheme};
 use crate::pending::SlabPending;
 use crate::queue::{self, Event, What};
-use crate::session::{INLINE_MAX, SlabSession};
+use crate::session::SlabSession;
 use crate::turn::Wants;
 use guira_contract::{
     Amendment, Counter, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta,
     MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Fields, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
