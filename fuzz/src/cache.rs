@@ -3,6 +3,7 @@
 use crate::world::{FACTS, Modelled, World};
 use arbitrary::Arbitrary;
 use guira_contract::{Amendment, Digits, Engine, Expiry, ItemState, Pace, Recency};
+use guira_slab::EngineOptions;
 use guira_slab::{ChainedEngine, CuckooEngine, Hashing, SlabOptions};
 
 /// The engine's options, and what is done to it.
@@ -46,9 +47,12 @@ const FILLED_MAX: u64 = 16_000;
 /// Does what `plan` says.
 pub fn run(plan: Plan) {
     let options = SlabOptions {
-        memory: (2 + usize::from(plan.mebibytes % 3)) << 20,
+        engine: EngineOptions {
+            memory: (2 + usize::from(plan.mebibytes % 3)) << 20,
+            hashing: if plan.crowded { Hashing::Fixed(crowded) } else { Hashing::Seeded(1) },
+            ..EngineOptions::default()
+        },
         stripes: 64,
-        hashing: if plan.crowded { Hashing::Fixed(crowded) } else { Hashing::Seeded(1) },
         ..SlabOptions::default()
     };
     const GOOD: &str = "the options are good";

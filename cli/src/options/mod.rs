@@ -128,18 +128,13 @@ pub(crate) struct Told {
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_item_size: Option<Size>,
 
-    /// Growth from one slab class to the next, as memcached's -f; more than 1 [default: 1.06]
+    /// Growth from one slab class to the next, as memcached's -f; more than 1; not with mica, which has no classes [default: 1.06]
     #[arg(long, value_name = "FACTOR")]
     pub(crate) growth_factor: Option<f64>,
 
-    /// Bytes of key, value and flags that fit into the smallest chunk, as memcached's -n [default: 16]
+    /// Bytes of key, value and flags that fit into the smallest chunk, as memcached's -n; not with mica [default: 16]
     #[arg(long, value_name = "BYTES")]
     pub(crate) smallest_item: Option<u32>,
-
-    /// How much less time large items get than small ones, since their memory saves fewer misses: 0, the same, to 1, in proportion to
-    /// their length. See docs/operations.md [default: 0]
-    #[arg(long, value_name = "0 TO 1")]
-    pub(crate) size_weight: Option<f64>,
 
     /// When memory is full, refuse to store instead of evicting
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -252,7 +247,7 @@ impl Told {
         first_said!(self, other:
             listen, udp, udp_port_per_worker, mica, xdp, local, unix_mode, protocol, tls_cert, tls_key, tls_ca, tls_verify,
             tls_min_version, tls_ciphers, tls_resumption, auth_file, user, workers, pin_workers, memory, engine, index,
-            policy, access, max_item_size, growth_factor, smallest_item, size_weight,
+            policy, access, max_item_size, growth_factor, smallest_item,
             disable_evictions, huge_pages, lock_memory, reserve, region, max_connections, beyond_max, connection_memory, backlog, idle_timeout, enable_shutdown,
             disable_flush_all, disable_dumping, disable_watch, disable_cas, watcher_buffer, worker_log_buffer, prefix_delimiter, disable_advice, test_commands,
         )

@@ -1,7 +1,7 @@
 //! From what was said to what a server can be started with.
 
 use super::Told;
-use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM};
+use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM};
 use guira_server::{
     Beyond, ConnectionLimits, Eviction, HugePages, Interface, Listen, LogBuffers, NoPlace, Options,
     Permissions, Placement, Residence, Resumption, Size, Speaks, Storage, Switch, TlsOptionError, TlsOptions,
@@ -140,6 +140,7 @@ impl Told {
         let fits = MAX_ITEM_RANGE.contains(&options.max_item_size.0);
         check(fits, "max-item-size", "1KiB to 1GiB", options.max_item_size)?;
         self.check_sizes(&options)?;
+        self.check_classes(&options)?;
         let written = self.written(&options);
         Ok((options, written))
     }
@@ -158,6 +159,20 @@ impl Told {
             check(size <= options.memory.0, name, "no more than the memory", Size(size))?;
         }
         Ok(())
+    }
+
+    /// Options of slab classes, where there are none.
+    fn check_classes(&self, options: &Options) -> Result<(), ConfigError> {
+        if options.engine.has_classes() {
+            return Ok(());
+        }
+        let none = "left out: the engine has no slab classes";
+        let factor = self.growth_factor.map(|factor| ("growth-factor", factor.to_string()));
+        let smallest = self.smallest_item.map(|bytes| ("smallest-item", bytes.to_string()));
+        match factor.or(smallest) {
+            None => Ok(()),
+            Some((name, value)) => Err(ConfigError::Value { name, expected: none, value }),
+        }
     }
 
     /// Understands the options of TLS although there is to be none.
@@ -182,9 +197,6 @@ impl Told {
         if let Some(factor) = self.growth_factor {
             check(factor > 1.0 && factor <= 1024.0, "growth-factor", "above 1 and at most 1024", factor)?;
         }
-        if let Some(weight) = self.size_weight {
-            check((0.0..=1.0).contains(&weight), "size-weight", "from 0 to 1", weight)?;
-        }
         let region = self.region.as_ref().map(|text| {
             let expected = "a path, or a name of letters, digits, '.', '_' and '-'";
             text.parse().map_err(|_: NoPlace| ConfigError::Value {
@@ -197,7 +209,6 @@ impl Told {
         Ok(Storage {
             factor: self.growth_factor,
             smallest_item: self.smallest_item.map(|bytes| bytes as usize),
-            size_weight: self.size_weight,
             eviction: if yes(self.disable_evictions) { Eviction::Off } else { Eviction::On },
             huge_pages: self.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
             residence: if yes(self.lock_memory) { Residence::Locked } else { Residence::Swappable },
@@ -274,6 +285,7 @@ impl Told {
     /// The same with the defaults.
     fn written(self, options: &Options) -> Told {
         let Permissions { shutdown, flush_all, dump, watch, test } = options.permissions;
+        let has_classes = options.engine.has_classes();
         Told {
             listen: Some(options.listen.iter().map(Listen::to_string).collect()),
             udp: Some(options.udp.iter().map(SocketAddr::to_string).collect()),
@@ -300,9 +312,8 @@ impl Told {
             policy: Some(options.engine.policy()),
             access: options.engine.access().map(str::to_owned),
             max_item_size: Some(options.max_item_size),
-            growth_factor: self.growth_factor.or(Some(DEFAULT_FACTOR)),
-            smallest_item: self.smallest_item.or(Some(DEFAULT_SMALLEST_ITEM as u32)),
-            size_weight: self.size_weight.or(Some(DEFAULT_SIZE_WEIGHT)),
+            growth_factor: self.growth_factor.or(has_classes.then_some(DEFAULT_FACTOR)),
+            smallest_item: self.smallest_item.or(has_classes.then_some(DEFAULT_SMALLEST_ITEM as u32)),
             disable_evictions: Some(options.storage.eviction == Eviction::Off),
             huge_pages: self.huge_pages,
             lock_memory: Some(options.storage.residence == Residence::Locked),
@@ -368,7 +379,6 @@ mod tests {
         let (again, _) = again.resolve().unwrap();
         let mut said = options.clone();
         said.storage.factor = Some(DEFAULT_FACTOR);
-        said.storage.size_weight = Some(DEFAULT_SIZE_WEIGHT);
         said.storage.smallest_item = Some(DEFAULT_SMALLEST_ITEM);
         assert_eq!(format!("{said:?}"), format!("{again:?}"));
         assert_eq!(options.listen[0].to_string(), "127.0.0.1:11211");
@@ -410,9 +420,15 @@ mod tests {
             ),
             ("watcher-buffer = \"100GiB\"", "watcher-buffer must be no more than the memory, not 100GiB"),
             ("growth-factor = inf", "growth-factor must be above 1 and at most 1024, not inf"),
-            ("size-weight = 1.1", "size-weight must be from 0 to 1, not 1.1"),
-            ("size-weight = nan", "size-weight must be from 0 to 1, not NaN"),
             ("growth-factor = 1", "growth-factor must be above 1 and at most 1024, not 1"),
+            (
+                "engine = \"mica\"\ngrowth-factor = 1.25",
+                "growth-factor must be left out: the engine has no slab classes, not 1.25",
+            ),
+            (
+                "engine = \"mica-store\"\nsmallest-item = 48",
+                "smallest-item must be left out: the engine has no slab classes, not 48",
+            ),
         ] {
             let error = resolve(&format!("{text}\n")).unwrap_err();
             assert_eq!(error, told);

@@ -1,12 +1,11 @@
 //! What is done in slices between batches: buckets are added, what has expired is removed, memory is given back.
 
 use crate::core::Core;
-use crate::flush::Tidying;
 use crate::session::FleecSession;
 use crate::table::Growth;
 use crate::update::Unlinked;
 use guira_contract::{ClassCounter, Counter, Pace, Reassign, ResizeError, Switch, Tuning};
-use guira_items::{Eviction, MINIMUM};
+use guira_items::{Crawled, Eviction, MINIMUM};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +34,7 @@ struct Crawl {
     bucket: Option<u64>,
     /// When it set out.
     started: Seconds,
-    tidying: Tidying,
+    crawled: Crawled,
 }
 
 /// The crawler sets out this often, in seconds, and whenever there was a flush.
@@ -79,7 +78,7 @@ impl Upkeep {
 
 impl FleecSession {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
-        self.core.see_time(now);
+        self.core.shell.see_time(now);
         self.rounds = self.rounds.wrapping_add(1);
         let mut done = 0;
         while done < budget && self.grow_by_one() == Growth::Grown {
@@ -128,7 +127,7 @@ impl FleecSession {
         if core.memory.surrender_pooled() {
             return true;
         }
-        if core.options.eviction == Eviction::Off {
+        if core.options.engine.eviction == Eviction::Off {
             return false;
         }
         match self.empty_page(None, now) {
@@ -157,7 +156,7 @@ impl FleecSession {
                 Some(next) => bucket = next,
                 None => {
                     crawl.bucket = None;
-                    core.flushes.end_tidying(crawl.tidying);
+                    core.flushes.end_crawl(crawl.crawled);
                     return true;
                 }
             }
@@ -173,7 +172,7 @@ impl FleecSession {
         let next = core.scan_bucket(bucket, &mut seen, |at| {
             let item = core.item(at, now)?;
             let is_dead = core.dead(&item, now).is_some();
-            Some((at, is_dead.then(|| core.hash(item.key(&mut [0; 256])).0)))
+            Some((at, is_dead.then(|| core.shell.hash(item.key(&mut [0; 256])).0)))
         });
         self.counters.add(Counter::CrawlerChecked, seen.len() as u64);
         let mut removed = 0;
@@ -211,11 +210,11 @@ fn set_out(core: &Core, crawl: &mut Crawl, now: Seconds) -> bool {
     let asked = core.upkeep.crawl_asked.swap(false, Ordering::Relaxed);
     let resting = core.upkeep.crawler_off.load(Ordering::Relaxed)
         || now.0.saturating_sub(crawl.started.0) < CRAWL_INTERVAL;
-    if resting && !asked && !core.flushes.is_dirty() {
+    if resting && !asked && !core.flushes.needs_crawl(|()| true) {
         return false;
     }
     core.upkeep.crawls.fetch_add(1, Ordering::Relaxed);
-    *crawl = Crawl { bucket: Some(0), started: now, tidying: core.flushes.begin_tidying() };
+    *crawl = Crawl { bucket: Some(0), started: now, crawled: core.flushes.begin_crawl(|()| true) };
     true
 }
 
@@ -230,11 +229,11 @@ impl Core {
             return Reassign::NoClass;
         }
         // Without eviction nothing is lost for this.
-        if self.options.eviction == Eviction::Off {
+        if self.options.engine.eviction == Eviction::Off {
             return Reassign::NothingToSpare;
         }
         let mut session = FleecSession::new(self.clone());
-        let now = self.time_seen();
+        let now = self.shell.time_seen();
         let emptied = match donor.flatten() {
             Some(donor) if self.memory.pages_of(donor) < 2 => None,
             Some(donor) => session.empty_page_of(donor, now),
@@ -253,26 +252,20 @@ impl Core {
     pub(crate) fn describe(&self, memory: usize) {
         // Relaxed: of two at once, each charges its part.
         let before = self.described.fetch_max(memory, Ordering::Relaxed);
-        let metadata = |memory| self.plan.metadata(memory, self.commit_step);
+        let metadata = |memory| self.plan.metadata(memory, self.shell.commit_step());
         self.budget.charge(metadata(memory.max(before)) - metadata(before));
     }
 
     /// From now on up to `memory` bytes may be committed.
     pub(crate) fn resize(&self, memory: usize) -> Result<(), ResizeError> {
-        let least = MINIMUM.max(2 * self.options.max_item_size).max(2 * self.table.committed());
+        let least = MINIMUM.max(2 * self.options.engine.max_item_size).max(2 * self.table.committed());
         if memory < least {
             return Err(ResizeError::TooSmall { memory, least });
         }
         if memory > self.plan.reserve {
             return Err(ResizeError::TooBig { memory, most: self.plan.reserve });
         }
-        if let Some(file) = &self.file
-            && memory > self.budget.limit()
-            && let Ok(room) = file.room()
-            && room < memory as u64
-        {
-            return Err(ResizeError::NoRoom { room });
-        }
+        self.shell.check_room(self.budget.limit(), memory)?;
         self.describe(memory);
         self.budget.set_limit(memory);
         Ok(())

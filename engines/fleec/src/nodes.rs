@@ -82,14 +82,14 @@ impl Core {
     #[inline(always)]
     pub(crate) fn link_of_item(&self, at: Offset) -> Option<&AtomicU64> {
         let link = Offset::from_bytes((at.bytes() as u64).wrapping_sub(LINK_BYTES as u64));
-        Some(&self.region.window::<1>(link)?[0])
+        Some(&self.shell.region().window::<1>(link)?[0])
     }
 
     /// Asks for the item at `at`.
     #[inline(always)]
     pub(crate) fn prefetch_item(&self, at: Offset) {
-        self.region.prefetch(at.bytes() - LINK_BYTES);
-        self.region.prefetch(at.bytes() + 48);
+        self.shell.region().prefetch(at.bytes() - LINK_BYTES);
+        self.shell.region().prefetch(at.bytes() + 48);
     }
 
     /// The item after the one at `at`, or that one if it is the last of its bucket: a guess, good for asking for it.
@@ -125,7 +125,7 @@ impl<'n> Nodes<'n> for CoreNodes<'n, '_> {
     }
 
     fn hash_at(&self, at: Offset) -> Option<u64> {
-        self.core.item(at, Seconds(0)).map(|item| self.core.hash(item.key(&mut [0; 256])).0)
+        self.core.item(at, Seconds(0)).map(|item| self.core.shell.hash(item.key(&mut [0; 256])).0)
     }
 
     fn unlinked(&mut self, at: Offset) {

@@ -1,41 +1,25 @@
 //! How the engine is set up.
 
 use guira_contract::{OptionError, Spec};
-use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, OpenError, Residence, Sizes};
-use guira_memory::slab::ClassTable;
-use guira_memory::{HugePages, MIB};
+use guira_items::{ClassOptions, EngineOptions, OpenError};
 
 /// Bytes of a link, before each item.
 pub(crate) const LINK_BYTES: usize = 8;
 
-/// How the engine is set up.
-#[derive(Clone, Copy, Debug)]
+/// The options of the engine.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct FleecOptions {
-    /// Bytes it may commit: items, their pages' metadata, and the table.
-    pub memory: usize,
-    /// The most bytes it may be resized to; if that is less than `memory`, no more than `memory`. Costs address space only.
-    pub reserve: usize,
-    /// The largest item, in bytes as memcached counts them (`-I`).
-    pub max_item_size: usize,
-    /// Growth from one slab class to the next above 256 bytes; more than 1.
-    pub factor: f64,
-    /// Bytes of key, value and flags that fit into the smallest chunk.
-    pub smallest_item: usize,
-    /// What happens when memory is full.
-    pub eviction: Eviction,
-    /// Whether memory is committed in huge pages; `None`: if there is more than 64 MiB of it.
-    pub huge_pages: Option<HugePages>,
-    /// Whether memory may be swapped out.
-    pub residence: Residence,
+    /// What every engine has.
+    pub engine: EngineOptions,
+    /// The slab classes.
+    pub classes: ClassOptions,
     /// Which items go when memory is needed.
     pub clock: BucketClock,
-    /// Who may use a bucket while somebody else does.
+    /// Who may use a bucket that another session uses.
     pub buckets: Buckets,
-    /// How keys are hashed.
-    pub hashing: Hashing,
 }
 
-/// Who may use a bucket while somebody else does.
+/// Who may use a bucket that another session uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Buckets {
     /// Everybody: FLeeC.
@@ -45,48 +29,11 @@ pub enum Buckets {
     Locked,
 }
 
-impl Default for FleecOptions {
-    fn default() -> Self {
-        FleecOptions {
-            memory: 64 * MIB,
-            reserve: 0,
-            max_item_size: MIB,
-            factor: DEFAULT_FACTOR,
-            smallest_item: DEFAULT_SMALLEST_ITEM,
-            eviction: Eviction::On,
-            huge_pages: None,
-            residence: Residence::Swappable,
-            clock: BucketClock::default(),
-            buckets: Buckets::Open,
-            hashing: Hashing::Seeded(0),
-        }
-    }
-}
-
 impl FleecOptions {
     /// Whether they make sense.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        self.sizes().check(LINK_BYTES)
-    }
-
-    /// How large everything is.
-    pub(crate) fn sizes(&self) -> Sizes {
-        Sizes {
-            memory: self.memory,
-            reserve: self.reserve,
-            max_item_size: self.max_item_size,
-            factor: self.factor,
-            smallest_item: self.smallest_item,
-        }
-    }
-
-    /// Whether memory is committed in huge pages.
-    pub(crate) fn pages_of_the_system(&self) -> HugePages {
-        self.huge_pages.unwrap_or(self.sizes().pages_of_the_system())
-    }
-
-    pub(crate) fn classes(&self) -> ClassTable {
-        self.sizes().classes(LINK_BYTES)
+        self.engine.check()?;
+        self.classes.check(LINK_BYTES)
     }
 }
 

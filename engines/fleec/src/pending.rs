@@ -49,12 +49,12 @@ impl FleecPending {
 
     /// Appends bytes that there are chunks for.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        self.chunks.append(&self.core.region, bytes);
+        self.chunks.append(self.core.shell.region(), bytes);
     }
 
     /// Writes everything but the value, so that the pending value can be put into the table, and returns where the item is.
     pub(crate) fn write(&self, header_spec: &ItemHeaderSpec<'_>, now: Seconds) -> Offset {
-        self.chunks.write(&self.core.region, header_spec, now)
+        self.chunks.write(self.core.shell.region(), header_spec, now)
     }
 
     /// It is in the table: its chunks are the item's.
@@ -84,7 +84,7 @@ impl FleecSession {
     /// A pending value of an item with a key of `key_len` bytes, in one chunk if it fits, with memory for the first of it. None if there is none.
     pub(crate) fn new_pending(&mut self, key_len: usize, spec: &ItemSpec) -> Option<FleecPending> {
         let fields = self.core.fields_of(spec);
-        let now = self.core.time_seen();
+        let now = self.core.shell.time_seen();
         let mut pending = self.begin_pending(key_len, fields, spec.value_len, now, Purpose::Arriving)?;
         let reserved = pending.chunks.reserved();
         self.count_arriving(&mut pending, reserved)?;
@@ -101,7 +101,7 @@ impl FleecSession {
             if bytes.is_empty() {
                 return true;
             }
-            let now = self.core.time_seen();
+            let now = self.core.shell.time_seen();
             let more = self.add_chunk(pending, now).and_then(|part| self.count_arriving(pending, part));
             if more.is_none() {
                 return false;

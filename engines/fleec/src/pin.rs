@@ -25,7 +25,7 @@ impl FleecPin {
         hazard.announce(0, item.at.bytes() as u64);
         let mut parts = Vec::new();
         let mut position = 0;
-        for (place, length) in Pieces::of(&core.region, item) {
+        for (place, length) in Pieces::of(core.shell.region(), item) {
             parts.push((position, place, length));
             position += length;
         }
@@ -49,7 +49,7 @@ impl ValuePin for FleecPin {
         }
         // SAFETY: nobody stores to the value of an item once it is in the table, and its chunks are not freed, and so filled again, while it is
         // announced. Its header, which does change, lies in another word.
-        let part = unsafe { self.core.region.bytes(place, length) };
+        let part = unsafe { self.core.shell.region().bytes(place, length) };
         &part[skip..]
     }
 }

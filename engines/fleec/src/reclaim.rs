@@ -96,7 +96,7 @@ impl Core {
 
     /// How many free chunks of a class there are for this.
     fn spare(&self, class: ClassId, taking: Taking) -> u64 {
-        if self.options.eviction == Eviction::On || taking == Taking::Exchange {
+        if self.options.engine.eviction == Eviction::On || taking == Taking::Exchange {
             return u64::MAX;
         }
         let chunk = u64::from(self.memory.classes().geometry(class).chunk);
@@ -107,7 +107,7 @@ impl Core {
 impl FleecSession {
     /// Fills the session's cache of `class`, which is empty.
     pub(crate) fn refill(&mut self, class: ClassId, taking: Taking, now: Seconds) -> Result<(), StoreError> {
-        self.core.see_time(now);
+        self.core.shell.see_time(now);
         let is_last = taking == Taking::Exchange && self.core.spare(class, Taking::Fresh) == 0;
         let wanted = Wanted { class, taking, batch: if is_last { 1 } else { self.core.batch_of(class) } };
         if self.refill_free(wanted) {
@@ -117,7 +117,7 @@ impl FleecSession {
         if self.has_chunk(class) || self.refill_free(wanted) {
             return Ok(());
         }
-        let found = match self.core.options.eviction {
+        let found = match self.core.options.engine.eviction {
             Eviction::On => self.borrow(class) || self.evict(wanted, now),
             Eviction::Off => self.refill_keeping(wanted, now),
         };
@@ -193,7 +193,7 @@ impl FleecSession {
         self.give_all_back();
         for _ in 0..rounds {
             let taken = self.refill_free(wanted)
-                || match self.core.options.eviction {
+                || match self.core.options.engine.eviction {
                     Eviction::On => self.take_any(class, now),
                     Eviction::Off => self.take_empty(class),
                 };
@@ -232,7 +232,7 @@ impl FleecSession {
                     Some(value) => bucket_clock::has_lodgers(value).then_some(Goes::Unread),
                 };
                 if let Some((goes, at)) = goes.zip(core.table.first_of(bucket)) {
-                    core.region.prefetch(at.bytes());
+                    core.shell.region().prefetch(at.bytes());
                     victims[count] = (bucket, goes);
                     count += 1;
                 }
@@ -326,7 +326,7 @@ impl FleecSession {
     fn free_item(&mut self, at: Offset) {
         let core = self.core.clone();
         if let Some(item) = core.item(at, Seconds(0)) {
-            Pieces::chunks(&core.region, &item).into_iter().for_each(|chunk| self.free_chunk(chunk));
+            Pieces::chunks(core.shell.region(), &item).into_iter().for_each(|chunk| self.free_chunk(chunk));
         }
         self.free_chunk(at);
     }
@@ -413,8 +413,9 @@ impl FleecSession {
         let core = self.core.clone();
         for at in core.memory.occupied(held) {
             // What is not free may be anything: an item, a part of one, what has been left of one.
-            let head = Pieces::head_of(&core.region, at).unwrap_or(at);
-            let Some(hash) = core.item(head, now).map(|item| core.hash(item.key(&mut [0; 256])).0) else {
+            let head = Pieces::head_of(core.shell.region(), at).unwrap_or(at);
+            let Some(hash) = core.item(head, now).map(|item| core.shell.hash(item.key(&mut [0; 256])).0)
+            else {
                 continue;
             };
             self.remove_at(head, hash, Unlinked::Evicted, now);

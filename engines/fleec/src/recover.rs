@@ -90,7 +90,7 @@ impl<'n> Survey<'n> {
 
     fn prefetch(&self, part: &Part<'_>) {
         if part.at != part.end {
-            self.core.region.prefetch(part.at.bytes());
+            self.core.shell.region().prefetch(part.at.bytes());
         }
     }
 
@@ -113,7 +113,7 @@ impl<'n> Survey<'n> {
         }
         part.before = word;
         let item = self.core.item(at, Seconds(0))?;
-        let hash = self.core.hash(item.key(&mut [0; 256])).0;
+        let hash = self.core.shell.hash(item.key(&mut [0; 256])).0;
         let order = Order::of_item(hash);
         let is_in_place = bucket_of(hash, self.buckets) == part.bucket && order.compare(part.order).is_ge();
         if !is_in_place || item.shape().size() > self.core.room_in(class) {
@@ -122,7 +122,7 @@ impl<'n> Survey<'n> {
         part.order = order;
         let room_in = |class| self.core.room_in(class);
         // Whoever finds no chain believes none of it: nobody asks what was claimed.
-        if !claim_chain(&self.core.region, &mut self.chunks, &item, room_in, &mut Vec::new()) {
+        if !claim_chain(self.core.shell.region(), &mut self.chunks, &item, room_in, &mut Vec::new()) {
             return None;
         }
         let held = &mut self.held[usize::from(class.0)];

@@ -8,22 +8,20 @@
 //! Announcements, pins, and what sessions keep to themselves are about threads, and none is left.
 
 use crate::core::{Core, FleecEngine};
-use crate::flush::SavedFlushes;
 use crate::list::Search;
 use crate::nodes::CoreNodes;
-use crate::options::FleecOptions;
+use crate::options::{FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
 use crate::table::{SavedTable, Table};
 use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, MINIMUM, NamedRows, Numbers, OpenError, Restored, SavedCounts, SavedSetup,
-    Sizes, bytes_of, open_lasting,
+    EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, NamedRows, Numbers, OpenError, Restored,
+    SavedCounts, SavedFlushes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
+use guira_memory::lasting::{Kept, Loss, RegionFile, STATE_MAX};
 use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
-use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
 use std::sync::Arc;
@@ -35,8 +33,7 @@ const FORMAT: [u8; 8] = *b"fleec001";
 #[derive(Clone, Debug, PartialEq)]
 struct Saved {
     setup: SavedSetup,
-    base: TimeBase,
-    cas: u64,
+    shell: ShellState,
     flushes: SavedFlushes,
     table: SavedTable,
     touched: Touched,
@@ -53,17 +50,15 @@ const _: () = assert!(MAX_CLASSES * ClassCounter::COUNT * WORD + 1024 <= STATE_M
 
 impl Saved {
     fn of(core: &Core, now: Seconds) -> Self {
-        let options = &core.options;
-        let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
+        let options = EngineOptions { reserve: core.plan.reserve, ..core.options.engine };
         Saved {
-            setup: SavedSetup::of(&sizes, core.memory.classes(), options.hashing, core.hash(HASHED)),
-            base: TimeBase { reached: now.max(core.base.reached), ..core.base },
-            cas: core.cas.load(Ordering::Relaxed),
+            setup: SavedSetup::of(&options, &core.options.classes, LINK_BYTES, core.shell.hash(HASHED)),
+            shell: core.shell.state(now),
             flushes: core.flushes.saved(),
             table: core.table.saved(),
             touched: core.memory.touched(),
-            items: core.registry.items(),
-            counts: core.registry.saved(),
+            items: core.shell.registry().items(),
+            counts: core.shell.registry().saved(),
             class_counters: core.class_counters.iter().map(|counters| counters.values()).collect(),
         }
     }
@@ -71,10 +66,8 @@ impl Saved {
     fn encode(&self) -> Vec<u8> {
         let mut numbers = vec![u64::from_le_bytes(FORMAT)];
         numbers.extend(self.setup.numbers());
+        numbers.extend(self.shell.numbers());
         numbers.extend([
-            self.base.unix,
-            u64::from(self.base.reached.0),
-            self.cas,
             self.flushes.word,
             u64::from(self.flushes.dirty),
             self.table.buckets,
@@ -93,8 +86,7 @@ impl Saved {
         let mut numbers = Numbers::of(state, FORMAT)?;
         let saved = Saved {
             setup: numbers.setup()?,
-            base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
-            cas: numbers.number()?,
+            shell: numbers.shell()?,
             flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
             table: SavedTable { buckets: numbers.number()?, hand: numbers.number()? },
             touched: Touched { pages: numbers.small()?, paid: numbers.small()? },
@@ -134,23 +126,24 @@ pub(crate) fn open(
     now_unix: u64,
 ) -> Result<Opened<FleecEngine>, OpenError> {
     options.check()?;
-    let plan = Plan::new(options.reserve.max(options.memory));
-    let huge = options.pages_of_the_system();
-    let empty = EmptyRegion { memory: options.memory, bytes: plan.total, huge };
+    let plan = Plan::new(options.engine.reserve.max(options.engine.memory));
+    let huge = options.engine.huge_pages();
+    let empty = EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge };
     let go_on = |file: &RegionFile, kept: &Kept| {
         let core = restore(options, file, kept, now_unix)?;
-        let items = core.registry.items();
+        let items = core.shell.registry().items();
         Ok(Restored { core, items, dropped: Dropped::default() })
     };
     let begin = |region| {
-        let mut core = Core::on(region, plan, options)?;
+        let mut shell = Shell::on(region, &options.engine, options.classes.table(LINK_BYTES).len())?;
+        shell.begin_at(TimeBase::new(now_unix));
+        let core = Core::on(shell, plan, options)?;
         core.table.begin();
-        core.base = TimeBase::new(now_unix);
         Ok(core)
     };
     let mut begun = open_lasting(place, empty, go_on, begin)?;
-    begun.core.file = Some(begun.file);
-    let base = begun.core.base;
+    begun.core.shell.last_in(begun.file);
+    let base = begun.core.shell.base();
     let engine = FleecEngine { core: Arc::new(begun.core) };
     Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
 }
@@ -158,25 +151,25 @@ pub(crate) fn open(
 /// An engine that goes on with what the file holds.
 fn restore(options: FleecOptions, file: &RegionFile, kept: &Kept, now_unix: u64) -> Result<Core, Failure> {
     let saved = Saved::decode(&kept.state)?;
-    saved.setup.check(&options.sizes(), &options.classes())?;
-    let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    saved.setup.check(&options.engine, &options.classes, LINK_BYTES)?;
+    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let plan = Plan::new(saved.setup.reserve);
     if !plan.fills(kept.bytes) {
         return Err(Loss::Damaged.into());
     }
-    let hashing = saved.setup.hashing(options.hashing);
-    let options = FleecOptions { reserve: plan.reserve, hashing, ..options };
-    let (region, damage) = file
-        .map(kept, options.pages_of_the_system())
-        .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
+    let hashing = saved.setup.hashing(options.engine.hashing);
+    let options = FleecOptions {
+        engine: EngineOptions { reserve: plan.reserve, hashing, ..options.engine },
+        ..options
+    };
+    let classes = options.classes.table(LINK_BYTES).len();
+    let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
     if !damage.is_none() {
         // The list leads through all items: what lies behind one that is lost cannot be found.
         return Err(Emptied::Contents(Dropped { blocks: damage.count(), items: saved.items }).into());
     }
-    let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
-    saved.setup.check_hash(core.hash(HASHED))?;
-    core.base = base;
-    core.see_time(base.reached);
+    saved.setup.check_hash(shell.hash(HASHED))?;
+    let mut core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     core.restore(&saved)?;
     Ok(core)
 }
@@ -186,7 +179,7 @@ impl Core {
     fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         let is_sound = saved.class_counters.len() == self.class_counters.len()
-            && self.flushes.restore(saved.flushes)
+            && self.flushes.restore(saved.flushes, ())
             && self.table.restore(saved.table, &self.budget);
         if !is_sound {
             return Err(damaged());
@@ -195,7 +188,7 @@ impl Core {
         let serving = self.memory.restore(saved.touched).map_err(|_| damaged())?;
         let takes = serving * PAGE_BYTES + self.table.committed();
         let has_room = || self.table.back_paid() && self.memory.back_serving();
-        if !self.region.takes(takes) && !has_room() {
+        if !self.shell.region().takes(takes) && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }
         let held = self.recover().ok_or_else(damaged)?;
@@ -203,8 +196,8 @@ impl Core {
             return Err(damaged());
         }
         self.table.count(saved.items as i64);
-        self.registry.restore(&SavedCounts { held, ..saved.counts.clone() });
-        self.cas.store(saved.cas, Ordering::Relaxed);
+        self.shell.registry().restore(&SavedCounts { held, ..saved.counts.clone() });
+        self.shell.restore_cas(saved.shell.cas);
         self.class_counters
             .iter()
             .zip(&saved.class_counters)
@@ -234,16 +227,13 @@ impl Core {
     }
 
     /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
-    pub(crate) fn close(mut self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        if notes.len() > NOTES_MAX {
-            return Err(CloseError::Notes(notes.len()));
-        }
-        let Some(file) = self.file.take() else {
+    pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        if !self.shell.lasts(notes)? {
             return Ok(());
-        };
+        }
         self.memory.settle();
         self.finish_growth();
         let state = Saved::of(&self, now).encode();
-        Ok(file.close(&self.region, &state, notes)?)
+        self.shell.close(&state, notes)
     }
 }

@@ -72,7 +72,7 @@ enum Taken {
 impl FleecSession {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         let hazard = core.hazards.claim();
-        let counters = core.registry.register();
+        let counters = core.shell.registry().register();
         let caches = core.memory.classes().ids().map(|_| Vec::new()).collect();
         FleecSession {
             core,
@@ -200,12 +200,12 @@ impl Session for FleecSession {
     type Walk = FleecWalk;
 
     fn lossiness(&self) -> Lossiness {
-        self.core.options.eviction.lossiness()
+        self.core.options.engine.eviction.lossiness()
     }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
-        self.core.hash(key)
+        self.core.shell.hash(key)
     }
 
     #[inline(always)]
@@ -317,11 +317,11 @@ impl Session for FleecSession {
     }
 
     fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
-        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.max_item_size
+        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.engine.max_item_size
     }
 
     fn next_cas(&mut self) -> u64 {
-        self.core.next_cas()
+        self.core.shell.next_cas()
     }
 
     /// Nobody waits for quiescent points here; but somebody may have found no memory.
@@ -364,7 +364,7 @@ impl Session for FleecSession {
 impl Drop for FleecSession {
     fn drop(&mut self) {
         self.release_caches();
-        self.core.registry.retire(&self.counters);
+        self.core.shell.registry().retire(&self.counters);
     }
 }
 

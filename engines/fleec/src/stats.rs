@@ -70,13 +70,13 @@ impl Core {
     }
 
     pub(crate) fn reset_stats(&self) {
-        self.registry.reset();
+        self.shell.registry().reset();
         self.gate.waits.reset();
         self.class_counters.iter().for_each(ClassCounters::reset);
     }
 
     pub(crate) fn stats(&self) -> EngineStats {
-        let held = self.registry.held();
+        let held = self.shell.registry().held();
         EngineStats {
             items: held.iter().map(|held| held.items).sum(),
             bytes: held.iter().map(|held| held.bytes).sum(),
@@ -90,9 +90,9 @@ impl Core {
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
-            region_no_room: self.region.refusals(),
+            region_no_room: self.shell.region().refusals(),
             classes: self.class_stats(&held),
-            ..EngineStats::counted(self.registry.since_reset())
+            ..EngineStats::counted(self.shell.registry().since_reset())
         }
     }
 

@@ -17,7 +17,7 @@ use guira_contract::{
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Eviction, Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
+    Eviction, Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -96,9 +96,9 @@ impl<'v> Parts<'v> {
         take(self.before);
         if let Some(item) = self.old {
             let mut buffer = [0; 4096];
-            for (place, length) in Pieces::of(&core.region, &item) {
+            for (place, length) in Pieces::of(core.shell.region(), &item) {
                 // Only a value that goes on in other chunks begins at a multiple of 8.
-                let words = core.region.words(place, length.div_ceil(words::WORD));
+                let words = core.shell.region().words(place, length.div_ceil(words::WORD));
                 for from in (0..length).step_by(buffer.len()) {
                     let part = &mut buffer[..(length - from).min(4096)];
                     match words.filter(|_| item.chain().is_some()) {
@@ -156,7 +156,7 @@ impl FleecSession {
                 Attempt::Stored(more, generation) => {
                     self.finish(more);
                     // If there was a flush meanwhile, what was stored may carry its number, and the crawler have passed already: see
-                    // `Flushes::end_tidying`.
+                    // [`Flushes::is_still`].
                     if !self.core.flushes.is_still(generation) {
                         self.remove_dead(key, now);
                     }
@@ -210,7 +210,7 @@ impl FleecSession {
         if !guira_contract::Session::fits(self, key_len, spec) {
             return Err(StoreError::TooLarge);
         }
-        if self.core.options.eviction == Eviction::Off {
+        if self.core.options.engine.eviction == Eviction::Off {
             // Whether memory is needed at all is not known yet, and nothing is evicted for it.
             return Ok(());
         }
@@ -252,7 +252,7 @@ impl FleecSession {
             let generation = core.flushes.generation();
             let present = spot.node.and_then(|node| {
                 let item = core.item(node.at, now)?;
-                let is_dead = core.dead_as_of(generation, &item, now).is_some();
+                let is_dead = Flushes::<()>::dead_as_of(generation, &item, now).is_some();
                 Some(Present { node, item, is_dead })
             });
             let mut writer = Writer { core, caches, counters, key, now, generation, bucket };
@@ -337,7 +337,7 @@ impl<'n> Writer<'n, '_, '_> {
                 let old = present.filter(|present| !present.is_dead).map(|present| present.item);
                 let parts = Parts { before, old, after };
                 if counted_size(self.key.bytes.len(), new.flags, parts.len())
-                    > self.core.options.max_item_size
+                    > self.core.options.engine.max_item_size
                 {
                     return Err(StoreError::TooLarge);
                 }
@@ -371,7 +371,7 @@ impl<'n> Writer<'n, '_, '_> {
             // Release fence: pairs with the Acquire fence of `find`. Whoever sees what is written into the chunk from now on also sees the mark
             // of the item that was there before.
             fence(Ordering::Release);
-            let item = header_spec.write(&self.core.region, at, shape, None, header_spec.accessed);
+            let item = header_spec.write(self.core.shell.region(), at, shape, None, header_spec.accessed);
             let (words, mut to) = item.value_words();
             parts.each(self.core, |bytes| {
                 words::copy_in(words, to, bytes);
@@ -527,8 +527,7 @@ pub(crate) fn account_unlinked(
         Unlinked::Evicted => (Counter::Evictions, Counter::EvictedUnfetched),
     };
     if why == Unlinked::Evicted
-        && let Some(watcher) = core.eviction_watcher.get()
-        && let Some(now) = watcher.watches()
+        && let Some((watcher, now)) = core.shell.watcher()
     {
         let item = core.item(item.at, now).unwrap_or(*item);
         watcher.evicted(item.key(&mut [0; 256]), &meta_of(core, &item), now);

@@ -1,9 +1,11 @@
 //! Opening an engine whose Region lasts in a file: going on with what is there, or beginning anew.
 
-use crate::setup::OpenError;
+use crate::setup::{EngineOptions, OpenError};
+use crate::shell::Shell;
 use guira_contract::{Dropped, Emptied, Opening};
-use guira_memory::lasting::{Found, HEAD_BYTES, Kept, RegionFile};
+use guira_memory::lasting::{Damage, Found, HEAD_BYTES, Kept, RegionFile};
 use guira_memory::{HugePages, Region, RegionPlace};
+use guira_sync::clock::TimeBase;
 
 /// Why an engine does not go on with what the file holds.
 #[derive(Debug)]
@@ -95,6 +97,25 @@ pub fn open_lasting<C>(
     };
     let region = file.empty(empty.bytes, empty.huge).map_err(|error| refused(error.into()))?;
     Ok(Begun { core: begin(region).map_err(told)?, file, opening, notes: Vec::new() })
+}
+
+/// The shell of an engine with these options and so many classes that goes on with what the file holds, and what is damaged of it.
+///
+/// # Errors
+/// If the system refuses address space, or to lock memory.
+pub fn reopen(
+    file: &RegionFile,
+    kept: &Kept,
+    options: &EngineOptions,
+    classes: usize,
+    base: TimeBase,
+) -> Result<(Shell, Damage), Failure> {
+    let (region, damage) = file
+        .map(kept, options.huge_pages())
+        .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
+    let mut shell = Shell::on(region, options, classes).map_err(Failure::Open)?;
+    shell.begin_at(base);
+    Ok((shell, damage))
 }
 
 /// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.

@@ -5,6 +5,7 @@
 
 mod chain;
 mod counts;
+mod flushes;
 pub mod hooks;
 mod item;
 mod lasting;
@@ -12,17 +13,20 @@ mod named;
 mod pending_chunks;
 mod saved;
 mod setup;
+mod shell;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
 pub use counts::{ClassUsage, Registry, SavedCounts, SessionCounters};
+pub use flushes::{Crawled, Flushable, Flushes, SavedFlushes};
 pub use item::{
     BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, INLINE_MAX, Item, ItemHeaderSpec, NOTED_FOR, Shape,
 };
-pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting};
+pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting, reopen};
 pub use named::NamedRows;
 pub use pending_chunks::{KEPT_PART, PendingChunks};
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, MINIMUM, OpenError, Residence,
-    Sizes, counted_size,
+    ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, MAX_MEMORY,
+    MINIMUM, OpenError, Residence, counted_size,
 };
+pub use shell::{Shell, ShellState};

@@ -4,10 +4,12 @@
 
 use crate::counts::{ClassUsage, SavedCounts};
 use crate::named::NamedRows;
-use crate::setup::{Hashing, MAX_MEMORY, MINIMUM, Sizes};
+use crate::setup::{ClassOptions, EngineOptions, Hashing, MAX_MEMORY, MINIMUM};
+use crate::shell::ShellState;
 use guira_contract::{Counter, Emptied, KeyHash};
 use guira_memory::lasting::Loss;
 use guira_memory::slab::{ClassTable, PAGE_BYTES};
+use guira_sync::clock::{Seconds, TimeBase};
 
 /// What is hashed to see whether the function is the same.
 pub const HASHED: &[u8] = b"guira";
@@ -29,16 +31,16 @@ pub struct SavedSetup {
 }
 
 impl SavedSetup {
-    /// That of an engine of these sizes. `hash` is that of [`HASHED`].
-    pub fn of(sizes: &Sizes, classes: &ClassTable, hashing: Hashing, hash: KeyHash) -> Self {
+    /// That of an engine with these options and classes. `hash` is that of [`HASHED`].
+    pub fn of(options: &EngineOptions, classes: &ClassOptions, link: usize, hash: KeyHash) -> Self {
         SavedSetup {
-            reserve: sizes.reserve,
-            max_item_size: sizes.max_item_size as u64,
-            factor: sizes.factor,
-            smallest_item: sizes.smallest_item as u64,
+            reserve: options.reserve,
+            max_item_size: options.max_item_size as u64,
+            factor: classes.factor,
+            smallest_item: classes.smallest_item as u64,
             page_bytes: PAGE_BYTES as u64,
-            classes: sum_of(classes),
-            seed: if let Hashing::Seeded(seed) = hashing { seed } else { 0 },
+            classes: sum_of(&classes.table(link)),
+            seed: if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 },
             hash: hash.0,
         }
     }
@@ -57,32 +59,32 @@ impl SavedSetup {
         ]
     }
 
-    /// Whether an engine of these sizes can go on with the Region.
+    /// Whether an engine with these options can go on with the Region.
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&self, sizes: &Sizes, classes: &ClassTable) -> Result<(), Emptied> {
+    pub fn check(&self, options: &EngineOptions, classes: &ClassOptions, link: usize) -> Result<(), Emptied> {
         let pairs = [
             ("page size", self.page_bytes, PAGE_BYTES as u64),
-            ("largest item (-I)", self.max_item_size, sizes.max_item_size as u64),
-            ("smallest item (-n)", self.smallest_item, sizes.smallest_item as u64),
+            ("largest item (-I)", self.max_item_size, options.max_item_size as u64),
+            ("smallest item (-n)", self.smallest_item, classes.smallest_item as u64),
         ];
         let differs = |name, was: String, is: String| Err(Emptied::Setting { name, was, is });
         if let Some((name, was, is)) = pairs.into_iter().find(|(_, was, is)| was != is) {
             return differs(name, was.to_string(), is.to_string());
         }
-        if self.factor.to_bits() != sizes.factor.to_bits() {
-            return differs("growth factor (-f)", self.factor.to_string(), sizes.factor.to_string());
+        if self.factor.to_bits() != classes.factor.to_bits() {
+            return differs("growth factor (-f)", self.factor.to_string(), classes.factor.to_string());
         }
-        if self.classes != sum_of(classes) {
+        if self.classes != sum_of(&classes.table(link)) {
             // The same options lead to other classes: the code has changed.
             return Err(Loss::Version.into());
         }
         if !(MINIMUM..=MAX_MEMORY).contains(&self.reserve) {
             return Err(Loss::Damaged.into());
         }
-        if sizes.memory > self.reserve {
-            return Err(Emptied::Reserve { memory: sizes.memory, reserve: self.reserve });
+        if options.memory > self.reserve {
+            return Err(Emptied::Reserve { memory: options.memory, reserve: self.reserve });
         }
         Ok(())
     }
@@ -174,6 +176,15 @@ impl<'a> Numbers<'a> {
         })
     }
 
+    /// What [`ShellState::numbers`] has made.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn shell(&mut self) -> Result<ShellState, Emptied> {
+        let base = TimeBase { unix: self.number()?, reached: Seconds(self.small()?) };
+        Ok(ShellState { base, cas: self.number()? })
+    }
+
     /// What [`SavedCounts::numbers`] has made: the counters, but for the usage of classes.
     ///
     /// # Errors
@@ -248,19 +259,28 @@ mod tests {
 
     const FORMAT: [u8; 8] = *b"a format";
 
-    fn sizes() -> Sizes {
-        Sizes { memory: 4 << 20, reserve: 16 << 20, max_item_size: 1 << 20, factor: 1.25, smallest_item: 16 }
+    fn options() -> EngineOptions {
+        let hashing = Hashing::Seeded(7);
+        EngineOptions {
+            memory: 4 << 20,
+            reserve: 16 << 20,
+            max_item_size: 1 << 20,
+            hashing,
+            ..EngineOptions::default()
+        }
     }
 
-    fn setup(sizes: &Sizes) -> SavedSetup {
-        SavedSetup::of(sizes, &sizes.classes(0), Hashing::Seeded(7), KeyHash(9))
+    const CLASSES: ClassOptions = ClassOptions { factor: 1.25, smallest_item: 16 };
+
+    fn setup(options: &EngineOptions) -> SavedSetup {
+        SavedSetup::of(options, &CLASSES, 0, KeyHash(9))
     }
 
     #[test]
     fn what_was_written_is_read_again_and_nothing_less_or_more() {
         let counts = SavedCounts { sums: [3; Counter::COUNT], base: [2; Counter::COUNT], held: Vec::new() };
         let mut numbers = vec![u64::from_le_bytes(FORMAT)];
-        numbers.extend(setup(&sizes()).numbers());
+        numbers.extend(setup(&options()).numbers());
         numbers.extend(counts.numbers());
         numbers.extend([5, 6]);
         let state = bytes_of(&numbers);
@@ -269,7 +289,7 @@ mod tests {
             let read = (numbers.setup()?, numbers.counts()?, numbers.held(1)?);
             numbers.end().map(|()| read)
         };
-        assert_eq!(read(&state), Ok((setup(&sizes()), counts, vec![ClassUsage { items: 5, bytes: 6 }])));
+        assert_eq!(read(&state), Ok((setup(&options()), counts, vec![ClassUsage { items: 5, bytes: 6 }])));
         for length in 8..state.len() {
             assert_eq!(read(&state[..length]), Err(Loss::Damaged.into()));
         }
@@ -281,24 +301,27 @@ mod tests {
 
     #[test]
     fn another_setup_is_told_by_what_is_other() {
-        let saved = setup(&sizes());
-        let check = |sizes: Sizes| saved.check(&sizes, &sizes.classes(0));
-        assert_eq!(check(sizes()), Ok(()));
-        assert_eq!(check(Sizes { memory: 8 << 20, reserve: 0, ..sizes() }), Ok(()), "memory may differ");
-        let differs = |sizes: Sizes, what: &str| {
-            let why = check(sizes).unwrap_err().to_string();
+        let saved = setup(&options());
+        let check = |options: EngineOptions| saved.check(&options, &CLASSES, 0);
+        assert_eq!(check(options()), Ok(()));
+        assert_eq!(
+            check(EngineOptions { memory: 8 << 20, reserve: 0, ..options() }),
+            Ok(()),
+            "memory may differ"
+        );
+        let differs = |options: EngineOptions, classes: ClassOptions, what: &str| {
+            let why = saved.check(&options, &classes, 0).unwrap_err().to_string();
             assert!(why.contains(what), "{why}");
         };
-        differs(
-            Sizes { max_item_size: 1 << 19, ..sizes() },
-            "largest item (-I) was 1048576 and is now 524288",
-        );
-        differs(Sizes { smallest_item: 48, ..sizes() }, "smallest item (-n)");
-        differs(Sizes { factor: 1.5, ..sizes() }, "growth factor (-f) was 1.25 and is now 1.5");
-        differs(Sizes { memory: 17 << 20, ..sizes() }, "up to 16777216 bytes");
-        assert_eq!(saved.check(&sizes(), &sizes().classes(8)), Err(Loss::Version.into()));
-        let small = Sizes { reserve: MINIMUM - 1, ..sizes() };
-        assert_eq!(setup(&small).check(&small, &small.classes(0)), Err(Loss::Damaged.into()));
+        let smaller = EngineOptions { max_item_size: 1 << 19, ..options() };
+        differs(smaller, CLASSES, "largest item (-I) was 1048576 and is now 524288");
+        differs(options(), ClassOptions { smallest_item: 48, ..CLASSES }, "smallest item (-n)");
+        let steeper = ClassOptions { factor: 1.5, ..CLASSES };
+        differs(options(), steeper, "growth factor (-f) was 1.25 and is now 1.5");
+        differs(EngineOptions { memory: 17 << 20, ..options() }, CLASSES, "up to 16777216 bytes");
+        assert_eq!(saved.check(&options(), &CLASSES, 8), Err(Loss::Version.into()));
+        let small = EngineOptions { reserve: MINIMUM - 1, ..options() };
+        assert_eq!(setup(&small).check(&small, &CLASSES, 0), Err(Loss::Damaged.into()));
         assert!(matches!(saved.hashing(Hashing::Seeded(1)), Hashing::Seeded(7)));
         assert_eq!(saved.check_hash(KeyHash(9)), Ok(()));
         assert!(saved.check_hash(KeyHash(8)).unwrap_err().to_string().contains("hash function"));

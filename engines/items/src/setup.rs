@@ -83,9 +83,6 @@ pub enum OpenError {
     /// Classes would not grow.
     #[error("the growth factor {0} is not a number above 1")]
     Factor(f64),
-    /// That is no size weight.
-    #[error("the size weight {0} is not a number from 0 to 1")]
-    SizeWeight(f64),
     /// No chunk would be as small.
     #[error("a smallest item of {item} bytes does not fit into the largest chunk: at most {most}")]
     SmallestItem {
@@ -144,27 +141,50 @@ const SMALL_CACHE: usize = 64 * MIB;
 /// Bytes of an item that are neither key nor value nor flags.
 const ITEM_HEADER: usize = WORD;
 
-/// How large everything is.
+/// The options of every engine.
 #[derive(Clone, Copy, Debug)]
-pub struct Sizes {
-    /// Bytes that may be committed.
+pub struct EngineOptions {
+    /// Memory for items and index, in bytes.
     pub memory: usize,
-    /// The most bytes that may ever be.
+    /// The most bytes that it may be resized to; if that is less than `memory`, no more than `memory`. Costs address space only.
     pub reserve: usize,
-    /// The largest item, in bytes as memcached counts them.
+    /// The largest item, in bytes as memcached counts them (`-I`): see [`counted_size`].
     pub max_item_size: usize,
-    /// Growth from one slab class to the next.
-    pub factor: f64,
-    /// Bytes of key, value and flags that fit into the smallest chunk.
-    pub smallest_item: usize,
+    /// What happens when memory is full.
+    pub eviction: Eviction,
+    /// Whether memory is committed in huge pages; `None`: if there is more than 64 MiB of it.
+    pub huge_pages: Option<HugePages>,
+    /// Whether memory may be swapped out.
+    pub residence: Residence,
+    /// How keys are hashed.
+    pub hashing: Hashing,
 }
 
-impl Sizes {
-    /// Whether they make sense, if `link` bytes before each item belong to the index.
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            memory: 64 * MIB,
+            reserve: 0,
+            max_item_size: MIB,
+            eviction: Eviction::On,
+            huge_pages: None,
+            residence: Residence::Swappable,
+            hashing: Hashing::Seeded(0),
+        }
+    }
+}
+
+impl EngineOptions {
+    /// The usual options, with `memory` bytes.
+    pub fn of(memory: usize) -> Self {
+        EngineOptions { memory, ..Self::default() }
+    }
+
+    /// Whether they make sense.
     ///
     /// # Errors
     /// If they do not.
-    pub fn check(&self, link: usize) -> Result<(), OpenError> {
+    pub fn check(&self) -> Result<(), OpenError> {
         if self.memory < MINIMUM {
             return Err(OpenError::TooSmall(self.memory));
         }
@@ -175,6 +195,37 @@ impl Sizes {
         if self.max_item_size > self.memory / 2 {
             return Err(OpenError::ItemTooLarge { item: self.max_item_size, memory: self.memory });
         }
+        Ok(())
+    }
+
+    /// Whether memory is committed in huge pages.
+    pub fn huge_pages(&self) -> HugePages {
+        let usual = if self.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No };
+        self.huge_pages.unwrap_or(usual)
+    }
+}
+
+/// The options of engines with slab classes.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassOptions {
+    /// Growth from one class to the next above 256 bytes; more than 1.
+    pub factor: f64,
+    /// Bytes of key, value and flags that fit into the smallest chunk. Chunks are never smaller than 24 bytes, which is room for 16.
+    pub smallest_item: usize,
+}
+
+impl Default for ClassOptions {
+    fn default() -> Self {
+        ClassOptions { factor: DEFAULT_FACTOR, smallest_item: DEFAULT_SMALLEST_ITEM }
+    }
+}
+
+impl ClassOptions {
+    /// Whether they make sense, if `link` bytes before each item belong to the index.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn check(&self, link: usize) -> Result<(), OpenError> {
         if !self.factor.is_finite() || self.factor <= 1.0 {
             return Err(OpenError::Factor(self.factor));
         }
@@ -185,13 +236,8 @@ impl Sizes {
         Ok(())
     }
 
-    /// Whether memory is committed in huge pages unless told otherwise.
-    pub fn pages_of_the_system(&self) -> HugePages {
-        if self.memory > SMALL_CACHE { HugePages::Ask } else { HugePages::No }
-    }
-
-    /// The classes they make, if `link` bytes before each item belong to the index.
-    pub fn classes(&self, link: usize) -> ClassTable {
+    /// The classes that they make, if `link` bytes before each item belong to the index.
+    pub fn table(&self, link: usize) -> ClassTable {
         ClassTable::with_links(self.factor, self.smallest_item + ITEM_HEADER, link)
     }
 }

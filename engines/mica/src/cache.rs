@@ -27,10 +27,12 @@ impl Writer<'_, Log> {
     /// Lets go of the oldest entry, at `head`.
     pub(crate) fn pass(&mut self, head: u64) -> Passed {
         let log = &self.part.space;
-        let anchor = Anchor::load(&self.core.region, log.at(head));
+        let anchor = Anchor::load(self.core.shell.region(), log.at(head));
         let units = anchor.units() as u64;
         let is_live = !anchor.is_dead() && !log.is_before_flush(head);
-        if let Some(entry) = is_live.then(|| Entry::at(&self.core.region, log.at(head), self.now)).flatten() {
+        if let Some(entry) =
+            is_live.then(|| Entry::at(self.core.shell.region(), log.at(head), self.now)).flatten()
+        {
             let is_replaced = self.replaced.take_if(|replaced| *replaced == head).is_some();
             let why = if is_replaced { Gone::Removed } else { Gone::Evicted };
             let is_dead = entry.expiry().passed(self.now);
@@ -42,12 +44,12 @@ impl Writer<'_, Log> {
                 return kept;
             }
             account_gone(self, &entry, if is_dead { Gone::Dead } else { why });
-            Anchor::bury(&self.core.region, log.at(head));
+            Anchor::bury(self.core.shell.region(), log.at(head));
         }
         self.counters.add(Counter::HandSteps, 1);
         if self.is_pinned(head) {
             // It may have been flushed. When the log comes by again it lies before no flush.
-            Anchor::bury(&self.core.region, log.at(head));
+            Anchor::bury(self.core.shell.region(), log.at(head));
             return Passed::Needed(units);
         }
         Passed::Free(units)
@@ -56,7 +58,7 @@ impl Writer<'_, Log> {
     /// Keeps the oldest entry, which is at `head` and was used: at the tail, with whatever gap there is before it. It stays where it is, as the newest, if there
     /// is no gap, or if it is pinned or too long to copy: then the gap is lost until the log comes round. `None` if enough was kept.
     fn keep(&mut self, head: u64, entry: &Entry<'_>) -> Option<Passed> {
-        let (part, region) = (self.part, &self.core.region);
+        let (part, region) = (self.part, self.core.shell.region());
         let (log, units) = (&part.space, entry.units() as u64);
         let items = self.keeps_left.items.checked_sub(1)?;
         let main = self.bucket_of(entry.place());

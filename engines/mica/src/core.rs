@@ -6,26 +6,24 @@ use crate::log::Log;
 use crate::maintain::Upkeep;
 use crate::options::{LogPolicy, MicaOptions};
 use crate::partition::{Partition, Share};
-use crate::plan::{Plan, arriving, commit_step};
+use crate::plan::{Plan, arriving};
 use crate::restart;
 use crate::session::MicaSession;
 use crate::space::Space;
 use guira_contract::{
-    Access, CloseError, Control, Engine, EngineStats, EvictionWatcher, KeyHash, Opened, OptionError,
-    Partitioning, PolicyError, Reassign, ResizeError, Spec, Tuning,
+    Access, CloseError, Control, Engine, EngineStats, EvictionWatcher, Opened, OptionError, Partitioning,
+    PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
-use guira_items::{Hashing, KEPT_PART, OpenError, Registry, Residence};
-use guira_memory::lasting::RegionFile;
-use guira_memory::{Budget, Region, RegionPlace};
+use guira_items::{Hashing, KEPT_PART, OpenError, Shell};
+use guira_memory::{Budget, RegionPlace};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use guira_sync::clock::{Seconds, TimeBase};
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
-use std::sync::{Arc, OnceLock};
+use guira_sync::clock::Seconds;
+use std::sync::Arc;
 
 /// What all sessions share.
 #[derive(Debug)]
 pub(crate) struct Core<S> {
-    pub(crate) region: Arc<Region>,
+    pub(crate) shell: Shell,
     pub(crate) partitions: Box<[Partition<S>]>,
     /// There are 2^`bits` of them.
     pub(crate) bits: u32,
@@ -44,48 +42,31 @@ pub(crate) struct Core<S> {
     share: AtomicUsize,
     /// The most bytes that an item may take.
     largest_item: AtomicUsize,
-    /// The system commits memory in steps of so many bytes.
-    commit_step: usize,
-    pub(crate) registry: Registry,
     pub(crate) upkeep: Upkeep,
     /// Times an index has begun to grow.
     pub(crate) growths: AtomicU64,
     /// Whether a walk is under way.
     pub(crate) walking: AtomicBool,
-    pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
-    pub(crate) cas: AtomicU64,
-    /// When second 0 was, for a Region that lasts.
-    pub(crate) base: TimeBase,
-    /// What the Region lasts in, if it does.
-    pub(crate) file: Option<RegionFile>,
-    secrets: RapidSecrets,
 }
 
 /// If values that are arriving take more than is kept for them, in how many steps logs give way.
 const ARRIVING_STEPS: usize = 16;
 
-/// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
-const CAS_START: u64 = 100;
-
 impl<S: Space> Core<S> {
     fn open(options: MicaOptions) -> Result<Self, OpenError> {
-        options.check()?;
+        options.engine.check()?;
         let partitions = Plan::partitions(&options);
-        let plan = Plan::new(options.reserve.max(options.memory), partitions, options.offset_bits);
-        let region = Region::anonymous(plan.total, options.pages_of_the_system())
-            .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
-        Core::on(region, plan, options)
+        let plan =
+            Plan::new(options.engine.reserve.max(options.engine.memory), partitions, options.offset_bits);
+        let shell = Shell::anonymous(&options.engine, plan.total, 1)?;
+        Core::on(shell, plan, options)
     }
 
-    /// An engine in `region`, which is divided as `plan` says. Nothing is stored in it yet, or it is to be restored.
-    pub(crate) fn on(mut region: Region, plan: Plan, options: MicaOptions) -> Result<Self, OpenError> {
-        if options.residence == Residence::Locked {
-            region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
-        }
-        let region = Arc::new(region);
+    /// An engine in `shell`, whose Region is divided as `plan` says. Nothing is stored in it yet, or it is to be restored.
+    pub(crate) fn on(shell: Shell, plan: Plan, options: MicaOptions) -> Result<Self, OpenError> {
+        let region = shell.region().clone();
         let partition = |number| Partition::new(&region, &plan, number, options.offset_bits);
         let partitions: Box<[Partition<S>]> = (0..plan.partitions).map(partition).collect();
-        let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
         let core = Core {
             bits: partitions.len().trailing_zeros(),
             partitions,
@@ -95,26 +76,19 @@ impl<S: Space> Core<S> {
             flushes: Flushes::default(),
             options,
             plan,
-            memory: AtomicUsize::new(options.memory),
-            arriving: Budget::new(arriving(options.memory, options.max_item_size)),
+            memory: AtomicUsize::new(options.engine.memory),
+            arriving: Budget::new(arriving(options.engine.memory, options.engine.max_item_size)),
             share: AtomicUsize::new(0),
             largest_item: AtomicUsize::new(0),
-            commit_step: commit_step(options.pages_of_the_system()),
-            registry: Registry::new(1),
             upkeep: Upkeep::new(plan.partitions),
             growths: AtomicU64::new(0),
             walking: AtomicBool::new(false),
-            eviction_watcher: OnceLock::new(),
-            cas: AtomicU64::new(CAS_START),
-            base: TimeBase::new(0),
-            file: None,
-            secrets: RapidSecrets::seed(seed),
-            region,
+            shell,
         };
         core.reckon_share();
         let share = core.share();
         for partition in &core.partitions {
-            if !partition.back_reached(&core.region, share) {
+            if !partition.back_reached(core.shell.region(), share) {
                 return Err(OpenError::Full);
             }
             partition.space.set_end(partition.space_end(share));
@@ -165,7 +139,7 @@ impl<S: Space> Core<S> {
 
     /// What a partition may take.
     pub(crate) fn share(&self) -> Share {
-        Share { bytes: self.share.load(Ordering::Relaxed), step: self.commit_step }
+        Share { bytes: self.share.load(Ordering::Relaxed), step: self.shell.commit_step() }
     }
 
     /// Bytes that may be committed.
@@ -187,21 +161,6 @@ impl<S: Space> Core<S> {
         LogPolicy::of(self.policy.load(Ordering::Relaxed))
     }
 
-    /// The hash of a key.
-    #[inline(always)]
-    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        match self.options.hashing {
-            Hashing::Seeded(_) => KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &self.secrets)),
-            Hashing::Fixed(function) => KeyHash(function(key)),
-        }
-    }
-
-    /// A cas unique that no item has yet.
-    pub(crate) fn next_cas(&self) -> u64 {
-        // Relaxed: only that no number is given out twice matters.
-        self.cas.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     /// Bytes that what is stored takes, in the fullest partition as in all, with what lies between items.
     fn needed(&self) -> usize {
         let share = self.share();
@@ -213,27 +172,21 @@ impl<S: Space> Core<S> {
 
     /// From now on up to `memory` bytes may be committed.
     fn resize(&self, memory: usize) -> Result<(), ResizeError> {
-        let item = 2 * self.plan.partitions * self.options.max_item_size;
+        let item = 2 * self.plan.partitions * self.options.engine.max_item_size;
         let least = guira_items::MINIMUM.max(item).max(if S::IS_LOSSY { 0 } else { self.needed() });
         if memory < least {
             return Err(ResizeError::TooSmall { memory, least });
         }
-        let share = self.plan.share(memory, arriving(memory, self.options.max_item_size));
+        let share = self.plan.share(memory, arriving(memory, self.options.engine.max_item_size));
         if let Some(least) = self.room_missing(share) {
             return Err(ResizeError::TooSmall { memory, least });
         }
         if memory > self.plan.reserve {
             return Err(ResizeError::TooBig { memory, most: self.plan.reserve });
         }
-        if let Some(file) = &self.file
-            && memory > self.memory()
-            && let Ok(room) = file.room()
-            && room < memory as u64
-        {
-            return Err(ResizeError::NoRoom { room });
-        }
+        self.shell.check_room(self.memory(), memory)?;
         self.memory.store(memory, Ordering::Relaxed);
-        self.arriving.set_limit(arriving(memory, self.options.max_item_size));
+        self.arriving.set_limit(arriving(memory, self.options.engine.max_item_size));
         self.reckon_share();
         Ok(())
     }
@@ -305,8 +258,7 @@ impl<S: Space> Control for MicaEngine<S> {
     }
 
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {
-        // The first stays.
-        let _ = self.core.eviction_watcher.set(watcher);
+        self.core.shell.watch_evictions(watcher);
     }
 
     fn policy(&self) -> (Spec, Option<Spec>) {
@@ -334,7 +286,7 @@ impl<S: Space> Control for MicaEngine<S> {
     }
 
     fn partitioning(&self) -> Option<Partitioning> {
-        match self.core.options.hashing {
+        match self.core.options.engine.hashing {
             Hashing::Seeded(seed) => {
                 Some(Partitioning { bits: self.core.bits, access: self.core.access, seed })
             }
@@ -347,7 +299,7 @@ impl<S: Space> Control for MicaEngine<S> {
     }
 
     fn reset_stats(&self) {
-        self.core.registry.reset();
+        self.core.shell.registry().reset();
         self.core.waiting.waits.reset();
     }
 }

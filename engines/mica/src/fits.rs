@@ -381,7 +381,7 @@ impl Space for Fits {
         let fits = &writer.part.space;
         if writer.is_pinned(offset) {
             // Whoever finds the Region like this finds it free.
-            Anchor::bury(&writer.core.region, fits.at(offset));
+            Anchor::bury(writer.core.shell.region(), fits.at(offset));
             fits.left.lock().unwrap_or_else(PoisonError::into_inner).push(offset);
             fits.left_count.add(1);
             return;

@@ -495,7 +495,7 @@ impl Space for Log {
 
     /// The room is taken back when the head comes by.
     fn leave(writer: &Writer<'_, Self>, offset: u64) {
-        Anchor::bury(&writer.core.region, writer.part.space.at(offset));
+        Anchor::bury(writer.core.shell.region(), writer.part.space.at(offset));
     }
 
     fn flush(writer: &mut Writer<'_, Self>) {
@@ -577,7 +577,7 @@ impl Space for Log {
             while passed < length {
                 let offset = log.later(start, passed);
                 let at = log.at(offset);
-                let anchor = Anchor::load(&core.region, at);
+                let anchor = Anchor::load(core.shell.region(), at);
                 let units = anchor.units() as u64;
                 let is_live = !anchor.is_dead() && !log.is_before_flush(offset);
                 // What was given back at the end of a round may be the end of an entry.

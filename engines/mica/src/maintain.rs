@@ -237,7 +237,7 @@ impl<S: Space> Writer<'_, S> {
         let before = number.wrapping_sub(1);
         if number > 0 {
             let bucket = index.bucket(before);
-            let region = &self.core.region;
+            let region = self.core.shell.region();
             bucket.used().for_each(|slot| region.prefetch(self.part.space.at(bucket.offset(slot)).bytes()));
             region.prefetch(index.place_of(before.saturating_sub(1)));
         }
@@ -267,7 +267,7 @@ impl<S: Space> Writer<'_, S> {
         let space = &self.part.space;
         let from = space.backed();
         let at = self.core.plan.space_at(self.partition) + from as usize * WORD;
-        let has_room = self.core.region.back(at, goal.saturating_sub(from) as usize * WORD);
+        let has_room = self.core.shell.region().back(at, goal.saturating_sub(from) as usize * WORD);
         if has_room {
             space.set_backed(goal.max(from));
         }
@@ -328,7 +328,7 @@ impl<S: Space> Writer<'_, S> {
         let backed = self.part.space.backed() as usize * WORD;
         let length = self.part.space_bytes(self.core.share()).max(backed) - kept;
         // What is being sent is still needed.
-        let is_given = self.part.pins.is_empty() && self.core.region.discard(from, length).is_ok();
+        let is_given = self.part.pins.is_empty() && self.core.shell.region().discard(from, length).is_ok();
         if is_given {
             self.core.upkeep.moves[self.partition].store(0, Ordering::Relaxed);
         }

@@ -74,7 +74,7 @@ impl<S: Space> Core<S> {
             let offset = bucket.offset(slot);
             let at = space.at(offset);
             let is_whole = || {
-                let anchor = Anchor::load(&self.region, at);
+                let anchor = Anchor::load(self.shell.region(), at);
                 !anchor.is_dead() && !damage.touches(at.bytes(), anchor.units() * WORD)
             };
             if space.is_live(offset)
@@ -107,10 +107,10 @@ impl<S: Space> Core<S> {
         let end = at + length as usize * WORD;
         while at < end {
             let place = Offset::from_bytes(at as u64);
-            let anchor = Anchor::load(&self.region, place);
+            let anchor = Anchor::load(self.shell.region(), place);
             if anchor.units() > 0 && !damage.touches(at, WORD) {
                 if !anchor.is_dead() && items.binary_search(&at).is_err() {
-                    Anchor::bury(&self.region, place);
+                    Anchor::bury(self.shell.region(), place);
                 }
                 at += anchor.units() * WORD;
                 continue;
@@ -120,7 +120,7 @@ impl<S: Space> Core<S> {
             self.bury_all(at, next);
             if next < end {
                 let next = Offset::from_bytes(next as u64);
-                Anchor::load(&self.region, next).after_used().store(&self.region, next);
+                Anchor::load(self.shell.region(), next).after_used().store(self.shell.region(), next);
             }
             at = next;
         }
@@ -132,7 +132,7 @@ impl<S: Space> Core<S> {
             let left = (end - at) / WORD;
             // What is left then is long enough for one more.
             let units = if left > UNITS_MAX { UNITS_MAX / 2 } else { left };
-            Anchor::hole(units).store(&self.region, Offset::from_bytes(at as u64));
+            Anchor::hole(units).store(self.shell.region(), Offset::from_bytes(at as u64));
             at += units * WORD;
         }
     }

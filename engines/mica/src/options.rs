@@ -2,30 +2,19 @@
 
 use crate::bucket::OFFSET_BITS;
 use guira_contract::{Access, OptionError, Spec};
-use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Hashing, OpenError, Residence, Sizes};
-use guira_memory::{HugePages, MIB};
+use guira_items::EngineOptions;
 
-/// How the engine is set up.
+/// The options of the engine. An item takes no more than half of its partition's log, whatever the largest item may be.
 #[derive(Clone, Copy, Debug)]
 pub struct MicaOptions {
-    /// Bytes it may commit: logs, indexes, and values that are still arriving.
-    pub memory: usize,
-    /// The most bytes it may be resized to; if that is less than `memory`, no more than `memory`. Costs address space only.
-    pub reserve: usize,
-    /// The largest item, in bytes as memcached counts them (`-I`). An item takes no more than half of its partition's log in any case.
-    pub max_item_size: usize,
+    /// What every engine has.
+    pub engine: EngineOptions,
     /// Partitions that are wanted; rounded up to a power of two. There are fewer if their logs would hold too few of the largest items.
     pub partitions: usize,
     /// Who may read and write a partition.
     pub access: Access,
     /// Which items go when memory is needed.
     pub policy: LogPolicy,
-    /// Whether memory is committed in huge pages; `None`: if there is more than 64 MiB of it.
-    pub huge_pages: Option<HugePages>,
-    /// Whether memory may be swapped out.
-    pub residence: Residence,
-    /// How keys are hashed.
-    pub hashing: Hashing,
     /// Bits of an offset in the log, in words. What is less than 48 is for tests that want to see offsets wrap.
     pub offset_bits: u32,
 }
@@ -81,40 +70,12 @@ pub const MAX_PARTITIONS: usize = 256;
 impl Default for MicaOptions {
     fn default() -> Self {
         MicaOptions {
-            memory: 64 * MIB,
-            reserve: 0,
-            max_item_size: MIB,
+            engine: EngineOptions::default(),
             partitions: DEFAULT_PARTITIONS,
             access: Access::default(),
             policy: LogPolicy::default(),
-            huge_pages: None,
-            residence: Residence::Swappable,
-            hashing: Hashing::Seeded(0),
             offset_bits: OFFSET_BITS,
         }
-    }
-}
-
-impl MicaOptions {
-    /// Whether they make sense.
-    pub(crate) fn check(&self) -> Result<(), OpenError> {
-        self.sizes().check(0)
-    }
-
-    /// How large everything is. There are no classes, so their options are the usual ones.
-    pub(crate) fn sizes(&self) -> Sizes {
-        Sizes {
-            memory: self.memory,
-            reserve: self.reserve,
-            max_item_size: self.max_item_size,
-            factor: DEFAULT_FACTOR,
-            smallest_item: DEFAULT_SMALLEST_ITEM,
-        }
-    }
-
-    /// Whether memory is committed in huge pages.
-    pub(crate) fn pages_of_the_system(&self) -> HugePages {
-        self.huge_pages.unwrap_or(self.sizes().pages_of_the_system())
     }
 }
 

@@ -46,7 +46,7 @@ impl<S: Space> ValuePin for MicaPin<S> {
     fn piece(&self, from: usize) -> &[u8] {
         // SAFETY: nobody stores to the value of an entry that is pinned: an item is not changed in place then, and the log goes around it. Its first two
         // words, which do change, lie before the value.
-        let bytes = unsafe { self.core.region.bytes(self.at, self.skip + self.length) };
+        let bytes = unsafe { self.core.shell.region().bytes(self.at, self.skip + self.length) };
         bytes.get(self.skip + from..).unwrap_or_default()
     }
 }

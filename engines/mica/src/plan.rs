@@ -84,9 +84,9 @@ impl Plan {
 
     /// How many partitions there are.
     pub(crate) fn partitions(options: &MicaOptions) -> usize {
-        let memory = options.memory - arriving(options.memory, options.max_item_size);
-        let least = LARGEST_ITEMS * options.max_item_size.max(1);
-        let step = commit_step(options.pages_of_the_system());
+        let memory = options.engine.memory - arriving(options.engine.memory, options.engine.max_item_size);
+        let least = LARGEST_ITEMS * options.engine.max_item_size.max(1);
+        let step = commit_step(options.engine.huge_pages());
         let most = (memory / least.max(LEAST_STEPS * step)).max(1);
         let wanted = options.partitions.clamp(1, MAX_PARTITIONS).next_power_of_two();
         wanted.min(1 << most.ilog2())
@@ -134,18 +134,22 @@ pub(crate) fn arriving(memory: usize, max_item_size: usize) -> usize {
 }
 
 /// The system commits memory in steps of so many bytes.
-pub(crate) fn commit_step(pages: HugePages) -> usize {
+fn commit_step(pages: HugePages) -> usize {
     if pages == HugePages::Ask { 2 * MIB } else { 4096 }
 }
 
 #[cfg(all(test, not(guira_loom)))]
 mod tests {
     use super::*;
+    use guira_items::EngineOptions;
 
     #[test]
     fn a_small_cache_has_fewer_partitions_so_that_the_largest_items_fit() {
         let partitions = |memory, max_item_size| {
-            Plan::partitions(&MicaOptions { memory, max_item_size, ..MicaOptions::default() })
+            Plan::partitions(&MicaOptions {
+                engine: EngineOptions { memory, max_item_size, ..EngineOptions::default() },
+                ..MicaOptions::default()
+            })
         };
         assert_eq!(partitions(64 * MIB, MIB), 8);
         assert_eq!(partitions(2 * MIB, MIB), 1);

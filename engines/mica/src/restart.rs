@@ -13,12 +13,11 @@ use crate::plan::{Plan, arriving};
 use crate::space::Space;
 use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    ClassUsage, EmptyRegion, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes,
-    bytes_of, open_lasting,
+    ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored,
+    SavedCounts, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Kept, Loss, NOTES_MAX, RegionFile, STATE_MAX};
-use guira_sync::atomic::Ordering;
+use guira_memory::lasting::{Damage, Kept, Loss, RegionFile, STATE_MAX};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
@@ -35,8 +34,7 @@ const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 1024 <= STATE_MAX);
 struct Saved {
     setup: SavedSetup,
     offset_bits: u64,
-    base: TimeBase,
-    cas: u64,
+    shell: ShellState,
     flushes: u64,
     /// What the items come to.
     held: ClassUsage,
@@ -46,14 +44,12 @@ struct Saved {
 
 impl Saved {
     fn of<S: Space>(core: &Core<S>, now: Seconds) -> Self {
-        let options = &core.options;
-        let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
-        let counts = core.registry.saved();
+        let options = EngineOptions { reserve: core.plan.reserve, ..core.options.engine };
+        let counts = core.shell.registry().saved();
         Saved {
-            setup: SavedSetup::of(&sizes, &sizes.classes(0), options.hashing, core.hash(HASHED)),
-            offset_bits: u64::from(options.offset_bits),
-            base: TimeBase { reached: now.max(core.base.reached), ..core.base },
-            cas: core.cas.load(Ordering::Relaxed),
+            setup: SavedSetup::of(&options, &ClassOptions::default(), 0, core.shell.hash(HASHED)),
+            offset_bits: u64::from(core.options.offset_bits),
+            shell: core.shell.state(now),
             flushes: core.flushes.saved(),
             held: counts.held.first().copied().unwrap_or_default(),
             counts: SavedCounts { held: Vec::new(), ..counts },
@@ -64,15 +60,9 @@ impl Saved {
     fn encode(&self, format: [u8; 8]) -> Vec<u8> {
         let mut numbers = vec![u64::from_le_bytes(format)];
         numbers.extend(self.setup.numbers());
-        numbers.extend([
-            self.offset_bits,
-            self.base.unix,
-            u64::from(self.base.reached.0),
-            self.cas,
-            self.flushes,
-            self.held.items,
-            self.held.bytes,
-        ]);
+        numbers.push(self.offset_bits);
+        numbers.extend(self.shell.numbers());
+        numbers.extend([self.flushes, self.held.items, self.held.bytes]);
         numbers.extend(self.counts.numbers());
         numbers.push(self.partitions.len() as u64);
         for partition in &self.partitions {
@@ -89,8 +79,7 @@ impl Saved {
         let saved = Saved {
             setup: numbers.setup()?,
             offset_bits: numbers.number()?,
-            base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
-            cas: numbers.number()?,
+            shell: numbers.shell()?,
             flushes: numbers.number()?,
             held: ClassUsage { items: numbers.number()?, bytes: numbers.number()? },
             counts: numbers.counts()?,
@@ -135,24 +124,27 @@ pub(crate) fn open<S: Space>(
     place: &RegionPlace,
     now_unix: u64,
 ) -> Result<Opened<MicaEngine<S>>, OpenError> {
-    options.check()?;
-    let plan =
-        Plan::new(options.reserve.max(options.memory), Plan::partitions(&options), options.offset_bits);
+    options.engine.check()?;
+    let plan = Plan::new(
+        options.engine.reserve.max(options.engine.memory),
+        Plan::partitions(&options),
+        options.offset_bits,
+    );
     let empty =
-        EmptyRegion { memory: options.memory, bytes: plan.total, huge: options.pages_of_the_system() };
+        EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge: options.engine.huge_pages() };
     let go_on = |file: &RegionFile, kept: &Kept| {
         let (core, dropped) = restore(options, file, kept, now_unix)?;
-        let items = core.registry.items();
+        let items = core.shell.registry().items();
         Ok(Restored { core, items, dropped })
     };
     let begin = |region| {
-        let mut core = Core::on(region, plan, options)?;
-        core.base = TimeBase::new(now_unix);
-        Ok(core)
+        let mut shell = Shell::on(region, &options.engine, 1)?;
+        shell.begin_at(TimeBase::new(now_unix));
+        Core::on(shell, plan, options)
     };
     let mut begun = open_lasting(place, empty, go_on, begin)?;
-    begun.core.file = Some(begun.file);
-    let base = begun.core.base;
+    begun.core.shell.last_in(begun.file);
+    let base = begun.core.shell.base();
     let engine = MicaEngine { core: Arc::new(begun.core) };
     Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
 }
@@ -165,8 +157,8 @@ fn restore<S: Space>(
     now_unix: u64,
 ) -> Result<(Core<S>, Dropped), Failure> {
     let saved = Saved::decode(&kept.state, S::FORMAT)?;
-    saved.setup.check(&options.sizes(), &options.sizes().classes(0))?;
-    let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    saved.setup.check(&options.engine, &ClassOptions::default(), 0)?;
+    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let partitions = saved.partitions.len();
     if partitions == 0 || !partitions.is_power_of_two() || saved.offset_bits != u64::from(options.offset_bits)
     {
@@ -176,14 +168,15 @@ fn restore<S: Space>(
     if !plan.fills(kept.bytes) {
         return Err(Loss::Damaged.into());
     }
-    let hashing = saved.setup.hashing(options.hashing);
-    let options = MicaOptions { reserve: plan.reserve, hashing, partitions, ..options };
-    let (region, damage) = file
-        .map(kept, options.pages_of_the_system())
-        .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
-    let mut core = Core::on(region, plan, options).map_err(Failure::Open)?;
-    saved.setup.check_hash(core.hash(HASHED))?;
-    core.base = base;
+    let hashing = saved.setup.hashing(options.engine.hashing);
+    let options = MicaOptions {
+        engine: EngineOptions { reserve: plan.reserve, hashing, ..options.engine },
+        partitions,
+        ..options
+    };
+    let (shell, damage) = reopen(file, kept, &options.engine, 1, base)?;
+    saved.setup.check_hash(shell.hash(HASHED))?;
+    let mut core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     let dropped = core.restore(&saved, &damage)?;
     Ok((core, dropped))
 }
@@ -208,8 +201,8 @@ impl<S: Space> Core<S> {
             return Err(damaged());
         }
         self.check_room()?;
-        self.registry.restore(&SavedCounts { held: vec![all], ..saved.counts.clone() });
-        self.cas.store(saved.cas, Ordering::Relaxed);
+        self.shell.registry().restore(&SavedCounts { held: vec![all], ..saved.counts.clone() });
+        self.shell.restore_cas(saved.shell.cas);
         let items = saved.held.items.saturating_sub(all.items);
         Ok(Dropped { blocks: damage.count(), items })
     }
@@ -230,8 +223,8 @@ impl<S: Space> Core<S> {
     fn find_room_again(&self, damage: &Damage) -> Result<(), Failure> {
         let share = self.share();
         let takes = self.partitions.iter().map(|partition| partition.bytes_reached(share)).sum();
-        let has_room = |partition: &Partition<S>| partition.back_reached(&self.region, share);
-        if (damage.is_none() && self.region.takes(takes)) || self.partitions.iter().all(has_room) {
+        let has_room = |partition: &Partition<S>| partition.back_reached(self.shell.region(), share);
+        if (damage.is_none() && self.shell.region().takes(takes)) || self.partitions.iter().all(has_room) {
             return Ok(());
         }
         Err(Failure::Open(OpenError::Full))
@@ -251,7 +244,7 @@ impl<S: Space> Core<S> {
         let least = 2 * index.unwrap_or(0);
         (least > share).then(|| {
             let all = least * self.partitions.len();
-            all + arriving(2 * all, self.options.max_item_size)
+            all + arriving(2 * all, self.options.engine.max_item_size)
         })
     }
 
@@ -301,7 +294,7 @@ impl<S: Space> Core<S> {
             if !self.can_be(space, offset) {
                 return None;
             }
-            let anchor = Anchor::load(&self.region, space.at(offset));
+            let anchor = Anchor::load(self.shell.region(), space.at(offset));
             if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
                 return None;
             }
@@ -316,14 +309,11 @@ impl<S: Space> Core<S> {
     }
 
     /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
-    pub(crate) fn close(mut self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        if notes.len() > NOTES_MAX {
-            return Err(CloseError::Notes(notes.len()));
-        }
-        let Some(file) = self.file.take() else {
+    pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        if !self.shell.lasts(notes)? {
             return Ok(());
-        };
+        }
         let state = Saved::of(&self, now).encode(S::FORMAT);
-        Ok(file.close(&self.region, &state, notes)?)
+        self.shell.close(&state, notes)
     }
 }

@@ -99,7 +99,7 @@ struct Reader<'r, S, K> {
 impl<S: Space, K: Sink<Pin = MicaPin<S>>> Reader<'_, S, K> {
     #[inline(always)]
     fn see(&mut self, offset: u64) -> Seen {
-        let Some(entry) = Entry::at(&self.core.region, self.part.space.at(offset), self.now) else {
+        let Some(entry) = Entry::at(self.core.shell.region(), self.part.space.at(offset), self.now) else {
             return Seen::Other;
         };
         if !entry.key_is(self.key.bytes) {
@@ -154,7 +154,7 @@ impl<S: Space, K: Sink<Pin = MicaPin<S>>> Reader<'_, S, K> {
 
 impl<S: Space> MicaSession<S> {
     pub(crate) fn new(core: Arc<Core<S>>) -> Self {
-        let counters = core.registry.register();
+        let counters = core.shell.registry().register();
         let holdings = Holdings::new(&core);
         MicaSession { core, holdings, counters, scratch: ScratchBuffer::default(), upkeep_next: 0 }
     }
@@ -382,7 +382,7 @@ impl<S: Space> MicaSession<S> {
         let is_flushed = |slot| {
             let offset = bucket.offset(slot);
             part.space.is_flushed(offset)
-                && Entry::at(&self.core.region, part.space.at(offset), now)
+                && Entry::at(self.core.shell.region(), part.space.at(offset), now)
                     .is_some_and(|entry| entry.key_is(key.bytes))
         };
         // It may change meanwhile: this is for statistics.
@@ -404,7 +404,7 @@ impl<S: Space> Session for MicaSession<S> {
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
-        self.core.hash(key)
+        self.core.shell.hash(key)
     }
 
     #[inline(always)]
@@ -428,8 +428,8 @@ impl<S: Space> Session for MicaSession<S> {
         };
         let offset = bucket.offset(slot);
         let at = part.space.at(offset).bytes();
-        self.core.region.prefetch(at);
-        self.core.region.prefetch(at + 64);
+        self.core.shell.region().prefetch(at);
+        self.core.shell.region().prefetch(at + 64);
         Guess { offset, bucket: number, version }
     }
 
@@ -450,7 +450,7 @@ impl<S: Space> Session for MicaSession<S> {
         if !bucket.begins_as(guess.version) || !part.space.is_live(guess.offset) {
             return self.read_slowly(key, now, sink);
         }
-        let entry = Entry::at(&core.region, part.space.at(guess.offset), now);
+        let entry = Entry::at(core.shell.region(), part.space.at(guess.offset), now);
         let Some(entry) = entry.filter(|entry| entry.key_is(key.bytes)) else {
             return self.read_slowly(key, now, sink);
         };
@@ -509,12 +509,12 @@ impl<S: Space> Session for MicaSession<S> {
     }
 
     fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
-        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.max_item_size
+        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.engine.max_item_size
             && key_len + spec.value_len + ENTRY_MAX <= self.core.largest_item()
     }
 
     fn next_cas(&mut self) -> u64 {
-        self.core.next_cas()
+        self.core.shell.next_cas()
     }
 
     /// Partitions that others wait for are given back.
@@ -550,6 +550,6 @@ impl<S: Space> Session for MicaSession<S> {
 impl<S: Space> Drop for MicaSession<S> {
     fn drop(&mut self) {
         self.release_caches();
-        self.core.registry.retire(&self.counters);
+        self.core.shell.registry().retire(&self.counters);
     }
 }

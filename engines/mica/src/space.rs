@@ -110,7 +110,7 @@ pub trait Space: Debug + Send + Sync + Sized + 'static {
 
 /// What the item that begins with `anchor` at `at` comes to, if it can be one.
 pub(crate) fn held_of<S>(core: &Core<S>, at: Offset, anchor: Anchor) -> Option<ClassUsage> {
-    let entry = Entry::at(&core.region, at, Seconds(0))?;
+    let entry = Entry::at(core.shell.region(), at, Seconds(0))?;
     let is_sound =
         entry.size() <= anchor.units() * WORD && (1..=KEY_MAX).contains(&entry.key(&mut [0; 256]).len());
     is_sound.then(|| ClassUsage { items: 1, bytes: entry.size() as u64 })

@@ -12,7 +12,7 @@ use guira_sync::words::WORD;
 
 impl<S: Space> Core<S> {
     pub(crate) fn stats(&self) -> EngineStats {
-        let held = self.registry.held();
+        let held = self.shell.registry().held();
         let buckets: u64 = self.partitions.iter().map(|partition| partition.index.buckets()).sum();
         EngineStats {
             items: held.iter().map(|held| held.items).sum(),
@@ -27,16 +27,16 @@ impl<S: Space> Core<S> {
             memory_limit: self.memory() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.used() as u64,
-            region_no_room: self.region.refusals(),
+            region_no_room: self.shell.region().refusals(),
             classes: self.one_class(),
-            ..EngineStats::counted(self.registry.since_reset())
+            ..EngineStats::counted(self.shell.registry().since_reset())
         }
     }
 
     /// There are no classes; tools that look at them see one, of words.
     fn one_class(&self) -> Vec<ClassStats> {
-        let since = self.registry.since_reset();
-        let held = self.registry.held().first().copied().unwrap_or_default();
+        let since = self.shell.registry().since_reset();
+        let held = self.shell.registry().held().first().copied().unwrap_or_default();
         if held.items == 0 && since(Counter::ItemsStored) == 0 {
             return Vec::new();
         }

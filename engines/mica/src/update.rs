@@ -101,7 +101,7 @@ impl<'s, S: Space> Writer<'s, S> {
         if !self.part.space.is_live(offset) {
             return None;
         }
-        Entry::at(&self.core.region, self.part.space.at(offset), self.now)
+        Entry::at(self.core.shell.region(), self.part.space.at(offset), self.now)
     }
 
     /// The bucket of a place.
@@ -275,7 +275,7 @@ impl<'s, S: Space> Writer<'s, S> {
                 let source = Source::Scratch(self.joined(before, live.map(|live| live.entry), after));
                 let counted = counted_size(key.bytes.len(), new.flags, source.len());
                 let is_too_large = source.len() + ENTRY_MAX > self.core.largest_item();
-                if counted > self.core.options.max_item_size || is_too_large {
+                if counted > self.core.options.engine.max_item_size || is_too_large {
                     return Err(StoreError::TooLarge);
                 }
                 source
@@ -342,11 +342,12 @@ impl<'s, S: Space> Writer<'s, S> {
         let at = self.part.space.at(present.offset);
         let open = present.main.open();
         let words = if present.entry.has_fields_of(shape) {
-            let words = self.core.region.words(at, shape.units()).expect("the log lies in the Region");
+            let words =
+                self.core.shell.region().words(at, shape.units()).expect("the log lies in the Region");
             header_spec.write_over(words, shape);
             words
         } else {
-            header_spec.write(&self.core.region, at, shape, Anchor::load(&self.core.region, at))
+            header_spec.write(self.core.shell.region(), at, shape, Anchor::load(self.core.shell.region(), at))
         };
         hooks::pause(Window::Refilling);
         self.write_value(words, shape, source);
@@ -384,7 +385,7 @@ impl<'s, S: Space> Writer<'s, S> {
         (offset, anchor): (u64, Anchor),
         source: &Source<'_, S>,
     ) {
-        let words = header_spec.write(&self.core.region, self.part.space.at(offset), shape, anchor);
+        let words = header_spec.write(self.core.shell.region(), self.part.space.at(offset), shape, anchor);
         self.write_value(words, shape, source);
     }
 
@@ -519,8 +520,7 @@ pub(crate) fn account_gone<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, 
         counters.add(Counter::IndexEvictions, 1);
     }
     if why != Gone::Dead
-        && let Some(watcher) = writer.core.eviction_watcher.get()
-        && let Some(now) = watcher.watches()
+        && let Some((watcher, now)) = writer.core.shell.watcher()
     {
         watcher.evicted(entry.key(&mut [0; 256]), &entry.meta(), now);
     }

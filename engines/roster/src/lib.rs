@@ -7,8 +7,11 @@
 
 mod setup;
 
-pub use guira_items::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, OpenError, Residence};
-pub use guira_slab::{DEFAULT_SIZE_WEIGHT, HugePages, NoPlace, RegionPlace};
+pub use guira_items::{
+    ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, OpenError,
+    Residence,
+};
+pub use guira_slab::{HugePages, NoPlace, RegionPlace};
 pub use setup::{Lasting, Setup};
 
 use guira_contract::{Access, Engine};
@@ -221,26 +224,35 @@ impl Choice {
     /// If an option makes no sense, there is too little memory, the system refuses address space or to lock memory, or the
     /// Region's file cannot be used.
     pub fn open<H: Host>(&self, setup: &Setup, host: H) -> Result<H::Output, OpenError> {
+        let (classes, last) = (setup.classes, setup.lasting.as_ref());
         match self.parts {
             Parts::Slab { kind, policy, search, versions } => {
-                let options = SlabOptions { policy, stripes: versions, search, ..setup.slab() };
+                let open = |engine| SlabOptions { engine, classes, policy, stripes: versions, search };
                 match kind {
-                    Kind::Cuckoo => Ok(host.run(open_slab::<Cuckoo>(options, setup)?)),
-                    Kind::Chained => Ok(host.run(open_slab::<Chained>(options, setup)?)),
+                    Kind::Cuckoo => {
+                        Ok(host.run(open_with(setup, |engine| open_slab::<Cuckoo>(open(engine), last))?))
+                    }
+                    Kind::Chained => {
+                        Ok(host.run(open_with(setup, |engine| open_slab::<Chained>(open(engine), last))?))
+                    }
                 }
             }
             Parts::Fleec { clock, buckets } => {
-                let options = FleecOptions { clock, buckets, ..setup.fleec() };
-                Ok(host.run(open_fleec(options, setup)?))
+                let open = |engine| open_fleec(FleecOptions { engine, classes, clock, buckets }, last);
+                Ok(host.run(open_with(setup, open)?))
             }
-            Parts::Mica { policy, partitions, access } if setup.eviction == Eviction::On => {
-                let options = MicaOptions { policy, partitions, access, ..setup.mica() };
-                Ok(host.run(open_mica::<Log>(options, setup)?))
+            Parts::Mica { policy, partitions, access } if setup.engine.eviction == Eviction::On => {
+                let options = MicaOptions { policy, partitions, access, ..MicaOptions::default() };
+                Ok(host.run(open_with(setup, |engine| {
+                    open_mica::<Log>(MicaOptions { engine, ..options }, last)
+                })?))
             }
             // A log cannot keep what comes to its head: where nothing is to go items lie elsewhere.
             Parts::Mica { partitions, access, .. } | Parts::MicaStore { partitions, access } => {
-                let options = MicaOptions { partitions, access, ..setup.mica() };
-                Ok(host.run(open_mica::<Fits>(options, setup)?))
+                let options = MicaOptions { partitions, access, ..MicaOptions::default() };
+                Ok(host.run(open_with(setup, |engine| {
+                    open_mica::<Fits>(MicaOptions { engine, ..options }, last)
+                })?))
             }
         }
     }
@@ -269,6 +281,11 @@ impl Choice {
         }
     }
 
+    /// Whether its memory is divided into slab classes.
+    pub fn has_classes(&self) -> bool {
+        matches!(self.parts, Parts::Slab { .. } | Parts::Fleec { .. })
+    }
+
     /// The index, as it is given on the command line.
     pub fn index(&self) -> String {
         self.index.to_string()
@@ -285,44 +302,44 @@ impl Choice {
     }
 }
 
-fn open_slab<S: Scheme>(options: SlabOptions, setup: &Setup) -> Result<Opened<SlabEngine<S>>, OpenError> {
-    match &setup.lasting {
-        Some(lasting) => SlabEngine::open_lasting(options, &lasting.place, lasting.now_unix),
-        None => with_less_reserve(setup, options.memory, |reserve| {
-            SlabEngine::open(SlabOptions { reserve, ..options })
-        })
-        .map(Opened::anew),
+fn open_slab<S: Scheme>(
+    options: SlabOptions,
+    last: Option<&Lasting>,
+) -> Result<Opened<SlabEngine<S>>, OpenError> {
+    match last {
+        Some(last) => SlabEngine::open_lasting(options, &last.place, last.now_unix),
+        None => SlabEngine::open(options).map(Opened::anew),
     }
 }
 
-fn open_fleec(options: FleecOptions, setup: &Setup) -> Result<Opened<FleecEngine>, OpenError> {
-    match &setup.lasting {
-        Some(lasting) => FleecEngine::open_lasting(options, &lasting.place, lasting.now_unix),
-        None => with_less_reserve(setup, options.memory, |reserve| {
-            FleecEngine::open(FleecOptions { reserve, ..options })
-        })
-        .map(Opened::anew),
+fn open_fleec(options: FleecOptions, last: Option<&Lasting>) -> Result<Opened<FleecEngine>, OpenError> {
+    match last {
+        Some(last) => FleecEngine::open_lasting(options, &last.place, last.now_unix),
+        None => FleecEngine::open(options).map(Opened::anew),
     }
 }
 
-fn open_mica<S: Space>(options: MicaOptions, setup: &Setup) -> Result<Opened<MicaEngine<S>>, OpenError> {
-    match &setup.lasting {
-        Some(lasting) => MicaEngine::open_lasting(options, &lasting.place, lasting.now_unix),
-        None => with_less_reserve(setup, options.memory, |reserve| {
-            MicaEngine::open(MicaOptions { reserve, ..options })
-        })
-        .map(Opened::anew),
+fn open_mica<S: Space>(
+    options: MicaOptions,
+    last: Option<&Lasting>,
+) -> Result<Opened<MicaEngine<S>>, OpenError> {
+    match last {
+        Some(last) => MicaEngine::open_lasting(options, &last.place, last.now_unix),
+        None => MicaEngine::open(options).map(Opened::anew),
     }
 }
 
-/// Opens with the reserve that is wanted. One that nobody has asked for is done without if the system refuses it.
-fn with_less_reserve<E>(
+/// Opens an engine with the reserve that is wanted. One that nobody has asked for is done without if the system refuses it.
+fn open_with<E>(
     setup: &Setup,
-    memory: usize,
-    open: impl Fn(usize) -> Result<E, OpenError>,
-) -> Result<E, OpenError> {
-    match open(setup.reserve()) {
-        Err(OpenError::Reserve { .. } | OpenError::Lock { .. }) if setup.reserve.is_none() => open(memory),
+    open: impl Fn(EngineOptions) -> Result<Opened<E>, OpenError>,
+) -> Result<Opened<E>, OpenError> {
+    match open(EngineOptions { reserve: setup.reserve(), ..setup.engine }) {
+        Err(OpenError::Reserve { .. } | OpenError::Lock { .. })
+            if setup.reserve.is_none() && setup.lasting.is_none() =>
+        {
+            open(EngineOptions { reserve: setup.engine.memory, ..setup.engine })
+        }
         opened => opened,
     }
 }
@@ -331,7 +348,19 @@ fn with_less_reserve<E>(
 mod tests {
     use super::*;
 
-    /// Does nothing with an engine but to say how many items it has.
+    /// Says how much memory an engine has, and how much it can have.
+    struct Sizes;
+
+    impl Host for Sizes {
+        type Output = (u64, u64);
+
+        fn run<E: Engine + Clone>(self, opened: Opened<E>) -> (u64, u64) {
+            let stats = opened.engine.stats();
+            (stats.memory_limit, stats.memory_reserve)
+        }
+    }
+
+    /// Says how many items an engine has.
     struct Count;
 
     impl Host for Count {
@@ -409,26 +438,16 @@ mod tests {
     #[test]
     fn a_setup_reaches_the_engine() {
         let choice = Choice::new("memc3", Some("cuckoo:versions=64"), None).unwrap();
-        let setup = Setup {
-            factor: 1.5,
-            smallest_item: 48,
-            eviction: Eviction::Off,
-            huge_pages: Some(HugePages::No),
-            residence: Residence::Locked,
-            ..Setup::new(16 << 20, 1 << 19, 1)
-        };
-        assert_eq!(
-            (setup.reserve(), setup.slab().reserve, setup.fleec().reserve),
-            (64 << 20, 64 << 20, 64 << 20)
-        );
+        let setup = Setup::new(16 << 20, 1 << 19, 1);
+        assert_eq!(setup.reserve(), 64 << 20);
         assert_eq!(Setup { machine: Some(40 << 20), ..setup.clone() }.reserve(), 40 << 20);
         assert_eq!(Setup { machine: Some(1 << 20), ..setup.clone() }.reserve(), 16 << 20);
         assert_eq!(Setup { reserve: Some(1 << 40), ..setup.clone() }.reserve(), 1 << 40);
-        let options = setup.slab();
-        assert_eq!((options.memory, options.max_item_size), (16 << 20, 1 << 19));
-        assert_eq!((options.factor, options.smallest_item), (1.5, 48));
-        assert_eq!((options.eviction, options.residence), (Eviction::Off, Residence::Locked));
-        assert_eq!(options.huge_pages, Some(HugePages::No));
+        for preset in PRESETS {
+            let choice = Choice::new(preset.name, None, None).unwrap();
+            let sizes = choice.open(&setup, Sizes).unwrap();
+            assert_eq!(sizes, (16 << 20, 64 << 20), "{}", preset.name);
+        }
         let lasting = Lasting { place: RegionPlace::at("/proc/no-region"), now_unix: 1_700_000_000 };
         let nowhere = Setup { lasting: Some(lasting), ..Setup::new(16 << 20, 1 << 20, 1) };
         for preset in PRESETS {
@@ -436,7 +455,10 @@ mod tests {
             let refused = choice.open(&nowhere, Count);
             assert!(matches!(refused, Err(OpenError::Region { .. })), "{}", preset.name);
         }
-        let wrong = Setup { factor: 1.0, ..Setup::new(16 << 20, 1 << 20, 1) };
+        let wrong = Setup {
+            classes: ClassOptions { factor: 1.0, ..ClassOptions::default() },
+            ..Setup::new(16 << 20, 1 << 20, 1)
+        };
         assert!(choice.open(&wrong, Count).unwrap_err().to_string().contains("factor"));
     }
 

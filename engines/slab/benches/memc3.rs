@@ -7,6 +7,7 @@ use guira_contract::{
     Control, Engine, Expiry, ItemView, Key, KeyHash, Meta, Pace, Recency, Session, Sink, ValuePin, Want,
 };
 use guira_memory::RegionPlace;
+use guira_slab::EngineOptions;
 use guira_slab::index::{IndexProbe, SearchLimits};
 use guira_slab::{Cuckoo, CuckooEngine, SlabOptions, SlabPin, SlabSession};
 use guira_sync::clock::{Seconds, Stopwatch};
@@ -196,7 +197,10 @@ fn restart() {
     let path = std::env::var("GUIRA_BENCH_REGION").unwrap_or_else(|_| "bench".to_owned());
     let place: RegionPlace = path.parse().expect("a name or a path");
     let _ = std::fs::remove_file(place.path());
-    let options = SlabOptions { memory: 1 << 30, reserve: 4 << 30, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory: 1 << 30, reserve: 4 << 30, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     let open = || CuckooEngine::open_lasting(options, &place, 1_700_000_000).expect("a region");
     let opened = open();
     let mut session = opened.engine.session();
@@ -219,7 +223,7 @@ fn restart() {
 
 /// Half of the memory of 10 M items is taken away, and half of that, while nothing else is done.
 fn resize() {
-    let options = SlabOptions { memory: 1 << 30, ..SlabOptions::default() };
+    let options = SlabOptions { engine: EngineOptions::of(1 << 30), ..SlabOptions::default() };
     let engine = CuckooEngine::open(options).expect("memory");
     let mut session = engine.session();
     fill_engine(&mut session);
@@ -246,7 +250,8 @@ fn resize() {
 
 fn engine() {
     let engine =
-        CuckooEngine::open(SlabOptions { memory: 1 << 30, ..SlabOptions::default() }).expect("memory");
+        CuckooEngine::open(SlabOptions { engine: EngineOptions::of(1 << 30), ..SlabOptions::default() })
+            .expect("memory");
     let mut session = engine.session();
     fill_engine(&mut session);
     assert_eq!(engine.stats().items, ITEMS);

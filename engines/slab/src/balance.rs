@@ -6,11 +6,6 @@
 //! class would be older even with a page less than the one that needs memory with a page more, and by a fortieth at the least, it gives one
 //! of the next pages before its hand; its only page, if it is four times as old. Were ages compared as they are, the effect would be that of
 //! one hand over all of memory, which Facebook's balance of ages (Nishtala et al., section 6.2) aims at.
-//!
-//! But a page of large items saves fewer misses than one of small items that are as old, since there are fewer in it. So an age counts by
-//! the length of the class's chunks, raised to the *size weight*: with 0 as it is; with 1 an item of four times the length
-//! stays for a quarter of the time, which would save the most misses if an item's chance to be asked for again fell with its age as 1 / age; with
-//! 0.5 for half of it.
 
 use guira_contract::Switch;
 use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
@@ -37,10 +32,8 @@ pub(crate) struct Balance {
     still: AtomicBool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ClassAge {
-    /// What a tick of age counts for, in parts of [`WHOLE`].
-    weight: u64,
     pages: AtomicU32,
     /// When the hand came to the page that it points at, the last time round.
     stamp: AtomicU32,
@@ -50,9 +43,6 @@ struct ClassAge {
     wasted: AtomicU32,
 }
 
-/// A tick of the class with the largest chunks.
-const WHOLE: u64 = 1 << 20;
-
 /// A class that has wasted so much in chunks of larger ones has earned a page of its own.
 const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
 
@@ -60,14 +50,11 @@ const WASTED_MAX: u32 = 2 * PAGE_BYTES as u32;
 const CLAIM_TICKS: u32 = 1024;
 
 impl Balance {
-    /// No class has pages. `size_weight` is from 0 to 1.
-    pub(crate) fn new(classes: &ClassTable, size_weight: f64) -> Self {
-        let chunk = |class: ClassId| f64::from(classes.geometry(class).chunk);
-        let largest = classes.ids().map(chunk).fold(1.0, f64::max);
-        let weight = |class| ((chunk(class) / largest).powf(size_weight) * WHOLE as f64).max(1.0) as u64;
+    /// No class has pages.
+    pub(crate) fn new(classes: &ClassTable) -> Self {
         Balance {
             stored: AtomicU64::new(0),
-            classes: classes.ids().map(|class| ClassAge::new(weight(class))).collect(),
+            classes: classes.ids().map(|_| ClassAge::default()).collect(),
             still: AtomicBool::new(false),
         }
     }
@@ -171,19 +158,18 @@ impl Balance {
         let age = own.age(tick);
         let with_one_more = age.saturating_add(age / pages);
         let threshold = with_one_more.max(age.saturating_add(age / OLDER_BY)).saturating_add(SLACK);
-        self.oldest_from(own.counted(threshold), &[needy])
+        self.oldest_from(threshold, &[needy])
     }
 
-    /// `threshold` is an age as it counts.
-    fn oldest_from(&self, threshold: u64, except: &[ClassId]) -> Option<ClassId> {
+    fn oldest_from(&self, threshold: u32, except: &[ClassId]) -> Option<ClassId> {
         let tick = self.tick();
-        let mut oldest: Option<(u64, ClassId)> = None;
+        let mut oldest: Option<(u32, ClassId)> = None;
         for (index, class) in self.classes.iter().enumerate() {
             let id = ClassId(index as u8);
             if except.contains(&id) || class.pages.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let age = class.counted(class.age_without_a_page(tick));
+            let age = class.age_without_a_page(tick);
             if age >= threshold && oldest.is_none_or(|(most, _)| age > most) {
                 oldest = Some((age, id));
             }
@@ -193,11 +179,6 @@ impl Balance {
 }
 
 impl ClassAge {
-    fn new(weight: u64) -> Self {
-        let zero = || AtomicU32::new(0);
-        ClassAge { weight, pages: zero(), stamp: zero(), claim: zero(), wasted: zero() }
-    }
-
     fn age(&self, tick: u32) -> u32 {
         tick.wrapping_sub(self.stamp.load(Ordering::Relaxed))
     }
@@ -210,43 +191,19 @@ impl ClassAge {
             pages => age - age / pages,
         }
     }
-
-    /// What `age` counts for beside that of other classes.
-    fn counted(&self, age: u32) -> u64 {
-        u64::from(age) * self.weight / WHOLE
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn balance(size_weight: f64) -> Balance {
-        Balance::new(&ClassTable::new(4.0, 24), size_weight)
-    }
-
-    #[test]
-    fn the_larger_its_chunks_the_older_a_class_counts() {
-        let table = ClassTable::new(4.0, 24);
-        let chunk = |class: usize| f64::from(table.geometry(ClassId(class as u8)).chunk);
-        let (small, large) = (3, table.len() - 1);
-        for weight in [0.0, 0.5, 1.0] {
-            let balance = balance(weight);
-            balance.stored(10_000_000 * TICK_BYTES as usize);
-            let needs = |age: f64| {
-                balance.note(ClassId(small as u8), 1000, balance.tick() - 1_000_000);
-                balance.note(ClassId(large as u8), 1000, balance.tick() - age as u32);
-                balance.donor(ClassId(small as u8)).is_some()
-            };
-            // Where the large class begins to give to the small one.
-            let limit = 1_000_000.0 * (chunk(small) / chunk(large)).powf(weight);
-            assert!(!needs(limit) && needs(limit * 1.04), "weight {weight}, limit {limit}");
-        }
+    fn balance() -> Balance {
+        Balance::new(&ClassTable::new(4.0, 24))
     }
 
     #[test]
     fn a_claim_lasts_until_it_is_settled_or_too_old() {
-        let balance = balance(0.0);
+        let balance = balance();
         balance.claim(ClassId(1));
         assert!(balance.is_waiting(ClassId(1)) && !balance.is_waiting(ClassId(0)));
         assert_eq!(balance.waiting(), 1);
@@ -260,7 +217,7 @@ mod tests {
 
     #[test]
     fn pages_that_are_to_keep_still_go_only_to_classes_without_any() {
-        let balance = balance(0.0);
+        let balance = balance();
         balance.note(ClassId(0), 100, 0);
         balance.stored(10_000 * TICK_BYTES as usize);
         balance.note(ClassId(1), 100, 6_000);
@@ -272,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_oldest_class_gives_and_only_to_one_that_is_younger_by_more_than_a_little() {
-        let balance = balance(0.0);
+        let balance = balance();
         balance.note(ClassId(0), 100, 0);
         balance.stored(10_000 * TICK_BYTES as usize);
         balance.note(ClassId(1), 100, 6_000);

@@ -18,21 +18,19 @@ use guira_contract::{
     CloseError, Control, Engine, EngineStats, EvictionWatcher, ItemSpec, ItemView, KeyHash, MissKind, Opened,
     PolicyError, Reassign, ResizeError, Spec, Tuning,
 };
-use guira_items::{Fields, Hashing, Item, ItemHeaderSpec, OpenError, Registry, Residence, SessionCounters};
-use guira_memory::lasting::RegionFile;
+use guira_items::{Fields, Flushes, Item, ItemHeaderSpec, OpenError, SessionCounters, Shell};
 use guira_memory::slab::{PAGE_BYTES, SlabMemory};
-use guira_memory::{Budget, HugePages, MIB, Offset, Region, RegionPlace};
-use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use guira_sync::clock::{Seconds, TimeBase};
-use guira_sync::quiescence::Quiescence;
+use guira_memory::{Budget, Offset, RegionPlace};
+use guira_sync::atomic::{AtomicBool, AtomicU64};
+use guira_sync::clock::Seconds;
+use guira_sync::quiescence::{Quiescence, Ticket};
 use guira_sync::waits::Waits;
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// What all sessions share.
 #[derive(Debug)]
 pub(crate) struct Core<X: Scheme> {
-    pub(crate) region: Arc<Region>,
+    pub(crate) shell: Shell,
     pub(crate) budget: Arc<Budget>,
     pub(crate) memory: SlabMemory,
     pub(crate) index: Index<X>,
@@ -42,69 +40,48 @@ pub(crate) struct Core<X: Scheme> {
     pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) options: SlabOptions,
     pub(crate) plan: Plan,
-    /// The system commits memory in steps of so many bytes.
-    pub(crate) commit_step: usize,
     /// LOCK: sizing. Held while memory is resized; leaf.
     pub(crate) sizing: Mutex<Sizing>,
     /// Whether there are few pages for each class.
     pub(crate) scarce: AtomicBool,
     pub(crate) balance: Balance,
     pub(crate) upkeep: Upkeep,
-    pub(crate) registry: Registry,
     pub(crate) walks: Walks,
-    /// The time when upkeep was last done, for statistics. Relaxed.
-    pub(crate) seen: AtomicU32,
-    pub(crate) eviction_watcher: OnceLock<Arc<dyn EvictionWatcher>>,
     /// LOCK: orders. Taken before the class's own lock.
     pub(crate) orders: Vec<Mutex<ClassOrder>>,
     pub(crate) order_waits: Waits,
     pub(crate) turn: Turn,
     /// What policies note of chunks.
     pub(crate) notes: [Notes; 2],
-    /// The flush generation of new items, and when the next flush is due: see [`crate::maintain`].
-    pub(crate) flush: AtomicU64,
+    pub(crate) flushes: Flushes<Ticket>,
     /// Counts what a flush removes without a session, under the flush lock.
     pub(crate) flush_counters: Arc<SessionCounters>,
-    pub(crate) cas: AtomicU64,
-    /// When second 0 was, for a Region that lasts.
-    pub(crate) base: TimeBase,
-    /// What the Region lasts in, if it does.
-    pub(crate) file: Option<RegionFile>,
-    secrets: RapidSecrets,
 }
-
-/// Cas uniques start above this; lower numbers stay free for codes of the lease protocol.
-const CAS_START: u64 = 100;
 
 impl<X: Scheme> Core<X> {
     fn open(options: SlabOptions) -> Result<Self, OpenError> {
         options.check(X::LINK_BYTES)?;
-        let plan = Plan::new::<X>(options.reserve.max(options.memory));
-        let region = Region::anonymous(plan.total, options.pages_of_the_system())
-            .map_err(|source| OpenError::Reserve { bytes: plan.total, source })?;
-        Core::<X>::on(region, plan, options)
+        let plan = Plan::new::<X>(options.engine.reserve.max(options.engine.memory));
+        let shell =
+            Shell::anonymous(&options.engine, plan.total, options.classes.table(X::LINK_BYTES).len())?;
+        Core::<X>::on(shell, plan, options)
     }
 
-    /// An empty engine in `region`, which is divided as `plan` says. Nothing is stored into it yet.
-    pub(crate) fn on(mut region: Region, plan: Plan, options: SlabOptions) -> Result<Self, OpenError> {
-        if options.residence == Residence::Locked {
-            region.lock().map_err(|source| OpenError::Lock { bytes: region.reserved(), source })?;
-        }
-        let region = Arc::new(region);
-        let budget = Arc::new(Budget::new(options.memory));
-        let buckets = plan.buckets_least::<X>(options.memory);
-        // A page that was touched anywhere is committed as a whole.
-        let commit_step = if options.pages_of_the_system() == HugePages::Ask { 2 * MIB } else { 4096 };
+    /// An empty engine in `shell`, whose Region is divided as `plan` says. Nothing is stored into it yet.
+    pub(crate) fn on(shell: Shell, plan: Plan, options: SlabOptions) -> Result<Self, OpenError> {
+        let (region, commit_step) = (shell.region().clone(), shell.commit_step());
+        let budget = Arc::new(Budget::new(options.engine.memory));
+        let buckets = plan.buckets_least::<X>(options.engine.memory);
         let (sizes, stripes) = ((buckets, plan.buckets_max), options.stripes);
         let index = Index::new(region.clone(), plan.arenas_at, sizes, commit_step, stripes, options.search);
-        let metadata = plan.metadata(options.memory, commit_step);
+        let metadata = plan.metadata(options.engine.memory, commit_step);
         if !budget.take(metadata + index.committed(buckets)) {
-            return Err(OpenError::TooSmall(options.memory));
+            return Err(OpenError::TooSmall(options.engine.memory));
         }
         if !index.back_tables() {
             return Err(OpenError::Full);
         }
-        let classes = options.classes(X::LINK_BYTES);
+        let classes = options.classes.table(X::LINK_BYTES);
         let class_count = classes.len();
         let memory = SlabMemory::new(
             region.clone(),
@@ -115,15 +92,13 @@ impl<X: Scheme> Core<X> {
             plan.pages as u32,
             (commit_step / PAGE_BYTES).max(1) as u32,
         );
-        let notes = || Notes::new(plan.pages, options.residence);
+        let notes = || Notes::new(plan.pages, options.engine.residence);
         let notes = [notes()?, notes()?];
         notes[0].set_words(options.policy.words());
-        let balance = Balance::new(memory.classes(), options.size_weight);
-        let registry = Registry::new(class_count);
-        let flush_counters = registry.register();
-        let seed = if let Hashing::Seeded(seed) = options.hashing { seed } else { 0 };
+        let balance = Balance::new(memory.classes());
+        let flush_counters = shell.registry().register();
         Ok(Core {
-            region,
+            shell,
             budget,
             memory,
             index,
@@ -132,15 +107,11 @@ impl<X: Scheme> Core<X> {
             quiescence: Arc::new(Quiescence::default()),
             options,
             plan,
-            commit_step,
-            sizing: Mutex::new(Sizing::new(metadata, options.memory)),
-            scarce: AtomicBool::new(options.memory < SCARCE_BELOW),
+            sizing: Mutex::new(Sizing::new(metadata, options.engine.memory)),
+            scarce: AtomicBool::new(options.engine.memory < SCARCE_BELOW),
             balance,
             upkeep: Upkeep::default(),
-            registry,
             walks: Walks::default(),
-            seen: AtomicU32::new(0),
-            eviction_watcher: OnceLock::new(),
             flush_counters,
             order_waits: Waits::default(),
             orders: (0..class_count)
@@ -148,68 +119,46 @@ impl<X: Scheme> Core<X> {
                 .collect(),
             turn: Turn::new(options.policy),
             notes,
-            flush: AtomicU64::new(crate::maintain::Flush::NEVER.0),
-            cas: AtomicU64::new(CAS_START),
-            base: TimeBase::new(0),
-            file: None,
-            secrets: RapidSecrets::seed(seed),
+            flushes: Flushes::default(),
         })
-    }
-
-    /// The hash of a key.
-    #[inline(always)]
-    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        match self.options.hashing {
-            Hashing::Seeded(_) => KeyHash(rapidhash_v3_micro_inline::<true, true>(key, &self.secrets)),
-            Hashing::Fixed(function) => KeyHash(function(key)),
-        }
     }
 
     /// The fields of an item with these properties and a value of `value_len` bytes.
     #[inline(always)]
     pub(crate) fn fields(&self, item: &ItemHeaderSpec<'_>, value_len: usize) -> Fields {
-        ItemHeaderSpec::fields(self.options.eviction.fields(), item.flags, item.expiry, item.cas, value_len)
+        ItemHeaderSpec::fields(
+            self.options.engine.eviction.fields(),
+            item.flags,
+            item.expiry,
+            item.cas,
+            value_len,
+        )
     }
 
     /// Those of an item that will be stored.
     #[inline(always)]
     pub(crate) fn fields_of(&self, spec: &ItemSpec) -> Fields {
-        let always = self.options.eviction.fields();
+        let always = self.options.engine.eviction.fields();
         ItemHeaderSpec::fields(always, spec.flags, spec.expiry, spec.cas, spec.value_len)
-    }
-
-    /// A cas unique that no item has yet.
-    pub(crate) fn next_cas(&self) -> u64 {
-        // Relaxed: only that no number is given out twice matters.
-        self.cas.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Whether `item` is no longer there, and why.
     #[inline(always)]
     pub(crate) fn dead(&self, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        self.dead_as_of(self.generation(), item, now)
-    }
-
-    /// The same as of a flush generation.
-    #[inline(always)]
-    pub(crate) fn dead_as_of(&self, generation: u32, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
-        if item.header.generation() != generation {
-            return Some(MissKind::Flushed);
-        }
-        item.expiry().passed(now).then_some(MissKind::Expired)
+        Flushes::<Ticket>::dead_as_of(self.flushes.generation(), item, now)
     }
 
     /// The item at `at`, if there is one.
     #[inline(always)]
     pub(crate) fn item(&self, at: Offset, now: Seconds) -> Option<Item<'_>> {
-        Item::at(&self.region, at, now)
+        Item::at(self.shell.region(), at, now)
     }
 
     /// The hash of the key of the item at `at`, which may be changing.
     pub(crate) fn hash_at(&self, at: Offset) -> Option<KeyHash> {
         let item = self.item(at, Seconds(0))?;
         let mut buffer = [0; 256];
-        Some(self.hash(item.key(&mut buffer)))
+        Some(self.shell.hash(item.key(&mut buffer)))
     }
 
     /// The class of the item at `item`, as shown to users: from 1.
@@ -268,12 +217,11 @@ impl<X: Scheme> Engine for SlabEngine<X> {
 
 impl<X: Scheme> Control for SlabEngine<X> {
     fn flush(&self, now: Seconds, at: Seconds) {
-        self.core.schedule_flush(now, at);
+        self.core.flushes.schedule(now, at, &*self.core);
     }
 
     fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {
-        // The first stays.
-        let _ = self.core.eviction_watcher.set(watcher);
+        self.core.shell.watch_evictions(watcher);
     }
 
     fn policy(&self) -> (Spec, Option<Spec>) {

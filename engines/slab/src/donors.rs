@@ -201,8 +201,9 @@ impl<X: Scheme> Core<X> {
             return false;
         }
         let usage = self.memory.lock(class).usage();
-        let tails =
-            (usage.chunks - usage.free).saturating_sub(self.registry.items_of(class)).saturating_sub(KEPT);
+        let tails = (usage.chunks - usage.free)
+            .saturating_sub(self.shell.registry().items_of(class))
+            .saturating_sub(KEPT);
         tails >= MANY * usage.pages.max(1)
     }
 }

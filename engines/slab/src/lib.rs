@@ -58,11 +58,12 @@ mod walk;
 
 pub use crate::core::SlabEngine;
 pub use guira_items::{
-    DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, Hashing, MAX_MEMORY, OpenError, Residence,
+    ClassOptions, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, EngineOptions, Eviction, Hashing, MAX_MEMORY,
+    OpenError, Residence,
 };
 pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
-pub use options::{DEFAULT_SIZE_WEIGHT, SlabOptions};
+pub use options::SlabOptions;
 pub use order::{Policy, Worth};
 pub use pending::SlabPending;
 pub use pin::SlabPin;

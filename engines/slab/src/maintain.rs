@@ -1,10 +1,4 @@
-//! What is done in slices between batches: the table grows, drained pages find a new class, the crawler removes
-//! what has expired, and flushes fall due.
-//!
-//! # Flushes
-//! Every item carries the flush generation in which it was stored, 3 bits. A flush begins a new generation, and every
-//! item of another is dead from that moment. A generation may be used again once no item of it is left, which the
-//! crawler finds out; if seven flushes come before it has, the eighth does the crawler's work itself.
+//! What is done in slices between batches: the table grows, drained pages find a new class, the crawler removes what has expired or was flushed.
 
 use crate::core::Core;
 use crate::donors::PAGE_CHOICE;
@@ -12,7 +6,7 @@ use crate::index::{GrowthStep, Index, Items, Scheme};
 use crate::session::SlabSession;
 use crate::update::Unlinked;
 use guira_contract::{Counter, ItemView, KeyHash, Pace, Reassign, Switch};
-use guira_items::{Eviction, GENERATIONS, INLINE_MAX, SessionCounters};
+use guira_items::{Crawled, Eviction, Flushable, INLINE_MAX, SessionCounters};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +23,6 @@ pub(crate) struct Upkeep {
     pages: Mutex<Pages>,
     /// LOCK: crawler. Held for a slice of its work by one thread at a time, never waited for.
     crawl: Mutex<Crawl>,
-    /// LOCK: flush. Before all others.
-    flush: Mutex<Dirty>,
     /// The crawler does nothing but what flushes need.
     crawler_off: AtomicBool,
     /// The crawler is to set out at once.
@@ -58,19 +50,8 @@ struct Crawl {
     page: Option<u32>,
     /// When it set out.
     started: Seconds,
-    /// The flush generations that were dirty when it set out, and at which sweep.
-    dirty: u8,
-    sweep: u32,
-}
-
-/// Flush generations of which items may be left.
-#[derive(Debug, Default)]
-struct Dirty {
-    generations: u8,
-    /// Since when: the crawler sets out after this has passed.
-    since: Option<Ticket>,
-    /// How often a flush had to do the crawler's work: what a crawler finds out across such a sweep is void.
-    sweep: u32,
+    /// The flush generations that it makes clean.
+    crawled: Crawled,
 }
 
 /// The crawler sets out this often, in seconds, and whenever there was a flush.
@@ -99,34 +80,6 @@ enum Grow {
     NotNow,
     /// So many bytes would be needed.
     NoMemory(usize),
-}
-
-/// The flush word: the generation of new items, and the second at which the next flush is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flush(pub(crate) u64);
-
-impl Flush {
-    /// Generation 0, and no flush due.
-    pub(crate) const NEVER: Flush = Flush((u32::MAX as u64) << 32);
-
-    #[inline(always)]
-    fn due(self) -> Seconds {
-        Seconds((self.0 >> 32) as u32)
-    }
-
-    /// Whether there can be such a word.
-    pub(crate) fn is_sound(self) -> bool {
-        self.generation() < GENERATIONS
-    }
-
-    #[inline(always)]
-    fn generation(self) -> u32 {
-        self.0 as u32
-    }
-
-    fn new(generation: u32, due: Seconds) -> Self {
-        Flush(u64::from(due.0) << 32 | u64::from(generation))
-    }
 }
 
 impl Upkeep {
@@ -200,17 +153,6 @@ impl Upkeep {
         !pages.retired.is_empty() || pages.releasing > 0
     }
 
-    /// The flush generations of which items may be left, one bit each.
-    pub(crate) fn dirty_generations(&self) -> u8 {
-        self.flush.lock().unwrap_or_else(PoisonError::into_inner).generations
-    }
-
-    /// Of these generations items may be left.
-    pub(crate) fn restore_dirty(&self, generations: u8, since: Ticket) {
-        let since = (generations != 0).then_some(since);
-        *self.flush.lock().unwrap_or_else(PoisonError::into_inner) = Dirty { generations, since, sweep: 0 };
-    }
-
     /// Whether another page may be drained for the table: one that holds something which cannot be evicted now, or which a
     /// session keeps that has gone to sleep, does not hold up the others.
     fn may_drain(&self) -> bool {
@@ -232,58 +174,10 @@ impl Upkeep {
 }
 
 impl<X: Scheme> Core<X> {
-    /// The flush generation of items stored now, and of items that are alive.
-    #[inline(always)]
-    pub(crate) fn generation(&self) -> u32 {
-        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
-        Flush(self.flush.load(Ordering::Relaxed)).generation()
-    }
-
     /// Lets a flush take effect that has fallen due. Every operation begins with this; no lock may be held.
     #[inline(always)]
     pub(crate) fn settle_flush(&self, now: Seconds) {
-        if now >= Flush(self.flush.load(Ordering::Relaxed)).due() {
-            self.fall_due(now);
-        }
-    }
-
-    #[cold]
-    fn fall_due(&self, now: Seconds) {
-        let mut dirty = self.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
-        let flush = Flush(self.flush.load(Ordering::Relaxed));
-        if now >= flush.due() {
-            self.begin_generation(&mut dirty);
-        }
-    }
-
-    /// Items that are stored now are dead from `at` on.
-    pub(crate) fn schedule_flush(&self, now: Seconds, at: Seconds) {
-        // One that has fallen due and that nobody has met yet goes first: it would be forgotten.
-        self.settle_flush(now);
-        let mut dirty = self.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
-        if at <= now {
-            self.begin_generation(&mut dirty);
-        } else {
-            let generation = Flush(self.flush.load(Ordering::Relaxed)).generation();
-            self.flush.store(Flush::new(generation, at).0, Ordering::Relaxed);
-        }
-    }
-
-    fn begin_generation(&self, dirty: &mut Dirty) {
-        let old = Flush(self.flush.load(Ordering::Relaxed)).generation();
-        dirty.generations |= 1 << old;
-        let fresh = (1..GENERATIONS).map(|step| (old + step) % GENERATIONS);
-        let next = fresh.clone().find(|generation| dirty.generations & (1 << generation) == 0);
-        let next = next.unwrap_or_else(|| {
-            if self.items_now() > 0 {
-                self.unlink_flushed(old);
-            }
-            dirty.generations = 1 << old;
-            dirty.sweep += 1;
-            (old + 1) % GENERATIONS
-        });
-        self.flush.store(Flush::new(next, Seconds(u32::MAX)).0, Ordering::Relaxed);
-        dirty.since = Some(self.quiescence.ticket());
+        self.flushes.settle(now, self);
     }
 
     /// Removes every item that is not of generation `kept`: the crawler's work at one go.
@@ -352,7 +246,7 @@ impl<X: Scheme> Core<X> {
             return Reassign::Busy;
         }
         // Without eviction nothing is lost for this.
-        if self.options.eviction == Eviction::Off || self.memory.lock(donor).usage().pages < 2 {
+        if self.options.engine.eviction == Eviction::Off || self.memory.lock(donor).usage().pages < 2 {
             return Reassign::NothingToSpare;
         }
         if let Some(taker) = class(to) {
@@ -382,19 +276,6 @@ impl<X: Scheme> Core<X> {
                 self.memory.release(page);
             }
             self.upkeep.pages().releasing -= 1;
-        }
-    }
-
-    /// The time, as far as anybody has told it.
-    pub(crate) fn time_seen(&self) -> Seconds {
-        Seconds(self.seen.load(Ordering::Relaxed))
-    }
-
-    /// It is so late.
-    pub(crate) fn see_time(&self, now: Seconds) {
-        // Relaxed, and not one operation: a clock that somebody sets back by a second for a moment does no harm.
-        if now > self.time_seen() {
-            self.seen.store(now.0, Ordering::Relaxed);
         }
     }
 
@@ -500,7 +381,7 @@ impl<X: Scheme> Items for Migration<'_, X> {
     }
 
     fn may_lose(&self) -> bool {
-        self.session.core.options.eviction == Eviction::On
+        self.session.core.options.engine.eviction == Eviction::On
     }
 
     fn lost(&mut self, at: Offset) {
@@ -511,7 +392,7 @@ impl<X: Scheme> Items for Migration<'_, X> {
 
 impl<X: Scheme> SlabSession<X> {
     pub(crate) fn do_maintain(&mut self, now: Seconds, pace: Pace, budget: usize) -> usize {
-        self.core.see_time(now);
+        self.core.shell.see_time(now);
         let core = self.core.clone();
         self.seen = now;
         let mut done = 0;
@@ -566,7 +447,7 @@ impl<X: Scheme> SlabSession<X> {
 
     /// Takes one of the next `choice` pages out of the class whose hand is slowest; without eviction, an empty one. False if there is none.
     pub(crate) fn drain_coldest(&mut self, choice: usize) -> bool {
-        match self.core.options.eviction {
+        match self.core.options.engine.eviction {
             Eviction::Off => self.drain_empty_page(),
             Eviction::On => {
                 let donor = self.core.oldest_donor(None);
@@ -605,7 +486,7 @@ impl<X: Scheme> SlabSession<X> {
     /// sets out at once for whoever needs memory, but not twice in a second.
     #[cold]
     pub(crate) fn crawl_for_memory(&mut self, now: Seconds) {
-        let now = now.max(self.core.time_seen());
+        let now = now.max(self.core.shell.time_seen());
         let is_due =
             self.core.upkeep.crawl.try_lock().is_ok_and(|crawl| crawl.page.is_none() && crawl.started < now);
         if is_due {
@@ -626,10 +507,7 @@ impl<X: Scheme> SlabSession<X> {
         };
         if page >= core.memory.pages_touched() {
             crawl.page = None;
-            let mut dirty = core.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
-            if dirty.sweep == crawl.sweep {
-                dirty.generations &= !crawl.dirty;
-            }
+            core.flushes.end_crawl(crawl.crawled);
             return false;
         }
         crawl.page = Some(page + 1);
@@ -663,22 +541,28 @@ impl<X: Scheme> SlabSession<X> {
 
 /// Sends the crawler on its way if it is time, or if there was a flush that every session knows of.
 fn set_out<X: Scheme>(core: &Core<X>, crawl: &mut Crawl, now: Seconds) -> bool {
-    let mut dirty = core.upkeep.flush.lock().unwrap_or_else(PoisonError::into_inner);
-    let flushed = dirty.since.is_some_and(|ticket| core.quiescence.passed(ticket));
+    let passed = |since: &Ticket| core.quiescence.passed(*since);
     let asked = core.upkeep.crawl_asked.swap(false, Ordering::Relaxed);
     let resting = core.upkeep.crawler_off.load(Ordering::Relaxed)
         || now.0.saturating_sub(crawl.started.0) < CRAWL_INTERVAL;
-    if !flushed && !asked && resting {
+    if !core.flushes.needs_crawl(passed) && !asked && resting {
         return false;
     }
     core.upkeep.crawls.fetch_add(1, Ordering::Relaxed);
-    crawl.dirty = 0;
-    if flushed {
-        dirty.since = None;
-        crawl.dirty = dirty.generations;
-        crawl.sweep = dirty.sweep;
-    }
-    crawl.started = now;
-    crawl.page = Some(0);
+    *crawl = Crawl { page: Some(0), started: now, crawled: core.flushes.begin_crawl(passed) };
     true
+}
+
+impl<X: Scheme> Flushable for Core<X> {
+    type Mark = Ticket;
+
+    fn mark(&self) -> Ticket {
+        self.quiescence.ticket()
+    }
+
+    fn sweep(&self, kept: u32, _now: Seconds) {
+        if self.items_now() > 0 {
+            self.unlink_flushed(kept);
+        }
+    }
 }

@@ -172,7 +172,7 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
     }
 
     fn is_dead(&self, chunk: Chunk) -> bool {
-        let now = self.core.time_seen();
+        let now = self.core.shell.time_seen();
         self.core.item(self.place(chunk), now).is_some_and(|item| self.core.dead(&item, now).is_some())
     }
 
@@ -194,7 +194,7 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
     }
 
     fn prefetch(&self, chunk: Chunk) {
-        self.core.region.prefetch(self.place(chunk).bytes());
+        self.core.shell.region().prefetch(self.place(chunk).bytes());
         let (page, chunk) = self.parts(chunk);
         self.core.memory.prefetch_occupied(page, chunk / 64);
         self.notes.prefetch(page, chunk);

@@ -30,12 +30,12 @@ impl<X: Scheme> SlabPending<X> {
 
     /// Appends bytes that there are chunks for.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        self.chunks.append(&self.core.region, bytes);
+        self.chunks.append(self.core.shell.region(), bytes);
     }
 
     /// Turns the pending value into an item by writing everything but the value, and returns where it is.
     pub(crate) fn finish(mut self, header_spec: &ItemHeaderSpec<'_>, now: Seconds) -> Offset {
-        let at = self.chunks.write(&self.core.region, header_spec, now);
+        let at = self.chunks.write(self.core.shell.region(), header_spec, now);
         drop(self.chunks.take_chunks());
         at
     }
@@ -62,7 +62,7 @@ impl<X: Scheme> SlabSession<X> {
     /// A pending value of an item with a key of `key_len` bytes, in one chunk if it fits, with memory for the first of it. None if there is none.
     pub(crate) fn new_pending(&mut self, key_len: usize, spec: &ItemSpec) -> Option<SlabPending<X>> {
         let fields = self.core.fields_of(spec);
-        let now = self.core.time_seen();
+        let now = self.core.shell.time_seen();
         let mut pending = self.begin_pending(key_len, fields, spec.value_len, now)?;
         let reserved = pending.chunks.reserved();
         self.count_arriving(&mut pending, reserved)?;
@@ -79,7 +79,7 @@ impl<X: Scheme> SlabSession<X> {
             if bytes.is_empty() {
                 return true;
             }
-            let now = self.core.time_seen();
+            let now = self.core.shell.time_seen();
             let more = self.add_chunk(pending, now).and_then(|part| self.count_arriving(pending, part));
             if more.is_none() {
                 return false;

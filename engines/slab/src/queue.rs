@@ -59,7 +59,7 @@ pub(crate) fn note_read<X: Scheme>(core: &Core<X>, queue: &mut Vec<Event>, at: O
 
 impl<X: Scheme> Core<X> {
     pub(crate) fn moment(&self) -> Moment {
-        Moment { tick: self.balance.tick(), seconds: self.time_seen().0 }
+        Moment { tick: self.balance.tick(), seconds: self.shell.time_seen().0 }
     }
 
     fn touch(&self, at: Offset) {

@@ -168,8 +168,9 @@ impl<X: Scheme> Core<X> {
 
     /// All chunks of the unlinked item at `at`.
     pub(crate) fn chunks_of(&self, at: Offset) -> Vec<Offset> {
-        let mut chunks =
-            self.item(at, Seconds(0)).map_or_else(Vec::new, |item| Pieces::chunks(&self.region, &item));
+        let mut chunks = self
+            .item(at, Seconds(0))
+            .map_or_else(Vec::new, |item| Pieces::chunks(self.shell.region(), &item));
         chunks.push(at);
         chunks
     }
@@ -281,14 +282,14 @@ impl<X: Scheme> SlabSession<X> {
 
     /// Fills the session's cache of `class`, which is empty.
     pub(crate) fn refill(&mut self, class: ClassId, now: Seconds) -> Result<(), StoreError> {
-        self.core.see_time(now);
+        self.core.shell.see_time(now);
         let chunk = self.core.memory.classes().geometry(class).chunk;
         let batch = batch_of(chunk);
         self.core.balance.stored(batch * chunk as usize);
         if self.refill_free(class, batch, self.core.source_for(class)) {
             return Ok(());
         }
-        if self.core.options.eviction == Eviction::Off {
+        if self.core.options.engine.eviction == Eviction::Off {
             return self.refill_keeping(class, batch, now);
         }
         if self.core.memory.empty_pages() > 0 && self.take_over_empty_page(class, batch) {
@@ -368,7 +369,7 @@ impl<X: Scheme> SlabSession<X> {
     fn spare_continuations(&self, class: ClassId, victims: &mut Vec<Offset>) {
         let core = &self.core;
         if core.memory.classes().largest() == class {
-            victims.retain(|at| Pieces::head_of(&core.region, *at).is_none());
+            victims.retain(|at| Pieces::head_of(core.shell.region(), *at).is_none());
         }
     }
 
@@ -386,7 +387,7 @@ impl<X: Scheme> SlabSession<X> {
         };
         drop(order);
         for at in &victims {
-            core.region.prefetch(at.bytes());
+            core.shell.region().prefetch(at.bytes());
         }
         victims
     }
@@ -422,9 +423,9 @@ impl<X: Scheme> SlabSession<X> {
         let core = self.core.clone();
         let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
         for at in victims {
-            let head = Pieces::head_of(&core.region, *at).unwrap_or(*at);
+            let head = Pieces::head_of(core.shell.region(), *at).unwrap_or(*at);
             // What a free chunk has left of a chain leads to whatever lies there now.
-            let is_left_over = |item| head != *at && !Pieces::has(&core.region, &item, *at);
+            let is_left_over = |item| head != *at && !Pieces::has(core.shell.region(), &item, *at);
             if core.item(head, now).is_none_or(is_left_over) {
                 continue;
             }
@@ -483,8 +484,7 @@ impl<X: Scheme> SlabSession<X> {
             Unlinked::Evicted | Unlinked::Crowded => (Counter::Evictions, Counter::EvictedUnfetched),
         };
         if all == Counter::Evictions
-            && let Some(watcher) = core.eviction_watcher.get()
-            && let Some(now) = watcher.watches()
+            && let Some((watcher, now)) = core.shell.watcher()
         {
             let item = core.item(at, now).unwrap_or(item).of_class(core.class_number(at));
             watcher.evicted(item.key(&mut [0; 256]), &item.meta(), now);
@@ -511,7 +511,7 @@ impl<X: Scheme> SlabSession<X> {
             if !core.pins.unlinked(at) {
                 return;
             }
-            for chunk in Pieces::chunks(&core.region, &item) {
+            for chunk in Pieces::chunks(core.shell.region(), &item) {
                 free_chunk(core, caches, chunk);
             }
         }
@@ -684,7 +684,7 @@ impl<X: Scheme> SlabSession<X> {
         }
         let dead = dead_victim(&core, &held, now).map(|victim| (victim, Unlinked::Dead));
         let crowded = || crowd_victim(&core, &held).map(|victim| (victim, Unlinked::Crowded));
-        let victim = match core.options.eviction {
+        let victim = match core.options.engine.eviction {
             Eviction::On => dead.or_else(crowded),
             Eviction::Off => dead,
         };

@@ -26,11 +26,11 @@ impl<X: Scheme> SlabSession<X> {
         let PageState::Draining(class) = core.memory.state_of(page) else {
             return 0;
         };
-        let now = core.time_seen();
+        let now = core.shell.time_seen();
         let mut emptied = 0;
         let chunks = core.memory.lock(class).occupied_chunks(page);
         for chunks in chunks.chunks(TOGETHER) {
-            chunks.iter().for_each(|at| core.region.prefetch(at.bytes()));
+            chunks.iter().for_each(|at| core.shell.region().prefetch(at.bytes()));
             let (read, mut others): (Vec<Offset>, Vec<Offset>) =
                 chunks.iter().copied().partition(|at| core.memory.is_recent(*at));
             for at in read {
@@ -52,7 +52,7 @@ impl<X: Scheme> SlabSession<X> {
         let is_whole = |item: &Item<'_>| item.chain().is_none() && core.dead(item, now).is_none();
         let item = core.item(at, now).filter(is_whole);
         // What is pinned is being sent, or about to be changed by whoever looks for memory for it: it stays where it is meanwhile.
-        if item.is_none() || core.pins.is_pinned(at) || Pieces::head_of(&core.region, at).is_some() {
+        if item.is_none() || core.pins.is_pinned(at) || Pieces::head_of(core.shell.region(), at).is_some() {
             return false;
         }
         let Some((hash, to)) = core.hash_at(at).zip(self.chunk_beside(class, now)) else {
@@ -104,7 +104,8 @@ impl<X: Scheme> Core<X> {
             return None;
         };
         let size = item.shape().size();
-        let words = |at| self.region.words(at, size.div_ceil(WORD)).expect("a chunk lies in the Region");
+        let words =
+            |at| self.shell.region().words(at, size.div_ceil(WORD)).expect("a chunk lies in the Region");
         // Release fence: as in `Writer::fill`: pairs with the Acquire fence of a reader's validation.
         fence(Ordering::Release);
         words(to).iter().zip(words(at)).for_each(|(to, from)| words::store(to, words::load(from)));

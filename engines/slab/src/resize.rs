@@ -54,19 +54,13 @@ impl<X: Scheme> Core<X> {
         if memory > most {
             return Err(ResizeError::TooBig { memory, most });
         }
-        let metadata = self.plan.metadata(memory, self.commit_step).max(sizing.metadata);
+        let metadata = self.plan.metadata(memory, self.shell.commit_step()).max(sizing.metadata);
         // A table, and the steps in which it is committed, want a share as well.
-        let least = MINIMUM.max(2 * self.options.max_item_size).max(8 * sizing.metadata);
+        let least = MINIMUM.max(2 * self.options.engine.max_item_size).max(8 * sizing.metadata);
         if memory < least {
             return Err(ResizeError::TooSmall { memory, least });
         }
-        if let Some(file) = &self.file
-            && memory > self.budget.limit()
-            && let Ok(room) = file.room()
-            && room < memory as u64
-        {
-            return Err(ResizeError::NoRoom { room });
-        }
+        self.shell.check_room(self.budget.limit(), memory)?;
         sizing.before = self.budget.used().max(self.budget.limit());
         // What was kept for a larger table was meant for another size.
         self.budget.keep(0);
@@ -104,7 +98,7 @@ impl<X: Scheme> Core<X> {
         let items = self.items_now();
         let in_items = self.budget.used().saturating_sub(self.index.bytes()) as u64;
         let each = in_items / items.max(1) + 7;
-        let stay = match self.options.eviction {
+        let stay = match self.options.engine.eviction {
             Eviction::On => 0,
             Eviction::Off => items,
         };

@@ -9,7 +9,6 @@
 
 use crate::core::{Core, SlabEngine};
 use crate::index::{SavedIndex, Scheme};
-use crate::maintain::Flush;
 use crate::options::SlabOptions;
 use crate::order::Policy;
 use crate::plan::Plan;
@@ -18,13 +17,12 @@ use crate::resize::Sizing;
 use crate::turn::Turn;
 use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedSetup, Sizes, bytes_of,
-    open_lasting,
+    EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedFlushes,
+    SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Kept, Loss, NOTES_MAX, RegionFile};
+use guira_memory::lasting::{Damage, Kept, Loss, RegionFile};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
-use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, TimeBase};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,10 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, PartialEq)]
 struct Saved {
     setup: SavedSetup,
-    base: TimeBase,
-    cas: u64,
-    flush: u64,
-    dirty_generations: u8,
+    shell: ShellState,
+    flushes: SavedFlushes,
     index: SavedIndex,
     /// Pages that were ever put to use.
     touched: u32,
@@ -62,18 +58,15 @@ impl Saved {
             let word = word as u32 % core.memory.lock(class).geometry().bitmap_words;
             SavedHand { word, bit, entered: hand.entered, evicted: hand.counts.evicted }
         };
-        let options = &core.options;
-        let sizes = Sizes { reserve: core.plan.reserve, ..options.sizes() };
+        let options = EngineOptions { reserve: core.plan.reserve, ..core.options.engine };
         Saved {
-            setup: SavedSetup::of(&sizes, core.memory.classes(), options.hashing, core.hash(HASHED)),
-            base: TimeBase { reached: now.max(core.base.reached), ..core.base },
-            cas: core.cas.load(Ordering::Relaxed),
-            flush: core.flush.load(Ordering::Relaxed),
-            dirty_generations: core.upkeep.dirty_generations(),
+            setup: SavedSetup::of(&options, &core.options.classes, X::LINK_BYTES, core.shell.hash(HASHED)),
+            shell: core.shell.state(now),
+            flushes: core.flushes.saved(),
             index: core.index.saved(),
             touched: core.memory.pages_touched(),
             stored_bytes: core.balance.stored_bytes(),
-            counts: core.registry.saved(),
+            counts: core.shell.registry().saved(),
             hands: core.memory.classes().ids().map(hand_of).collect(),
         }
     }
@@ -81,12 +74,10 @@ impl Saved {
     fn encode<X: Scheme>(&self) -> Vec<u8> {
         let mut numbers = vec![u64::from_le_bytes(X::FORMAT)];
         numbers.extend(self.setup.numbers());
+        numbers.extend(self.shell.numbers());
         numbers.extend([
-            self.base.unix,
-            u64::from(self.base.reached.0),
-            self.cas,
-            self.flush,
-            u64::from(self.dirty_generations),
+            self.flushes.word,
+            u64::from(self.flushes.dirty),
             self.index.layout,
             u64::from(self.index.next_buckets),
             u64::from(self.index.moving),
@@ -114,10 +105,8 @@ impl Saved {
         let mut numbers = Numbers::of(state, X::FORMAT)?;
         let mut saved = Saved {
             setup: numbers.setup()?,
-            base: TimeBase { unix: numbers.number()?, reached: Seconds(numbers.small()?) },
-            cas: numbers.number()?,
-            flush: numbers.number()?,
-            dirty_generations: numbers.small()?,
+            shell: numbers.shell()?,
+            flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
             index: SavedIndex {
                 layout: numbers.number()?,
                 next_buckets: numbers.small()?,
@@ -151,22 +140,22 @@ pub(crate) fn open<X: Scheme>(
     now_unix: u64,
 ) -> Result<Opened<SlabEngine<X>>, OpenError> {
     options.check(X::LINK_BYTES)?;
-    let plan = Plan::new::<X>(options.reserve.max(options.memory));
-    let huge = options.pages_of_the_system();
-    let empty = EmptyRegion { memory: options.memory, bytes: plan.total, huge };
+    let plan = Plan::new::<X>(options.engine.reserve.max(options.engine.memory));
+    let huge = options.engine.huge_pages();
+    let empty = EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge };
     let go_on = |file: &RegionFile, kept: &Kept| {
         let (core, dropped) = restore::<X>(options, file, kept, now_unix)?;
         let items = core.items_now();
         Ok(Restored { core, items, dropped })
     };
     let begin = |region| {
-        let mut core = Core::<X>::on(region, plan, options)?;
-        core.base = TimeBase::new(now_unix);
-        Ok(core)
+        let mut shell = Shell::on(region, &options.engine, options.classes.table(X::LINK_BYTES).len())?;
+        shell.begin_at(TimeBase::new(now_unix));
+        Core::<X>::on(shell, plan, options)
     };
     let mut begun = open_lasting(place, empty, go_on, begin)?;
-    begun.core.file = Some(begun.file);
-    let base = begun.core.base;
+    begun.core.shell.last_in(begun.file);
+    let base = begun.core.shell.base();
     let engine = SlabEngine { core: Arc::new(begun.core) };
     Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
 }
@@ -179,20 +168,19 @@ fn restore<X: Scheme>(
     now_unix: u64,
 ) -> Result<(Core<X>, Dropped), Failure> {
     let saved = Saved::decode::<X>(&kept.state)?;
-    saved.setup.check(&options.sizes(), &options.classes(X::LINK_BYTES))?;
-    let base = saved.base.resume(now_unix).ok_or(Emptied::TooOld)?;
+    saved.setup.check(&options.engine, &options.classes, X::LINK_BYTES)?;
+    let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;
     let plan = Plan::new::<X>(saved.setup.reserve);
     if !plan.fills(kept.bytes) {
         return Err(Loss::Damaged.into());
     }
-    let hashing = saved.setup.hashing(options.hashing);
-    let options = SlabOptions { reserve: plan.reserve, hashing, ..options };
-    let (region, damage) = file
-        .map(kept, options.pages_of_the_system())
-        .map_err(|source| Failure::Open(OpenError::Reserve { bytes: kept.bytes, source }))?;
-    let mut core = Core::<X>::on(region, plan, options).map_err(Failure::Open)?;
-    saved.setup.check_hash(core.hash(HASHED))?;
-    core.base = base;
+    let hashing = saved.setup.hashing(options.engine.hashing);
+    let options =
+        SlabOptions { engine: EngineOptions { reserve: plan.reserve, hashing, ..options.engine }, ..options };
+    let classes = options.classes.table(X::LINK_BYTES).len();
+    let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
+    saved.setup.check_hash(shell.hash(HASHED))?;
+    let mut core = Core::<X>::on(shell, plan, options).map_err(Failure::Open)?;
     core.restore(&saved, &damage)?;
     let items = saved.items().saturating_sub(core.items_now());
     Ok((core, Dropped { blocks: damage.count(), items }))
@@ -204,12 +192,15 @@ impl<X: Scheme> Core<X> {
         let damaged = || Failure::from(Loss::Damaged);
         let first_table = self.index.committed(self.index.buckets().0);
         let classes = self.memory.classes().len();
-        if saved.hands.len() != classes || !Flush(saved.flush).is_sound() || !self.index.restore(saved.index)
-        {
+        let is_sound = saved.hands.len() == classes
+            && self.flushes.restore(saved.flushes, self.quiescence.ticket())
+            && self.index.restore(saved.index);
+        if !is_sound {
             return Err(damaged());
         }
         let memory = self.budget.limit();
-        let metadata = self.plan.metadata(memory.max(saved.touched as usize * PAGE_BYTES), self.commit_step);
+        let metadata =
+            self.plan.metadata(memory.max(saved.touched as usize * PAGE_BYTES), self.shell.commit_step());
         let least = 8 * metadata;
         if least > memory {
             return Err(Emptied::TooSmall { memory, least }.into());
@@ -227,14 +218,14 @@ impl<X: Scheme> Core<X> {
         self.memory.drop_damaged(saved.touched, damage);
         let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
         let takes = serving * PAGE_BYTES + self.index.committed_now();
-        if damage.is_none() && !self.region.takes(takes) && !has_room() {
+        if damage.is_none() && !self.shell.region().takes(takes) && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }
         let held = if damage.is_none() { saved.counts.held.clone() } else { self.salvage(saved.touched) };
-        self.registry.restore(&SavedCounts { held, ..saved.counts.clone() });
+        self.shell.registry().restore(&SavedCounts { held, ..saved.counts.clone() });
         if X::LINK_BYTES > 0 {
             // The index lies in the pages as well.
-            self.region.map_now(self.plan.pages_at, saved.touched as usize * PAGE_BYTES);
+            self.shell.region().map_now(self.plan.pages_at, saved.touched as usize * PAGE_BYTES);
         }
         if !self.is_sound(saved.touched) {
             return Err(damaged());
@@ -244,9 +235,7 @@ impl<X: Scheme> Core<X> {
         self.budget.give(first_table + was);
         self.budget.charge(metadata + self.index.committed_now() + serving * PAGE_BYTES);
         self.sizing = Mutex::new(Sizing::new(metadata, self.budget.used().max(memory)));
-        self.cas.store(saved.cas, Ordering::Relaxed);
-        self.flush.store(saved.flush, Ordering::Relaxed);
-        self.upkeep.restore_dirty(saved.dirty_generations, self.quiescence.ticket());
+        self.shell.restore_cas(saved.shell.cas);
         self.begin_orders();
         for (class, saved) in self.memory.classes().ids().zip(&saved.hands) {
             let mut hand = self.lock_order(class);
@@ -286,16 +275,13 @@ impl<X: Scheme> Core<X> {
     }
 
     /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
-    pub(crate) fn close(mut self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        if notes.len() > NOTES_MAX {
-            return Err(CloseError::Notes(notes.len()));
-        }
-        let Some(file) = self.file.take() else {
+    pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        if !self.shell.lasts(notes)? {
             return Ok(());
-        };
+        }
         self.memory.settle();
         self.index.settle();
         let state = Saved::of(&self, now).encode::<X>();
-        Ok(file.close(&self.region, &state, notes)?)
+        self.shell.close(&state, notes)
     }
 }

@@ -62,7 +62,7 @@ impl<X: Scheme> Core<X> {
     fn is_whole(&self, item: &Item<'_>, chunks: &mut HandedOut<'_>) -> bool {
         let mut claimed: Vec<Offset> = Vec::new();
         let room_in = |class: ClassId| self.memory.classes().geometry(class).chunk as usize - X::LINK_BYTES;
-        let is_whole = claim_chain(&self.region, chunks, item, room_in, &mut claimed);
+        let is_whole = claim_chain(self.shell.region(), chunks, item, room_in, &mut claimed);
         if !is_whole {
             claimed.push(item.at);
             claimed.into_iter().for_each(|at| chunks.disclaim(at));

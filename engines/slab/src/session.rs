@@ -41,7 +41,7 @@ pub struct SlabSession<X: Scheme> {
 impl<X: Scheme> SlabSession<X> {
     pub(crate) fn new(core: Arc<Core<X>>) -> Self {
         let participant = core.quiescence.register();
-        let counters = core.registry.register();
+        let counters = core.shell.registry().register();
         let caches = core.memory.classes().ids().map(|_| Vec::new()).collect();
         SlabSession {
             core,
@@ -122,12 +122,12 @@ impl<X: Scheme> Session for SlabSession<X> {
     type Walk = SlabWalk<X>;
 
     fn lossiness(&self) -> Lossiness {
-        self.core.options.eviction.lossiness()
+        self.core.options.engine.eviction.lossiness()
     }
 
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> KeyHash {
-        self.core.hash(key)
+        self.core.shell.hash(key)
     }
 
     #[inline(always)]
@@ -139,8 +139,8 @@ impl<X: Scheme> Session for SlabSession<X> {
     fn prefetch_item(&self, hash: KeyHash) -> Guess {
         let guess = self.core.index.guess(hash);
         if let Some(at) = guess.item() {
-            self.core.region.prefetch(at.bytes());
-            self.core.region.prefetch(at.bytes() + 56);
+            self.core.shell.region().prefetch(at.bytes());
+            self.core.shell.region().prefetch(at.bytes() + 56);
             self.core.memory.prefetch_recency(at);
             if self.core.turn.wants().of_reads() {
                 self.core.prefetch_notes(at);
@@ -221,11 +221,11 @@ impl<X: Scheme> Session for SlabSession<X> {
     }
 
     fn fits(&self, key_len: usize, spec: &ItemSpec) -> bool {
-        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.max_item_size
+        counted_size(key_len, spec.flags, spec.value_len) <= self.core.options.engine.max_item_size
     }
 
     fn next_cas(&mut self) -> u64 {
-        self.core.next_cas()
+        self.core.shell.next_cas()
     }
 
     #[inline]
@@ -326,6 +326,6 @@ fn hand_over<X: Scheme, S: Sink<Pin = SlabPin<X>>>(
 impl<X: Scheme> Drop for SlabSession<X> {
     fn drop(&mut self) {
         self.release_caches();
-        self.core.registry.retire(&self.counters);
+        self.core.shell.registry().retire(&self.counters);
     }
 }

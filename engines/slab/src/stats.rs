@@ -11,11 +11,11 @@ use guira_sync::waits::Waits;
 impl<X: Scheme> Core<X> {
     /// Items stored at the moment. Sums over sessions are no snapshot, so a little more or less.
     pub(crate) fn items_now(&self) -> u64 {
-        self.registry.items()
+        self.shell.registry().items()
     }
 
     pub(crate) fn reset_stats(&self) {
-        self.registry.reset();
+        self.shell.registry().reset();
         self.waits().into_iter().for_each(Waits::reset);
     }
 
@@ -25,7 +25,7 @@ impl<X: Scheme> Core<X> {
     }
 
     pub(crate) fn stats(&self) -> EngineStats {
-        let held = self.registry.held();
+        let held = self.shell.registry().held();
         EngineStats {
             items: held.iter().map(|held| held.items).sum(),
             bytes: held.iter().map(|held| held.bytes).sum(),
@@ -42,10 +42,10 @@ impl<X: Scheme> Core<X> {
             memory_limit: self.budget.limit() as u64,
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
-            region_no_room: self.region.refusals(),
+            region_no_room: self.shell.region().refusals(),
             policy_item_bytes: (self.turn.policies().0.words() * NOTE) as u64,
             classes: self.class_stats(&held),
-            ..EngineStats::counted(self.registry.since_reset())
+            ..EngineStats::counted(self.shell.registry().since_reset())
         }
     }
 
@@ -55,7 +55,7 @@ impl<X: Scheme> Core<X> {
         let Some(page) = guard.pages().get(word / per_page) else {
             return 0;
         };
-        let now = self.time_seen();
+        let now = self.shell.time_seen();
         let ahead =
             self.memory.start_of(*page).plus(guard.geometry().start_of((word % per_page) as u32 * 64));
         let mut chunks = guard.occupied_chunks(*page).into_iter().filter(|at| *at >= ahead);
@@ -65,7 +65,7 @@ impl<X: Scheme> Core<X> {
 
     /// How long ago an item was last read or stored, in seconds.
     fn idle(&self, item: &Item<'_>) -> u64 {
-        let now = self.time_seen();
+        let now = self.shell.time_seen();
         u64::from(now.0.saturating_sub(item.header.last_access(now).0))
     }
 
@@ -83,7 +83,7 @@ impl<X: Scheme> Core<X> {
             let word = hand.hand.word();
             drop(hand);
             let age = match next {
-                Some((at, _)) => self.item(at, self.time_seen()).map_or(0, |item| self.idle(&item)),
+                Some((at, _)) => self.item(at, self.shell.time_seen()).map_or(0, |item| self.idle(&item)),
                 None => self.age_at(&guard, word),
             };
             let held = held[usize::from(class.0)];

@@ -163,7 +163,7 @@ impl<X: Scheme> Core<X> {
             state.policy = policy;
             return Ok(());
         }
-        if self.options.eviction == Eviction::Off && self.notes_of(policy) > self.budget.left() {
+        if self.options.engine.eviction == Eviction::Off && self.notes_of(policy) > self.budget.left() {
             return Err(Refused::NoRoom);
         }
         let area = 1 - state.area;

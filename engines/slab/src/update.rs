@@ -12,11 +12,14 @@ use guira_contract::{
     MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Fields, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size};
+use guira_items::{
+    Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
+};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
+use guira_sync::quiescence::Ticket;
 use guira_sync::words;
 
 /// What an attempt came to.
@@ -135,7 +138,7 @@ impl<X: Scheme> SlabSession<X> {
         let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
         match self.core.class_for(shape.size()) {
             Some(class) if self.caches[usize::from(class.0)].is_empty() => {
-                let now = self.core.time_seen();
+                let now = self.core.shell.time_seen();
                 self.refill(class, now)
             }
             _ => Ok(()),
@@ -193,7 +196,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let held = core.index.lock(key.hash);
         // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole; and under the counters, so that an item that
         // somebody has stored after a flush is not judged as of before it.
-        let generation = core.generation();
+        let generation = core.flushes.generation();
         let present = present(core, &held, key, (generation, now));
         let live = present.filter(|present| present.dead.is_none());
         let view = live.map(|present| View { core, item: present.item });
@@ -250,7 +253,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
                 let old = present.filter(|present| present.dead.is_none()).map(|present| present.item);
                 let old_len = old.map_or(0, |item| item.value_len());
                 let length = before.len() + old_len + after.len();
-                if counted_size(key.bytes.len(), new.flags, length) > self.core.options.max_item_size {
+                if counted_size(key.bytes.len(), new.flags, length) > self.core.options.engine.max_item_size {
                     return Err(StoreError::TooLarge);
                 }
                 self.join(&header_spec, old, before, after, supplies, now)
@@ -275,7 +278,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
         // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
         fence(Ordering::Release);
-        let item = header_spec.write(&self.core.region, at, shape, None, header_spec.accessed);
+        let item = header_spec.write(self.core.shell.region(), at, shape, None, header_spec.accessed);
         hooks::pause(Window::Refilling);
         let (words, start) = item.value_words();
         words::copy_in(words, start, value);
@@ -434,7 +437,7 @@ fn present<'a, X: Scheme>(
     (generation, now): (u32, Seconds),
 ) -> Option<Present<'a, X>> {
     let (slot, item) = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)))?;
-    let dead = core.dead_as_of(generation, &item, now);
+    let dead = Flushes::<Ticket>::dead_as_of(generation, &item, now);
     Some(Present { slot, item, dead })
 }
 
@@ -505,9 +508,12 @@ fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, pending: &mut SlabPend
         }
         return;
     }
-    for (place, length) in Pieces::of(&core.region, item) {
-        let words =
-            core.region.words(place, length.div_ceil(words::WORD)).expect("a chunk lies in the Region");
+    for (place, length) in Pieces::of(core.shell.region(), item) {
+        let words = core
+            .shell
+            .region()
+            .words(place, length.div_ceil(words::WORD))
+            .expect("a chunk lies in the Region");
         let mut from = 0;
         while from < length {
             let part = buffer.len().min(length - from);

@@ -162,7 +162,8 @@ impl<X: Scheme> Visitor for Seeker<'_, '_, X> {
         let item: Item<'_> = self.core.item(at, self.now)?;
         let length = item.key(self.key).len();
         // Under the same tag there may be another key.
-        if self.core.hash(&self.key[..length]) != self.hash || self.core.dead(&item, self.now).is_some() {
+        if self.core.shell.hash(&self.key[..length]) != self.hash || self.core.dead(&item, self.now).is_some()
+        {
             return None;
         }
         Some((length, item.of_class(self.core.class_number(at)).meta()))

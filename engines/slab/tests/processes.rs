@@ -3,6 +3,7 @@
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Engine, Expiry, Opened, Opening, Pace, Session};
 use guira_memory::RegionPlace;
+use guira_slab::EngineOptions;
 use guira_slab::{CuckooEngine, OpenError, SlabOptions};
 use guira_sync::clock::Seconds;
 use std::io::{BufRead, BufReader};
@@ -16,7 +17,11 @@ const ITEMS: u64 = 50_000;
 const ROLE: &str = "GUIRA_TEST_ROLE";
 
 fn open(place: &RegionPlace) -> Result<Opened<CuckooEngine>, OpenError> {
-    CuckooEngine::open_lasting(SlabOptions { memory: 16 << 20, ..SlabOptions::default() }, place, UNIX)
+    CuckooEngine::open_lasting(
+        SlabOptions { engine: EngineOptions::of(16 << 20), ..SlabOptions::default() },
+        place,
+        UNIX,
+    )
 }
 
 fn name(i: u64) -> Vec<u8> {

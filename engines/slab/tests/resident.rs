@@ -3,6 +3,7 @@
 use guira_contract::suite::store;
 use guira_contract::{Control, Engine, Expiry, Pace, Session, Spec};
 use guira_memory::{HugePages, MIB};
+use guira_slab::EngineOptions;
 use guira_slab::{CuckooEngine, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
 use std::ops::Range;
@@ -53,7 +54,10 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = mappings();
     let watch = Stopwatch::start();
-    let options = SlabOptions { memory: 256 * MIB, reserve: 1 << 40, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory: 256 * MIB, reserve: 1 << 40, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     let engine = CuckooEngine::open(options).expect("address space");
     assert!(watch.elapsed() < Duration::from_secs(1), "a terabyte reserved in {:?}", watch.elapsed());
     assert!(resident_since(&before) < 4 * MIB, "{} bytes", resident_since(&before));
@@ -62,9 +66,12 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
     for huge_pages in [HugePages::No, HugePages::Ask] {
         let before = mappings();
         let options = SlabOptions {
-            memory: 256 * MIB,
-            reserve: 1 << 30,
-            huge_pages: Some(huge_pages),
+            engine: EngineOptions {
+                memory: 256 * MIB,
+                reserve: 1 << 30,
+                huge_pages: Some(huge_pages),
+                ..EngineOptions::default()
+            },
             ..SlabOptions::default()
         };
         let engine = CuckooEngine::open(options).expect("address space");
@@ -87,7 +94,14 @@ fn a_reserve_costs_nothing_and_memory_that_is_taken_away_goes_back_to_the_system
 fn while_a_policy_takes_over_memory_stays_below_its_ceiling() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = mappings();
-    let options = SlabOptions { memory: 64 * MIB, huge_pages: Some(HugePages::No), ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions {
+            memory: 64 * MIB,
+            huge_pages: Some(HugePages::No),
+            ..EngineOptions::default()
+        },
+        ..SlabOptions::default()
+    };
     let engine = CuckooEngine::open(options).expect("address space");
     let mut session = engine.session();
     for i in 0..2_200_000 {

@@ -53,7 +53,8 @@ impl Config {
     pub(crate) fn open_in(&self, memory: usize, pages: Option<HugePages>) -> Result<Box<dyn Cache>, Failure> {
         let fail = |error: &dyn std::error::Error| Failure::Other(format!("{}: {error}", self.name));
         let choice = Choice::new(self.engine, None, Some(self.policy)).map_err(|error| fail(&error))?;
-        let setup = Setup { huge_pages: pages, ..Setup::new(memory, 1 << 20, 1) };
+        let mut setup = Setup::new(memory, 1 << 20, 1);
+        setup.engine.huge_pages = pages;
         choice.open(&setup, Make).map_err(|error| fail(&error))
     }
 }

@@ -16,7 +16,7 @@ use crate::watch::{EvictionTap, Hub};
 use crate::worker::{Ends, Worker};
 use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
 use guira_memory::release_code;
-use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
+use guira_roster::{ClassOptions, EngineOptions, Host, Lasting, OpenError, Opened, RegionPlace, Setup};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
 use guira_transport::{Address, Inherited, ListenError, Mailbox};
@@ -236,17 +236,20 @@ fn setup(options: &Options, memory: usize) -> Setup {
     let storage = &options.storage;
     let usual = Setup::new(memory, options.max_item_size.0, seed());
     Setup {
+        engine: EngineOptions {
+            eviction: storage.eviction,
+            huge_pages: storage.huge_pages,
+            residence: storage.residence,
+            ..usual.engine
+        },
+        classes: ClassOptions {
+            factor: storage.factor.unwrap_or(usual.classes.factor),
+            smallest_item: storage.smallest_item.unwrap_or(usual.classes.smallest_item),
+        },
         reserve: storage.reserve.map(|reserve| Division::of(options, reserve.0).engine),
         reserve_least: address_space_to_spare(options),
         machine: machine_memory(),
-        factor: storage.factor.unwrap_or(usual.factor),
-        smallest_item: storage.smallest_item.unwrap_or(usual.smallest_item),
-        size_weight: storage.size_weight.unwrap_or(usual.size_weight),
-        eviction: storage.eviction,
-        huge_pages: storage.huge_pages,
-        residence: storage.residence,
         lasting: storage.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
-        ..usual
     }
 }
 

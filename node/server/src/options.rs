@@ -71,8 +71,6 @@ pub struct Storage {
     pub factor: Option<f64>,
     /// Bytes of key, value and flags that fit into the smallest chunk; the engine's own if `None`.
     pub smallest_item: Option<usize>,
-    /// How much less time large items get than small ones, from 0 to 1; the engine's own if `None`.
-    pub size_weight: Option<f64>,
     /// What happens when memory is full.
     pub eviction: Eviction,
     /// Whether memory is committed in huge pages; as suits the size if `None`.
@@ -90,7 +88,6 @@ impl Default for Storage {
         Storage {
             factor: None,
             smallest_item: None,
-            size_weight: None,
             eviction: Eviction::On,
             huge_pages: None,
             residence: Residence::Swappable,

@@ -8,6 +8,7 @@ use guira_contract::suite::{Moment, Refused};
 use guira_contract::{Engine, Session};
 use guira_fleec::{Buckets, FleecEngine, FleecOptions};
 use guira_mica::{Fits, Log, MicaEngine, MicaOptions};
+use guira_slab::EngineOptions;
 use guira_slab::{ChainedEngine, CuckooEngine, SlabOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -138,7 +139,7 @@ fn some() -> Vec<Request> {
 }
 
 fn memc3() -> CuckooEngine {
-    let options = SlabOptions { memory: 16 << 20, ..SlabOptions::default() };
+    let options = SlabOptions { engine: EngineOptions::of(16 << 20), ..SlabOptions::default() };
     CuckooEngine::open(options).expect("there is memory for an engine")
 }
 
@@ -159,22 +160,23 @@ fn others_come_between_the_calls_of_packets() {
 
 #[test]
 fn others_come_between_calls_of_classic() {
-    let options = SlabOptions { memory: 16 << 20, ..SlabOptions::default() };
+    let options = SlabOptions { engine: EngineOptions::of(16 << 20), ..SlabOptions::default() };
     try_all(&ChainedEngine::open(options).expect("there is memory for an engine"), &some());
 }
 
 #[test]
 fn others_come_between_calls_of_fleec_and_memclock() {
     for buckets in [Buckets::Open, Buckets::Locked] {
-        let options = FleecOptions { memory: 16 << 20, buckets, ..FleecOptions::default() };
+        let options =
+            FleecOptions { engine: EngineOptions::of(16 << 20), buckets, ..FleecOptions::default() };
         try_all(&FleecEngine::open(options).expect("there is memory for an engine"), &some());
     }
 }
 
 #[test]
 fn others_come_between_calls_of_mica() {
-    let options = MicaOptions { memory: 32 << 20, ..MicaOptions::default() };
+    let options = MicaOptions { engine: EngineOptions::of(32 << 20), ..MicaOptions::default() };
     try_all(&MicaEngine::<Log>::open(options).expect("there is memory for an engine"), &some());
-    let options = MicaOptions { memory: 32 << 20, ..MicaOptions::default() };
+    let options = MicaOptions { engine: EngineOptions::of(32 << 20), ..MicaOptions::default() };
     try_all(&MicaEngine::<Fits>::open(options).expect("there is memory for an engine"), &some());
 }

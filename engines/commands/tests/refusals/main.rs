@@ -17,6 +17,7 @@ mod requests;
 use asking::{Client, Delivery};
 use guira_contract::suite::{Moment, Refused};
 use guira_contract::{Engine, Session};
+use guira_slab::EngineOptions;
 use guira_slab::{CuckooEngine, Eviction, SlabOptions};
 use items::{Before, ITEMS, KEY, Seen};
 use judging::{Outcome, judge};
@@ -104,7 +105,10 @@ impl Trial<'_> {
 
 /// All requests on all items.
 fn try_all(eviction: Eviction, requests: &[Request]) {
-    let options = SlabOptions { memory: 16 << 20, eviction, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory: 16 << 20, eviction, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     let engine = CuckooEngine::open(options).expect("there is memory for an engine");
     let mut client = Client::new(engine.session());
     let is_long = |request: &&Request| request.value_len.is_some_and(|length| length > client.inline_max());

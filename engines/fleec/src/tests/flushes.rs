@@ -3,8 +3,8 @@
 use crate::{FleecEngine, FleecOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Engine, Expiry};
-use guira_items::Hashing;
 use guira_items::hooks::{self, Window};
+use guira_items::{EngineOptions, Hashing};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,11 @@ const NOW: Seconds = Seconds(1000);
 #[test]
 fn what_was_stored_after_a_flush_is_not_lost_to_a_writer_who_set_out_before_it() {
     let hashing = Hashing::Fixed(|_| 7);
-    let engine = FleecEngine::open(FleecOptions { hashing, ..FleecOptions::default() }).unwrap();
+    let engine = FleecEngine::open(FleecOptions {
+        engine: EngineOptions { hashing, ..EngineOptions::default() },
+        ..FleecOptions::default()
+    })
+    .unwrap();
     let mut session = engine.session();
     for key in [b"before", b"wanted"] {
         store(&mut session, key, b"old", 0, Expiry::Never, NOW).unwrap();

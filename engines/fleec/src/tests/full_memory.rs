@@ -2,18 +2,16 @@
 
 use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite;
-use guira_items::Eviction;
+use guira_items::{ClassOptions, EngineOptions, Eviction};
 
 fn open(buckets: Buckets, eviction: Eviction) -> impl Fn(usize) -> FleecEngine {
     move |memory| {
         // Few classes, since a cache with fewer pages than classes keeps next to nothing.
         let (reserve, factor) = (2 * memory, 2.0);
         FleecEngine::open(FleecOptions {
-            memory,
-            reserve,
+            engine: EngineOptions { memory, reserve, eviction, ..EngineOptions::default() },
+            classes: ClassOptions { factor, ..ClassOptions::default() },
             buckets,
-            eviction,
-            factor,
             ..FleecOptions::default()
         })
         .unwrap()

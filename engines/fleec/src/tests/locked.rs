@@ -4,6 +4,7 @@ use super::open;
 use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{Control, Engine, Expiry};
+use guira_items::EngineOptions;
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
@@ -13,7 +14,12 @@ use std::sync::mpsc;
 const NOW: Seconds = Seconds(1000);
 
 fn open_locked(memory: usize) -> FleecEngine {
-    FleecEngine::open(FleecOptions { memory, buckets: Buckets::Locked, ..FleecOptions::default() }).unwrap()
+    FleecEngine::open(FleecOptions {
+        engine: EngineOptions::of(memory),
+        buckets: Buckets::Locked,
+        ..FleecOptions::default()
+    })
+    .unwrap()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use guira_contract::{
     Amendment, Control, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Pace, Provision, Recency,
     ResizeError, Session, Sink, StoreError, ValuePin, Want,
 };
-use guira_items::Eviction;
+use guira_items::{EngineOptions, Eviction};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -53,7 +53,10 @@ fn settle(engine: &FleecEngine) {
 
 #[test]
 fn less_memory_is_reached_step_by_step_and_what_goes_is_counted() {
-    let options = FleecOptions { memory: 48 << 20, reserve: 64 << 20, ..FleecOptions::default() };
+    let options = FleecOptions {
+        engine: EngineOptions { memory: 48 << 20, reserve: 64 << 20, ..EngineOptions::default() },
+        ..FleecOptions::default()
+    };
     let engine = FleecEngine::open(options).unwrap();
     let mut session = engine.session();
     for number in 0..300_000_u32 {
@@ -81,7 +84,10 @@ fn less_memory_is_reached_step_by_step_and_what_goes_is_counted() {
 fn without_eviction_nothing_is_lost_and_what_expires_makes_room() {
     // All items are of one class: what expires in one makes no room in another.
     const LENGTH: usize = 97;
-    let options = FleecOptions { memory: 4 << 20, eviction: Eviction::Off, ..FleecOptions::default() };
+    let options = FleecOptions {
+        engine: EngineOptions { memory: 4 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
+        ..FleecOptions::default()
+    };
     let engine = FleecEngine::open(options).unwrap();
     let mut session = engine.session();
     let expiry =
@@ -175,7 +181,10 @@ fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
 #[test]
 fn what_is_there_can_be_changed_when_nothing_more_can_be_stored() {
     for memory in [4 << 20, 40 << 20] {
-        let options = FleecOptions { memory, eviction: Eviction::Off, ..FleecOptions::default() };
+        let options = FleecOptions {
+            engine: EngineOptions { memory, eviction: Eviction::Off, ..EngineOptions::default() },
+            ..FleecOptions::default()
+        };
         let engine = FleecEngine::open(options).unwrap();
         let mut session = engine.session();
         let put = |session: &mut FleecSession, key: &str, value: &[u8], expiry| {

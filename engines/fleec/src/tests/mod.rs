@@ -11,10 +11,10 @@ mod scratch;
 
 use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite;
-use guira_items::Eviction;
+use guira_items::{EngineOptions, Eviction};
 
 pub(crate) fn open(memory: usize) -> FleecEngine {
-    FleecEngine::open(FleecOptions { memory, ..FleecOptions::default() }).unwrap()
+    FleecEngine::open(FleecOptions { engine: EngineOptions::of(memory), ..FleecOptions::default() }).unwrap()
 }
 
 #[test]
@@ -82,8 +82,11 @@ fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
 #[test]
 fn a_store_loses_nothing_while_everything_is_flushed_now_and_then() {
     for buckets in [Buckets::Open, Buckets::Locked] {
-        let options =
-            FleecOptions { memory: 64 << 20, eviction: Eviction::Off, buckets, ..FleecOptions::default() };
+        let options = FleecOptions {
+            engine: EngineOptions { memory: 64 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
+            buckets,
+            ..FleecOptions::default()
+        };
         let plan = suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 };
         suite::history_of_store(&FleecEngine::open(options).unwrap(), plan);
     }

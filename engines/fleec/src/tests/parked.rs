@@ -6,7 +6,7 @@ use crate::{FleecEngine, FleecOptions, FleecSession};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Decision, Engine, Expiry, Key, Pace, Provision, Session, StoreError};
 use guira_items::hooks::{self, Window};
-use guira_items::{Eviction, Hashing};
+use guira_items::{EngineOptions, Eviction, Hashing};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -112,9 +112,12 @@ fn a_thread_that_stands_still_in_any_window_stops_nobody() {
 #[test]
 fn what_a_thread_that_stands_still_keeps_is_bounded() {
     let options = FleecOptions {
-        memory: 4 << 20,
-        eviction: Eviction::Off,
-        hashing: Hashing::Seeded(7),
+        engine: EngineOptions {
+            memory: 4 << 20,
+            eviction: Eviction::Off,
+            hashing: Hashing::Seeded(7),
+            ..EngineOptions::default()
+        },
         ..FleecOptions::default()
     };
     let engine = FleecEngine::open(options).unwrap();

@@ -8,7 +8,7 @@ use guira_contract::{
     ItemView, Key, Opening, Pace, Provision, Reassign, ResizeError, Session,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Eviction, Hashing, OpenError};
+use guira_items::{ClassOptions, EngineOptions, Eviction, Hashing, OpenError};
 use guira_memory::lasting::{Found, Loss, RegionFile};
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::{HugePages, MIB};
@@ -26,7 +26,10 @@ const UNIX: u64 = 1_700_000_000;
 pub(super) const NOW: Seconds = Seconds(1000);
 
 pub(super) fn options(memory: usize) -> FleecOptions {
-    FleecOptions { memory, reserve: 4 * memory, ..FleecOptions::default() }
+    FleecOptions {
+        engine: EngineOptions { memory, reserve: 4 * memory, ..EngineOptions::default() },
+        ..FleecOptions::default()
+    }
 }
 
 pub(super) fn open(scratch: &Scratch, options: FleecOptions) -> Opened {
@@ -65,7 +68,7 @@ fn check_chunks(engine: &FleecEngine) {
     let free = || core.memory.classes().ids().map(|class| core.memory.free_chunks(class)).collect::<Vec<_>>();
     let before = free();
     core.finish_growth();
-    assert_eq!(core.recover(), Some(core.registry.held()));
+    assert_eq!(core.recover(), Some(core.shell.registry().held()));
     assert_eq!(free(), before, "no chunk was lost");
 }
 
@@ -172,12 +175,33 @@ fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
     let scratch = Scratch::new("settings");
     let was = options(8 * MIB);
     let others = [
-        (FleecOptions { factor: 1.25, ..was }, "growth factor (-f) was 1.06 and is now 1.25"),
-        (FleecOptions { smallest_item: 48, ..was }, "smallest item (-n) was 16 and is now 48"),
-        (FleecOptions { max_item_size: MIB / 2, ..was }, "largest item (-I) was 1048576 and is now 524288"),
-        (FleecOptions { hashing: Hashing::Fixed(|_| 1), ..was }, "hash function"),
-        (FleecOptions { memory: 64 * MIB, ..was }, "up to 33554432 bytes"),
-        (FleecOptions { memory: 2 * MIB, max_item_size: MIB, ..was }, ""),
+        (
+            FleecOptions { classes: ClassOptions { factor: 1.25, ..was.classes }, ..was },
+            "growth factor (-f) was 1.06 and is now 1.25",
+        ),
+        (
+            FleecOptions { classes: ClassOptions { smallest_item: 48, ..was.classes }, ..was },
+            "smallest item (-n) was 16 and is now 48",
+        ),
+        (
+            FleecOptions { engine: EngineOptions { max_item_size: MIB / 2, ..was.engine }, ..was },
+            "largest item (-I) was 1048576 and is now 524288",
+        ),
+        (
+            FleecOptions { engine: EngineOptions { hashing: Hashing::Fixed(|_| 1), ..was.engine }, ..was },
+            "hash function",
+        ),
+        (
+            FleecOptions { engine: EngineOptions { memory: 64 * MIB, ..was.engine }, ..was },
+            "up to 33554432 bytes",
+        ),
+        (
+            FleecOptions {
+                engine: EngineOptions { memory: 2 * MIB, max_item_size: MIB, ..was.engine },
+                ..was
+            },
+            "",
+        ),
     ];
     for (other, text) in others {
         closed(&scratch, was);
@@ -195,8 +219,13 @@ fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
     // The seed is the Region's.
     std::fs::remove_file(scratch.place().path()).unwrap();
     closed(&scratch, was);
-    let opened =
-        open(&scratch, FleecOptions { hashing: Hashing::Seeded(77), eviction: Eviction::Off, ..was });
+    let opened = open(
+        &scratch,
+        FleecOptions {
+            engine: EngineOptions { hashing: Hashing::Seeded(77), eviction: Eviction::Off, ..was.engine },
+            ..was
+        },
+    );
     assert!(value_of(&mut opened.engine.session(), b"k", NOW).is_some());
 }
 
@@ -305,11 +334,17 @@ fn another_engine_begins_with_nothing() {
 #[test]
 fn a_region_that_cannot_be_opened_for_want_of_room_is_not_lost() {
     let scratch = Scratch::new("room");
-    let large = FleecOptions { reserve: 4 << 40, ..options(4 * MIB) };
+    let large = FleecOptions {
+        engine: EngineOptions { reserve: 4 << 40, ..options(4 * MIB).engine },
+        ..options(4 * MIB)
+    };
     closed(&scratch, large);
     // More than any file system in memory has.
-    let refused =
-        FleecEngine::open_lasting(FleecOptions { memory: 4 << 40, ..large }, &scratch.place(), UNIX);
+    let refused = FleecEngine::open_lasting(
+        FleecOptions { engine: EngineOptions { memory: 4 << 40, ..large.engine }, ..large },
+        &scratch.place(),
+        UNIX,
+    );
     assert!(matches!(refused, Err(OpenError::NoRoom { .. })), "{refused:?}");
     let opened = open(&scratch, large);
     assert_eq!(opened.opening, Opening::Restored { items: 1 });
@@ -325,7 +360,10 @@ fn told(engine: &FleecEngine) -> EngineStats {
 fn memory_counts_and_classes_are_as_they_were() {
     for (name, memory, huge) in [("small", 16, HugePages::No), ("huge", 48, HugePages::Ask)] {
         let scratch = Scratch::new(name);
-        let options = FleecOptions { huge_pages: Some(huge), ..options(memory * MIB) };
+        let options = FleecOptions {
+            engine: EngineOptions { huge_pages: Some(huge), ..options(memory * MIB).engine },
+            ..options(memory * MIB)
+        };
         let Opened { engine, .. } = open(&scratch, options);
         // Several sessions, each with chunks of its own, one of them with a pending value under way, and values of all lengths: some are evicted.
         let mut sessions: Vec<FleecSession> = (0..4).map(|_| engine.session()).collect();
@@ -398,7 +436,7 @@ fn hand_and_clock_values_are_as_they_were() {
     let turned = |engine: &FleecEngine| {
         let core = &engine.core;
         let table = core.table.saved();
-        let clock = |bucket| core.region.byte(core.plan.clock_at + bucket).load(Ordering::Relaxed);
+        let clock = |bucket| core.shell.region().byte(core.plan.clock_at + bucket).load(Ordering::Relaxed);
         (table, (0..table.buckets as usize).map(clock).collect::<Vec<_>>())
     };
     let before = turned(&engine);
@@ -449,7 +487,10 @@ fn a_bucket_that_was_being_added_is_added() {
 #[test]
 fn what_was_left_on_the_list_is_taken_off_and_freed() {
     let scratch = Scratch::new("marked");
-    let options = FleecOptions { hashing: Hashing::Fixed(|key| key[0].into()), ..options(4 * MIB) };
+    let options = FleecOptions {
+        engine: EngineOptions { hashing: Hashing::Fixed(|key| key[0].into()), ..options(4 * MIB).engine },
+        ..options(4 * MIB)
+    };
     let Opened { engine, .. } = open(&scratch, options);
     let mut session = engine.session();
     let long = vec![1; 100_000];
@@ -597,7 +638,10 @@ fn whatever_was_not_counted_as_lost_is_there_after_any_number_of_restarts() {
         let keys = [500, 40_000][seed as usize % 2];
         for round in 0..12 {
             let memory = [8, 8, 16, 5][run.below(4) as usize] * MIB;
-            let options = FleecOptions { reserve: 32 * MIB, ..options(memory) };
+            let options = FleecOptions {
+                engine: EngineOptions { reserve: 32 * MIB, ..options(memory).engine },
+                ..options(memory)
+            };
             let unix = UNIX + u64::from(run.now.0) - 2 + run.below(3) * 50;
             let opened = FleecEngine::open_lasting(options, &scratch.place(), unix).unwrap();
             assert_eq!(opened.opening == Opening::New, round == 0, "{}", opened.opening);

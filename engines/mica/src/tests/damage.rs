@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
 use guira_contract::suite::{self, Costs, Image, Lasting, Part, walk_all};
 use guira_contract::{Control, Engine, Opening, Pace, Session};
+use guira_items::EngineOptions;
 use guira_memory::HugePages;
 use guira_memory::lasting::{BLOCK_BYTES, Found, Kept, RegionFile};
 use guira_sync::clock::Seconds;
@@ -70,7 +71,11 @@ const KEYS: u32 = 6000;
 
 fn small() -> MicaOptions {
     let memory = 2 << 20;
-    MicaOptions { memory, reserve: memory, max_item_size: 32 << 10, partitions: 2, ..options(memory) }
+    MicaOptions {
+        engine: EngineOptions { memory, reserve: memory, max_item_size: 32 << 10, ..options(memory).engine },
+        partitions: 2,
+        ..options(memory)
+    }
 }
 
 fn value(number: u32) -> Vec<u8> {

@@ -6,7 +6,7 @@ use guira_contract::suite::{store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, Key, NewItem, Pace, Provision, Session, StoreError, Value,
 };
-use guira_items::ClassUsage;
+use guira_items::{ClassUsage, EngineOptions};
 use guira_sync::clock::Seconds;
 
 /// Everything that was stored to expire has expired by then.
@@ -16,7 +16,11 @@ const LATER: Seconds = Seconds(2000);
 const NEW: usize = 10_000_000;
 
 fn open(memory: usize) -> MicaEngine<Fits> {
-    let options = MicaOptions { memory, partitions: 1, max_item_size: 64 << 10, ..MicaOptions::default() };
+    let options = MicaOptions {
+        engine: EngineOptions { memory, max_item_size: 64 << 10, ..EngineOptions::default() },
+        partitions: 1,
+        ..MicaOptions::default()
+    };
     MicaEngine::<Fits>::open(options).unwrap()
 }
 
@@ -102,8 +106,15 @@ fn new_items_in_place_of_expired_ones_are_all_there() {
 
 #[test]
 fn memory_is_made_less_while_much_has_expired() {
-    let limits = MicaOptions { memory: 8 << 20, reserve: 8 << 20, ..MicaOptions::default() };
-    let options = MicaOptions { partitions: 1, max_item_size: 64 << 10, ..limits };
+    let limits = MicaOptions {
+        engine: EngineOptions { memory: 8 << 20, reserve: 8 << 20, ..EngineOptions::default() },
+        ..MicaOptions::default()
+    };
+    let options = MicaOptions {
+        engine: EngineOptions { max_item_size: 64 << 10, ..limits.engine },
+        partitions: 1,
+        ..limits
+    };
     let engine = MicaEngine::<Fits>::open(options).unwrap();
     let mut session = engine.session();
     let mut stored = Vec::new();

@@ -3,11 +3,22 @@
 use super::ACCESSES;
 use crate::{Fits, Log, LogPolicy, MicaEngine, MicaOptions, Space};
 use guira_contract::{Access, suite};
+use guira_items::EngineOptions;
 
 fn open<S: Space>(access: Access, policy: LogPolicy) -> impl Fn(usize) -> MicaEngine<S> {
-    let few = MicaOptions { partitions: 4, max_item_size: 128 << 10, ..MicaOptions::default() };
+    let few = MicaOptions {
+        engine: EngineOptions { max_item_size: 128 << 10, ..EngineOptions::default() },
+        partitions: 4,
+        ..MicaOptions::default()
+    };
     move |memory| {
-        MicaEngine::open(MicaOptions { memory, reserve: 2 * memory, access, policy, ..few }).unwrap()
+        MicaEngine::open(MicaOptions {
+            engine: EngineOptions { memory, reserve: 2 * memory, ..few.engine },
+            access,
+            policy,
+            ..few
+        })
+        .unwrap()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::tools::{check, get, put};
 use crate::{MicaEngine, MicaOptions};
 use guira_contract::{Access, Engine, Session};
+use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
@@ -10,7 +11,12 @@ use std::thread;
 #[test]
 fn nobody_misses_an_item_that_is_moved() {
     for access in [Access::Crew, Access::Crcw] {
-        let options = MicaOptions { access, partitions: 1, memory: 64 << 20, ..MicaOptions::default() };
+        let options = MicaOptions {
+            engine: EngineOptions::of(64 << 20),
+            access,
+            partitions: 1,
+            ..MicaOptions::default()
+        };
         let engine = MicaEngine::open(options).unwrap();
         let mut session = engine.session();
         const KEYS: u32 = 40;

@@ -4,14 +4,20 @@ use super::ACCESSES;
 use super::tools::{NOW, Random, check, get, pin_of, put, remove, settle};
 use crate::{MicaEngine, MicaOptions, MicaSession};
 use guira_contract::{Access, Control, Engine, Pace, Session, ValuePin};
+use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Barrier;
 use std::thread;
 
 fn open(access: Access, memory: usize) -> MicaEngine {
     let max_item_size = 64 << 10;
-    MicaEngine::open(MicaOptions { access, memory, max_item_size, partitions: 4, ..MicaOptions::default() })
-        .unwrap()
+    MicaEngine::open(MicaOptions {
+        engine: EngineOptions { memory, max_item_size, ..EngineOptions::default() },
+        access,
+        partitions: 4,
+        ..MicaOptions::default()
+    })
+    .unwrap()
 }
 
 /// Keys of each partition.

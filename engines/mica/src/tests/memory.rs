@@ -7,14 +7,22 @@ use guira_contract::{
     Control, Decision, Engine, EvictionWatcher, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem,
     Provision, ResizeError, Session, Value,
 };
-use guira_items::Hashing;
+use guira_items::{EngineOptions, Hashing};
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
 const MIB: usize = 1 << 20;
 
 fn options(memory: usize) -> MicaOptions {
-    MicaOptions { memory, reserve: 4 * memory, max_item_size: 64 << 10, ..MicaOptions::default() }
+    MicaOptions {
+        engine: EngineOptions {
+            memory,
+            reserve: 4 * memory,
+            max_item_size: 64 << 10,
+            ..EngineOptions::default()
+        },
+        ..MicaOptions::default()
+    }
 }
 
 fn fill(session: &mut MicaSession, name: &str, count: usize, length: usize) {
@@ -81,9 +89,13 @@ fn more_memory_in_the_middle_of_a_round_loses_no_item_without_counting_it() {
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         number.unwrap_or_else(|| key.iter().fold(1, mix) | 1 << 63)
     });
-    let engine =
-        MicaEngine::open(MicaOptions { partitions: 1, policy: LogPolicy::Fifo, hashing, ..options(2 * MIB) })
-            .unwrap();
+    let engine = MicaEngine::open(MicaOptions {
+        engine: EngineOptions { hashing, ..options(2 * MIB).engine },
+        partitions: 1,
+        policy: LogPolicy::Fifo,
+        ..options(2 * MIB)
+    })
+    .unwrap();
     let mut session = engine.session();
     let mut number = 0;
     let mut other = |session: &mut MicaSession, until: &dyn Fn() -> bool| {
@@ -147,9 +159,9 @@ fn memory_that_comes_while_memory_is_given_back_costs_no_items() {
     // Items of many buckets, or of so few that they are moved at once.
     for (length, count) in [(300, 30_000), (180_000, 60)] {
         let options = MicaOptions {
+            engine: EngineOptions { max_item_size: 512 << 10, ..options(8 * MIB).engine },
             partitions: 1,
             policy: LogPolicy::Fifo,
-            max_item_size: 512 << 10,
             ..options(8 * MIB)
         };
         let engine = MicaEngine::open(options).unwrap();
@@ -201,7 +213,11 @@ fn an_engine_that_can_be_opened_can_store_items_of_every_size() {
     for memory in [2 * MIB, 3 * MIB, 17 * MIB, 64 * MIB, 65 * MIB, 100 * MIB, 520 * MIB] {
         for partitions in [1, 16, 64, 256] {
             for max_item_size in [1 << 10, 64 << 10, MIB] {
-                let options = MicaOptions { memory, partitions, max_item_size, ..MicaOptions::default() };
+                let options = MicaOptions {
+                    engine: EngineOptions { memory, max_item_size, ..EngineOptions::default() },
+                    partitions,
+                    ..MicaOptions::default()
+                };
                 let Ok(engine) = MicaEngine::open(options) else { continue };
                 let mut session = engine.session();
                 for number in 0..40 {
@@ -218,7 +234,10 @@ fn an_engine_that_can_be_opened_can_store_items_of_every_size() {
 
 #[test]
 fn values_that_arrive_keep_within_the_memory() {
-    let options = MicaOptions { max_item_size: MIB, ..options(32 * MIB) };
+    let options = MicaOptions {
+        engine: EngineOptions { max_item_size: MIB, ..options(32 * MIB).engine },
+        ..options(32 * MIB)
+    };
     let engine = MicaEngine::open(options).unwrap();
     let mut session = engine.session();
     let within = |when: &str| {

@@ -18,6 +18,7 @@ mod tools;
 use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
 use guira_contract::Access;
 use guira_contract::suite;
+use guira_items::EngineOptions;
 
 pub(crate) const ACCESSES: [Access; 3] = [Access::Erew, Access::Crew, Access::Crcw];
 
@@ -29,7 +30,10 @@ pub(crate) fn open_with(access: Access) -> impl Fn(usize) -> MicaEngine {
 }
 
 pub(crate) fn open_as<S: Space>(access: Access) -> impl Fn(usize) -> MicaEngine<S> {
-    move |memory| MicaEngine::open(MicaOptions { memory, access, ..MicaOptions::default() }).unwrap()
+    move |memory| {
+        MicaEngine::open(MicaOptions { engine: EngineOptions::of(memory), access, ..MicaOptions::default() })
+            .unwrap()
+    }
 }
 
 #[test]

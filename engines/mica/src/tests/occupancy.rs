@@ -4,6 +4,7 @@ use super::tools::{NOW, Random};
 use crate::{Fits, MicaEngine, MicaOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Engine, Expiry, Pace, Session, StoreError};
+use guira_items::EngineOptions;
 
 const MIB: usize = 1 << 20;
 
@@ -23,7 +24,9 @@ const OTHERS: usize = 28;
 
 /// Stores items until one is refused. Tells how much of its memory, in percent, their chunks and the index are.
 fn occupancy(memory: usize, (shortest, longest): (usize, usize)) -> f64 {
-    let engine = MicaEngine::<Fits>::open(MicaOptions { memory, ..MicaOptions::default() }).unwrap();
+    let engine =
+        MicaEngine::<Fits>::open(MicaOptions { engine: EngineOptions::of(memory), ..MicaOptions::default() })
+            .unwrap();
     let mut session = engine.session();
     let mut random = Random(7);
     let value = vec![b'v'; longest];

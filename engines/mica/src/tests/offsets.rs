@@ -7,6 +7,7 @@ use crate::entry::Anchor;
 use crate::log::{Log, Passed};
 use crate::{LogPolicy, MicaEngine, MicaOptions};
 use guira_contract::{Access, Control, Engine, Session};
+use guira_items::EngineOptions;
 use guira_memory::{HugePages, Region};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,13 +76,15 @@ fn a_read_gives_the_latest_value_or_none_however_often_offsets_have_begun_anew()
     for (seed, access) in (1..).zip(ACCESSES) {
         for policy in POLICIES {
             let small = MicaOptions {
-                memory: 2 << 20,
-                max_item_size: 64 << 10,
+                engine: EngineOptions {
+                    memory: 2 << 20,
+                    max_item_size: 64 << 10,
+                    ..EngineOptions::default()
+                },
                 partitions: 1,
                 access,
                 policy,
                 offset_bits: 18,
-                ..MicaOptions::default()
             };
             go_around(small, 5, seed);
             go_around(MicaOptions { partitions: 2, offset_bits: 20, ..small }, 3, seed);
@@ -93,13 +96,11 @@ fn a_read_gives_the_latest_value_or_none_however_often_offsets_have_begun_anew()
 #[test]
 fn what_was_evicted_does_not_come_back_when_its_offset_does() {
     let options = MicaOptions {
-        memory: 2 << 20,
-        max_item_size: 64 << 10,
+        engine: EngineOptions { memory: 2 << 20, max_item_size: 64 << 10, ..EngineOptions::default() },
         partitions: 1,
         policy: LogPolicy::Fifo,
         access: Access::Crew,
         offset_bits: 18,
-        ..MicaOptions::default()
     };
     let engine = MicaEngine::open(options).unwrap();
     let mut session = engine.session();

@@ -6,12 +6,17 @@ use crate::{LogPolicy, MicaEngine, MicaOptions, MicaPin, MicaSession};
 use guira_contract::{
     Access, Amendment, Control, Decision, Digits, Engine, Provision, Session, StoreError, ValuePin,
 };
+use guira_items::EngineOptions;
 
 const LONG: usize = 40_000;
 
 fn options() -> MicaOptions {
     let (memory, reserve) = (2 << 20, 8 << 20);
-    MicaOptions { memory, reserve, max_item_size: 64 << 10, partitions: 1, ..MicaOptions::default() }
+    MicaOptions {
+        engine: EngineOptions { memory, reserve, max_item_size: 64 << 10, ..EngineOptions::default() },
+        partitions: 1,
+        ..MicaOptions::default()
+    }
 }
 
 fn long(number: usize) -> Vec<u8> {

@@ -7,7 +7,7 @@ use guira_contract::{
     Access, Amendment, Control, Decision, Engine, EngineStats, EvictionWatcher, Expiry, Meta, Provision,
     Session, Spec,
 };
-use guira_items::Hashing;
+use guira_items::{EngineOptions, Hashing};
 use guira_sync::clock::Seconds;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,10 @@ const NONE: RangeInclusive<usize> = 0..=0;
 const MOST: RangeInclusive<usize> = KEPT * 9 / 10..=KEPT;
 
 fn open(policy: LogPolicy) -> MicaEngine {
-    let small = MicaOptions { memory: 2 << 20, max_item_size: 64 << 10, ..MicaOptions::default() };
+    let small = MicaOptions {
+        engine: EngineOptions { memory: 2 << 20, max_item_size: 64 << 10, ..EngineOptions::default() },
+        ..MicaOptions::default()
+    };
     MicaEngine::open(MicaOptions { partitions: 2, policy, ..small }).unwrap()
 }
 
@@ -53,8 +56,13 @@ fn what_is_read_survives_the_first_round_of_the_log() {
     for policy in [LogPolicy::ApproxLru, LogPolicy::Lru] {
         for access in [Access::Erew, Access::Crew, Access::Crcw] {
             for length in [10, 1000, 20_000] {
-                let options =
-                    MicaOptions { memory: 16 << 20, partitions: 1, policy, access, ..MicaOptions::default() };
+                let options = MicaOptions {
+                    engine: EngineOptions::of(16 << 20),
+                    partitions: 1,
+                    policy,
+                    access,
+                    ..MicaOptions::default()
+                };
                 let engine = MicaEngine::open(options).unwrap();
                 let mut session = engine.session();
                 let hot = |number: usize| format!("hot{number}");
@@ -112,7 +120,12 @@ impl EvictionWatcher for Told {
 #[test]
 fn a_full_bucket_gives_up_the_item_furthest_behind_the_tail() {
     let hashing = Hashing::Fixed(number_of);
-    let engine = MicaEngine::open(MicaOptions { partitions: 1, hashing, ..MicaOptions::default() }).unwrap();
+    let engine = MicaEngine::open(MicaOptions {
+        engine: EngineOptions { hashing, ..EngineOptions::default() },
+        partitions: 1,
+        ..MicaOptions::default()
+    })
+    .unwrap();
     let told = Arc::new(Told::default());
     engine.watch_evictions(told.clone());
     let mut session = engine.session();
@@ -139,7 +152,7 @@ fn a_full_bucket_gives_up_the_item_furthest_behind_the_tail() {
 #[test]
 fn a_store_evicts_about_as_much_as_it_needs_though_what_is_used_is_larger_than_what_is_not() {
     let options = MicaOptions {
-        memory: 16 << 20,
+        engine: EngineOptions::of(16 << 20),
         partitions: 1,
         policy: LogPolicy::ApproxLru,
         ..MicaOptions::default()
@@ -169,9 +182,8 @@ fn a_store_evicts_about_as_much_as_it_needs_though_what_is_used_is_larger_than_w
 #[test]
 fn an_item_that_is_used_stays_however_long_it_is() {
     let options = MicaOptions {
-        memory: 128 << 20,
+        engine: EngineOptions { memory: 128 << 20, max_item_size: 16 << 20, ..EngineOptions::default() },
         partitions: 1,
-        max_item_size: 16 << 20,
         policy: LogPolicy::Lru,
         ..MicaOptions::default()
     };
@@ -205,9 +217,12 @@ fn every_eviction_is_told() {
 /// An item that no longer expires has a field that it does not need, and leaves it behind when it is stored again at the tail.
 #[test]
 fn what_an_item_leaves_behind_when_it_moves_is_counted() {
-    let engine =
-        MicaEngine::open(MicaOptions { policy: LogPolicy::Lru, memory: 2 << 20, ..MicaOptions::default() })
-            .unwrap();
+    let engine = MicaEngine::open(MicaOptions {
+        engine: EngineOptions::of(2 << 20),
+        policy: LogPolicy::Lru,
+        ..MicaOptions::default()
+    })
+    .unwrap();
     let mut session = engine.session();
     let mut number = 0;
     while engine.stats().evictions == engine.stats().index_evictions {
@@ -229,8 +244,13 @@ fn what_an_item_leaves_behind_when_it_moves_is_counted() {
 /// Items that take so many hundredths of memory are read and stored over in no order, again and again, and nothing else is stored. Returns how many are gone.
 fn lost_of_what_fits(policy: LogPolicy, percent: usize) -> usize {
     let memory = 4 << 20;
-    let engine: MicaEngine =
-        MicaEngine::open(MicaOptions { memory, partitions: 1, policy, ..MicaOptions::default() }).unwrap();
+    let engine: MicaEngine = MicaEngine::open(MicaOptions {
+        engine: EngineOptions::of(memory),
+        partitions: 1,
+        policy,
+        ..MicaOptions::default()
+    })
+    .unwrap();
     let mut session = engine.session();
     let items = memory / 200 * percent / 100;
     for number in 0..items {
@@ -271,7 +291,12 @@ fn what_is_read_stays_beside_a_stream_of_others() {
         for hot_len in [300, 4_000] {
             for cold_len in [1_000, 20_000, 300_000] {
                 for pages in [1, 3] {
-                    let options = MicaOptions { memory, partitions: 1, policy, ..MicaOptions::default() };
+                    let options = MicaOptions {
+                        engine: EngineOptions::of(memory),
+                        partitions: 1,
+                        policy,
+                        ..MicaOptions::default()
+                    };
                     let engine: MicaEngine = MicaEngine::open(options).unwrap();
                     let load = suite::HotItems::of_pages(memory, pages, hot_len, cold_len);
                     assert_eq!(load.lost(&engine), 0, "{policy:?}, {load:?}");

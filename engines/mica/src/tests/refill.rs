@@ -7,6 +7,7 @@ use guira_contract::{
     Access, Decision, Engine, Expiry, ItemSpec, ItemState, NewItem, Pace, Provision, Session, StoreError,
     Value,
 };
+use guira_items::EngineOptions;
 
 fn item(value: &[u8]) -> NewItem<'_> {
     NewItem { flags: 0, expiry: Expiry::Never, cas: None, state: ItemState::NONE, value: Value::Bytes(value) }
@@ -15,7 +16,11 @@ fn item(value: &[u8]) -> NewItem<'_> {
 #[test]
 fn a_value_over_the_limit_is_refused_although_there_is_room_where_the_old_one_lies() {
     let (memory, access) = (4 << 20, Access::Erew);
-    let options = MicaOptions { memory, access, max_item_size: 1024, ..MicaOptions::default() };
+    let options = MicaOptions {
+        engine: EngineOptions { memory, max_item_size: 1024, ..EngineOptions::default() },
+        access,
+        ..MicaOptions::default()
+    };
     let engine = MicaEngine::open(options).unwrap();
     let mut session = engine.session();
     for length in 1..1024 {
@@ -29,8 +34,11 @@ fn a_value_over_the_limit_is_refused_although_there_is_room_where_the_old_one_li
 
 #[test]
 fn where_anybody_may_write_nothing_is_held_after_a_store_or_a_refusal() {
-    let options =
-        MicaOptions { memory: 4 << 20, access: Access::Crcw, max_item_size: 1024, ..MicaOptions::default() };
+    let options = MicaOptions {
+        engine: EngineOptions { memory: 4 << 20, max_item_size: 1024, ..EngineOptions::default() },
+        access: Access::Crcw,
+        ..MicaOptions::default()
+    };
     let engine = MicaEngine::open(options).unwrap();
     let mut session = engine.session();
     for (length, is_stored) in [(100, true), (100, true), (90, true), (110, true), (2000, false), (100, true)]

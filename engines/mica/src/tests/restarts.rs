@@ -8,7 +8,7 @@ use guira_contract::{
     Access, Amendment, CloseError, Control, Decision, Emptied, Engine, EngineStats, Expiry, ItemState,
     Opening, Provision, Session,
 };
-use guira_items::{Hashing, OpenError};
+use guira_items::{EngineOptions, Hashing, OpenError};
 use guira_memory::lasting::Loss;
 use guira_memory::{HugePages, MIB};
 use guira_sync::clock::{Seconds, TimeBase};
@@ -20,7 +20,11 @@ pub(super) const UNIX: u64 = 1_700_000_000;
 
 pub(super) fn options(memory: usize) -> MicaOptions {
     let max_item_size = 128 << 10;
-    MicaOptions { memory, reserve: 4 * memory, max_item_size, partitions: 4, ..MicaOptions::default() }
+    MicaOptions {
+        engine: EngineOptions { memory, reserve: 4 * memory, max_item_size, ..EngineOptions::default() },
+        partitions: 4,
+        ..MicaOptions::default()
+    }
 }
 
 pub(super) fn open(scratch: &Scratch, options: MicaOptions) -> Opened {
@@ -121,7 +125,11 @@ fn a_log_that_has_gone_around_goes_on_where_it_was() {
     for policy in [LogPolicy::Fifo, LogPolicy::ApproxLru] {
         for huge in [HugePages::No, HugePages::Ask] {
             let scratch = Scratch::new(&format!("round-{policy:?}-{huge:?}"));
-            let options = MicaOptions { policy, huge_pages: Some(huge), ..options(16 * MIB) };
+            let options = MicaOptions {
+                engine: EngineOptions { huge_pages: Some(huge), ..options(16 * MIB).engine },
+                policy,
+                ..options(16 * MIB)
+            };
             let mut engine = open(&scratch, options).engine;
             for round in 0..12 {
                 let mut session = engine.session();
@@ -199,14 +207,17 @@ fn memory_that_was_given_back_or_added_is_taken_over() {
     // Given back in part, and wholly.
     engine.resize(8 * MIB).unwrap();
     engine.session().maintain(NOW, guira_contract::Pace::Idle, 20);
-    let half = MicaOptions { memory: 8 * MIB, reserve: 64 * MIB, ..options(16 * MIB) };
+    let half = MicaOptions {
+        engine: EngineOptions { memory: 8 * MIB, reserve: 64 * MIB, ..options(16 * MIB).engine },
+        ..options(16 * MIB)
+    };
     engine = again(&scratch, engine, half);
     settle(&engine);
     engine = again(&scratch, engine, half);
     let less = engine.stats();
     assert!(less.memory_used <= 8 * MIB as u64 && less.memory_limit == 8 * MIB as u64, "{less:?}");
     close(engine);
-    let more = MicaOptions { memory: 64 * MIB, ..half };
+    let more = MicaOptions { engine: EngineOptions { memory: 64 * MIB, ..half.engine }, ..half };
     engine = open(&scratch, more).engine;
     assert_eq!((engine.stats().items, engine.stats().evictions), (less.items, less.evictions));
     fill(&mut engine.session(), 60_000..80_000);
@@ -224,7 +235,10 @@ fn an_index_that_is_too_large_for_the_memory_empties_the_region() {
     drop(session);
     assert!(engine.stats().index_bytes > 3 * MIB as u64, "{:?}", engine.stats());
     close(engine);
-    let small = MicaOptions { memory: 4 * MIB, reserve: 128 * MIB, ..options(32 * MIB) };
+    let small = MicaOptions {
+        engine: EngineOptions { memory: 4 * MIB, reserve: 128 * MIB, ..options(32 * MIB).engine },
+        ..options(32 * MIB)
+    };
     let opened = open(&scratch, small);
     assert!(matches!(reason(&opened), Emptied::TooSmall { .. }), "{}", opened.opening);
     put(&mut opened.engine.session(), "k", b"v").unwrap();
@@ -266,9 +280,18 @@ fn two_engines_never_share_a_region() {
 fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
     let was = options(8 * MIB);
     let others = [
-        (MicaOptions { max_item_size: 64 << 10, ..was }, "largest item (-I) was 131072 and is now 65536"),
-        (MicaOptions { hashing: Hashing::Fixed(|_| 1), ..was }, "hash function"),
-        (MicaOptions { memory: 64 * MIB, ..was }, "up to 33554432 bytes"),
+        (
+            MicaOptions { engine: EngineOptions { max_item_size: 64 << 10, ..was.engine }, ..was },
+            "largest item (-I) was 131072 and is now 65536",
+        ),
+        (
+            MicaOptions { engine: EngineOptions { hashing: Hashing::Fixed(|_| 1), ..was.engine }, ..was },
+            "hash function",
+        ),
+        (
+            MicaOptions { engine: EngineOptions { memory: 64 * MIB, ..was.engine }, ..was },
+            "up to 33554432 bytes",
+        ),
         (MicaOptions { offset_bits: 40, ..was }, ""),
     ];
     for (number, (other, text)) in others.into_iter().enumerate() {
@@ -288,7 +311,7 @@ fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
     put(&mut engine.session(), "k", b"v").unwrap();
     for other in [
         MicaOptions { partitions: 1, ..was },
-        MicaOptions { hashing: Hashing::Seeded(77), ..was },
+        MicaOptions { engine: EngineOptions { hashing: Hashing::Seeded(77), ..was.engine }, ..was },
         MicaOptions { access: Access::Erew, policy: LogPolicy::Lru, ..was },
     ] {
         close(engine);

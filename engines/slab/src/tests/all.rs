@@ -20,6 +20,7 @@ mod upkeep;
 
 use super::Tested;
 use crate::{Eviction, Hashing, SlabOptions};
+use guira_items::EngineOptions;
 
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
 pub(crate) type SlabSession = crate::SlabSession<Tested>;
@@ -29,12 +30,16 @@ type Opened = guira_contract::Opened<SlabEngine>;
 use guira_contract::suite;
 
 pub(crate) fn open(memory: usize) -> SlabEngine {
-    SlabEngine::open(SlabOptions { memory, ..SlabOptions::default() }).unwrap()
+    SlabEngine::open(SlabOptions { engine: EngineOptions::of(memory), ..SlabOptions::default() }).unwrap()
 }
 
 fn open_hashed(memory: usize, hash: fn(&[u8]) -> u64) -> SlabEngine {
     let hashing = Hashing::Fixed(hash);
-    SlabEngine::open(SlabOptions { memory, hashing, ..SlabOptions::default() }).unwrap()
+    SlabEngine::open(SlabOptions {
+        engine: EngineOptions { memory, hashing, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    })
+    .unwrap()
 }
 
 #[test]
@@ -70,8 +75,12 @@ fn counting() {
 
 #[test]
 fn history_with_a_single_version_counter() {
-    let engine =
-        SlabEngine::open(SlabOptions { memory: 8 << 20, stripes: 1, ..SlabOptions::default() }).unwrap();
+    let engine = SlabEngine::open(SlabOptions {
+        engine: EngineOptions::of(8 << 20),
+        stripes: 1,
+        ..SlabOptions::default()
+    })
+    .unwrap();
     let hits = suite::history(&engine, suite::History { seed: 2, threads: 3, keys: 16, operations: 30_000 });
     assert!(hits > 5_000, "{hits}");
 }
@@ -92,7 +101,10 @@ fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
 
 #[test]
 fn a_store_loses_nothing_while_everything_is_flushed_now_and_then() {
-    let options = SlabOptions { memory: 64 << 20, eviction: Eviction::Off, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory: 64 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     let plan = suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 };
     suite::history_of_store(&SlabEngine::open(options).unwrap(), plan);
 }

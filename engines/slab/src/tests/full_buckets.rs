@@ -5,6 +5,7 @@ use super::all::{SlabEngine, SlabSession, open};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Engine, Expiry};
+use guira_items::EngineOptions;
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
@@ -16,7 +17,15 @@ const NOW: Seconds = Seconds(1000);
 #[test]
 fn without_eviction_keys_of_equal_hash_are_refused_rather_than_lost() {
     let hashing = crate::Hashing::Fixed(|_| 0x1234_5678_9abc_def0);
-    let options = SlabOptions { memory: 8 << 20, eviction: Eviction::Off, hashing, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions {
+            memory: 8 << 20,
+            eviction: Eviction::Off,
+            hashing,
+            ..EngineOptions::default()
+        },
+        ..SlabOptions::default()
+    };
     let engine = SlabEngine::open(options).unwrap();
     let mut session = engine.session();
     let stored: Vec<u64> =
@@ -36,8 +45,15 @@ fn crowded_hash(key: &[u8]) -> u64 {
 #[test]
 fn without_eviction_growth_waits_rather_than_lose_what_has_no_place_in_the_new_table() {
     let hashing = crate::Hashing::Fixed(crowded_hash);
-    let options =
-        SlabOptions { memory: 32 << 20, eviction: Eviction::Off, hashing, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions {
+            memory: 32 << 20,
+            eviction: Eviction::Off,
+            hashing,
+            ..EngineOptions::default()
+        },
+        ..SlabOptions::default()
+    };
     let engine = SlabEngine::open(options).unwrap();
     let mut session = engine.session();
     let store_crowd = |session: &mut SlabSession, keys: std::ops::Range<u64>| {

@@ -4,14 +4,20 @@ use super::SlabEngine;
 use crate::{Eviction, Policy, SlabOptions};
 use guira_contract::Spec;
 use guira_contract::suite;
+use guira_items::{ClassOptions, EngineOptions};
 
 fn open(eviction: Eviction, policy: &str) -> impl Fn(usize) -> SlabEngine {
     let policy = Policy::read(&Spec::parse(policy).unwrap()).unwrap();
     move |memory| {
         // Few classes, since a cache with fewer pages than classes keeps next to nothing.
         let (reserve, factor) = (2 * memory, 2.0);
-        SlabEngine::open(SlabOptions { memory, reserve, eviction, policy, factor, ..SlabOptions::default() })
-            .unwrap()
+        SlabEngine::open(SlabOptions {
+            engine: EngineOptions { memory, reserve, eviction, ..EngineOptions::default() },
+            classes: ClassOptions { factor, ..ClassOptions::default() },
+            policy,
+            ..SlabOptions::default()
+        })
+        .unwrap()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::index::Scheme;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Engine, Expiry, Pace, Session};
+use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicU64, Ordering, yield_now};
 use guira_sync::clock::Seconds;
 
@@ -137,9 +138,11 @@ fn store_in_batches(engine: &SlabEngine, count: u64, batch: u64) {
 fn nothing_is_lost_or_refused_while_a_batch_outgrows_the_table() {
     for eviction in [Eviction::On, Eviction::Off] {
         for batch in [1000, u64::MAX] {
-            let engine =
-                SlabEngine::open(SlabOptions { memory: 256 << 20, eviction, ..SlabOptions::default() })
-                    .unwrap();
+            let engine = SlabEngine::open(SlabOptions {
+                engine: EngineOptions { memory: 256 << 20, eviction, ..EngineOptions::default() },
+                ..SlabOptions::default()
+            })
+            .unwrap();
             store_in_batches(&engine, 1_000_000, batch);
             let stats = engine.stats();
             assert_eq!((stats.items, stats.evictions), (1_000_000, 0), "{eviction:?}, {batch}: {stats:?}");

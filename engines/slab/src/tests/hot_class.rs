@@ -6,6 +6,7 @@ use crate::hold::Hold;
 use crate::order::Policy;
 use guira_contract::suite::{HotItems, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
+use guira_items::EngineOptions;
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -13,7 +14,8 @@ const MEMORY: usize = 12 << 20;
 
 fn engine(policy: &str, memory: usize) -> SlabEngine {
     let policy = Policy::read(&Spec::parse(policy).unwrap()).unwrap();
-    SlabEngine::open(SlabOptions { memory, policy, ..SlabOptions::default() }).unwrap()
+    SlabEngine::open(SlabOptions { engine: EngineOptions::of(memory), policy, ..SlabOptions::default() })
+        .unwrap()
 }
 
 fn put(session: &mut SlabSession, key: &str, length: usize) {

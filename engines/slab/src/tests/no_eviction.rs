@@ -4,6 +4,7 @@ use super::SlabEngine;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Amendment, Control, Decision, Engine, Expiry, Key, Provision, Session};
+use guira_items::EngineOptions;
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -12,7 +13,10 @@ const NOW: Seconds = Seconds(1000);
 #[test]
 fn items_get_a_cas_unique_and_a_time_where_they_lie() {
     for length in [0, 100, 900, 5_000, 40_000] {
-        let limits = SlabOptions { memory: 8 << 20, eviction: Eviction::Off, ..SlabOptions::default() };
+        let limits = SlabOptions {
+            engine: EngineOptions { memory: 8 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
+            ..SlabOptions::default()
+        };
         let engine = SlabEngine::open(limits).unwrap();
         let mut session = engine.session();
         let name = |number: u32| format!("key{number}").into_bytes();

@@ -8,6 +8,7 @@ use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Control, Engine, Expiry, ItemView, Key, Meta, Pace, PolicyError, Recency, Session, Sink, Spec, Want,
 };
+use guira_items::EngineOptions;
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};
 use guira_sync::clock::Seconds;
@@ -35,7 +36,12 @@ fn all() -> Vec<Policy> {
 }
 
 fn open(policy: Policy, memory: usize) -> SlabEngine {
-    SlabEngine::open(SlabOptions { memory, policy, reserve: 4 * memory, ..SlabOptions::default() }).unwrap()
+    SlabEngine::open(SlabOptions {
+        engine: EngineOptions { memory, reserve: 4 * memory, ..EngineOptions::default() },
+        policy,
+        ..SlabOptions::default()
+    })
+    .unwrap()
 }
 
 fn end_batch(session: &mut SlabSession) {
@@ -329,7 +335,7 @@ fn what_is_read_while_a_policy_is_to_take_over_is_in_its_order_all_the_same() {
 fn a_policy_takes_over_what_another_process_has_left() {
     for policy in all() {
         let scratch = Scratch::new("policy");
-        let options = SlabOptions { memory: 32 * MIB, policy, ..SlabOptions::default() };
+        let options = SlabOptions { engine: EngineOptions::of(32 * MIB), policy, ..SlabOptions::default() };
         let opened =
             |options| SlabEngine::open_lasting(options, &scratch.place(), 1_700_000_000).unwrap().engine;
         let engine = opened(options);
@@ -415,7 +421,10 @@ fn what_a_policy_kept_for_itself_is_given_back_with_it() {
 #[test]
 fn without_eviction_a_policy_for_whose_notes_there_is_no_room_is_refused() {
     let eviction = Eviction::Off;
-    let options = SlabOptions { memory: 4 * MIB, eviction, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory: 4 * MIB, eviction, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     let engine = SlabEngine::open(options).unwrap();
     let mut session = engine.session();
     let klru = Spec::parse("klru").unwrap();
@@ -434,7 +443,12 @@ fn whatever_the_ceiling_is_a_full_cache_evicts_items_and_not_pages() {
     for name in ["s3-fifo", "klru", "lru"] {
         let policy = Policy::read(&Spec::parse(name).unwrap()).unwrap();
         for memory in (12_100_000..12_400_000).step_by(8 << 10) {
-            let engine = SlabEngine::open(SlabOptions { memory, policy, ..SlabOptions::default() }).unwrap();
+            let engine = SlabEngine::open(SlabOptions {
+                engine: EngineOptions::of(memory),
+                policy,
+                ..SlabOptions::default()
+            })
+            .unwrap();
             let mut session = engine.session();
             for i in 0..4_000 {
                 put(&mut session, i, 8192);

@@ -6,6 +6,7 @@ use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, Key, Pace, Provision, ResizeError, Session, StoreError,
 };
+use guira_items::EngineOptions;
 use guira_memory::MIB;
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};
@@ -14,7 +15,11 @@ use guira_sync::clock::Seconds;
 const NOW: Seconds = Seconds(1000);
 
 fn open(memory: usize, reserve: usize, eviction: Eviction) -> SlabEngine {
-    SlabEngine::open(SlabOptions { memory, reserve, eviction, ..SlabOptions::default() }).unwrap()
+    SlabEngine::open(SlabOptions {
+        engine: EngineOptions { memory, reserve, eviction, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    })
+    .unwrap()
 }
 
 fn put(session: &mut SlabSession, i: u64, length: usize) -> Result<(), StoreError> {

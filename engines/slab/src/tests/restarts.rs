@@ -9,6 +9,7 @@ use guira_contract::{
     Amendment, CloseError, Control, Decision, Emptied, Engine, Expiry, ItemState, ItemView, Key, Opening,
     Pace, Provision, ResizeError, Session,
 };
+use guira_items::{ClassOptions, EngineOptions};
 use guira_memory::HugePages;
 use guira_memory::MIB;
 use guira_memory::lasting::{Found, Loss, RegionFile};
@@ -21,7 +22,10 @@ const UNIX: u64 = 1_700_000_000;
 pub(super) const NOW: Seconds = Seconds(1000);
 
 pub(super) fn options(memory: usize) -> SlabOptions {
-    SlabOptions { memory, reserve: 4 * memory, ..SlabOptions::default() }
+    SlabOptions {
+        engine: EngineOptions { memory, reserve: 4 * memory, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    }
 }
 
 pub(super) fn open(scratch: &Scratch, options: SlabOptions) -> Opened {
@@ -147,12 +151,33 @@ fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
     let scratch = Scratch::new("settings");
     let was = options(8 * MIB);
     let others = [
-        (SlabOptions { factor: 1.25, ..was }, "growth factor (-f) was 1.06 and is now 1.25"),
-        (SlabOptions { smallest_item: 48, ..was }, "smallest item (-n) was 16 and is now 48"),
-        (SlabOptions { max_item_size: MIB / 2, ..was }, "largest item (-I) was 1048576 and is now 524288"),
-        (SlabOptions { hashing: Hashing::Fixed(|_| 1), ..was }, "hash function"),
-        (SlabOptions { memory: 64 * MIB, ..was }, "up to 33554432 bytes"),
-        (SlabOptions { memory: 2 * MIB, max_item_size: MIB, ..was }, ""),
+        (
+            SlabOptions { classes: ClassOptions { factor: 1.25, ..was.classes }, ..was },
+            "growth factor (-f) was 1.06 and is now 1.25",
+        ),
+        (
+            SlabOptions { classes: ClassOptions { smallest_item: 48, ..was.classes }, ..was },
+            "smallest item (-n) was 16 and is now 48",
+        ),
+        (
+            SlabOptions { engine: EngineOptions { max_item_size: MIB / 2, ..was.engine }, ..was },
+            "largest item (-I) was 1048576 and is now 524288",
+        ),
+        (
+            SlabOptions { engine: EngineOptions { hashing: Hashing::Fixed(|_| 1), ..was.engine }, ..was },
+            "hash function",
+        ),
+        (
+            SlabOptions { engine: EngineOptions { memory: 64 * MIB, ..was.engine }, ..was },
+            "up to 33554432 bytes",
+        ),
+        (
+            SlabOptions {
+                engine: EngineOptions { memory: 2 * MIB, max_item_size: MIB, ..was.engine },
+                ..was
+            },
+            "",
+        ),
     ];
     for (other, text) in others {
         closed(&scratch, was);
@@ -170,17 +195,30 @@ fn a_region_that_was_set_up_in_another_way_is_emptied_and_says_why() {
     // The seed is the Region's.
     std::fs::remove_file(scratch.place().path()).unwrap();
     closed(&scratch, was);
-    let opened = open(&scratch, SlabOptions { hashing: Hashing::Seeded(77), eviction: Eviction::Off, ..was });
+    let opened = open(
+        &scratch,
+        SlabOptions {
+            engine: EngineOptions { hashing: Hashing::Seeded(77), eviction: Eviction::Off, ..was.engine },
+            ..was
+        },
+    );
     assert!(value_of(&mut opened.engine.session(), b"k", NOW).is_some());
 }
 
 #[test]
 fn a_region_that_cannot_be_opened_for_want_of_room_is_not_lost() {
     let scratch = Scratch::new("room");
-    let large = SlabOptions { reserve: 4 << 40, ..options(4 * MIB) };
+    let large = SlabOptions {
+        engine: EngineOptions { reserve: 4 << 40, ..options(4 * MIB).engine },
+        ..options(4 * MIB)
+    };
     closed(&scratch, large);
     // More than any file system in memory has.
-    let refused = SlabEngine::open_lasting(SlabOptions { memory: 4 << 40, ..large }, &scratch.place(), UNIX);
+    let refused = SlabEngine::open_lasting(
+        SlabOptions { engine: EngineOptions { memory: 4 << 40, ..large.engine }, ..large },
+        &scratch.place(),
+        UNIX,
+    );
     assert!(matches!(refused, Err(OpenError::NoRoom { .. })), "{refused:?}");
     let opened = open(&scratch, large);
     assert_eq!(opened.opening, Opening::Restored { items: 1 });
@@ -373,7 +411,7 @@ fn another_amount_of_memory_is_taken_over_and_reached() {
 #[test]
 fn no_state_makes_the_engine_panic_or_take_more_memory_than_there_is() {
     let scratch = Scratch::new("state");
-    let options = |memory: usize| SlabOptions { memory, ..SlabOptions::default() };
+    let options = |memory: usize| SlabOptions { engine: EngineOptions::of(memory), ..SlabOptions::default() };
     let Opened { engine, .. } = open(&scratch, options(4 * MIB));
     let mut session = engine.session();
     (0..5000).for_each(|i| put(&mut session, &format!("key{i}"), &[2; 100], Expiry::Never));
@@ -535,7 +573,10 @@ fn whatever_was_not_counted_as_lost_is_there_after_any_number_of_restarts() {
         let keys = [500, 40_000][seed as usize % 2];
         for round in 0..12 {
             let memory = [8, 8, 16, 5][run.below(4) as usize] * MIB;
-            let options = SlabOptions { reserve: 32 * MIB, ..options(memory) };
+            let options = SlabOptions {
+                engine: EngineOptions { reserve: 32 * MIB, ..options(memory).engine },
+                ..options(memory)
+            };
             let unix = UNIX + u64::from(run.now.0) - 2 + run.below(3) * 50;
             let opened = SlabEngine::open_lasting(options, &scratch.place(), unix).unwrap();
             assert_eq!(opened.opening == Opening::New, round == 0, "{}", opened.opening);

@@ -7,12 +7,16 @@ use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, Key, Pace, Provision, Session, StoreError,
 };
+use guira_items::{ClassOptions, EngineOptions};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
 
 fn keeping(memory: usize) -> SlabEngine {
-    let options = SlabOptions { memory, eviction: Eviction::Off, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory, eviction: Eviction::Off, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     SlabEngine::open(options).unwrap()
 }
 
@@ -59,14 +63,16 @@ pub(crate) fn assert_present(session: &mut SlabSession, tag: &str, keys: std::op
 fn options_that_make_no_sense_are_refused() {
     let error = |options| SlabEngine::open(options).unwrap_err();
     for factor in [1.0, 0.5, f64::NAN, f64::INFINITY] {
-        let options = SlabOptions { factor, ..SlabOptions::default() };
+        let options = SlabOptions {
+            classes: ClassOptions { factor, ..ClassOptions::default() },
+            ..SlabOptions::default()
+        };
         assert!(matches!(error(options), OpenError::Factor(_)), "{factor}");
     }
-    for size_weight in [-0.1, 1.1, f64::NAN] {
-        let options = SlabOptions { size_weight, ..SlabOptions::default() };
-        assert!(matches!(error(options), OpenError::SizeWeight(_)), "{size_weight}");
-    }
-    let options = SlabOptions { smallest_item: 1 << 20, ..SlabOptions::default() };
+    let options = SlabOptions {
+        classes: ClassOptions { smallest_item: 1 << 20, ..ClassOptions::default() },
+        ..SlabOptions::default()
+    };
     assert!(matches!(error(options), OpenError::SmallestItem { .. }));
 }
 
@@ -83,10 +89,10 @@ fn the_smallest_item_decides_the_smallest_chunk_and_the_factor_how_many_classes_
     let link = Tested::LINK_BYTES as u64;
     assert_eq!(class_of(default, 1).chunk_size, 24 + link);
     // 8 bytes of header beside key, value and flags.
-    let from_48 = SlabOptions { smallest_item: 48, ..default };
+    let from_48 = SlabOptions { classes: ClassOptions { smallest_item: 48, ..default.classes }, ..default };
     assert_eq!((class_of(from_48, 1).chunk_size, class_of(from_48, 47).chunk_size), (56 + link, 56 + link));
     assert_eq!((class_of(from_48, 48).id, class_of(from_48, 48).chunk_size), (2, 64 + link));
-    let coarse = SlabOptions { factor: 1.5, ..default };
+    let coarse = SlabOptions { classes: ClassOptions { factor: 1.5, ..default.classes }, ..default };
     assert!(class_of(coarse, 20_000).id < class_of(default, 20_000).id / 2);
     assert!(class_of(coarse, 20_000).chunk_size >= 20_000);
 }
@@ -94,7 +100,11 @@ fn the_smallest_item_decides_the_smallest_chunk_and_the_factor_how_many_classes_
 #[test]
 fn the_suite_holds_with_other_classes() {
     for (factor, smallest_item) in [(1.01, 0), (1.25, 48), (2.0, 1000), (1000.0, 20_000)] {
-        let options = SlabOptions { memory: 64 << 20, factor, smallest_item, ..SlabOptions::default() };
+        let options = SlabOptions {
+            engine: EngineOptions::of(64 << 20),
+            classes: ClassOptions { factor, smallest_item },
+            ..SlabOptions::default()
+        };
         suite::differential(&SlabEngine::open(options).unwrap(), 3, 10_000);
     }
 }
@@ -212,9 +222,12 @@ fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
 fn memory_can_be_locked_and_in_huge_pages_or_not() {
     for huge_pages in [HugePages::Ask, HugePages::No] {
         let options = SlabOptions {
-            memory: 64 << 20,
-            huge_pages: Some(huge_pages),
-            residence: Residence::Locked,
+            engine: EngineOptions {
+                memory: 64 << 20,
+                huge_pages: Some(huge_pages),
+                residence: Residence::Locked,
+                ..EngineOptions::default()
+            },
             ..SlabOptions::default()
         };
         match SlabEngine::open(options) {

@@ -7,6 +7,7 @@ use guira_contract::suite::{store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Value,
 };
+use guira_items::EngineOptions;
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -198,7 +199,10 @@ fn remove(session: &mut SlabSession, key: &str) {
 #[test]
 fn empty_pages_go_to_whoever_needs_them_before_anything_is_evicted() {
     for eviction in [Eviction::On, Eviction::Off] {
-        let options = SlabOptions { memory: 64 << 20, eviction, ..SlabOptions::default() };
+        let options = SlabOptions {
+            engine: EngineOptions { memory: 64 << 20, eviction, ..EngineOptions::default() },
+            ..SlabOptions::default()
+        };
         let engine = super::SlabEngine::open(options).unwrap();
         let mut session = engine.session();
         let mut long = 0;
@@ -235,7 +239,10 @@ fn the_only_page_of_a_class_stays_while_its_one_item_comes_and_goes() {
 
 #[test]
 fn without_eviction_what_has_expired_in_one_class_makes_room_in_others() {
-    let options = SlabOptions { memory: 16 << 20, eviction: Eviction::Off, ..SlabOptions::default() };
+    let options = SlabOptions {
+        engine: EngineOptions { memory: 16 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
+        ..SlabOptions::default()
+    };
     let engine = super::SlabEngine::open(options).unwrap();
     let mut session = engine.session();
     let put = |session: &mut SlabSession, key: &str, length: usize, expiry, now| {

@@ -1,5 +1,6 @@
 //! The engine `classic` inside this process: what a policy costs without a network.
 
+use guira_slab::EngineOptions;
 use std::fmt;
 
 use guira_contract::{
@@ -110,7 +111,11 @@ impl Inside {
     /// An empty cache with this policy and so much memory.
     pub(super) fn open(policy: &str, memory: usize) -> Result<Self, Failure> {
         let policy = Policy::read(&Spec::parse(policy).map_err(failed)?).map_err(failed)?;
-        let options = SlabOptions { memory, policy, max_item_size: LARGEST, ..SlabOptions::default() };
+        let options = SlabOptions {
+            engine: EngineOptions { memory, max_item_size: LARGEST, ..EngineOptions::default() },
+            policy,
+            ..SlabOptions::default()
+        };
         let engine = ChainedEngine::open(options).map_err(failed)?;
         Ok(Self { engine, keys: KeyShape::sixteen(), values: ValuePool::new(VALUE) })
     }

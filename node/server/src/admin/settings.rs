@@ -6,7 +6,7 @@ use crate::options::{Beyond, Options, UdpPorts};
 use crate::shared::WorkerCount;
 use guira_commands::Uniques;
 use guira_contract::{Dropped, Engine};
-use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
+use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption, TlsOptions};
 use std::net::SocketAddr;
@@ -106,9 +106,10 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("domain_socket", self.settings.unix_path.as_deref().unwrap_or("NULL"));
         out.stat("umask", format!("{:o}", options.unix_mode));
         out.stat("shutdown_command", yes(permissions.shutdown));
-        out.stat("growth_factor", format!("{:.2}", storage.factor.unwrap_or(DEFAULT_FACTOR)));
-        out.stat("chunk_size", storage.smallest_item.unwrap_or(DEFAULT_SMALLEST_ITEM));
-        out.stat("size_weight", format!("{:.2}", storage.size_weight.unwrap_or(DEFAULT_SIZE_WEIGHT)));
+        if options.engine.has_classes() {
+            out.stat("growth_factor", format!("{:.2}", storage.factor.unwrap_or(DEFAULT_FACTOR)));
+            out.stat("chunk_size", storage.smallest_item.unwrap_or(DEFAULT_SMALLEST_ITEM));
+        }
         let region = storage.region.as_ref().map_or("NULL".to_owned(), RegionPlace::to_string);
         out.stat("memory_file", region);
         out.stat("num_threads", options.workers);

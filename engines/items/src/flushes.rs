@@ -1,0 +1,289 @@
+//! Flushes. Every item carries the flush generation in which it was stored, 3 bits. A flush begins a new generation, and every item of another one is dead
+//! from that moment. A generation may be used again once no item of it is left, which the crawler finds out; if seven flushes come before it has, the
+//! eighth sweeps away what is left itself.
+
+use crate::item::{GENERATIONS, Item};
+use guira_contract::MissKind;
+use guira_sync::atomic::{AtomicU64, Ordering, fence};
+use guira_sync::clock::Seconds;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The flush word: the generation of new items, and the second at which the next flush is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FlushWord(u64);
+
+impl FlushWord {
+    /// Generation 0, and no flush due.
+    const NEVER: FlushWord = FlushWord((u32::MAX as u64) << 32);
+
+    #[inline(always)]
+    fn due(self) -> Seconds {
+        Seconds((self.0 >> 32) as u32)
+    }
+
+    #[inline(always)]
+    fn generation(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn new(generation: u32, due: Seconds) -> Self {
+        FlushWord(u64::from(due.0) << 32 | u64::from(generation))
+    }
+}
+
+/// The flushes of an engine. `T` marks a moment: the crawler may start for a flush once all sessions know of it, and the engine can tell by the mark.
+#[derive(Debug)]
+pub struct Flushes<T> {
+    word: AtomicU64,
+    /// LOCK: flush. Before all others. Taken by whoever asks for a flush, and by the first to meet one that has fallen due.
+    dirty: Mutex<Dirty<T>>,
+}
+
+/// Flush generations of which items may be left.
+#[derive(Debug)]
+struct Dirty<T> {
+    /// A bit each.
+    generations: u8,
+    /// When the last of them was flushed, until the crawler starts.
+    since: Option<T>,
+    /// Counts sweeps: a crawl across one has found out nothing, since generations are in use again.
+    sweeps: u32,
+}
+
+/// The generations that a crawl makes clean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crawled {
+    generations: u8,
+    sweeps: u32,
+}
+
+/// The state of flushes that lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedFlushes {
+    /// The flush word.
+    pub word: u64,
+    /// Generations of which items may be left, a bit each.
+    pub dirty: u8,
+}
+
+/// What a flush asks of its engine.
+pub trait Flushable {
+    /// Marks a moment.
+    type Mark;
+
+    /// Now.
+    fn mark(&self) -> Self::Mark;
+
+    /// Removes every item that is not of generation `kept`.
+    fn sweep(&self, kept: u32, now: Seconds);
+}
+
+impl<T> Default for Flushes<T> {
+    fn default() -> Self {
+        let dirty = Dirty { generations: 0, since: None, sweeps: 0 };
+        Flushes { word: AtomicU64::new(FlushWord::NEVER.0), dirty: Mutex::new(dirty) }
+    }
+}
+
+impl<T> Flushes<T> {
+    #[inline(always)]
+    fn word(&self) -> FlushWord {
+        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
+        FlushWord(self.word.load(Ordering::Relaxed))
+    }
+
+    fn dirty(&self) -> MutexGuard<'_, Dirty<T>> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The generation of new items, and of items that are alive.
+    #[inline(always)]
+    pub fn generation(&self) -> u32 {
+        self.word().generation()
+    }
+
+    /// Whether `item` is dead at `now`, and why, if items of `generation` are alive.
+    #[inline(always)]
+    pub fn dead_as_of(generation: u32, item: &Item<'_>, now: Seconds) -> Option<MissKind> {
+        if item.header.generation() != generation {
+            return Some(MissKind::Flushed);
+        }
+        item.expiry().passed(now).then_some(MissKind::Expired)
+    }
+
+    /// Whether items of `generation` are still alive, asked after an item of it was put into the table. Of two, one learns of the other: whoever puts an item
+    /// there and asks, or whoever begins a generation and starts the crawler, which then finds the item.
+    #[inline(always)]
+    pub fn is_still(&self, generation: u32) -> bool {
+        // SeqCst: after the compare-and-swap that has put the item there; pairs with the fence in `begin_crawl`.
+        FlushWord(self.word.load(Ordering::SeqCst)).generation() == generation
+    }
+
+    /// Lets a flush take effect that has fallen due. Every operation begins with this; the caller holds no lock.
+    #[inline(always)]
+    pub fn settle(&self, now: Seconds, engine: &impl Flushable<Mark = T>) {
+        if now >= self.word().due() {
+            self.fall_due(now, engine);
+        }
+    }
+
+    #[cold]
+    fn fall_due(&self, now: Seconds, engine: &impl Flushable<Mark = T>) {
+        let mut dirty = self.dirty();
+        if now >= self.word().due() {
+            self.begin_generation(&mut dirty, now, engine);
+        }
+    }
+
+    /// Items that are stored now are dead from `at` on. One flush can be due at a time: the last one asked for.
+    pub fn schedule(&self, now: Seconds, at: Seconds, engine: &impl Flushable<Mark = T>) {
+        // One that has fallen due unnoticed goes first: it would be forgotten.
+        self.settle(now, engine);
+        let mut dirty = self.dirty();
+        if at <= now {
+            self.begin_generation(&mut dirty, now, engine);
+        } else {
+            self.word.store(FlushWord::new(self.generation(), at).0, Ordering::Relaxed);
+        }
+    }
+
+    fn begin_generation(&self, dirty: &mut Dirty<T>, now: Seconds, engine: &impl Flushable<Mark = T>) {
+        let old = self.generation();
+        dirty.generations |= 1 << old;
+        let mut fresh = (1..GENERATIONS).map(|step| (old + step) % GENERATIONS);
+        let next = fresh.find(|generation| dirty.generations & (1 << generation) == 0);
+        let next = next.unwrap_or_else(|| {
+            // SeqCst fence: as in `begin_crawl`.
+            fence(Ordering::SeqCst);
+            engine.sweep(old, now);
+            dirty.generations = 1 << old;
+            dirty.sweeps = dirty.sweeps.wrapping_add(1);
+            (old + 1) % GENERATIONS
+        });
+        // SeqCst: pairs with `is_still`.
+        self.word.store(FlushWord::new(next, Seconds(u32::MAX)).0, Ordering::SeqCst);
+        dirty.since = Some(engine.mark());
+    }
+
+    /// Whether the crawler has to start for a flush that all sessions know of, as `passed` says of its mark.
+    pub fn needs_crawl(&self, passed: impl FnOnce(&T) -> bool) -> bool {
+        self.dirty().since.as_ref().is_some_and(passed)
+    }
+
+    /// The crawler starts. It makes the generations clean that all sessions know to be flushed, as `passed` says.
+    pub fn begin_crawl(&self, passed: impl FnOnce(&T) -> bool) -> Crawled {
+        let mut dirty = self.dirty();
+        // SeqCst fence: pairs with `is_still`.
+        fence(Ordering::SeqCst);
+        let is_known = dirty.since.take_if(|since| passed(since)).is_some();
+        let generations = if is_known { dirty.generations } else { 0 };
+        Crawled { generations, sweeps: dirty.sweeps }
+    }
+
+    /// The crawler has been everywhere.
+    pub fn end_crawl(&self, crawled: Crawled) {
+        let mut dirty = self.dirty();
+        if dirty.sweeps == crawled.sweeps {
+            dirty.generations &= !crawled.generations;
+        }
+    }
+
+    /// The state that lasts.
+    pub fn saved(&self) -> SavedFlushes {
+        SavedFlushes { word: self.word().0, dirty: self.dirty().generations }
+    }
+
+    /// Goes on from there, at the moment `mark`. False if there can be no such state.
+    pub fn restore(&self, saved: SavedFlushes, mark: T) -> bool {
+        let is_sound = FlushWord(saved.word).generation() < GENERATIONS;
+        if is_sound {
+            self.word.store(saved.word, Ordering::Relaxed);
+            let since = (saved.dirty != 0).then_some(mark);
+            *self.dirty() = Dirty { generations: saved.dirty, since, sweeps: 0 };
+        }
+        is_sound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// Notes what was swept.
+    #[derive(Default)]
+    struct Engine(RefCell<Vec<u32>>);
+
+    impl Flushable for Engine {
+        type Mark = u32;
+
+        fn mark(&self) -> u32 {
+            0
+        }
+
+        fn sweep(&self, kept: u32, _now: Seconds) {
+            self.0.borrow_mut().push(kept);
+        }
+    }
+
+    const NOW: Seconds = Seconds(100);
+
+    #[test]
+    fn a_flush_with_a_delay_takes_effect_when_it_is_due() {
+        let (flushes, engine) = (Flushes::default(), Engine::default());
+        flushes.schedule(NOW, Seconds(110), &engine);
+        flushes.settle(Seconds(109), &engine);
+        assert_eq!(flushes.generation(), 0);
+        flushes.settle(Seconds(110), &engine);
+        assert_eq!(flushes.generation(), 1);
+        // One that is due goes before another is asked for.
+        flushes.schedule(Seconds(110), Seconds(120), &engine);
+        flushes.schedule(Seconds(130), Seconds(140), &engine);
+        assert_eq!(flushes.generation(), 2);
+    }
+
+    #[test]
+    fn the_eighth_flush_sweeps_unless_the_crawler_was_there() {
+        let (flushes, engine) = (Flushes::default(), Engine::default());
+        for _ in 0..7 {
+            flushes.schedule(NOW, NOW, &engine);
+        }
+        assert_eq!((flushes.generation(), engine.0.borrow().len()), (7, 0));
+        let before = flushes.begin_crawl(|_| true);
+        flushes.schedule(NOW, NOW, &engine);
+        assert_eq!((flushes.generation(), engine.0.borrow().as_slice()), (0, [7].as_slice()));
+        // What began before the sweep has found out nothing.
+        flushes.end_crawl(before);
+        assert_eq!(flushes.saved().dirty, 1 << 7);
+        let crawled = flushes.begin_crawl(|_| true);
+        flushes.end_crawl(crawled);
+        assert_eq!(flushes.saved().dirty, 0);
+    }
+
+    #[test]
+    fn a_crawl_cleans_only_what_all_sessions_know_to_be_flushed() {
+        let (flushes, engine) = (Flushes::default(), Engine::default());
+        flushes.schedule(NOW, NOW, &engine);
+        assert!(!flushes.needs_crawl(|_| false) && flushes.needs_crawl(|_| true));
+        flushes.end_crawl(flushes.begin_crawl(|_| false));
+        assert_eq!(flushes.saved().dirty, 1);
+        let crawled = flushes.begin_crawl(|_| true);
+        flushes.schedule(NOW, NOW, &engine);
+        flushes.end_crawl(crawled);
+        assert_eq!(flushes.saved().dirty, 2, "what was flushed meanwhile is still dirty");
+        assert!(flushes.needs_crawl(|_| true));
+    }
+
+    #[test]
+    fn flushes_go_on_after_a_restart_and_nonsense_is_refused() {
+        let (flushes, engine) = (Flushes::default(), Engine::default());
+        flushes.schedule(NOW, NOW, &engine);
+        flushes.schedule(NOW, Seconds(200), &engine);
+        let saved = flushes.saved();
+        let again = Flushes::default();
+        assert!(again.restore(saved, 0) && again.saved() == saved);
+        again.settle(Seconds(200), &engine);
+        assert_eq!(again.generation(), 2);
+        assert!(!again.restore(SavedFlushes { word: 8, dirty: 0 }, 0));
+    }
+}
