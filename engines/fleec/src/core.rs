@@ -7,7 +7,6 @@ use crate::options::{BucketClock, FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
 use crate::restart;
 use crate::session::FleecSession;
-use crate::stats::ClassCounters;
 use crate::table::Table;
 use guira_contract::{
     CloseError, Control, Engine, EngineStats, EvictionWatcher, ItemSpec, MissKind, Opened, PolicyError,
@@ -43,8 +42,6 @@ pub(crate) struct Core {
     pub(crate) arriving: AtomicU64,
     pub(crate) options: FleecOptions,
     pub(crate) plan: Plan,
-    /// By class.
-    pub(crate) class_counters: Vec<ClassCounters>,
     pub(crate) flushes: Flushes<()>,
     pub(crate) upkeep: Upkeep,
     /// Whether a walk is under way.
@@ -80,7 +77,6 @@ impl Core {
             None => return Err(too_small()),
         };
         let classes = options.classes.table(LINK_BYTES);
-        let class_counters = classes.ids().map(|_| ClassCounters::default()).collect();
         let memory = LockFreeSlab::new(
             region.clone(),
             budget.clone(),
@@ -103,7 +99,6 @@ impl Core {
             arriving: AtomicU64::new(0),
             options,
             plan,
-            class_counters,
             flushes: Flushes::default(),
             upkeep: Upkeep::default(),
             walking: AtomicBool::new(false),

@@ -3,9 +3,8 @@
 use crate::core::Core;
 use crate::session::FleecSession;
 use crate::table::Growth;
-use crate::update::Unlinked;
-use guira_contract::{ClassCounter, Counter, Pace, Reassign, ResizeError, Switch, Tuning};
-use guira_items::{Crawled, Eviction, MINIMUM};
+use guira_contract::{Counter, Pace, Reassign, ResizeError, Switch, Tuning};
+use guira_items::{Crawled, Eviction, MINIMUM, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -174,16 +173,12 @@ impl FleecSession {
             let is_dead = core.dead(&item, now).is_some();
             Some((at, is_dead.then(|| core.shell.hash(item.key(&mut [0; 256])).0)))
         });
-        self.counters.add(Counter::CrawlerChecked, seen.len() as u64);
         let mut removed = 0;
         for (at, is_dead) in seen {
             let class = core.memory.class_at(at);
-            class.inspect(|class| core.class_counters(*class).add(ClassCounter::CrawlerChecked, 1));
-            if is_dead.is_some_and(|hash| self.remove_at(at, hash, Unlinked::Dead, now)) {
-                removed += 1;
-                self.counters.add(Counter::CrawlerReclaimed, 1);
-                class.inspect(|class| core.class_counters(*class).add(ClassCounter::CrawlerReclaimed, 1));
-            }
+            let is_removed = is_dead.is_some_and(|hash| self.remove_at(at, hash, Removal::Dead, now));
+            removed += usize::from(is_removed);
+            self.counters.crawled(class, 1, u64::from(is_removed));
         }
         self.reclaim_some();
         Tidied { next, removed }

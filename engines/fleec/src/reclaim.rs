@@ -11,10 +11,10 @@ use crate::bucket_clock::{self, PATIENCE};
 use crate::core::Core;
 use crate::list::Target;
 use crate::session::FleecSession;
-use crate::update::{Unlinked, account_unlinked, is_long};
+use crate::update::{account_removed, is_long};
 use guira_contract::{ClassCounter, Counter, ItemState, StoreError};
 use guira_items::hooks::{self, Window};
-use guira_items::{Eviction, Item, Pieces};
+use guira_items::{Eviction, Item, Pieces, Removal};
 use guira_memory::slab::lockfree::{Emptied, Held};
 use guira_memory::slab::{ClassId, PAGE_BYTES};
 use guira_memory::{MIB, Offset};
@@ -122,7 +122,7 @@ impl FleecSession {
             Eviction::Off => self.refill_keeping(wanted, now),
         };
         if !found {
-            self.core.class_counters(class).add(ClassCounter::OutOfMemory, 1);
+            self.counters.add_to_class(Some(class), ClassCounter::OutOfMemory, 1);
             return Err(StoreError::NoMemory);
         }
         Ok(())
@@ -269,8 +269,8 @@ impl FleecSession {
                     }
                     let removed = spot.remove(nodes, node);
                     if removed {
-                        let why = if is_dead { Unlinked::Dead } else { Unlinked::Evicted };
-                        account_unlinked(&core, &counters, &item, why, now);
+                        let why = if is_dead { Removal::Dead } else { Removal::Evicted };
+                        account_removed(&core, &counters, &item, why, now);
                     } else {
                         counters.add(Counter::SwapsLost, 1);
                     }
@@ -418,12 +418,12 @@ impl FleecSession {
             else {
                 continue;
             };
-            self.remove_at(head, hash, Unlinked::Evicted, now);
+            self.remove_at(head, hash, Removal::Evicted, now);
         }
     }
 
     /// Takes the item at `at` out of the table, if it is there, under this hash. Of several reasons, that it is dead comes first.
-    pub(crate) fn remove_at(&mut self, at: Offset, hash: u64, why: Unlinked, now: Seconds) -> bool {
+    pub(crate) fn remove_at(&mut self, at: Offset, hash: u64, why: Removal, now: Seconds) -> bool {
         let core = self.core.clone();
         let counters = self.counters.clone();
         loop {
@@ -436,18 +436,18 @@ impl FleecSession {
                     let node = spot.node?;
                     let item = core.item(at, now)?;
                     let is_dead = core.dead(&item, now).is_some();
-                    if (why == Unlinked::Dead && !is_dead)
-                        || (why == Unlinked::Evicted && core.is_held(&item, nodes.hazard))
+                    if (why == Removal::Dead && !is_dead)
+                        || (why == Removal::Evicted && core.is_held(&item, nodes.hazard))
                     {
                         return None;
                     }
                     let removed = spot.remove(nodes, node);
                     if removed {
-                        account_unlinked(
+                        account_removed(
                             &core,
                             &counters,
                             &item,
-                            if is_dead { Unlinked::Dead } else { why },
+                            if is_dead { Removal::Dead } else { why },
                             now,
                         );
                     } else {

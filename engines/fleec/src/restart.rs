@@ -15,8 +15,8 @@ use crate::plan::Plan;
 use crate::table::{SavedTable, Table};
 use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened};
 use guira_items::{
-    EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, NamedRows, Numbers, OpenError, Restored,
-    SavedCounts, SavedFlushes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts,
+    SavedFlushes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Kept, Loss, RegionFile, STATE_MAX};
@@ -41,12 +41,10 @@ struct Saved {
     items: u64,
     /// What the items hold is not among them: the list tells.
     counts: SavedCounts,
-    /// By class.
-    class_counters: Vec<[u64; ClassCounter::COUNT]>,
 }
 
-// The class_counters of as many classes as there can be leave room for the rest.
-const _: () = assert!(MAX_CLASSES * ClassCounter::COUNT * WORD + 1024 <= STATE_MAX);
+// The counters of as many classes as there can be leave room for the rest.
+const _: () = assert!(MAX_CLASSES * ClassCounter::COUNT * WORD + 4096 <= STATE_MAX);
 
 impl Saved {
     fn of(core: &Core, now: Seconds) -> Self {
@@ -59,7 +57,6 @@ impl Saved {
             touched: core.memory.touched(),
             items: core.shell.registry().items(),
             counts: core.shell.registry().saved(),
-            class_counters: core.class_counters.iter().map(|counters| counters.values()).collect(),
         }
     }
 
@@ -77,14 +74,14 @@ impl Saved {
             self.items,
         ]);
         numbers.extend(self.counts.numbers());
-        numbers.extend(NamedRows::of(class_counter_names(), self.class_counters.iter().copied()).numbers());
+        numbers.extend(self.counts.class_numbers());
         bytes_of(&numbers)
     }
 
     /// What [`Saved::encode`] has made.
     fn decode(state: &[u8]) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, FORMAT)?;
-        let saved = Saved {
+        let mut saved = Saved {
             setup: numbers.setup()?,
             shell: numbers.shell()?,
             flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
@@ -92,31 +89,11 @@ impl Saved {
             touched: Touched { pages: numbers.small()?, paid: numbers.small()? },
             items: numbers.number()?,
             counts: numbers.counts()?,
-            class_counters: numbers
-                .named_rows(&COUNTED_BEFORE, MAX_CLASSES)?
-                .rows(class_counter_names())
-                .collect(),
         };
+        saved.counts.classes = numbers.class_counts()?;
         numbers.end()?;
         Ok(saved)
     }
-}
-
-/// The counters by class of the version that wrote no names, in its order.
-const COUNTED_BEFORE: [&str; 9] = [
-    "evicted",
-    "evicted_nonzero",
-    "evicted_unfetched",
-    "evicted_time",
-    "reclaimed",
-    "expired_unfetched",
-    "crawler_reclaimed",
-    "crawler_items_checked",
-    "outofmemory",
-];
-
-fn class_counter_names() -> [&'static str; ClassCounter::COUNT] {
-    ClassCounter::ALL.map(ClassCounter::name)
 }
 
 /// Opens an engine whose Region lasts at `place`.
@@ -178,9 +155,8 @@ impl Core {
     /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
     fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
-        let is_sound = saved.class_counters.len() == self.class_counters.len()
-            && self.flushes.restore(saved.flushes, ())
-            && self.table.restore(saved.table, &self.budget);
+        let is_sound =
+            self.flushes.restore(saved.flushes, ()) && self.table.restore(saved.table, &self.budget);
         if !is_sound {
             return Err(damaged());
         }
@@ -198,10 +174,6 @@ impl Core {
         self.table.count(saved.items as i64);
         self.shell.registry().restore(&SavedCounts { held, ..saved.counts.clone() });
         self.shell.restore_cas(saved.shell.cas);
-        self.class_counters
-            .iter()
-            .zip(&saved.class_counters)
-            .for_each(|(counters, saved)| counters.restore(*saved));
         Ok(())
     }
 

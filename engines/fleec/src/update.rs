@@ -17,7 +17,8 @@ use guira_contract::{
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Eviction, Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
+    Eviction, Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape,
+    counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -41,17 +42,6 @@ enum Attempt {
     NeedPending(Fields, usize),
 }
 
-/// Why an item is no longer in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unlinked {
-    /// Another was put in its place, or it was deleted.
-    Gone,
-    /// It had expired or was flushed.
-    Dead,
-    /// It was evicted.
-    Evicted,
-}
-
 /// The item that is in the table under the key, dead or alive. It is announced.
 #[derive(Clone, Copy)]
 struct Present<'n> {
@@ -61,8 +51,8 @@ struct Present<'n> {
 }
 
 impl Present<'_> {
-    fn why(&self) -> Unlinked {
-        if self.is_dead { Unlinked::Dead } else { Unlinked::Gone }
+    fn why(&self) -> Removal {
+        if self.is_dead { Removal::Dead } else { Removal::Gone }
     }
 }
 
@@ -303,7 +293,7 @@ impl<'n> Writer<'n, '_, '_> {
             self.counters.add(Counter::SwapsLost, 1);
             return Attempt::Again;
         }
-        account_unlinked(self.core, self.counters, &present.item, present.why(), self.now);
+        account_removed(self.core, self.counters, &present.item, present.why(), self.now);
         Attempt::Done(-1)
     }
 
@@ -417,7 +407,7 @@ impl<'n> Writer<'n, '_, '_> {
         }
         self.counters.item_put(class, bytes);
         if let Some(present) = present {
-            account_unlinked(core, self.counters, &present.item, present.why(), self.now);
+            account_removed(core, self.counters, &present.item, present.why(), self.now);
         }
         match present {
             // What is stored over counts as read.
@@ -511,30 +501,21 @@ fn has_fields(item: &Item<'_>, change: &Amendment) -> bool {
     has_expiry && (change.cas.is_none() || (fields.has(Fields::CAS) && item.cas().is_none()))
 }
 
-/// Counts an item that was taken out of the table. It is announced, or ours.
-pub(crate) fn account_unlinked(
+/// Counts an item that was taken out of the table, and reports an eviction. It is announced, or ours.
+pub(crate) fn account_removed(
     core: &Core,
     counters: &SessionCounters,
     item: &Item<'_>,
-    why: Unlinked,
+    why: Removal,
     now: Seconds,
 ) {
-    core.count_unlinked(item, why, now);
-    counters.item_removed(core.memory.class_at(item.at), Core::bytes_of(item));
-    let (all, unfetched) = match why {
-        Unlinked::Gone => return,
-        Unlinked::Dead => (Counter::Reclaimed, Counter::ExpiredUnfetched),
-        Unlinked::Evicted => (Counter::Evictions, Counter::EvictedUnfetched),
-    };
-    if why == Unlinked::Evicted
+    let class = core.memory.class_at(item.at);
+    counters.item_removed(why, &item.removed(class, Core::bytes_of(item), now));
+    if why.is_eviction()
         && let Some((watcher, now)) = core.shell.watcher()
     {
         let item = core.item(item.at, now).unwrap_or(*item);
         watcher.evicted(item.key(&mut [0; 256]), &meta_of(core, &item), now);
-    }
-    counters.add(all, 1);
-    if !item.header.state().has(ItemState::FETCHED) {
-        counters.add(unfetched, 1);
     }
 }
 

@@ -23,7 +23,9 @@
 //! buckets, in FLeeC by nobody; with one exception: a reader that has validated an item replaces the header by
 //! compare-and-swap to note the access. It fails if anything about the header has changed.
 
+use crate::counts::Removed;
 use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta};
+use guira_memory::slab::ClassId;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
@@ -327,6 +329,17 @@ impl<'a> Item<'a> {
         }
         let at = self.shape().chain_at() / WORD;
         Some(Chain { total: self.total, next: Offset::from_bytes(words::load(&self.words[at + 1])) })
+    }
+
+    /// The item as it is counted when it is removed from `class`, where it counts for so many bytes.
+    pub fn removed(&self, class: Option<ClassId>, bytes: u64, now: Seconds) -> Removed {
+        Removed {
+            class,
+            bytes,
+            is_fetched: self.header.state().has(ItemState::FETCHED),
+            expires: self.expiry() != Expiry::Never,
+            idle: Seconds(now.0.saturating_sub(self.header.last_access(now).0)),
+        }
     }
 
     /// Whether the header says that a read was noted a moment before `now`.

@@ -16,13 +16,12 @@ mod setup;
 mod shell;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
-pub use counts::{ClassUsage, Registry, SavedCounts, SessionCounters};
+pub use counts::{ClassUsage, ClassValues, Registry, Removal, Removed, SavedCounts, SessionCounters};
 pub use flushes::{Crawled, Flushable, Flushes, SavedFlushes};
 pub use item::{
     BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, INLINE_MAX, Item, ItemHeaderSpec, NOTED_FOR, Shape,
 };
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting, reopen};
-pub use named::NamedRows;
 pub use pending_chunks::{KEPT_PART, PendingChunks};
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{

@@ -14,7 +14,7 @@ const COLUMNS_MAX: usize = 1024;
 
 /// Rows of values, in columns that have names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedRows {
+pub(crate) struct NamedRows {
     columns: Vec<Vec<u8>>,
     /// One after the other.
     values: Vec<u64>,
@@ -22,23 +22,18 @@ pub struct NamedRows {
 
 impl NamedRows {
     /// Rows of `N` values each, under these names.
-    pub fn of<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [u64; N]>) -> Self {
+    pub(crate) fn of<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [u64; N]>) -> Self {
         let columns = names.map(|name| name.as_bytes().to_vec()).into();
         NamedRows { columns, values: rows.into_iter().flatten().collect() }
     }
 
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.values.len() / self.columns.len().max(1)
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The rows, with the columns that have these names. What has no column is 0.
-    pub fn rows<const N: usize>(&self, names: [&str; N]) -> impl Iterator<Item = [u64; N]> {
+    pub(crate) fn rows<const N: usize>(&self, names: [&str; N]) -> impl Iterator<Item = [u64; N]> {
         let place = |name: &str| self.columns.iter().position(|column| column == name.as_bytes());
         let places = names.map(place);
         let rows = self.values.chunks_exact(self.columns.len().max(1));
@@ -46,7 +41,7 @@ impl NamedRows {
     }
 
     /// As numbers.
-    pub fn numbers(&self) -> Vec<u64> {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
         let mut numbers = vec![NAMED, self.columns.len() as u64];
         for column in &self.columns {
             numbers.push(column.len() as u64);
@@ -66,7 +61,7 @@ impl NamedRows {
     ///
     /// # Errors
     /// If it is neither.
-    pub fn read(
+    pub(crate) fn read(
         mut next: impl FnMut() -> Result<u64, Emptied>,
         before: &[&str],
         rows_before: Option<usize>,

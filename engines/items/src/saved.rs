@@ -2,13 +2,13 @@
 //!
 //! What is read from there is believed only after it was checked against the bounds of what there can be.
 
-use crate::counts::{ClassUsage, SavedCounts};
+use crate::counts::{ClassUsage, ClassValues, SavedCounts};
 use crate::named::NamedRows;
 use crate::setup::{ClassOptions, EngineOptions, Hashing, MAX_MEMORY, MINIMUM};
 use crate::shell::ShellState;
-use guira_contract::{Counter, Emptied, KeyHash};
+use guira_contract::{ClassCounter, Counter, Emptied, KeyHash};
 use guira_memory::lasting::Loss;
-use guira_memory::slab::{ClassTable, PAGE_BYTES};
+use guira_memory::slab::{ClassTable, MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 
 /// What is hashed to see whether the function is the same.
@@ -193,15 +193,19 @@ impl<'a> Numbers<'a> {
         let rows = NamedRows::read(|| self.number(), &COUNTED_BEFORE, Some(2), 2)?;
         let mut rows = rows.rows(counter_names());
         let mut row = || rows.next().ok_or(Emptied::from(Loss::Damaged));
-        Ok(SavedCounts { sums: row()?, base: row()?, held: Vec::new() })
+        Ok(SavedCounts { sums: row()?, base: row()?, held: Vec::new(), classes: Vec::new() })
     }
 
-    /// Rows of values under names: see [`NamedRows::read`].
+    /// What [`SavedCounts::class_numbers`] has made; nothing, if that is where the state of an earlier version ends.
     ///
     /// # Errors
-    /// If they are not there.
-    pub fn named_rows(&mut self, before: &[&str], rows_max: usize) -> Result<NamedRows, Emptied> {
-        NamedRows::read(|| self.number(), before, None, rows_max)
+    /// If it is something else.
+    pub fn class_counts(&mut self) -> Result<Vec<ClassValues>, Emptied> {
+        if self.words.as_slice().is_empty() && self.rest.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = NamedRows::read(|| self.number(), &CLASSES_COUNTED_BEFORE, None, MAX_CLASSES)?;
+        Ok(rows.rows(ClassCounter::ALL.map(ClassCounter::name)).collect())
     }
 
     /// The usage of so many classes.
@@ -242,6 +246,19 @@ const COUNTED_BEFORE: [&str; 14] = [
     "hand_steps",
 ];
 
+/// The counters of a class of the version that wrote no names, in its order.
+const CLASSES_COUNTED_BEFORE: [&str; 9] = [
+    "evicted",
+    "evicted_nonzero",
+    "evicted_unfetched",
+    "evicted_time",
+    "reclaimed",
+    "expired_unfetched",
+    "crawler_reclaimed",
+    "crawler_items_checked",
+    "outofmemory",
+];
+
 fn counter_names() -> [&'static str; Counter::COUNT] {
     Counter::ALL.map(Counter::name)
 }
@@ -250,6 +267,11 @@ impl SavedCounts {
     /// As they are written, but for the usage of classes.
     pub fn numbers(&self) -> Vec<u64> {
         NamedRows::of(counter_names(), [self.sums, self.base]).numbers()
+    }
+
+    /// The counters of classes, as they are written.
+    pub fn class_numbers(&self) -> Vec<u64> {
+        NamedRows::of(ClassCounter::ALL.map(ClassCounter::name), self.classes.iter().copied()).numbers()
     }
 }
 
@@ -278,7 +300,12 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_again_and_nothing_less_or_more() {
-        let counts = SavedCounts { sums: [3; Counter::COUNT], base: [2; Counter::COUNT], held: Vec::new() };
+        let counts = SavedCounts {
+            sums: [3; Counter::COUNT],
+            base: [2; Counter::COUNT],
+            held: Vec::new(),
+            classes: Vec::new(),
+        };
         let mut numbers = vec![u64::from_le_bytes(FORMAT)];
         numbers.extend(setup(&options()).numbers());
         numbers.extend(counts.numbers());
@@ -297,6 +324,24 @@ mod tests {
         assert_eq!(Numbers::of(&state, *b"another!").unwrap_err(), Emptied::Engine);
         let mut numbers = Numbers::of(&state, FORMAT).unwrap();
         assert_eq!(numbers.small::<u16>(), Err(Loss::Damaged.into()), "the reserve is too large for it");
+    }
+
+    #[test]
+    fn counters_of_a_version_that_counts_other_things_are_read_by_name() {
+        let mut numbers = vec![u64::from_le_bytes(FORMAT)];
+        numbers.extend(NamedRows::of(["evictions", "forgotten"], [[5, 1], [2, 0]]).numbers());
+        numbers
+            .extend(NamedRows::of(["outofmemory", "forgotten", "evicted"], [[7, 8, 9], [1, 2, 3]]).numbers());
+        let state = bytes_of(&numbers);
+        let mut numbers = Numbers::of(&state, FORMAT).unwrap();
+        let counts = numbers.counts().unwrap();
+        let [evictions, stored] = [Counter::Evictions, Counter::ItemsStored].map(|what| what as usize);
+        assert_eq!((counts.sums[evictions], counts.base[evictions], counts.sums[stored]), (5, 2, 0));
+        let classes = numbers.class_counts().unwrap();
+        let of = |class: usize, what: ClassCounter| classes[class][what as usize];
+        assert_eq!((of(0, ClassCounter::Evicted), of(0, ClassCounter::OutOfMemory)), (9, 7));
+        assert_eq!((of(1, ClassCounter::Evicted), of(1, ClassCounter::Reclaimed)), (3, 0));
+        numbers.end().unwrap();
     }
 
     #[test]

@@ -7,9 +7,10 @@ use crate::entry::{Entry, ItemHeaderSpec};
 use crate::scratch::Scratch;
 use crate::slots::Slot;
 use crate::space::Space;
-use crate::update::{Found, Gone, Source, Writer, account_gone};
+use crate::update::{Found, Source, Writer, account_removed};
 use guira_contract::Counter;
 use guira_contract::{Expiry, ItemState, ItemView, StoreError};
+use guira_items::Removal;
 use guira_sync::clock::Seconds;
 
 /// An item that needs room of its own.
@@ -64,10 +65,10 @@ impl<'s, S: Space> Writer<'s, S> {
         let room = self.part.space.take(shape.units() as u64);
         self.write(header_spec, shape, room, &anew.source);
         if let Some(present) = &present {
-            account_gone(self, &present.entry, self.why_replaced(&present.entry));
+            account_removed(self, &present.entry, self.why_replaced(&present.entry));
         }
         if let Slot::Displaced(displaced) = &slot {
-            self.bury(displaced, Gone::Displaced);
+            self.bury(displaced, Removal::Displaced);
         }
         main.change(|| self.fill(main, &slot, anew.tag, room.0));
         if let Some(present) = &present {
@@ -99,8 +100,8 @@ impl<'s, S: Space> Writer<'s, S> {
     }
 
     /// Why an item goes that another replaces.
-    pub(crate) fn why_replaced(&self, entry: &Entry<'_>) -> Gone {
-        if entry.expiry().passed(self.now) { Gone::Dead } else { Gone::Removed }
+    pub(crate) fn why_replaced(&self, entry: &Entry<'_>) -> Removal {
+        if entry.expiry().passed(self.now) { Removal::Dead } else { Removal::Gone }
     }
 
     /// A copy of an item.

@@ -3,8 +3,9 @@
 use crate::entry::{Anchor, Entry};
 use crate::log::{Log, Passed};
 use crate::space::Space;
-use crate::update::{Gone, Writer, account_gone};
+use crate::update::{Writer, account_removed};
 use guira_contract::Counter;
+use guira_items::Removal;
 use guira_sync::words;
 
 /// How much of what was used a search for room may keep: so much that hot items which were stored one after the other all stay, and not so much that a store
@@ -34,7 +35,7 @@ impl Writer<'_, Log> {
             is_live.then(|| Entry::at(self.core.shell.region(), log.at(head), self.now)).flatten()
         {
             let is_replaced = self.replaced.take_if(|replaced| *replaced == head).is_some();
-            let why = if is_replaced { Gone::Removed } else { Gone::Evicted };
+            let why = if is_replaced { Removal::Gone } else { Removal::Evicted };
             let is_dead = entry.expiry().passed(self.now);
             if entry.is_used()
                 && !is_replaced
@@ -43,7 +44,7 @@ impl Writer<'_, Log> {
             {
                 return kept;
             }
-            account_gone(self, &entry, if is_dead { Gone::Dead } else { why });
+            account_removed(self, &entry, if is_dead { Removal::Dead } else { why });
             Anchor::bury(self.core.shell.region(), log.at(head));
         }
         self.counters.add(Counter::HandSteps, 1);

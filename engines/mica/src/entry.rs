@@ -195,7 +195,7 @@ impl Header {
     }
 
     /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
-    fn last_access(self, now: Seconds) -> Seconds {
+    pub(crate) fn last_access(self, now: Seconds) -> Seconds {
         let age = u64::from(now.0).wrapping_sub(self.0 >> ACCESS_SHIFT) & ACCESS_MASK;
         Seconds(now.0.saturating_sub(age as u32))
     }

@@ -6,9 +6,10 @@ use crate::core::Core;
 use crate::partition::{Fullness, Partition};
 use crate::session::MicaSession;
 use crate::space::Space;
-use crate::update::{Found, Gone, Writer};
-use guira_contract::Counter;
+use crate::update::{Found, Writer};
 use guira_contract::{Pace, Switch, Tuning};
+use guira_items::Removal;
+use guira_memory::slab::ClassId;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_sync::words::WORD;
@@ -297,7 +298,7 @@ impl<S: Space> Writer<'_, S> {
             // One at a time: the search for room may remove others, and change the bucket.
             while let Some(found) = self.find_beyond(number as u32, end) {
                 if self.is_dead(&found) {
-                    self.remove(found, Gone::Dead);
+                    self.remove(found, Removal::Dead);
                     continue;
                 }
                 let copied = self.copied(found);
@@ -368,7 +369,7 @@ impl<S: Space> Writer<'_, S> {
         };
         let is_dead = self.is_dead(&found);
         if is_dead {
-            self.remove(found, Gone::Dead);
+            self.remove(found, Removal::Dead);
         }
         is_dead
     }
@@ -396,8 +397,7 @@ impl<S: Space> Writer<'_, S> {
         let to = buckets.min(from + CRAWL_SLICE);
         for number in from..to {
             let checked = self.remove_dead_of(number as u32);
-            self.counters.add(Counter::CrawlerChecked, checked.0);
-            self.counters.add(Counter::CrawlerReclaimed, checked.1);
+            self.counters.crawled(Some(ClassId(0)), checked.0, checked.1);
         }
         crawler.next.store(if to == buckets { 0 } else { to + 1 }, Ordering::Relaxed);
         true

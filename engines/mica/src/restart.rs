@@ -27,7 +27,7 @@ use std::sync::Arc;
 const OF_PARTITION: usize = 13;
 
 // Those of as many partitions as there can be leave room for the rest.
-const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 1024 <= STATE_MAX);
+const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 4096 <= STATE_MAX);
 
 /// What has to be known beside the Region's contents.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,13 +70,14 @@ impl Saved {
             numbers.extend(partition.index);
             numbers.push(partition.flushes);
         }
+        numbers.extend(self.counts.class_numbers());
         bytes_of(&numbers)
     }
 
     /// What [`Saved::encode`] has made.
     fn decode(state: &[u8], format: [u8; 8]) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, format)?;
-        let saved = Saved {
+        let mut saved = Saved {
             setup: numbers.setup()?,
             offset_bits: numbers.number()?,
             shell: numbers.shell()?,
@@ -85,6 +86,7 @@ impl Saved {
             counts: numbers.counts()?,
             partitions: partitions_of(&mut numbers)?,
         };
+        saved.counts.classes = numbers.class_counts()?;
         numbers.end()?;
         Ok(saved)
     }

@@ -2,8 +2,9 @@
 
 use crate::bucket::{Bucket, SLOTS, Tag};
 use crate::space::Space;
-use crate::update::{Found, Gone, Writer};
+use crate::update::{Found, Writer};
 use guira_contract::StoreError;
+use guira_items::Removal;
 
 /// A bucket goes on in so many others at most. Keys whose hashes a client makes up (MICA's datagrams carry them) could take all spare buckets otherwise,
 /// and have every lookup go through all of them; with honest hashes no chain comes near.
@@ -153,13 +154,13 @@ impl<'s, S: Space> Writer<'s, S> {
         match self.slot_in(main).or_else(any_spare) {
             Ok(slot) => {
                 if let Slot::Displaced(displaced) = &slot {
-                    self.bury(displaced, Gone::Displaced);
+                    self.bury(displaced, Removal::Displaced);
                 }
                 self.fill(main, &slot, tag, offset);
             }
             Err(_) => {
                 if let Some(entry) = self.entry_at(offset) {
-                    self.bury(&Found { main, bucket: main, slot: 0, offset, entry }, Gone::Displaced);
+                    self.bury(&Found { main, bucket: main, slot: 0, offset, entry }, Removal::Displaced);
                 }
             }
         }

@@ -5,8 +5,9 @@ use crate::core::Core;
 use crate::entry::ONE_CLASS;
 use crate::space::Space;
 use guira_contract::Counter;
-use guira_contract::{ClassCounts, ClassStats, EngineStats};
+use guira_contract::{ClassStats, EngineStats};
 use guira_memory::MIB;
+use guira_memory::slab::ClassId;
 use guira_sync::atomic::Ordering;
 use guira_sync::words::WORD;
 
@@ -35,9 +36,8 @@ impl<S: Space> Core<S> {
 
     /// There are no classes; tools that look at them see one, of words.
     fn one_class(&self) -> Vec<ClassStats> {
-        let since = self.shell.registry().since_reset();
         let held = self.shell.registry().held().first().copied().unwrap_or_default();
-        if held.items == 0 && since(Counter::ItemsStored) == 0 {
+        if held.items == 0 && self.shell.registry().since_reset()(Counter::ItemsStored) == 0 {
             return Vec::new();
         }
         let share = self.share();
@@ -52,15 +52,7 @@ impl<S: Space> Core<S> {
             bytes: held.bytes,
             used_chunks,
             free_chunks: ((bytes / WORD) as u64).saturating_sub(used_chunks),
-            counts: ClassCounts {
-                evicted: since(Counter::Evictions),
-                evicted_unfetched: since(Counter::EvictedUnfetched),
-                reclaimed: since(Counter::Reclaimed),
-                expired_unfetched: since(Counter::ExpiredUnfetched),
-                crawler_reclaimed: since(Counter::CrawlerReclaimed),
-                crawler_checked: since(Counter::CrawlerChecked),
-                ..ClassCounts::default()
-            },
+            counts: self.shell.registry().class_counts(ClassId(0)),
             age: 0,
         }]
     }

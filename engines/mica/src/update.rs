@@ -13,11 +13,11 @@ use crate::pending::MicaPending;
 use crate::scratch::{Scratch, ScratchBuffer};
 use crate::space::Space;
 use guira_contract::{
-    Amendment, Counter, Decision, ItemState, ItemView, Key, Meta, NewItem, PendingValue, Recency, StoreError,
-    Value,
+    Amendment, Counter, Decision, Expiry, ItemState, ItemView, Key, Meta, NewItem, PendingValue, Recency,
+    StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
-use guira_items::{Fields, SessionCounters, counted_size};
+use guira_items::{Fields, Removal, Removed, SessionCounters, counted_size};
 use guira_memory::slab::ClassId;
 use guira_sync::atomic::AtomicU64;
 use guira_sync::clock::Seconds;
@@ -53,19 +53,6 @@ pub(crate) struct Found<'w> {
     pub(crate) slot: usize,
     pub(crate) offset: u64,
     pub(crate) entry: Entry<'w>,
-}
-
-/// Why an item is no longer there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// Another was put in its place, or it was deleted.
-    Removed,
-    /// It had expired.
-    Dead,
-    /// It was evicted from the log.
-    Evicted,
-    /// It was evicted from the index.
-    Displaced,
 }
 
 /// The value of a new item.
@@ -218,11 +205,11 @@ impl<'s, S: Space> Writer<'s, S> {
                 Ok(self.amend(key, home, present, &change))
             }
             (Decision::Remove, Some(present)) if is_live => {
-                self.remove(present, Gone::Removed);
+                self.remove(present, Removal::Gone);
                 Ok(Left::Nothing)
             }
             (_, Some(present)) if !is_live => {
-                self.remove(present, Gone::Dead);
+                self.remove(present, Removal::Dead);
                 Ok(Left::Nothing)
             }
             _ => Ok(Left::Nothing),
@@ -232,12 +219,12 @@ impl<'s, S: Space> Writer<'s, S> {
     /// Removes the item under the key if it is dead.
     pub(crate) fn remove_dead(&self, key: Key<'_>, home: Home) {
         if let Some(found) = self.find(key, home).filter(|found| self.is_dead(found)) {
-            self.remove(found, Gone::Dead);
+            self.remove(found, Removal::Dead);
         }
     }
 
     #[inline(never)]
-    pub(crate) fn remove(&self, found: Found<'_>, why: Gone) {
+    pub(crate) fn remove(&self, found: Found<'_>, why: Removal) {
         found.main.change(|| {
             found.bucket.clear(found.slot);
             self.tighten(found.main);
@@ -246,8 +233,8 @@ impl<'s, S: Space> Writer<'s, S> {
     }
 
     /// An item is no longer in the index.
-    pub(crate) fn bury(&self, found: &Found<'_>, why: Gone) {
-        account_gone(self, &found.entry, why);
+    pub(crate) fn bury(&self, found: &Found<'_>, why: Removal) {
+        account_removed(self, &found.entry, why);
         S::leave(self, found.offset);
     }
 
@@ -356,7 +343,7 @@ impl<'s, S: Space> Writer<'s, S> {
             self.note_use(&entry, present.offset);
         }
         if is_dead {
-            account_gone(self, &present.entry, Gone::Dead);
+            account_removed(self, &present.entry, Removal::Dead);
             return self.account_stored(shape.size());
         }
         self.account_replaced(&present.entry, shape, cause);
@@ -505,27 +492,23 @@ fn padded(digits: &[u8], length: usize) -> Vec<u8> {
     number
 }
 
-/// Counts an item that is no longer there.
-pub(crate) fn account_gone<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, why: Gone) {
-    let (part, counters, size) = (writer.part, writer.counters, entry.size());
+/// Counts an item that is no longer there, and reports an eviction.
+pub(crate) fn account_removed<S: Space>(writer: &Writer<'_, S>, entry: &Entry<'_>, why: Removal) {
+    let (part, size) = (writer.part, entry.size() as u64);
     part.items.add(1u64.wrapping_neg());
-    part.bytes.add((size as u64).wrapping_neg());
-    counters.item_removed(ALL, size as u64);
-    let (all, unfetched) = match why {
-        Gone::Removed => return,
-        Gone::Dead => (Counter::Reclaimed, Counter::ExpiredUnfetched),
-        Gone::Evicted | Gone::Displaced => (Counter::Evictions, Counter::EvictedUnfetched),
+    part.bytes.add(size.wrapping_neg());
+    let header = entry.header();
+    let removed = Removed {
+        class: ALL,
+        bytes: size,
+        is_fetched: header.state().has(ItemState::FETCHED),
+        expires: entry.expiry() != Expiry::Never,
+        idle: Seconds(writer.now.0.saturating_sub(header.last_access(writer.now).0)),
     };
-    if why == Gone::Displaced {
-        counters.add(Counter::IndexEvictions, 1);
-    }
-    if why != Gone::Dead
+    writer.counters.item_removed(why, &removed);
+    if why.is_eviction()
         && let Some((watcher, now)) = writer.core.shell.watcher()
     {
         watcher.evicted(entry.key(&mut [0; 256]), &entry.meta(), now);
-    }
-    counters.add(all, 1);
-    if !entry.header().state().has(ItemState::FETCHED) {
-        counters.add(unfetched, 1);
     }
 }

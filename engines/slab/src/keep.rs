@@ -3,9 +3,9 @@
 use crate::core::Core;
 use crate::index::{LockedBuckets, Neighbour, Scheme};
 use crate::session::SlabSession;
-use crate::update::Unlinked;
 use guira_contract::Counter;
 use guira_contract::StoreError;
+use guira_items::Removal;
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, Source};
 use guira_sync::atomic::Backoff;
@@ -53,7 +53,7 @@ impl<X: Scheme> SlabSession<X> {
             if chunks.is_empty() {
                 break;
             }
-            self.unlink_all(&chunks, Unlinked::Dead, now);
+            self.unlink_all(&chunks, Removal::Dead, now);
             if !self.caches[usize::from(class.0)].is_empty() {
                 return true;
             }

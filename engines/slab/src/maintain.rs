@@ -4,9 +4,8 @@ use crate::core::Core;
 use crate::donors::PAGE_CHOICE;
 use crate::index::{GrowthStep, Index, Items, Scheme};
 use crate::session::SlabSession;
-use crate::update::Unlinked;
-use guira_contract::{Counter, ItemView, KeyHash, Pace, Reassign, Switch};
-use guira_items::{Crawled, Eviction, Flushable, INLINE_MAX, SessionCounters};
+use guira_contract::{ItemView, KeyHash, Pace, Reassign, Switch};
+use guira_items::{Crawled, Eviction, Flushable, INLINE_MAX, Removal, SessionCounters};
 use guira_memory::Offset;
 use guira_memory::slab::{PageId, PageState};
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -220,8 +219,8 @@ impl<X: Scheme> Core<X> {
         let Some(item) = self.item(at, Seconds(0)) else {
             return;
         };
-        counters.item_removed(self.memory.class_at(at), Core::<X>::bytes_of(&item));
-        counters.add(Counter::Reclaimed, 1);
+        let removed = item.removed(self.memory.class_at(at), Core::<X>::bytes_of(&item), Seconds(0));
+        counters.item_removed(Removal::Dead, &removed);
         if item.value_len() <= INLINE_MAX || self.pins.unlinked(at) {
             for chunk in self.chunks_of(at) {
                 self.give_chunk(chunk);
@@ -385,7 +384,7 @@ impl<X: Scheme> Items for Migration<'_, X> {
     }
 
     fn lost(&mut self, at: Offset) {
-        self.session.account_unlinked(at, Unlinked::Crowded, self.now);
+        self.session.account_removed(at, Removal::Displaced, self.now);
         self.session.free_item(at, self.now);
     }
 }
@@ -521,21 +520,17 @@ impl<X: Scheme> SlabSession<X> {
             return;
         };
         let chunks = core.memory.lock(class).occupied_chunks(page);
-        self.counters.add(Counter::CrawlerChecked, chunks.len() as u64);
         let (checked, mut reclaimed) = (chunks.len() as u64, 0);
         for at in chunks {
             let is_dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
             if is_dead
                 && let Some(hash) = core.hash_at(at)
-                && self.unlink(at, hash, Unlinked::Dead, now)
+                && self.unlink(at, hash, Removal::Dead, now)
             {
-                self.counters.add(Counter::CrawlerReclaimed, 1);
                 reclaimed += 1;
             }
         }
-        let counts = &mut core.lock_order(class).counts;
-        counts.crawler_checked += checked;
-        counts.crawler_reclaimed += reclaimed;
+        self.counters.crawled(Some(class), checked, reclaimed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::policy::s3_fifo::{S3Fifo, SMALL_PERCENT};
 use crate::policy::seg_lru::{SegLru, SegLruOptions, Segments};
 use crate::policy::sieve::Sieve;
 use crate::policy::{Arrival, Chunk, Chunks, Moment, Order, Reads};
-use guira_contract::{ClassCounts, OptionError, Spec};
+use guira_contract::{OptionError, Spec};
 use guira_memory::slab::PageId;
 
 /// A replacement policy, with its options.
@@ -130,7 +130,6 @@ pub(crate) struct ClassOrder {
     pub(crate) hand: Hand,
     /// When the hand came to the page that it points at; 0 before it has moved.
     pub(crate) entered: u32,
-    pub(crate) counts: ClassCounts,
     /// What the order takes of memory beside the notes, as far as it was charged.
     pub(crate) charged: usize,
 }
@@ -143,7 +142,6 @@ impl ClassOrder {
             left_behind: None,
             hand: Hand::default(),
             entered: 0,
-            counts: ClassCounts::default(),
             charged: 0,
         }
     }

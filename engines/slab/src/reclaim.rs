@@ -10,9 +10,8 @@ use crate::policy::clock::{ReadBits, Ring, RingPlace};
 use crate::queue::{BACK, Event};
 use crate::session::SlabSession;
 use crate::turn::Wants;
-use crate::update::Unlinked;
-use guira_contract::{ClassCounts, Counter, Expiry, ItemState, ItemView, Key, KeyHash, StoreError};
-use guira_items::{Eviction, INLINE_MAX, Item, Pieces};
+use guira_contract::{ClassCounter, Counter, ItemView, Key, KeyHash, StoreError};
+use guira_items::{Eviction, INLINE_MAX, Pieces, Removal};
 use guira_memory::slab::{ClassGuard, ClassId, Given, PAGE_BYTES, PageId, PageState, Source};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Backoff, Ordering};
@@ -310,7 +309,7 @@ impl<X: Scheme> SlabSession<X> {
         }
         let stolen = self.steal(class, batch, now);
         if stolen.is_err() {
-            self.core.lock_order(class).counts.out_of_memory += 1;
+            self.counters.add_to_class(Some(class), ClassCounter::OutOfMemory, 1);
         }
         stolen
     }
@@ -355,7 +354,7 @@ impl<X: Scheme> SlabSession<X> {
                 break;
             }
             self.spare_continuations(class, &mut victims);
-            self.unlink_all(&victims, Unlinked::Evicted, now);
+            self.unlink_all(&victims, Removal::Evicted, now);
             if !self.caches[usize::from(class.0)].is_empty() {
                 return true;
             }
@@ -419,7 +418,7 @@ impl<X: Scheme> SlabSession<X> {
     }
 
     /// Removes the items at `victims`, for this reason if it holds. Their buckets are asked for together, so that the misses overlap.
-    pub(crate) fn unlink_all(&mut self, victims: &[Offset], why: Unlinked, now: Seconds) -> usize {
+    pub(crate) fn unlink_all(&mut self, victims: &[Offset], why: Removal, now: Seconds) -> usize {
         let core = self.core.clone();
         let mut hashed: Vec<(Offset, KeyHash)> = Vec::with_capacity(victims.len());
         for at in victims {
@@ -448,56 +447,40 @@ impl<X: Scheme> SlabSession<X> {
 
     /// Removes the item at `at` from the table, if it is there under this hash, and frees it. For an eviction, unless
     /// it is pinned: that would cost an item and give no memory.
-    pub(crate) fn unlink(&mut self, at: Offset, hash: KeyHash, why: Unlinked, now: Seconds) -> bool {
+    pub(crate) fn unlink(&mut self, at: Offset, hash: KeyHash, why: Removal, now: Seconds) -> bool {
         let core = &self.core;
-        if why == Unlinked::Evicted && core.pins.is_pinned(at) {
+        if why == Removal::Evicted && core.pins.is_pinned(at) {
             return false;
         }
         let held = core.index.lock(hash);
         let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
         let dead = core.item(at, now).is_some_and(|item| core.dead(&item, now).is_some());
         match slot {
-            Some(slot) if why != Unlinked::Dead || dead => held.remove(slot),
+            Some(slot) if why != Removal::Dead || dead => held.remove(slot),
             _ => {
                 held.release_unchanged();
                 return false;
             }
         }
         drop(held);
-        self.account_unlinked(at, if dead { Unlinked::Dead } else { why }, now);
+        self.account_removed(at, if dead { Removal::Dead } else { why }, now);
         self.free_item(at, now);
         true
     }
 
-    /// Counts an item that was unlinked and is not freed yet.
-    pub(crate) fn account_unlinked(&self, at: Offset, why: Unlinked, now: Seconds) {
+    /// Counts an item that was unlinked and is not freed yet, and reports an eviction.
+    pub(crate) fn account_removed(&self, at: Offset, why: Removal, now: Seconds) {
         let core = &self.core;
         let Some(item) = core.item(at, now) else {
             return;
         };
-        let fetched = item.header.state().has(ItemState::FETCHED);
         let class = core.memory.class_at(at);
-        self.counters.item_removed(class, Core::<X>::bytes_of(&item));
-        let (all, unfetched) = match why {
-            Unlinked::Gone => return,
-            Unlinked::Dead => (Counter::Reclaimed, Counter::ExpiredUnfetched),
-            Unlinked::Evicted | Unlinked::Crowded => (Counter::Evictions, Counter::EvictedUnfetched),
-        };
-        if all == Counter::Evictions
+        self.counters.item_removed(why, &item.removed(class, Core::<X>::bytes_of(&item), now));
+        if why.is_eviction()
             && let Some((watcher, now)) = core.shell.watcher()
         {
             let item = core.item(at, now).unwrap_or(item).of_class(core.class_number(at));
             watcher.evicted(item.key(&mut [0; 256]), &item.meta(), now);
-        }
-        self.counters.add(all, 1);
-        if !fetched {
-            self.counters.add(unfetched, 1);
-        }
-        if why == Unlinked::Crowded {
-            self.counters.add(Counter::IndexEvictions, 1);
-        }
-        if let Some(class) = class {
-            count_unlinked(&mut core.lock_order(class).counts, &item, why, now);
         }
     }
 
@@ -682,8 +665,8 @@ impl<X: Scheme> SlabSession<X> {
             held.release_unchanged();
             return Ok(());
         }
-        let dead = dead_victim(&core, &held, now).map(|victim| (victim, Unlinked::Dead));
-        let crowded = || crowd_victim(&core, &held).map(|victim| (victim, Unlinked::Crowded));
+        let dead = dead_victim(&core, &held, now).map(|victim| (victim, Removal::Dead));
+        let crowded = || crowd_victim(&core, &held).map(|victim| (victim, Removal::Displaced));
         let victim = match core.options.engine.eviction {
             Eviction::On => dead.or_else(crowded),
             Eviction::Off => dead,
@@ -694,24 +677,10 @@ impl<X: Scheme> SlabSession<X> {
         };
         held.remove_neighbour(&victim);
         drop(held);
-        self.account_unlinked(victim.item, why, now);
+        self.account_removed(victim.item, why, now);
         self.free_item(victim.item, now);
         Ok(())
     }
-}
-
-/// Counts what became of an item of a class.
-fn count_unlinked(counts: &mut ClassCounts, item: &Item<'_>, why: Unlinked, now: Seconds) {
-    let unfetched = u64::from(!item.header.state().has(ItemState::FETCHED));
-    if why == Unlinked::Dead {
-        counts.reclaimed += 1;
-        counts.expired_unfetched += unfetched;
-        return;
-    }
-    counts.evicted += 1;
-    counts.evicted_nonzero += u64::from(item.expiry() != Expiry::Never);
-    counts.evicted_unfetched += unfetched;
-    counts.evicted_time = u64::from(now.0.saturating_sub(item.header.last_access(now).0));
 }
 
 /// Puts a free chunk into a session's caches, or back if there are enough or its page is draining.

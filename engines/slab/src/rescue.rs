@@ -6,9 +6,8 @@ use crate::queue::{self, Event, What};
 use crate::reclaim::batch_of;
 use crate::session::SlabSession;
 use crate::turn::Wants;
-use crate::update::Unlinked;
 use guira_contract::KeyHash;
-use guira_items::{Item, Pieces};
+use guira_items::{Item, Pieces, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit, PageId, PageState};
 use guira_sync::atomic::{Ordering, fence};
@@ -40,7 +39,7 @@ impl<X: Scheme> SlabSession<X> {
                     others.push(at);
                 }
             }
-            emptied += self.unlink_all(&others, Unlinked::Evicted, now);
+            emptied += self.unlink_all(&others, Removal::Evicted, now);
         }
         emptied
     }
@@ -66,7 +65,7 @@ impl<X: Scheme> SlabSession<X> {
         let (from, into) = (core.memory.class_at(at), core.memory.class_at(to));
         if from != into {
             let bytes = Core::<X>::bytes_of(&moved);
-            self.counters.item_removed(from, bytes);
+            self.counters.item_taken(from, bytes);
             self.counters.items_added(into, 1, bytes);
         }
         if core.turn.wants().has(Wants::STORES) {

@@ -53,10 +53,11 @@ struct SavedHand {
 impl Saved {
     fn of<X: Scheme>(core: &Core<X>, now: Seconds) -> Self {
         let hand_of = |class| {
+            let evicted = core.shell.registry().class_counts(class).evicted;
             let hand = core.lock_order(class);
             let (word, bit) = hand.hand.place();
             let word = word as u32 % core.memory.lock(class).geometry().bitmap_words;
-            SavedHand { word, bit, entered: hand.entered, evicted: hand.counts.evicted }
+            SavedHand { word, bit, entered: hand.entered, evicted }
         };
         let options = EngineOptions { reserve: core.plan.reserve, ..core.options.engine };
         Saved {
@@ -92,6 +93,7 @@ impl Saved {
             numbers.push(hand.evicted);
         }
         numbers.extend(self.counts.held.iter().flat_map(|held| [held.items, held.bytes]));
+        numbers.extend(self.counts.class_numbers());
         bytes_of(&numbers)
     }
 
@@ -119,6 +121,7 @@ impl Saved {
             hands: hands_of(&mut numbers)?,
         };
         saved.counts.held = numbers.held(saved.hands.len())?;
+        saved.counts.classes = numbers.class_counts()?;
         numbers.end()?;
         Ok(saved)
     }
@@ -243,7 +246,7 @@ impl<X: Scheme> Core<X> {
             // The page that it points at is the first: the one that it came to the longest ago.
             let word = saved.word.min(guard.geometry().bitmap_words - 1);
             hand.hand = Hand::at(word as usize, saved.bit);
-            (hand.entered, hand.counts.evicted) = (saved.entered, saved.evicted);
+            hand.entered = saved.entered;
             self.note_age(class, &hand, &guard);
         }
         Ok(())

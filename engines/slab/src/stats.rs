@@ -73,7 +73,7 @@ impl<X: Scheme> Core<X> {
         let mut all = Vec::new();
         for class in self.memory.classes().ids() {
             let hand = self.lock_order(class);
-            let counts = hand.counts.clone();
+            let counts = self.shell.registry().class_counts(class);
             let guard = self.memory.lock(class);
             let usage = guard.usage();
             if usage.pages == 0 && counts.evicted == 0 {

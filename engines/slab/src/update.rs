@@ -13,7 +13,7 @@ use guira_contract::{
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, SessionCounters, Shape, counted_size,
+    Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::{ClassId, FirstBit};
@@ -45,20 +45,7 @@ struct Present<'a, X: Scheme> {
 enum After {
     Nothing,
     /// The item at this place was unlinked, for this reason.
-    Free(Offset, Unlinked),
-}
-
-/// Why an item is no longer in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unlinked {
-    /// Another was put in its place, or it was deleted.
-    Gone,
-    /// It had expired or was flushed.
-    Dead,
-    /// It was evicted for its memory.
-    Evicted,
-    /// It was evicted for its slot.
-    Crowded,
+    Free(Offset, Removal),
 }
 
 /// What an attempt may use, found before anything was locked.
@@ -107,7 +94,7 @@ impl<X: Scheme> SlabSession<X> {
                 }
                 Attempt::Done(After::Free(at, why)) => {
                     self.tell_much();
-                    self.account_unlinked(at, why, now);
+                    self.account_removed(at, why, now);
                     self.free_item(at, now);
                     return Ok(());
                 }
@@ -369,7 +356,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             Some(present) => {
                 held.replace(present.slot, at);
                 self.core.replaced(hash, present.item.at, at);
-                let why = if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone };
+                let why = if present.dead.is_some() { Removal::Dead } else { Removal::Gone };
                 After::Free(present.item.at, why)
             }
             None => {
@@ -471,7 +458,7 @@ impl<X: Scheme> ItemView for View<'_, X> {
 
 fn remove<X: Scheme>(held: &LockedBuckets<'_, X>, present: Present<'_, X>) -> After {
     held.remove(present.slot);
-    After::Free(present.item.at, if present.dead.is_some() { Unlinked::Dead } else { Unlinked::Gone })
+    After::Free(present.item.at, if present.dead.is_some() { Removal::Dead } else { Removal::Gone })
 }
 
 /// Whether a change needs a field that the item does not have.
