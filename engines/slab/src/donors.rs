@@ -143,16 +143,22 @@ impl<X: Scheme> Core<X> {
         self.choose(&order, &guard, choice).map(|page| (page, guard.pages().len()))
     }
 
-    /// The place of the page that is to be drained of a class that has some.
+    /// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
+    /// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread.
     pub(crate) fn page_to_give(
         &self,
         order: &ClassOrder,
         guard: &ClassGuard<'_>,
         choice: usize,
     ) -> Option<usize> {
-        let pages = guard.pages().len();
-        let recent = |index: &usize| self.memory.recent_in(guard.pages()[*index]);
-        (next_pages(order, guard)..).take(pages.min(choice)).map(|index| index % pages).min_by_key(recent)
+        let (tick, pages) = (self.balance.tick(), guard.pages());
+        let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
+        let recent = |index: &usize| self.memory.recent_in(pages[*index]);
+        let mut next =
+            (next_pages(order, guard)..).take(pages.len().min(choice)).map(|index| index % pages.len());
+        let first = next.next()?;
+        let others = next.filter(|index| since(index) >= since(&first) / 2);
+        std::iter::once(first).chain(others).min_by_key(recent)
     }
 
     fn choose(&self, order: &ClassOrder, guard: &ClassGuard<'_>, choice: usize) -> Option<Page> {

@@ -47,6 +47,18 @@ fn what_is_read_stays_whatever_the_sizes() {
     }
 }
 
+#[test]
+fn what_is_read_of_a_class_of_many_pages_stays() {
+    const MEMORY: usize = 32 << 20;
+    for (hot_len, cold_len) in [(1_000, 3_000), (700, 5_000), (3_000, 300)] {
+        for policy in ["clock", "seg-lru", "s3-fifo"] {
+            let hot = MEMORY / 12 / (hot_len + 24);
+            let load = HotItems { memory: MEMORY, hot, hot_len, cold_len, reads_a_fill: 11 };
+            assert_eq!(load.lost(&engine(policy, MEMORY)), 0, "{policy}, {load:?}");
+        }
+    }
+}
+
 /// Of items that were read and are moved because an operator takes their page, how many are left when nobody reads them and the cache is filled several
 /// times over.
 fn rescued_and_left(policy: &str) -> (u64, usize) {
