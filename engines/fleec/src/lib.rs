@@ -17,6 +17,7 @@ mod pin;
 mod plan;
 mod reclaim;
 mod recover;
+mod rescue;
 mod restart;
 mod session;
 mod stats;

@@ -445,11 +445,19 @@ impl<'n> Spot<'n> {
         self.mark(nodes, node, at)
     }
 
-    /// Tells all who have seen the item that was found that something about it has changed: they look again. False if somebody was quicker.
+    /// Tells all who have seen the item that was found that something about it has changed: they look again. False if it is out of the table.
     pub(crate) fn renew(&self, node: Node<'n>) -> bool {
-        let link = node.link.leading_to(node.link.next());
-        // Release: pairs with the Acquire of whoever follows the link: he finds what was changed. SeqCst as in `lead_to`.
-        node.word.compare_exchange(node.link.0, link.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        let mut link = node.link;
+        loop {
+            let renewed = link.leading_to(link.next());
+            // Release: pairs with the Acquire of whoever follows the link: he finds what was changed. SeqCst as in `lead_to`.
+            let done = node.word.compare_exchange(link.0, renewed.0, Ordering::SeqCst, Ordering::Relaxed);
+            match done.map_err(Link) {
+                Ok(_) => return true,
+                Err(other) if other.is_marked() => return false,
+                Err(other) => link = other,
+            }
+        }
     }
 
     /// Marks the link of the item that was found and lets it lead to `next`: from now on it is out of the table. Then it is taken off the

@@ -24,6 +24,8 @@ pub(crate) struct Upkeep {
     automove_off: AtomicBool,
     /// Times the crawler has set out.
     crawls: AtomicU64,
+    /// Items moved out of pages that were emptied.
+    rescued: AtomicU64,
 }
 
 /// Where the crawler is.
@@ -66,6 +68,15 @@ impl Upkeep {
     /// Times the crawler has set out.
     pub(crate) fn crawls(&self) -> u64 {
         self.crawls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_rescued(&self) {
+        self.rescued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Items moved out of pages that were emptied.
+    pub(crate) fn items_rescued(&self) -> u64 {
+        self.rescued.load(Ordering::Relaxed)
     }
 
     /// Whether the crawler is on its way, or about to be.

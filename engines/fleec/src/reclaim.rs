@@ -15,12 +15,13 @@ use crate::update::{account_removed, is_long};
 use guira_contract::{ClassCounter, Counter, ItemState, StoreError};
 use guira_items::hooks::{self, Window};
 use guira_items::{Eviction, Item, Pieces, Removal};
-use guira_memory::slab::lockfree::{Emptied, Held};
+use guira_memory::slab::lockfree::Emptied;
 use guira_memory::slab::{ClassId, PAGE_BYTES};
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{Ordering, yield_now};
 use guira_sync::clock::Seconds;
 use guira_sync::hazard::Hazard;
+use std::cell::RefCell;
 use std::sync::PoisonError;
 
 /// A session takes chunks by the batch, of up to this many …
@@ -83,8 +84,9 @@ struct Wanted {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goes {
     Everything,
-    /// What was never read: what comes to a bucket that is read all the time, and is not read itself, would stay for ever.
-    Unread,
+    /// What was never read, and has not been stored over since the hand last came by: what comes to a bucket that is read all the time, and is not used
+    /// itself, would stay for ever.
+    Unused,
 }
 
 impl Core {
@@ -128,7 +130,7 @@ impl FleecSession {
         Ok(())
     }
 
-    fn has_chunk(&self, class: ClassId) -> bool {
+    pub(crate) fn has_chunk(&self, class: ClassId) -> bool {
         !self.caches[usize::from(class.0)].is_empty()
     }
 
@@ -229,7 +231,7 @@ impl FleecSession {
                 let goes = match core.table.fade(bucket) {
                     None => Some(Goes::Everything),
                     Some(_) if looked >= PATIENCE => Some(Goes::Everything),
-                    Some(value) => bucket_clock::has_lodgers(value).then_some(Goes::Unread),
+                    Some(value) => bucket_clock::has_lodgers(value).then_some(Goes::Unused),
                 };
                 if let Some((goes, at)) = goes.zip(core.table.first_of(bucket)) {
                     core.shell.region().prefetch(at.bytes());
@@ -253,15 +255,21 @@ impl FleecSession {
         let is_unread =
             |at| core.item(at, now).is_none_or(|item| !item.header.state().has(ItemState::FETCHED));
         let mut evicted = 0;
+        // What was stored over goes the next time, unless it is again.
+        let spared: RefCell<Vec<Offset>> = RefCell::default();
         loop {
             let counters = self.counters.clone();
             let more = self.at_spot(
                 bucket,
                 Target::First,
-                |at| goes == Goes::Everything || is_unread(at),
+                |at| goes == Goes::Everything || (is_unread(at) && !spared.borrow().contains(&at)),
                 |nodes, spot| {
                     let node = spot.node?;
                     let item = core.item(node.at, now)?;
+                    if goes == Goes::Unused && item.forget_overwriting() {
+                        spared.borrow_mut().push(node.at);
+                        return Some(0);
+                    }
                     let is_dead = core.dead(&item, now).is_some();
                     // To take what is being sent, or changed, would cost an item and give no memory.
                     if core.is_held(&item, nodes.hazard) {
@@ -395,7 +403,7 @@ impl FleecSession {
         self.give_cached(donor);
         let held = self.core.memory.hold_emptiest(donor, PAGE_CHOICE)?;
         hooks::pause(Window::Emptying);
-        self.evict_page(&held, now);
+        self.clear_page(&held, now);
         self.reclaim();
         self.give_cached(donor);
         self.core.memory.empty(held)
@@ -405,20 +413,6 @@ impl FleecSession {
     fn give_cached(&mut self, class: ClassId) {
         for at in std::mem::take(&mut self.caches[usize::from(class.0)]) {
             self.core.memory.give(at);
-        }
-    }
-
-    /// Evicts what is in a page.
-    fn evict_page(&mut self, held: &Held, now: Seconds) {
-        let core = self.core.clone();
-        for at in core.memory.occupied(held) {
-            // What is not free may be anything: an item, a part of one, what has been left of one.
-            let head = Pieces::head_of(core.shell.region(), at).unwrap_or(at);
-            let Some(hash) = core.item(head, now).map(|item| core.shell.hash(item.key(&mut [0; 256])).0)
-            else {
-                continue;
-            };
-            self.remove_at(head, hash, Removal::Evicted, now);
         }
     }
 
@@ -513,7 +507,7 @@ impl FleecSession {
 
 impl Core {
     /// Whether anybody but the holder of `own` has announced `item`, as those do who send its value, or are about to change it.
-    fn is_held(&self, item: &Item<'_>, own: &Hazard) -> bool {
+    pub(crate) fn is_held(&self, item: &Item<'_>, own: &Hazard) -> bool {
         let place = item.at.bytes() as u64;
         let mut held = false;
         self.hazards.announced_by_others(own, |other| held |= other == place);

@@ -17,6 +17,7 @@ impl Core {
             bytes: held.iter().map(|held| held.bytes).sum(),
             crawling: self.upkeep.is_crawling(),
             crawls: self.upkeep.crawls(),
+            items_rescued: self.upkeep.items_rescued(),
             pages_free: self.memory.pool_size(),
             index_bytes: self.table.committed() as u64,
             index_slots: self.table.buckets(),

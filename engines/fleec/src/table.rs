@@ -179,6 +179,11 @@ impl Table {
         }
     }
 
+    /// Whether an item of the bucket was read, or came, since the hand last came by.
+    pub(crate) fn is_touched(&self, bucket: u64) -> bool {
+        self.clock(bucket).load(Ordering::Relaxed) > 0
+    }
+
     /// An item has come into the bucket.
     #[inline(always)]
     pub(crate) fn greet(&self, bucket: u64) {

@@ -2,8 +2,8 @@
 //!
 //! An item that is in the table is not changed, but for the note in its header that it was read, and its expiry if it has the field. Whatever else is to
 //! change is a new item, which takes the place of the old one by one compare-and-swap on the old one's link; if that fails, somebody was quicker, and
-//! all is done again. A new expiry is stored first and then counted as a change of the link, by which whoever has put a new item together from what he
-//! read before is stopped; if that fails, it is done again as well.
+//! all is done again. A new expiry takes the place of the one that was decided from, by compare-and-swap, and is then counted as a change of the link, by
+//! which whoever has put a new item together from what he read before is stopped; if the item has left the table, it is done again as well.
 
 use crate::core::Core;
 use crate::list::{Node, Spot, Target};
@@ -48,6 +48,8 @@ struct Present<'n> {
     node: Node<'n>,
     item: Item<'n>,
     is_dead: bool,
+    /// Its expiry when it was found, before anything was decided.
+    expiry: Expiry,
 }
 
 impl Present<'_> {
@@ -242,8 +244,10 @@ impl FleecSession {
             let generation = core.flushes.generation();
             let present = spot.node.and_then(|node| {
                 let item = core.item(node.at, now)?;
+                // Before it is known that the item is alive: or a dead one could get a new expiry.
+                let expiry = item.expiry();
                 let is_dead = Flushes::<()>::dead_as_of(generation, &item, now).is_some();
-                Some(Present { node, item, is_dead })
+                Some(Present { node, item, is_dead, expiry })
             });
             let mut writer = Writer { core, caches, counters, key, now, generation, bucket };
             writer.change(nodes, spot, present, supplies, decide)
@@ -392,6 +396,10 @@ impl<'n> Writer<'n, '_, '_> {
         let (word, item) = word.zip(item).expect("an item that was just written lies in the Region");
         let bytes = Core::bytes_of(&item);
         let class = core.memory.class_at(at);
+        let overwritten = present.filter(|present| !present.is_dead);
+        if overwritten.is_some() {
+            item.note_overwriting();
+        }
         hooks::pause(Window::Publishing);
         let done = match present {
             Some(present) => spot.replace(nodes, present.node, at, word),
@@ -409,10 +417,10 @@ impl<'n> Writer<'n, '_, '_> {
         if let Some(present) = present {
             account_removed(core, self.counters, &present.item, present.why(), self.now);
         }
-        match present {
+        match overwritten {
             // What is stored over counts as read.
-            Some(present) if !present.is_dead => core.table.touch(self.bucket),
-            _ => core.table.greet(self.bucket),
+            Some(_) => core.table.touch(self.bucket),
+            None => core.table.greet(self.bucket),
         }
         Attempt::Stored(i64::from(present.is_none()), self.generation)
     }
@@ -441,7 +449,7 @@ impl<'n> Writer<'n, '_, '_> {
         }
         let state = item.header.state().with(change.set).without(change.clear);
         let is_same = state == item.header.state()
-            && change.expiry.is_none_or(|expiry| expiry == item.expiry())
+            && change.expiry.is_none_or(|expiry| expiry == live.expiry)
             && change.cas.is_none()
             && change.overwrite.is_none();
         if is_same {
@@ -454,8 +462,9 @@ impl<'n> Writer<'n, '_, '_> {
             if change.cas.is_some_and(|cas| !item.give_cas(cas)) {
                 return Ok(Attempt::Again);
             }
-            if let Some(expiry) = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY)) {
-                item.store_expiry(expiry);
+            let stored = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY));
+            if stored.is_some_and(|expiry| !item.replace_expiry(live.expiry, expiry)) {
+                return Ok(Attempt::Again);
             }
             if !spot.renew(live.node) {
                 self.counters.add(Counter::SwapsLost, 1);

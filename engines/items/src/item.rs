@@ -4,7 +4,7 @@
 //! | header 8 | cas 8 | chain 16 | expiry 4 | flags 4 | key | value |
 //!              -------- only what the item uses ---------
 //!
-//! header:  63        tombstone (kept free for remote markers)
+//! header:  63        overwrote a live item, and the hand has not been here since (FLeeC; 0 elsewhere)
 //!          62..60    flush generation
 //!          59..56    facts: binary key, token sent, stale, fetched
 //!          55..52    fields: chain, cas, expiry, flags
@@ -71,6 +71,7 @@ const ACCESS_MASK: u64 = (1 << ACCESS_BITS) - 1;
 const FIELDS_SHIFT: u32 = 52;
 const STATE_SHIFT: u32 = 56;
 const GENERATION_SHIFT: u32 = 60;
+const OVERWROTE: u64 = 1 << 63;
 
 /// A read is not noted if another was within so many seconds: the compare-and-swap costs as much as the rest of a
 /// lookup that hits the caches. memcached waits for 60.
@@ -79,7 +80,7 @@ pub const NOTED_FOR: u64 = 8;
 /// Flush generations that items can tell apart.
 pub const GENERATIONS: u32 = 8;
 
-// The fields of the header lie next to each other and leave bit 63 free.
+// The fields of the header lie next to each other and leave bit 63 to `OVERWROTE`.
 const _: () = assert!(VALUE_SHIFT + VALUE_BITS == ACCESS_SHIFT);
 const _: () = assert!(ACCESS_SHIFT + ACCESS_BITS == FIELDS_SHIFT);
 const _: () = assert!(GENERATION_SHIFT + GENERATIONS.ilog2() == 63);
@@ -143,6 +144,17 @@ impl Header {
     #[must_use]
     pub fn read_at(self, now: Seconds) -> Self {
         self.accessed(now).with_state(self.state().with(ItemState::FETCHED))
+    }
+
+    /// The same, of an item that took the place of a live one.
+    #[must_use]
+    fn overwriting(self) -> Self {
+        Header(self.0 | OVERWROTE)
+    }
+
+    /// Whether the item took the place of a live one, and that was not forgotten.
+    pub fn overwrote(self) -> bool {
+        self.0 & OVERWROTE != 0
     }
 
     /// When the item was last accessed. Exact for accesses of the last 194 days, which is as far as 24 bits reach.
@@ -365,6 +377,18 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Notes that the item takes the place of a live one. It is nobody else's yet.
+    pub fn note_overwriting(&self) {
+        self.store_header(self.header.overwriting());
+    }
+
+    /// Forgets that the item took the place of a live one. False if the header does not say so, or has changed meanwhile.
+    pub fn forget_overwriting(&self) -> bool {
+        let (old, new) = (self.header.0, self.header.0 & !OVERWROTE);
+        // Relaxed: guards nothing, as in `note_read`.
+        old != new && self.words[0].compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// The words of the value in this chunk and where in them it begins, for writers.
     pub fn value_words(&self) -> (&'a [AtomicU64], usize) {
         let shape = self.shape();
@@ -374,6 +398,17 @@ impl<'a> Item<'a> {
     /// Overwrites the header. The item is held by a writer.
     pub fn store_header(&self, header: Header) {
         words::store(&self.words[0], header.0);
+    }
+
+    /// Stores an expiry in place of `before`. False if the expiry is another one. The item has the field, and is announced: what lies beside the field
+    /// does not change.
+    pub fn replace_expiry(&self, before: Expiry, expiry: Expiry) -> bool {
+        let at = self.shape().expiry_at();
+        let (word, shift) = (&self.words[at / WORD], at % WORD * 8);
+        let others = words::load(word) & !(u64::from(u32::MAX) << shift);
+        let with = |expiry| others | u64::from(expiry_field(expiry)) << shift;
+        // Relaxed: published by the link that is renewed after it.
+        word.compare_exchange(with(before), with(expiry), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Overwrites the expiry, in one store, so that who reads it sees the one or the other. The item has the field, and its counters are held, or it

@@ -69,6 +69,18 @@ pub struct Held {
     free: u32,
 }
 
+impl Held {
+    /// The page.
+    pub fn page(&self) -> PageId {
+        self.page
+    }
+
+    /// The class that it is still in.
+    pub fn class(&self) -> ClassId {
+        self.class
+    }
+}
+
 /// The parts of a bitmap word that stand for chunks of the page.
 fn whole_word(geometry: &Geometry, word: u32) -> u64 {
     let left = geometry.chunks - word * 64;

@@ -3,6 +3,7 @@
 mod damage;
 mod flushes;
 mod full_memory;
+mod hot_items;
 mod locked;
 mod memory;
 mod parked;
