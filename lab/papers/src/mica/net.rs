@@ -1,8 +1,8 @@
 //! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
 
-use guira_cable::Cable;
 use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
 use guira_load::server::pin_thread;
+use guira_netns::Netns;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
@@ -101,55 +101,55 @@ impl Drop for Server {
     }
 }
 
-/// A server on another host, at the other end of a virtual cable, that bypasses the kernel's network stack.
+/// A server in another network namespace, at the other end of a veth pair, that bypasses the kernel's network stack.
 pub(super) struct Remote {
     child: Child,
-    cable: Cable,
+    netns: Netns,
 }
 
 impl Remote {
     /// Starts guira with these arguments on the server's core; `mode` says where the program at its interface runs. `None` if there can be no
-    /// cable here.
+    /// namespace here.
     pub(super) fn start(
         context: &Context,
         arguments: &[String],
         mode: &str,
     ) -> Result<Option<Self>, Failure> {
-        let Some(cable) = lay() else { return Ok(None) };
-        let [address, _] = cable.servers();
-        let mut command = cable.command("taskset");
+        let Some(netns) = second_host() else { return Ok(None) };
+        let [address, _] = netns.servers();
+        let mut command = netns.command("taskset");
         let fixed = ["serve", "--listen", "0.0.0.0:0", "--workers", "1"];
         command.args(["-c", "0"]).arg(&context.guira).args(fixed);
         command.args(["--mica", &address.to_string()]);
-        command.args(["--xdp", &format!("{}:mode={mode}", Cable::REMOTE_INTERFACE)]).args(arguments);
-        Self::run(cable, command).map(Some)
+        command.args(["--xdp", &format!("{}:mode={mode}", Netns::REMOTE_INTERFACE)]).args(arguments);
+        Self::run(netns, command).map(Some)
     }
 
     /// Starts bare echoes there instead.
     pub(super) fn echo(mode: &str) -> Result<Option<Self>, Failure> {
-        let Some(cable) = lay() else { return Ok(None) };
-        let [address, _] = cable.servers();
-        let mut command = cable.command(std::env::current_exe().map_err(failed)?);
-        command.args(["--echo", &format!("{address},{},{mode}", Cable::REMOTE_INTERFACE)]);
-        Self::run(cable, command).map(Some)
+        let Some(netns) = second_host() else { return Ok(None) };
+        let [address, _] = netns.servers();
+        let mut command = netns.command(std::env::current_exe().map_err(failed)?);
+        command.args(["--echo", &format!("{address},{},{mode}", Netns::REMOTE_INTERFACE)]);
+        Self::run(netns, command).map(Some)
     }
 
     /// Runs a program there that says how much memory it has when it is ready.
-    fn run(cable: Cable, mut command: Command) -> Result<Self, Failure> {
+    fn run(netns: Netns, mut command: Command) -> Result<Self, Failure> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
         let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
         if !lines.any(|line| line.starts_with(READY)) {
             return Err(Failure::Other("the server does not start".to_owned()));
         }
-        Ok(Remote { child, cable })
+        Ok(Remote { child, netns })
     }
 
     /// A way to it that bypasses the kernel too, in the same mode.
     pub(super) fn connect(&self, mode: &str) -> Result<Box<dyn ClientPath>, Failure> {
-        let [server, _] = self.cable.servers();
+        let [server, _] = self.netns.servers();
         let options = XdpClientOptions {
-            interface: self.cable.interface(),
+            interface: self.netns.interface(),
             server,
             cores: 1,
             threads: 1,
@@ -170,9 +170,9 @@ pub(super) fn attach(mode: &str) -> XdpAttach {
     if mode == "generic" { XdpAttach::Generic } else { XdpAttach::NativeOnly }
 }
 
-/// A cable to another host, if there can be one.
-fn lay() -> Option<Cable> {
-    Cable::lay().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
+/// A second host, if there can be one.
+fn second_host() -> Option<Netns> {
+    Netns::create().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
 }
 
 impl Drop for Remote {

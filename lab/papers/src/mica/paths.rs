@@ -79,7 +79,7 @@ fn measure(context: &Context, engine: usize, data: Data, keys: u32) -> Result<Ra
     Ok(rates)
 }
 
-/// Rates past the kernel's network stack at both ends of a virtual cable.
+/// Rates past the kernel's network stack at both ends of a veth pair.
 struct Bypassed {
     mode: &'static str,
     /// By load, then by run.
@@ -228,7 +228,7 @@ impl Found {
     fn bypass_told(&self) -> String {
         let told = |it: &Bypassed| {
             let cells: Vec<String> = it.rates.iter().map(|runs| rate(runs).to_string()).collect();
-            format!("; AF_XDP over a virtual cable, {}, {}", it.mode, cells.join(" / "))
+            format!("; AF_XDP over a veth pair, {}, {}", it.mode, cells.join(" / "))
         };
         self.bypassed.iter().map(told).collect()
     }
@@ -237,7 +237,7 @@ impl Found {
     fn bypass_shares_told(&self) -> String {
         let told = |it: &Bypassed| {
             let shares = Bypassed::cells(&it.shares()).join(" / ");
-            format!("; AF_XDP over a virtual cable, {}, {shares} % of {} M/s", it.mode, it.bare())
+            format!("; AF_XDP over a veth pair, {}, {shares} % of {} M/s", it.mode, it.bare())
         };
         self.bypassed.iter().map(told).collect()
     }
@@ -261,7 +261,7 @@ impl Found {
                     found.told(0, 2),
                     found.bypass_told()
                 ),
-                "The paper has 4.1 to 4.8 M a core, one request to a packet, past the kernel. In shared memory there is nothing but the cache. Over loopback the kernel carries datagrams of one length as one, which a real network would not do for a client that asks for one thing at a time. On a virtual cable AF_XDP copies each packet.",
+                "The paper has 4.1 to 4.8 M a core, one request to a packet, past the kernel. In shared memory there is nothing but the cache. Over loopback the kernel carries datagrams of one length as one, which a real network would not do for a client that asks for one thing at a time. On a veth pair AF_XDP copies each packet.",
             ),
             answer(
                 "I2",
@@ -376,7 +376,7 @@ impl Found {
                 let lost = "kernel UDP, 1 to a datagram, highest rate with less than 1 % lost";
                 rows.push((lost.to_owned(), cells(&self.searched)));
                 for it in &self.bypassed {
-                    let name = format!("AF_XDP over a virtual cable, {}, 1 to a datagram", it.mode);
+                    let name = format!("AF_XDP over a veth pair, {}, 1 to a datagram", it.mode);
                     rows.push((name.clone(), cells(&it.rates)));
                     rows.push((format!("{name}, % of bare echoes"), Bypassed::cells(&it.shares())));
                 }
