@@ -21,6 +21,7 @@ pub mod table;
 
 use std::time::Duration;
 
+use guira_harness::rounds::{alternate, median};
 use guira_workload::KeyShape;
 
 use crate::engine::Quiet;
@@ -139,18 +140,6 @@ impl LoadResult {
     pub fn ratio(&self, server: &str, other: &str) -> Option<f64> {
         let (server, other) = (self.of(server)?.median(), self.of(other)?.median());
         (other > 0.0).then(|| server / other)
-    }
-}
-
-/// The median of some figures; 0 when there are none.
-#[must_use]
-pub fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        len if len % 2 == 1 => sorted[len / 2],
-        len => (sorted[len / 2 - 1] + sorted[len / 2]) / 2.0,
     }
 }
 
@@ -320,37 +309,22 @@ fn run_load(
         .iter()
         .map(|server| Series { server: server.name().to_owned(), rounds: Vec::new() })
         .collect();
-    for round in 0..options.rounds {
-        for turn in 0..fleet.servers.len() {
-            // Each round begins with another server.
-            let index = (turn + round) % fleet.servers.len();
-            let server = &fleet.servers[index];
-            let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
-            outcome.require_right()?;
-            outcome.require_answered(LOST_MAX)?;
-            told(&format!(
-                "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
-                spec.name,
-                round + 1,
-                options.rounds,
-                server.name(),
-                outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
-                outcome.per_second() / 1e6,
-            ));
-            series[index].rounds.push(outcome);
-        }
-    }
+    alternate(options.rounds, fleet.servers.len(), |round, index| {
+        let server = &fleet.servers[index];
+        let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
+        outcome.require_right()?;
+        outcome.require_answered(LOST_MAX)?;
+        told(&format!(
+            "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
+            spec.name,
+            round + 1,
+            options.rounds,
+            server.name(),
+            outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
+            outcome.per_second() / 1e6,
+        ));
+        series[index].rounds.push(outcome);
+        Ok::<_, LoadError>(())
+    })?;
     Ok(LoadResult { spec: spec.clone(), series })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn medians() {
-        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
-        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
-        assert!(median(&[]).abs() < 1e-9);
-    }
 }

@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-mod certificate;
 pub mod clock;
 mod connection;
 mod datagrams;
@@ -26,7 +25,6 @@ pub mod floor;
 mod link;
 mod mica;
 pub mod pace;
-pub mod process;
 pub mod replay;
 pub mod reply;
 pub mod request;
@@ -40,3 +38,4 @@ pub mod tls;
 mod traffic;
 
 pub use error::LoadError;
+pub use guira_harness::process;

@@ -5,6 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use guira_client::mica::ITEM_MAX;
+use guira_harness::affinity::pin_thread;
+use guira_harness::process::Process;
 use guira_workload::{Generator, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
@@ -12,10 +14,8 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::engine::{self, Measured, Observer, Plan, Quiet, Span};
 use crate::error::LoadError;
 use crate::pace::Pace;
-use crate::process::Process;
 use crate::reply::Check;
 use crate::request::{ItemStyle, Protocol};
-use crate::server::pin_thread;
 use crate::source::{Draws, Limited, Preload, Source};
 use crate::tally::{Counts, Percentiles, Tally};
 use crate::target::{Carrier, Target};

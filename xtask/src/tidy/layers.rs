@@ -14,6 +14,7 @@ pub(crate) enum MayUse {
 /// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
 pub(crate) const LAB: &[&str] = &[
     "guira-oracle",
+    "guira-harness",
     "guira-netns",
     "guira-workload",
     "guira-load",
@@ -61,6 +62,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
+    ("guira-harness", Only(&["guira-contract", "guira-sync"])),
     ("guira-netns", Only(&["guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),

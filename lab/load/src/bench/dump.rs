@@ -6,16 +6,18 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use guira_harness::affinity::pin_thread;
+use guira_harness::rounds::median;
 use memchr::memchr_iter;
 use serde::Serialize;
 
 use super::loads::{DataSet, LoadSpec};
-use super::{Options, load_for, median, server_spec};
+use super::{Options, load_for, server_spec};
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::run::{Load, Outcome};
-use crate::server::{Kind, Server, pin_thread};
+use crate::server::{Kind, Server};
 
 const COMMAND: &[u8] = b"lru_crawler metadump all\r\n";
 /// How long a server may be silent within a dump.

@@ -11,13 +11,14 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use guira_harness::rounds::{alternate, median};
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, mix::Weights};
 use serde::Serialize;
 
 use super::dump::{Pauses, beside_dumps};
 use super::idle::allow_files;
 use super::loads::{DataSet, LoadSpec, small, uniform};
-use super::{Options, load_for, median, preloaded};
+use super::{Options, load_for, preloaded};
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::Quiet;
 use crate::error::LoadError;
@@ -218,23 +219,20 @@ impl Fairness<'_> {
             rounds: Vec::new(),
         };
         let mut results: Vec<Beside> = self.servers.iter().map(series).collect();
-        for round in 0..self.options.rounds {
-            for turn in 0..self.servers.len() {
-                // Each round begins with another server.
-                let index = (turn + round) % self.servers.len();
-                let server = &self.servers[index];
-                let measured = self.round(other, rates, server, round)?;
-                told(&format!(
-                    "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
-                    other.name(),
-                    round + 1,
-                    self.options.rounds,
-                    server.name(),
-                    measured.latency.p99_us
-                ));
-                results[index].rounds.push(measured);
-            }
-        }
+        alternate(self.options.rounds, self.servers.len(), |round, index| {
+            let server = &self.servers[index];
+            let measured = self.round(other, rates, server, round)?;
+            told(&format!(
+                "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
+                other.name(),
+                round + 1,
+                self.options.rounds,
+                server.name(),
+                measured.latency.p99_us
+            ));
+            results[index].rounds.push(measured);
+            Ok::<_, LoadError>(())
+        })?;
         Ok(results)
     }
 

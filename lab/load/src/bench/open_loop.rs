@@ -1,10 +1,11 @@
 //! The open loop: latencies at half the rate at which memcached is saturated.
 
+use guira_harness::rounds::{alternate, median};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::loads::LoadSpec;
-use super::{Options, load_for, median, preloaded};
+use super::{Options, load_for, preloaded};
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::pace::{Gaps, Pace};
@@ -66,25 +67,23 @@ pub fn run(
     let rate_per_s = saturated / 2.0;
     told(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
     let mut tallies: Vec<(Tally, Vec<f64>)> = servers.iter().map(|_| Default::default()).collect();
-    for round in 0..options.rounds {
-        for turn in 0..servers.len() {
-            let index = (turn + round) % servers.len();
-            let server = &servers[index];
-            let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
-            let load = Load { pace, ..load_for(spec, server, options, round) };
-            let outcome = load.run(None, &mut Quiet)?;
-            outcome.require_right()?;
-            let p999_us = Percentiles::of(&outcome.tally.get_ns).p999_us;
-            told(&format!(
-                "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
-                round + 1,
-                options.rounds,
-                server.name()
-            ));
-            tallies[index].0.merge(&outcome.tally);
-            tallies[index].1.push(p999_us);
-        }
-    }
+    alternate(options.rounds, servers.len(), |round, index| {
+        let server = &servers[index];
+        let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
+        let load = Load { pace, ..load_for(spec, server, options, round) };
+        let outcome = load.run(None, &mut Quiet)?;
+        outcome.require_right()?;
+        let p999_us = Percentiles::of(&outcome.tally.get_ns).p999_us;
+        told(&format!(
+            "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
+            round + 1,
+            options.rounds,
+            server.name()
+        ));
+        tallies[index].0.merge(&outcome.tally);
+        tallies[index].1.push(p999_us);
+        Ok::<_, LoadError>(())
+    })?;
     Ok(servers
         .iter()
         .zip(tallies)

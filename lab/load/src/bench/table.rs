@@ -10,6 +10,7 @@ use super::open_loop::Latencies;
 use super::{LoadResult, Results, Series, misses};
 use crate::server::{FLOOR, GUIRA};
 use crate::tally::Percentiles;
+use guira_harness::rounds::median;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -135,7 +136,7 @@ fn hit_ratios(results: &[LoadResult]) -> String {
                 .iter()
                 .map(|round| round.tally.counts.fills as f64 / round.tally.counts.operations().max(1) as f64)
                 .collect();
-            let (ratio, fills) = (super::median(&ratios), super::median(&fills));
+            let (ratio, fills) = (median(&ratios), median(&fills));
             push(
                 &mut table,
                 format_args!("| {} | {} | {ratio:.4} | {fills:.4} |\n", result.spec.name, series.server),

@@ -142,6 +142,8 @@ impl Case {
 mod tests {
     use std::path::Path;
 
+    use guira_harness::scratch::Scratch;
+
     use super::{TRACES, present};
     use crate::bench::misses::Plan;
 
@@ -159,14 +161,14 @@ mod tests {
 
     #[test]
     fn each_key_counts_once_with_its_longest_value() {
-        let folder = std::env::temp_dir().join(format!("guira-extent-{}", std::process::id()));
+        let scratch = Scratch::new();
+        let folder = scratch.path().to_owned();
         std::fs::create_dir_all(folder.join("libcachesim")).unwrap();
         let text = "version,time,op,size,lbn\n1,1,28,100,7\n1,2,28,300,7\n1,3,28,0,9\n";
         std::fs::write(folder.join("libcachesim/cloudPhysicsIO.csv.zst"), text).unwrap();
-        let cases = present(&Plan { folder: Some(folder.clone()), limit: None }, &mut |_| ());
+        let cases = present(&Plan { folder: Some(folder), limit: None }, &mut |_| ());
         let extent = cases.iter().find(|case| case.trace.name == "cloudPhysics").unwrap().extent().unwrap();
         assert_eq!((extent.requests, extent.keys, extent.bytes), (3, 2, 1 + 300 + 1 + 4096));
         assert!(extent.is_sized);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

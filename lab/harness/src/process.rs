@@ -1,11 +1,20 @@
-//! What a server process costs: its processor time and its memory, read from /proc.
+//! What a process costs, read from /proc: processor time, memory, threads and descriptors.
 
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// Processor time is counted in units of this when the finer source is missing.
+/// The unit of the processor time in `stat`.
 fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// What a process holds of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// Open descriptors.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: usize,
 }
 
 /// A running process whose costs are read.
@@ -23,15 +32,15 @@ impl Process {
 
     /// Processor time of all its threads so far, user and system, in nanoseconds.
     ///
-    /// The scheduler's own account (`schedstat`) is exact, but tells nothing of threads that have ended; the clock ticks of `stat` tell of
-    /// all. The larger of both is at most two ticks too small, as those of the user and of the system are whole.
+    /// `schedstat` is exact but leaves out threads that have ended; the clock ticks of `stat` include them. The larger of both is at most two
+    /// ticks too small, since user and system ticks are rounded down.
     ///
     /// # Errors
     /// When the process is gone.
     pub fn cpu_ns(&self) -> io::Result<u64> {
         let mut total = 0;
         for task in fs::read_dir(self.file("task"))? {
-            // A thread may end between the listing and the look.
+            // A thread may end between the listing and the read.
             if let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) {
                 total += first_number(&text).unwrap_or(0);
             }
@@ -55,9 +64,29 @@ impl Process {
     /// # Errors
     /// When the process is gone.
     pub fn resident_bytes(&self) -> io::Result<u64> {
+        self.status_bytes(&["VmRSS:"])
+    }
+
+    /// Resident memory in bytes without the pages of files. The kernel maps more or fewer pages of the program's file, depending on its page
+    /// cache.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn private_bytes(&self) -> io::Result<u64> {
+        self.status_bytes(&["RssAnon:", "RssShmem:"])
+    }
+
+    /// Threads and open descriptors; none when the process is gone.
+    pub fn holdings(&self) -> Holdings {
+        let count = |what: &str| fs::read_dir(self.file(what)).map_or(0, |entries| entries.count());
+        Holdings { descriptors: count("fd"), threads: count("task") }
+    }
+
+    fn status_bytes(&self, names: &[&str]) -> io::Result<u64> {
         let text = fs::read_to_string(self.file("status"))?;
-        resident_of_status(&text)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "status has no VmRSS"))
+        let missing =
+            |name: &str| io::Error::new(io::ErrorKind::InvalidData, format!("status has no {name}"));
+        names.iter().map(|name| bytes_of_status(&text, name).ok_or_else(|| missing(name))).sum()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -78,27 +107,30 @@ fn ticks_of_stat(text: &str) -> Option<u64> {
     Some(user + system)
 }
 
-fn resident_of_status(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn bytes_of_status(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(first_number(line)? * 1024)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, resident_of_status, tick_ns, ticks_of_stat};
+    use super::{Process, bytes_of_status, tick_ns, ticks_of_stat};
 
     #[test]
     fn stat_and_status_are_read() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 17 5 0 0 20 0 1 0 100 1000 10";
         assert_eq!(ticks_of_stat(stat), Some(22));
-        assert_eq!(resident_of_status("Name:\tx\nVmRSS:\t   12 kB\nThreads:\t1\n"), Some(12 << 10));
-        assert_eq!(resident_of_status("Name:\tx\n"), None);
+        assert_eq!(bytes_of_status("Name:\tx\nVmRSS:\t   12 kB\nThreads:\t1\n", "VmRSS:"), Some(12 << 10));
+        assert_eq!(bytes_of_status("Name:\tx\n", "VmRSS:"), None);
     }
 
     #[test]
     fn this_process_has_costs() {
         let this = Process::new(std::process::id());
-        assert!(this.resident_bytes().unwrap() > 0);
+        let (resident, private) = (this.resident_bytes().unwrap(), this.private_bytes().unwrap());
+        assert!(resident > 100_000 && private > 0 && private <= resident, "{resident} and {private}");
+        let holdings = this.holdings();
+        assert!(holdings.threads >= 1 && holdings.descriptors >= 3, "{holdings:?}");
         let spin = move || {
             let (before, mut sum) = (this.cpu_ns().unwrap(), 0_u64);
             while this.cpu_ns().unwrap() < before + 10 * tick_ns() {
@@ -107,7 +139,7 @@ mod tests {
             (before, sum)
         };
         let (before, _) = std::thread::spawn(spin).join().unwrap();
-        // What threads took that have ended counts as well. Those of other tests may add something.
+        // Threads that have ended count as well, and those of other tests may add to them.
         assert!(this.cpu_ns().unwrap() >= before + 8 * tick_ns());
     }
 }
