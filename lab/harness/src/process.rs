@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::{fs, io};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// The unit of the processor time in `stat`.
 fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
@@ -112,9 +114,25 @@ fn bytes_of_status(text: &str, name: &str) -> Option<u64> {
     Some(first_number(line)? * 1024)
 }
 
+/// Processor time of the calling thread so far, in seconds. Other work on the machine makes a thread wait but adds nothing here.
+pub fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Process, bytes_of_status, tick_ns, ticks_of_stat};
+    use std::time::Duration;
+
+    use super::{Process, bytes_of_status, thread_cpu_s, tick_ns, ticks_of_stat};
+
+    #[test]
+    fn a_thread_that_sleeps_takes_no_processor_time() {
+        let before = thread_cpu_s();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(thread_cpu_s() - before < 0.04);
+        while thread_cpu_s() - before < 0.05 {}
+    }
 
     #[test]
     fn stat_and_status_are_read() {

@@ -21,7 +21,7 @@ pub mod table;
 
 use std::time::Duration;
 
-use guira_harness::rounds::{alternate, median};
+use guira_harness::rounds::{median, turns};
 use guira_workload::KeyShape;
 
 use crate::engine::Quiet;
@@ -309,22 +309,23 @@ fn run_load(
         .iter()
         .map(|server| Series { server: server.name().to_owned(), rounds: Vec::new() })
         .collect();
-    alternate(options.rounds, fleet.servers.len(), |round, index| {
-        let server = &fleet.servers[index];
-        let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
-        outcome.require_right()?;
-        outcome.require_answered(LOST_MAX)?;
-        told(&format!(
-            "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
-            spec.name,
-            round + 1,
-            options.rounds,
-            server.name(),
-            outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
-            outcome.per_second() / 1e6,
-        ));
-        series[index].rounds.push(outcome);
-        Ok::<_, LoadError>(())
-    })?;
+    for round in 0..options.rounds {
+        for index in turns(round, fleet.servers.len()) {
+            let server = &fleet.servers[index];
+            let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
+            outcome.require_right()?;
+            outcome.require_answered(LOST_MAX)?;
+            told(&format!(
+                "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
+                spec.name,
+                round + 1,
+                options.rounds,
+                server.name(),
+                outcome.per_cpu_second().unwrap_or(0.0) / 1e6,
+                outcome.per_second() / 1e6,
+            ));
+            series[index].rounds.push(outcome);
+        }
+    }
     Ok(LoadResult { spec: spec.clone(), series })
 }

@@ -1,18 +1,18 @@
 //! Engines inside this process: what they cost without a network.
 
 use guira_contract::{
-    Decision, Engine, EngineStats, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace,
-    Read, Recency, Room, Session, Sink, Value, ValuePin, Want,
+    Engine, EngineStats, Expiry, ItemView, Key, Meta, Opened, Recency, Session, Sink, ValuePin, Want,
 };
+use guira_harness::driver::{Driver, Lookup, Maintenance};
+use guira_harness::process::thread_cpu_s;
 use guira_roster::{Choice, Host, HugePages, Setup};
 use guira_sync::clock::Seconds;
 use guira_workload::rng::mix64;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use crate::experiment::Failure;
-use crate::memc3::drive::together;
-use crate::spent::processor_s;
+use crate::experiment::{Failure, failed};
+use crate::memc3::drive::rate_of;
 
 /// A cache: a name, and what makes it of the roster.
 #[derive(Debug, Clone, Copy)]
@@ -65,9 +65,7 @@ const VALUE: usize = 32;
 /// Operations between two quiescent points, as of a server that is given batches.
 pub(crate) const BATCH: usize = 32;
 
-/// Quiescent points between two rounds of upkeep, and its budget.
-const UPKEEP: usize = 8;
-const BUDGET: usize = 32;
+const MAINTENANCE: Maintenance = Maintenance { every: 8, steps: 32 };
 
 /// All that is stored is stored in this second.
 const NOW: Seconds = Seconds(1000);
@@ -166,7 +164,7 @@ impl<E: Engine> Cache for InProcess<E> {
 
     fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure> {
         let served = Mutex::new(Served::default());
-        let rate = together(threads.len(), |thread| {
+        let rate = rate_of(threads.len(), |thread| {
             let mut worker = Worker::new(self.engine.session());
             let done = worker.serve(threads[thread])?;
             let mut all = served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,13 +181,13 @@ impl<E: Engine> Cache for InProcess<E> {
         let mut worker = Worker::new(self.engine.session());
         let mut all = Stores::default();
         for id in from..to {
-            let begin = processor_s();
+            let begin = thread_cpu_s();
             worker.set(id)?;
-            let stored = processor_s();
+            let stored = thread_cpu_s();
             all.stores.push((stored - begin) as f32);
             worker.step();
             if worker.steps.is_multiple_of(BATCH) {
-                all.upkeep.push((processor_s() - stored) as f32);
+                all.upkeep.push((thread_cpu_s() - stored) as f32);
             }
         }
         Ok(all)
@@ -201,8 +199,9 @@ impl<E: Engine> Cache for InProcess<E> {
             Touch::Set => worker.set_with(id, pause),
             Touch::Get => {
                 let bytes = key(id);
-                let key = Key { bytes: &bytes, hash: worker.session.hash(&bytes) };
-                worker.session.read(key, NOW, &mut Pausing { pause, pin: PhantomData });
+                let session = worker.driver.session();
+                let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
+                session.read(key, NOW, &mut Pausing { pause, pin: PhantomData });
                 Ok(())
             }
         }
@@ -223,8 +222,8 @@ impl<E: Engine> Cache for InProcess<E> {
                 worker.set(id)?;
             } else {
                 let bytes = key(id);
-                let hash = worker.session.hash(&bytes);
-                worker.get(&bytes, hash, None);
+                let lookup = worker.driver.look_up(&bytes);
+                worker.get(&bytes, lookup);
             }
             worker.step();
         }
@@ -237,8 +236,8 @@ impl<E: Engine> Cache for InProcess<E> {
 }
 
 /// A thread at work on an engine.
-struct Worker<S> {
-    session: S,
+struct Worker<S: Session> {
+    driver: Driver<S, VALUE>,
     value: [u8; VALUE],
     steps: usize,
 }
@@ -251,76 +250,46 @@ fn key(id: u32) -> [u8; KEY] {
 
 impl<S: Session> Worker<S> {
     fn new(session: S) -> Self {
-        Self { session, value: [7; VALUE], steps: 0 }
+        Self { driver: Driver::new(session, MAINTENANCE), value: [7; VALUE], steps: 0 }
     }
 
-    /// The end of a batch.
+    /// Ends a batch after every [`BATCH`] operations.
     fn step(&mut self) {
         self.steps += 1;
         if self.steps.is_multiple_of(BATCH) {
-            self.session.quiesce();
-            if self.steps.is_multiple_of(BATCH * UPKEEP) {
-                self.session.maintain(NOW, Pace::Busy, BUDGET);
-            }
+            self.driver.end_batch(NOW);
         }
     }
 
     fn set(&mut self, id: u32) -> Result<(), Failure> {
-        self.set_with(id, &mut || {})
+        self.set_with(id, || {})
     }
 
     #[inline(always)]
-    fn set_with(&mut self, id: u32, pause: &mut (impl FnMut() + ?Sized)) -> Result<(), Failure> {
+    fn set_with(&mut self, id: u32, pause: impl FnMut()) -> Result<(), Failure> {
         let bytes = key(id);
-        let hash = self.session.hash(&bytes);
-        let value = self.value;
-        let room = Room { value_len: VALUE, flags: 0, expiry: Expiry::Never, cas: None };
-        let item = || NewItem {
-            flags: 0,
-            expiry: Expiry::Never,
-            cas: None,
-            state: ItemState::NONE,
-            value: Value::Bytes(&value),
-        };
-        self.session
-            .update(Key { bytes: &bytes, hash }, NOW, Some(room), None, |_| {
-                pause();
-                Decision::Put(item())
-            })
-            .map_err(|error| Failure::Other(error.to_string()))
+        let lookup = self.driver.look_up(&bytes);
+        self.driver.set_with(&bytes, lookup, &self.value, Expiry::Never, NOW, pause).map_err(failed)
     }
 
     #[inline]
-    fn get(&mut self, bytes: &[u8; KEY], hash: KeyHash, guess: Option<S::Guess>) -> bool {
-        let mut sink = Take { value: [0; VALUE], pin: PhantomData };
-        let key = Key { bytes, hash };
-        let read = match guess {
-            Some(guess) => self.session.read_with(key, guess, NOW, &mut sink),
-            None => self.session.read(key, NOW, &mut sink),
-        };
-        read == Read::Hit && sink.value == self.value
+    fn get(&mut self, bytes: &[u8; KEY], lookup: Lookup<S>) -> bool {
+        self.driver.get(bytes, lookup, NOW) == Some(&self.value)
     }
 
-    /// Looks up as many keys as are given, each asked for before the first is looked up if they are several; then stores what was missed.
+    /// Reads the keys of a batch, prefetched first if they are several, then stores those that missed.
     fn get_all(&mut self, ids: &[u32], served: &mut Served) -> Result<(), Failure> {
-        let mut asked = [([0; KEY], KeyHash(0), None); BATCH];
-        let asked = &mut asked[..ids.len()];
-        for ((bytes, hash, _), &id) in asked.iter_mut().zip(ids) {
-            *bytes = key(id);
-            *hash = self.session.hash(bytes);
+        let mut keys = [[0; KEY]; BATCH];
+        let mut lookups = [Lookup::default(); BATCH];
+        let (keys, lookups) = (&mut keys[..ids.len()], &mut lookups[..ids.len()]);
+        keys.iter_mut().zip(ids).for_each(|(bytes, &id)| *bytes = key(id));
+        match keys {
+            [one] => lookups[0] = self.driver.look_up(one),
+            _ => self.driver.look_ahead(keys.iter().map(<[u8; KEY]>::as_slice), lookups),
         }
-        if ids.len() > 1 {
-            asked.iter().for_each(|(_, hash, _)| self.session.prefetch_buckets(*hash));
-            asked.iter_mut().for_each(|(_, hash, guess)| *guess = Some(self.session.prefetch_item(*hash)));
-            for _ in 0..S::PREFETCH_STEPS {
-                asked.iter_mut().for_each(|(.., guess)| {
-                    *guess = guess.map(|guess| self.session.prefetch_next(guess));
-                });
-            }
-        }
-        for ((bytes, hash, guess), &id) in asked.iter().zip(ids) {
+        for ((bytes, lookup), &id) in keys.iter().zip(lookups.iter()).zip(ids) {
             served.gets += 1;
-            if self.get(bytes, *hash, *guess) {
+            if self.get(bytes, *lookup) {
                 served.hits += 1;
             } else {
                 self.set(id)?;
@@ -332,7 +301,7 @@ impl<S: Session> Worker<S> {
 
     fn serve(&mut self, requests: Requests<'_>) -> Result<Served, Failure> {
         let mut served = Served::default();
-        let (begin, mut sets) = (processor_s(), 0);
+        let (begin, mut sets) = (thread_cpu_s(), 0);
         for ids in requests.keys.chunks(requests.at_once.clamp(1, BATCH)) {
             // Sets come at even distances, between batches.
             sets += ids.len();
@@ -347,40 +316,10 @@ impl<S: Session> Worker<S> {
                 self.get_all(ids, &mut served)?;
             }
         }
-        self.session.quiesce();
-        served.processor_s = processor_s() - begin;
+        self.driver.session().quiesce();
+        served.processor_s = thread_cpu_s() - begin;
         Ok(served)
     }
-}
-
-/// Takes the value.
-struct Take<P> {
-    value: [u8; VALUE],
-    pin: PhantomData<P>,
-}
-
-impl<P: ValuePin> Sink for Take<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    #[inline(always)]
-    fn found<I: ItemView>(&mut self, item: &I) {
-        item.copy_value(0, &mut self.value);
-    }
-
-    fn undo(&mut self) {
-        self.value = [0; VALUE];
-    }
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    /// Values of this length are never pinned.
-    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
 }
 
 /// Stands still while a value is copied.

@@ -102,7 +102,7 @@ pub(crate) enum Failure {
     #[error("what was measured cannot be written or read: {0}")]
     Json(#[source] serde_json::Error),
     #[error("a chart cannot be drawn: {0}")]
-    Chart(String),
+    Chart(#[from] guira_harness::plot::PlotError),
     #[error(transparent)]
     Load(#[from] guira_load::LoadError),
     #[error("{0}")]

@@ -8,7 +8,7 @@ use guira_load::server::{Kind, Spec, Wire};
 use crate::experiment::Context;
 
 /// Where servers run, and where a client that is measured does.
-const SERVER_CORE: usize = 0;
+pub(crate) const SERVER_CORE: usize = 0;
 pub(crate) const CLIENT_CORE: usize = 1;
 
 /// A server with one worker.

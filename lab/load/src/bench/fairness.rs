@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use guira_harness::rounds::{alternate, median};
+use guira_harness::rounds::{median, turns};
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, mix::Weights};
 use serde::Serialize;
 
@@ -219,20 +219,21 @@ impl Fairness<'_> {
             rounds: Vec::new(),
         };
         let mut results: Vec<Beside> = self.servers.iter().map(series).collect();
-        alternate(self.options.rounds, self.servers.len(), |round, index| {
-            let server = &self.servers[index];
-            let measured = self.round(other, rates, server, round)?;
-            told(&format!(
-                "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
-                other.name(),
-                round + 1,
-                self.options.rounds,
-                server.name(),
-                measured.latency.p99_us
-            ));
-            results[index].rounds.push(measured);
-            Ok::<_, LoadError>(())
-        })?;
+        for round in 0..self.options.rounds {
+            for index in turns(round, self.servers.len()) {
+                let server = &self.servers[index];
+                let measured = self.round(other, rates, server, round)?;
+                told(&format!(
+                    "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
+                    other.name(),
+                    round + 1,
+                    self.options.rounds,
+                    server.name(),
+                    measured.latency.p99_us
+                ));
+                results[index].rounds.push(measured);
+            }
+        }
         Ok(results)
     }
 

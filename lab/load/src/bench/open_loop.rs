@@ -1,6 +1,6 @@
 //! The open loop: latencies at half the rate at which memcached is saturated.
 
-use guira_harness::rounds::{alternate, median};
+use guira_harness::rounds::{median, turns};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -67,23 +67,24 @@ pub fn run(
     let rate_per_s = saturated / 2.0;
     told(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
     let mut tallies: Vec<(Tally, Vec<f64>)> = servers.iter().map(|_| Default::default()).collect();
-    alternate(options.rounds, servers.len(), |round, index| {
-        let server = &servers[index];
-        let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
-        let load = Load { pace, ..load_for(spec, server, options, round) };
-        let outcome = load.run(None, &mut Quiet)?;
-        outcome.require_right()?;
-        let p999_us = Percentiles::of(&outcome.tally.get_ns).p999_us;
-        told(&format!(
-            "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
-            round + 1,
-            options.rounds,
-            server.name()
-        ));
-        tallies[index].0.merge(&outcome.tally);
-        tallies[index].1.push(p999_us);
-        Ok::<_, LoadError>(())
-    })?;
+    for round in 0..options.rounds {
+        for index in turns(round, servers.len()) {
+            let server = &servers[index];
+            let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
+            let load = Load { pace, ..load_for(spec, server, options, round) };
+            let outcome = load.run(None, &mut Quiet)?;
+            outcome.require_right()?;
+            let p999_us = Percentiles::of(&outcome.tally.get_ns).p999_us;
+            told(&format!(
+                "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
+                round + 1,
+                options.rounds,
+                server.name()
+            ));
+            tallies[index].0.merge(&outcome.tally);
+            tallies[index].1.push(p999_us);
+        }
+    }
     Ok(servers
         .iter()
         .zip(tallies)

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use guira_harness::rounds::median;
+
 use super::dump::Dumped;
 use super::fairness::Beside;
 use super::idle::Idle;
@@ -10,7 +12,6 @@ use super::open_loop::Latencies;
 use super::{LoadResult, Results, Series, misses};
 use crate::server::{FLOOR, GUIRA};
 use crate::tally::Percentiles;
-use guira_harness::rounds::median;
 
 const MIB: f64 = 1_048_576.0;
 

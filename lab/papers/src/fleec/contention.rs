@@ -1,6 +1,7 @@
 //! F2, the mechanism: what threads in one process come to, and what they do in vain.
 
 use guira_contract::EngineStats;
+use guira_harness::rounds::turns;
 use guira_workload::{Rng, Zipf};
 
 use super::{CLASSIC, ENGINES, FLEEC, MEMC3, MEMCLOCK};
@@ -172,8 +173,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             let mut points = vec![Vec::new(); ENGINES.len()];
             for run in 0..context.runs as usize {
                 let draws = mix.draw(keys, threads, requests, context.seed + run as u64)?;
-                for turn in 0..ENGINES.len() {
-                    let index = (turn + run) % ENGINES.len();
+                for index in turns(run, ENGINES.len()) {
                     points[index].push(measure(caches[index].as_ref(), mix, &draws)?);
                 }
             }

@@ -4,7 +4,8 @@ use super::{CLASSIC, ENGINES, FLEEC, MEMC3};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, table};
-use crate::spent::median;
+use guira_harness::rounds::median;
+use guira_harness::rounds::turns;
 use guira_roster::HugePages;
 
 /// Stores while the table grows.
@@ -69,7 +70,7 @@ impl All {
     fn told(&self, pages: usize) -> String {
         let of = |(index, &engine): (usize, &usize)| {
             let all = self.0[pages][index].iter().map(|point| point.longest);
-            format!("{} {:.0}", ENGINES[engine].name, median(all.collect()))
+            format!("{} {:.0}", ENGINES[engine].name, median(&all.collect::<Vec<f64>>()))
         };
         COMPARED.iter().enumerate().map(of).collect::<Vec<_>>().join(", ")
     }
@@ -82,11 +83,13 @@ impl All {
                 ENGINES[engine].name.to_owned(),
                 self.figure(pages, index, |point| point.median).to_string(),
                 self.figure(pages, index, |point| point.slow).to_string(),
-                format!("{:.0}", median(all().collect())),
+                format!("{:.0}", median(&all().collect::<Vec<f64>>())),
                 format!("{:.0}", all().fold(0.0, f64::max)),
                 format!(
                     "{:.0}",
-                    median(self.0[pages][index].iter().map(|point| point.longest_upkeep).collect())
+                    median(
+                        &self.0[pages][index].iter().map(|point| point.longest_upkeep).collect::<Vec<f64>>()
+                    )
                 ),
             ]
         })
@@ -99,8 +102,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let mut all = vec![vec![Vec::new(); COMPARED.len()]; PAGES.len()];
     for run in 0..context.runs as usize {
         for (pages, (_, kind)) in PAGES.iter().enumerate() {
-            for turn in 0..COMPARED.len() {
-                let index = (turn + run) % COMPARED.len();
+            for index in turns(run, COMPARED.len()) {
                 all[pages][index].push(measure(COMPARED[index], *kind, keys, memory)?);
             }
         }

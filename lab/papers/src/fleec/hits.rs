@@ -4,8 +4,8 @@ use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, Table, answer, table};
 use crate::simulate::{Misses, Replacement, in_parallel};
-use crate::spent::median;
 use crate::traces::{ALL, Source};
+use guira_harness::rounds::median;
 
 /// Hit ratios of bucket CLOCK.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -72,7 +72,7 @@ fn told(all: &[Hits], policy: usize) -> String {
     format!(
         "{}: {:.1} points of hits less than strict LRU in the median, within one point at {within} of {} sizes, at worst {worst:.1}",
         POLICIES[policy].name(),
-        median(lost_to_lru.clone()),
+        median(&lost_to_lru),
         lost_to_lru.len()
     )
 }

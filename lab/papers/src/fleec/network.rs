@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use guira_harness::rounds::turns;
 use guira_load::engine::Quiet;
 use guira_load::floor::Shape;
 use guira_load::pace::{Gaps, Pace};
@@ -108,8 +109,7 @@ impl Running {
     pub(super) fn ask(&self, context: &Context, ask: Ask) -> Result<Vec<Vec<Point>>, Failure> {
         let mut points = vec![Vec::new(); self.0.len()];
         for run in 0..context.runs as usize {
-            for turn in 0..self.0.len() {
-                let index = (turn + run) % self.0.len();
+            for index in turns(run, self.0.len()) {
                 let server = &self.0[index];
                 let load = load(context, server, ask, run as u64)?;
                 let before = waited(index, server)?;

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+
 use super::network::{Ask, CONNECTIONS, FLEEC, MEMCACHED, MEMCLOCK, NAMES, Point, Running, figure};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Axis, Chart, Dot, Line, Outcome, Steps, Table, answer, table};
+use crate::outcome::{Outcome, Table, answer, table};
 use crate::servers;
 
 /// Servers by skew.
@@ -75,12 +77,12 @@ impl All {
                 let rate = self.figure(alpha, server, |point| point.per_cpu);
                 Dot { x, y: rate.mean, spread: rate.spread }
             };
-            Line { name: (*name).to_owned(), points: ALPHAS.iter().enumerate().map(dot).collect() }
+            Line::new(name, ALPHAS.iter().enumerate().map(dot).collect())
         });
         Chart {
             name: "fleec-skew".to_owned(),
             title: "99 % reads by skew".to_owned(),
-            x: Axis { about: "Zipf's exponent".to_owned(), steps: Steps::Linear },
+            x: Axis::new("Zipf's exponent", Steps::Linear),
             y: Axis {
                 about: "thousand operations per CPU second of the server".to_owned(),
                 steps: Steps::Linear,

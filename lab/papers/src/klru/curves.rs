@@ -2,10 +2,11 @@
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::outcome::{Outcome, Table, answer, table};
 use crate::simulate::{Misses, Replacement, in_parallel};
-use crate::spent::median;
 use crate::traces::{ALL, Source};
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::median;
 
 /// Miss-ratio curves.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -105,13 +106,13 @@ fn chart(curves: &Curves) -> Chart {
             y: 100.0 * misses[index].mean,
             spread: 100.0 * misses[index].spread,
         });
-        line(&policy.name(), dots.collect())
+        Line::new(&policy.name(), dots.collect())
     });
     Chart {
         name: format!("klru-curve-{name}"),
         title: format!("{}: misses by size", curves.source.name),
-        x: axis("objects, % of the keys", Steps::Linear),
-        y: axis("misses, %", Steps::Linear),
+        x: Axis::new("objects, % of the keys", Steps::Linear),
+        y: Axis::new("misses, %", Steps::Linear),
         lines: lines.collect(),
     }
 }
@@ -179,7 +180,7 @@ fn apart(all: &[Curves]) -> (String, String) {
         format!(
             "{} %: {:.2} points apart in the median, KLRU ahead on {led} of {}, behind on {lost}",
             SIZES[size],
-            median(gaps.iter().map(|gap| gap.abs()).collect()),
+            median(&gaps.iter().map(|gap| gap.abs()).collect::<Vec<f64>>()),
             gaps.len()
         )
     };

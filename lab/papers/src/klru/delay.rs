@@ -1,11 +1,12 @@
 //! K4 and K5: the mean delay of requests over time, if a miss costs what a database takes.
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::policy::{Id, Policy};
 use guira_workload::{Rng, Zipf};
 
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::outcome::{Answer, Outcome, Table, answer, table};
 use crate::simulate::{Drive, Replacement, in_parallel, look_aside};
 use crate::traces::{DISK, LOOP, Source, ZIGZAG, numbered};
 
@@ -248,13 +249,13 @@ fn chart(name: &str, title: &str, span_s: f64, spans: &[Vec<&[Span]>]) -> Chart 
             let delay = Figure::of(&delays);
             Dot { x: index as f64 * span_s, y: delay.mean, spread: delay.spread }
         });
-        line(&policy.name(), dots.collect())
+        Line::new(&policy.name(), dots.collect())
     });
     Chart {
         name: name.to_owned(),
         title: title.to_owned(),
-        x: axis("seconds", Steps::Linear),
-        y: axis("µs a request", Steps::Linear),
+        x: Axis::new("seconds", Steps::Linear),
+        y: Axis::new("µs a request", Steps::Linear),
         lines: lines.collect(),
     }
 }

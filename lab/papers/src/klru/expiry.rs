@@ -1,6 +1,7 @@
 //! K13: what has expired and nobody asks for.
 
 use guira_contract::{Engine, Expiry, Switch, Tuning};
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::Stream;
 use guira_sim::policy::{Engine as Cache, Policy};
 use guira_slab::policy::Order;
@@ -16,7 +17,7 @@ use super::inside::{Driven, Inside, START, draw};
 use super::mixes::READS;
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Line, Outcome, Steps, Table, answer, axis, line, percent, table};
+use crate::outcome::{Outcome, Table, answer, percent, table};
 use crate::simulate::in_parallel;
 use crate::traces::{ASKING, infallible, numbered};
 
@@ -172,13 +173,13 @@ fn chart(name: &str, title: &str, unit: &str, all: &[Vec<Vec<Point>>], of: fn(&P
             let figure = at(runs, step, of);
             Dot { x: f64::from(STEP) * (step + 1) as f64 / 3600.0, y: figure.mean, spread: figure.spread }
         };
-        line(name, (0..runs[0].len()).map(dot).collect())
+        Line::new(name, (0..runs[0].len()).map(dot).collect())
     });
     Chart {
         name: name.to_owned(),
         title: title.to_owned(),
-        x: axis("hours", Steps::Linear),
-        y: axis(unit, Steps::Linear),
+        x: Axis::new("hours", Steps::Linear),
+        y: Axis::new(unit, Steps::Linear),
         lines: lines.collect(),
     }
 }

@@ -5,13 +5,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::process::thread_cpu_s;
+use guira_harness::rounds::turns;
+use guira_harness::together::{Placement, together};
 use guira_workload::Rng;
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
-use crate::spent::processor_s;
-use crate::together::together;
+use crate::outcome::{Outcome, Table, answer, table};
 
 /// The allocator's lock.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -98,7 +100,7 @@ struct Work {
 
 /// Requests of one thread by the mix of Twitter's cluster 32: 98 of 100 store.
 fn store(slabs: &Slabs, requests: usize, seed: u64) -> Work {
-    let begin = processor_s();
+    let begin = thread_cpu_s();
     let mut rng = Rng::new(seed);
     let mut held: Vec<Option<(usize, Chunk)>> = (0..KEYS).map(|_| None).collect();
     let (mut taken, mut waits, mut read) = (0, 0, 0_u64);
@@ -124,12 +126,12 @@ fn store(slabs: &Slabs, requests: usize, seed: u64) -> Work {
         slabs.give(class, chunk, &mut waits);
     }
     std::hint::black_box(read);
-    Work { taken, waits, processor_s: processor_s() - begin }
+    Work { taken, waits, processor_s: thread_cpu_s() - begin }
 }
 
 fn drive(slabs: &Slabs, threads: usize, requests: usize, seed: u64) -> Stored {
     let work = |thread| store(slabs, requests / threads, seed + thread as u64);
-    let (done, seconds) = together(threads, work);
+    let (done, seconds) = together(threads, Placement::Free, work);
     let sum = |of: fn(&Work) -> f64| done.iter().map(of).sum::<f64>();
     Stored {
         rate: requests as f64 / seconds / 1e6,
@@ -180,13 +182,13 @@ impl All {
                 let waits = self.figure(threads, locks, |stored| stored.waits);
                 Dot { x: number as f64, y: waits.mean, spread: waits.spread }
             };
-            line(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
+            Line::new(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
         });
         Chart {
             name: "klru-locks".to_owned(),
             title: "Waits for the allocator's locks".to_owned(),
-            x: axis("threads on two cores", Steps::Linear),
-            y: axis("waits in 1,000", Steps::Linear),
+            x: Axis::new("threads on two cores", Steps::Linear),
+            y: Axis::new("waits in 1,000", Steps::Linear),
             lines: lines.collect(),
         }
     }
@@ -198,8 +200,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let of_threads = |&threads: &usize| {
         let mut stored = vec![Vec::new(); LOCKS.len()];
         for run in 0..context.runs as usize {
-            for turn in 0..LOCKS.len() {
-                let index = (turn + run) % LOCKS.len();
+            for index in turns(run, LOCKS.len()) {
                 stored[index].push(drive(&slabs[index], threads, requests, context.seed + run as u64));
             }
         }

@@ -1,10 +1,11 @@
 //! K3: how many samples make KLRU an LRU.
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::Stream;
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, answer, axis, line, table};
+use crate::outcome::{Outcome, answer, table};
 use crate::simulate::{Misses, Replacement, in_parallel};
 use crate::traces::{OLTP, PAGES, SHOP, Source, ZIPF, infallible};
 
@@ -104,13 +105,13 @@ fn chart(rows: &[Row]) -> Chart {
             y: 100.0 * row.way(index),
             spread: 100.0 * row.sampled[index].spread / (row.lru.mean - row.random.mean).abs(),
         });
-        line(row.name, dots.collect())
+        Line::new(row.name, dots.collect())
     });
     Chart {
         name: "klru-samples".to_owned(),
         title: "From random replacement (0 %) to LRU (100 %)".to_owned(),
-        x: axis("samples", Steps::Logarithmic),
-        y: axis("of the way, %", Steps::Linear),
+        x: Axis::new("samples", Steps::Logarithmic),
+        y: Axis::new("of the way, %", Steps::Linear),
         lines: lines.collect(),
     }
 }

@@ -2,6 +2,9 @@
 
 use std::cell::Cell;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::median;
+use guira_harness::rounds::turns;
 use guira_memory::prefetch;
 use guira_slab::policy::klru::{Klru, Recency};
 use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order};
@@ -11,8 +14,7 @@ use guira_workload::Rng;
 use super::inside::{AVOIDED, Inside, Request, START};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, answer, axis, line, table};
-use crate::spent::median;
+use crate::outcome::{Outcome, answer, table};
 
 /// Costs of sampling.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -123,7 +125,7 @@ fn draw(slots: &Slots, samples: u32, victims: usize, seed: u64) -> f64 {
         seconds.push(watch.elapsed().as_secs_f64());
         taken[..count].iter().for_each(|chunk| order.stored(slots, *chunk, Arrival::UNKNOWN, now));
     }
-    1e6 * median(seconds) / BATCH as f64
+    1e6 * median(&seconds) / BATCH as f64
 }
 
 /// What sets cost with one policy in a full cache, in microseconds.
@@ -213,8 +215,7 @@ fn sets(context: &Context, policies: &[String]) -> Result<Vec<Vec<Sets>>, Failur
     for run in 0..context.runs {
         let first = full + run * count;
         let requests: Vec<Request> = (first..first + count).map(Request::set).collect();
-        for turn in 0..policies.len() {
-            let index = (turn + run as usize) % policies.len();
+        for index in turns(run as usize, policies.len()) {
             let mut hand = caches[index].hand();
             let each = |seconds: f64| 1e6 * seconds / f64::from(count);
             let evicting = each(hand.drive(&requests, START).processor_s);
@@ -236,11 +237,11 @@ fn chart(drawn: &[Figure]) -> Chart {
     Chart {
         name: "klru-sampling".to_owned(),
         title: "Drawing K items".to_owned(),
-        x: axis("samples", Steps::Logarithmic),
-        y: axis("µs a victim", Steps::Logarithmic),
+        x: Axis::new("samples", Steps::Logarithmic),
+        y: Axis::new("µs a victim", Steps::Logarithmic),
         lines: vec![
-            line("here", dots(&|index| (drawn[index].mean, drawn[index].spread))),
-            line("the paper", dots(&|index| (THEIRS[index], 0.0))),
+            Line::new("here", dots(&|index| (drawn[index].mean, drawn[index].spread))),
+            Line::new("the paper", dots(&|index| (THEIRS[index], 0.0))),
         ],
     }
 }

@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use guira_harness::rounds::turns;
 use guira_load::engine::Quiet;
 use guira_load::floor::Shape;
 use guira_load::pace::Pace;
@@ -149,8 +150,7 @@ fn over_loopback(context: &Context, keys: u32) -> Result<Points, Failure> {
     let mut points = vec![vec![Vec::new(); servers.len()]; MIXES.len()];
     for (mix, points) in MIXES.iter().zip(&mut points) {
         for run in 0..context.runs as usize {
-            for turn in 0..servers.len() {
-                let index = (turn + run) % servers.len();
+            for index in turns(run, servers.len()) {
                 let server = &servers[index];
                 let load = load(context, server, *mix, keys, run as u64)?;
                 let loaded = load.run(Some(server.process()), &mut Quiet)?;
@@ -198,8 +198,7 @@ fn inside(context: &Context, keys: u32) -> Result<InsideRates, Failure> {
         let mut rates = vec![Vec::new(); POLICIES.len()];
         for run in 0..context.runs as usize {
             let parts = [draw(&model, context.scale.pick(1_000_000, 20_000), context.seed + run as u64)];
-            for turn in 0..POLICIES.len() {
-                let index = (turn + run) % POLICIES.len();
+            for index in turns(run, POLICIES.len()) {
                 rates[index].push(caches[index].drive(&parts).rate_of_core());
             }
         }

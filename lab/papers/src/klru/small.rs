@@ -5,6 +5,7 @@ use super::mixes::{LAZY, POLICIES, READS, RECLAIMING, SAMPLED, SEGMENTED};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, percent, table};
+use guira_harness::rounds::turns;
 
 /// Throughput of small caches.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -87,8 +88,7 @@ fn measure(context: &Context, keys: u32, memory: usize) -> Result<Size, Failure>
     let mut driven: Vec<Vec<Driven>> = vec![Vec::new(); POLICIES.len()];
     for run in 0..context.runs as usize {
         let requests = draw(&model, context.scale.pick(700_000, 30_000), context.seed + 1 + run as u64);
-        for turn in 0..POLICIES.len() {
-            let index = (turn + run) % POLICIES.len();
+        for index in turns(run, POLICIES.len()) {
             driven[index].push(caches[index].hand().drive(&requests, START));
         }
     }

@@ -4,7 +4,9 @@ use super::inside::{Driven, Inside, draw};
 use super::mixes::{LAZY, MIXED, MORE_READS, Mix, POLICIES, READS, SAMPLED, SEGMENTED, WRITES};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::outcome::{Outcome, Table, answer, table};
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::turns;
 
 /// Throughput by threads.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -44,9 +46,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 let part =
                     |thread| draw(&model, requests / threads, context.seed + (run * 100 + thread) as u64);
                 let parts: Vec<_> = (0..threads).map(part).collect();
-                for turn in 0..POLICIES.len() {
-                    // Each run begins with another policy.
-                    let index = (turn + run) % POLICIES.len();
+                for index in turns(run, POLICIES.len()) {
                     driven[index].push(caches[index].drive(&parts));
                 }
             }
@@ -112,13 +112,13 @@ fn chart(rates: &Rates) -> Chart {
             y: figures[index].mean,
             spread: figures[index].spread,
         });
-        line(name, dots.collect())
+        Line::new(name, dots.collect())
     });
     Chart {
         name: format!("klru-threads-{}", rates.mix.name),
         title: format!("Stand-in {}: what a core does, by threads on two cores", rates.mix.title()),
-        x: axis("threads", Steps::Linear),
-        y: axis("million requests a second of processor time", Steps::Linear),
+        x: Axis::new("threads", Steps::Linear),
+        y: Axis::new("million requests a second of processor time", Steps::Linear),
         lines: lines.collect(),
     }
 }

@@ -1,11 +1,13 @@
 //! Whole caches in this process, without a network (Fig 7).
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::turns;
 use guira_workload::{Rng, Zipf};
 
 use crate::caches::{BATCH, CONFIGS, Cache, Config, DEFAULT, MEMC3, Requests};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Answer, Outcome, Table};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memc3-cache",
@@ -71,8 +73,7 @@ fn measure(size: Size, caches: &[Box<dyn Cache>], context: &Context) -> Result<V
             // Never the same twice: what was just asked for is in the cache.
             let seed = context.seed + 1 + u64::from(run) * POINTS.len() as u64 + point as u64;
             let draws = draws(u64::from(size.keys), threads, size.requests, seed)?;
-            for turn in 0..caches.len() {
-                let index = (turn + run as usize) % caches.len();
+            for index in turns(run as usize, caches.len()) {
                 let requests: Vec<Requests<'_>> =
                     draws.iter().map(|keys| Requests { keys, set_each: size.set_each, at_once }).collect();
                 let (rate, served) = caches[index].serve(&requests)?;
@@ -166,13 +167,13 @@ fn chart(name: &str, title: &str, all: &[Rates]) -> Chart {
             let figure = rates.figure(point);
             Dot { x: POINTS[point].0 as f64, y: figure.mean, spread: figure.spread }
         };
-        Line { name: config.name.to_owned(), points: (0..ONE_BY_ONE).map(dot).collect() }
+        Line::new(config.name, (0..ONE_BY_ONE).map(dot).collect())
     };
     Chart {
         name: name.to_owned(),
         title: title.to_owned(),
-        x: Axis { about: "threads".to_owned(), steps: Steps::Linear },
-        y: Axis { about: "million requests a second, one by one".to_owned(), steps: Steps::Linear },
+        x: Axis::new("threads", Steps::Linear),
+        y: Axis::new("million requests a second, one by one", Steps::Linear),
         lines: CONFIGS.iter().zip(all).map(line).collect(),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use guira_workload::Rng;
 
-use super::drive::together;
+use super::drive::rate_of;
 use super::table::{Cuckoo, Optimistic, Ours, SLOTS, Table as Index, Tagged, Writer, key_of};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
@@ -38,7 +38,7 @@ fn repeats<T: Index>(table: &T, slots: u32, seed: u64) -> Result<f64, Failure> {
     let counts = Mutex::new((0_u64, 0_u64));
     let is_over = guira_sync::atomic::AtomicBool::new(false);
     let order = guira_sync::atomic::Ordering::Relaxed;
-    together(2, |thread| {
+    rate_of(2, |thread| {
         if thread == 0 {
             let mut writer = Writer::new(!seed);
             let all =

@@ -1,10 +1,7 @@
 //! Threads that look up and insert, against the clock.
 
-use std::sync::Barrier;
-use std::time::Duration;
-
-use guira_load::server::pin_thread;
-use guira_sync::clock::Stopwatch;
+use guira_harness::rounds::turns;
+use guira_harness::together::{Placement, together};
 use guira_workload::Rng;
 
 use super::table::{Table, Writer, key_of};
@@ -63,9 +60,7 @@ pub(super) fn measure_all(
 ) -> Result<Vec<Vec<Point>>, Failure> {
     let mut all: Vec<Vec<Vec<Rates>>> = vec![Vec::new(); tables.len()];
     for run in 0..runs {
-        // Each run begins with another table.
-        for turn in 0..tables.len() {
-            let table = (turn + run as usize) % tables.len();
+        for table in turns(run as usize, tables.len()) {
             let plan = Plan { seed: plan.seed + u64::from(run), ..plan.clone() };
             all[table].push((tables[table].1)(&plan)?);
         }
@@ -98,49 +93,24 @@ pub(super) fn measure<T: Table>(plan: &Plan) -> Result<Vec<Rates>, Failure> {
     let mut rates = Vec::new();
     for (turn, &threads) in plan.threads.iter().enumerate() {
         let keys = Keys { seed: plan.seed, filled };
-        let lookups =
-            together(threads, |thread| keys.look_up(&table, thread, plan.lookups / threads as u32))?;
+        let lookups = rate_of(threads, |thread| keys.look_up(&table, thread, plan.lookups / threads as u32))?;
         let first = filled + 1 + turn as u32 * each;
         let part = each / threads as u32;
-        let mixed = together(threads, |thread| keys.mix(&table, thread, first + thread as u32 * part, part))?;
+        let mixed = rate_of(threads, |thread| keys.mix(&table, thread, first + thread as u32 * part, part))?;
         rates.push(Rates { lookups, mixed });
     }
     Ok(rates)
 }
 
-/// Runs `work` on so many threads at the same time, each on a processor, in turn. It says how many operations it did; returns how many
-/// millions all did in a second.
-pub(crate) fn together<W>(threads: usize, work: W) -> Result<f64, Failure>
+/// Runs `work` on `threads` threads at the same time, each pinned to a processor. Each returns how many operations it did; the result is
+/// millions of operations a second of all of them.
+pub(crate) fn rate_of<W>(threads: usize, work: W) -> Result<f64, Failure>
 where
     W: Fn(usize) -> Result<u64, Failure> + Sync,
 {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let begin = Barrier::new(threads);
-    let watch = Stopwatch::start();
-    std::thread::scope(|scope| {
-        let at_work: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (begin, work) = (&begin, &work);
-                scope.spawn(move || {
-                    // A machine that does not allow it only measures less evenly.
-                    let _refused = pin_thread(&[thread % cores]);
-                    begin.wait();
-                    let from = watch.elapsed();
-                    let done = work(thread)?;
-                    Ok::<_, Failure>((done, from, watch.elapsed()))
-                })
-            })
-            .collect();
-        // From the first begin to the last end: with more threads than processors some begin late.
-        let (mut operations, mut from, mut to) = (0, Duration::MAX, Duration::ZERO);
-        for thread in at_work {
-            let (done, begun, ended) =
-                thread.join().map_err(|_| Failure::Other("a thread panicked".to_owned()))??;
-            operations += done;
-            (from, to) = (from.min(begun), to.max(ended));
-        }
-        Ok(operations as f64 / (to - from).as_secs_f64() / 1e6)
-    })
+    let (done, seconds) = together(threads, Placement::Pinned, work);
+    let operations: u64 = done.into_iter().sum::<Result<u64, Failure>>()?;
+    Ok(operations as f64 / seconds / 1e6)
 }
 
 /// The keys that are there.

@@ -1,5 +1,7 @@
 //! Tables that are filled until they are full (Tab 2 and Fig 6).
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::turns;
 use guira_sync::clock::Stopwatch;
 
 use super::table::{
@@ -8,7 +10,7 @@ use super::table::{
 };
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Answer, Outcome, Table};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memc3-fill",
@@ -114,8 +116,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         let (chain, length) = chaining(slots, seed)?;
         chains.push(chain);
         longest.push(f64::from(length));
-        for turn in 0..INDEXES.len() {
-            let index = (turn + run as usize) % INDEXES.len();
+        for index in turns(run as usize, INDEXES.len()) {
             filled[index].push((INDEXES[index].1)(slots, seed)?);
         }
     }
@@ -193,13 +194,13 @@ fn chart(filled: &[Vec<Filled>]) -> Chart {
             let figure = figure(runs, |filled| filled.displaced[bin]);
             Dot { x: (bin as f64 + 0.5) * 100.0 / BINS as f64, y: figure.mean, spread: figure.spread }
         };
-        Line { name: name.to_owned(), points: (0..bins).map(dot).collect() }
+        Line::new(name, (0..bins).map(dot).collect())
     };
     Chart {
         name: "memc3-displacements".to_owned(),
         title: "Displacements for an insert by load (Fig 6)".to_owned(),
-        x: Axis { about: "slots filled, %".to_owned(), steps: Steps::Linear },
-        y: Axis { about: "displacements for an insert".to_owned(), steps: Steps::Linear },
+        x: Axis::new("slots filled, %", Steps::Linear),
+        y: Axis::new("displacements for an insert", Steps::Linear),
         lines: INDEXES.iter().zip(filled).map(|((name, _), runs)| line((name, runs.as_slice()))).collect(),
     }
 }

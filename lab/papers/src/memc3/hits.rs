@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::{Choice, Means, Measure, OnMiss, Reading, Rules, Sample, Size, Stream, Sweep, Writes};
 use guira_workload::trace::{Action, Request};
 use guira_workload::{Rng, Zipf};
@@ -10,7 +11,7 @@ use super::items::SIZES;
 use crate::caches::{CONFIGS, MEMC3};
 use crate::experiment::{Context, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Answer, Outcome, Table};
 
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
@@ -94,7 +95,7 @@ fn outcome(scale: u64, ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Outcome {
         |(size, figure): (&u64, &Figure)| Dot { x: *size as f64, y: figure.mean, spread: figure.spread };
     let lines = names()
         .zip(ours)
-        .map(|(name, figures)| Line { name, points: SIZES.iter().zip(figures).map(dot).collect() });
+        .map(|(name, figures)| Line::new(&name, SIZES.iter().zip(figures).map(dot).collect()));
     Outcome {
         how: format!(
             "Hit ratios: requests with Zipf's law, {THETA}, 95 % gets and 5 % sets, a miss is followed by an insert; what is simulated is the code of the \
@@ -121,8 +122,8 @@ fn outcome(scale: u64, ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Outcome {
         charts: vec![Chart {
             name: "memc3-hits".to_owned(),
             title: "Hit ratios of the three caches (Tab 3)".to_owned(),
-            x: Axis { about: "cache, MiB".to_owned(), steps: Steps::Logarithmic },
-            y: Axis { about: "hit ratio, %".to_owned(), steps: Steps::Linear },
+            x: Axis::new("cache, MiB", Steps::Logarithmic),
+            y: Axis::new("hit ratio, %", Steps::Linear),
             lines: lines.collect(),
         }],
     }

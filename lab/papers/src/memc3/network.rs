@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use guira_harness::rounds::turns;
 use guira_load::engine::Quiet;
 use guira_load::pace::Pace;
 use guira_load::reply::Check;
@@ -119,8 +120,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let mut all: Vec<Vec<Runs>> = vec![vec![Runs::default(); servers.len()]; ON_MISS.len()];
     for run in 0..context.runs {
         for ((on_miss, _), of_load) in ON_MISS.iter().zip(&mut all) {
-            for turn in 0..servers.len() {
-                let index = (turn + run as usize) % servers.len();
+            for index in turns(run as usize, servers.len()) {
                 let server = &servers[index];
                 let load = load(server, size, *on_miss, context.seed + 1 + u64::from(run))?;
                 let measured = load.run(Some(server.process()), &mut Quiet)?;

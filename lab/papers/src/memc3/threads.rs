@@ -6,7 +6,8 @@ use super::table::{
     Untagged,
 };
 use crate::experiment::{Context, Experiment, Failure};
-use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Answer, Outcome, Table};
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memc3-threads",
@@ -93,13 +94,12 @@ fn chart(name: &str, title: &str, bars: &[Vec<Point>], figure: fn(&Point) -> cra
         let figure = figure(point);
         Dot { x: point.threads as f64, y: figure.mean, spread: figure.spread }
     };
-    let line =
-        |bar: usize| Line { name: BARS[bar].0.to_owned(), points: bars[bar].iter().map(dot).collect() };
+    let line = |bar: usize| Line::new(BARS[bar].0, bars[bar].iter().map(dot).collect());
     Chart {
         name: name.to_owned(),
         title: title.to_owned(),
-        x: Axis { about: "threads".to_owned(), steps: Steps::Linear },
-        y: Axis { about: "million operations a second".to_owned(), steps: Steps::Linear },
+        x: Axis::new("threads", Steps::Linear),
+        y: Axis::new("million operations a second", Steps::Linear),
         lines: LINES.map(line).to_vec(),
     }
 }

@@ -1,18 +1,15 @@
 //! I3, I7, I10, I14 and I16: engines inside the process, on one core and on two.
 
-use guira_contract::{
-    Decision, Engine, Expiry, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace, Partitioning,
-    Read, Recency, Room, Session, Sink, Value, ValuePin, Want,
-};
+use guira_contract::{Engine, Expiry, Opened, Pace, Partitioning, Session};
+use guira_harness::driver::{Driver, Lookup, Maintenance};
+use guira_harness::together::{Placement, together};
 use guira_roster::{Choice, Host, Setup};
 use guira_sync::clock::Seconds;
-use std::marker::PhantomData;
 
 use super::{Data, KEY_MAX, LARGE, Request, SKEWED, SMALL, TINY, loads};
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table, answer, table};
-use crate::together::together;
 
 /// Engines without a network.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -45,6 +42,9 @@ pub(super) fn label((engine, access): (&str, Option<&str>)) -> String {
 
 /// Requests looked up together.
 const BATCH: usize = 32;
+const MAINTENANCE: Maintenance = Maintenance { every: 8, steps: 32 };
+/// The longest value of all data.
+const VALUE_MAX: usize = LARGE.value;
 /// Upkeep goes on for so many slices at the most after an engine was filled.
 const MAINTAINED_MOST: usize = 1 << 20;
 const NOW: Seconds = Seconds(1000);
@@ -70,79 +70,27 @@ impl Host for Make {
 
 struct Inside<E>(E);
 
-/// Takes the value.
-struct Take<P> {
-    value: [u8; 1024],
-    pin: PhantomData<P>,
-}
-
-impl<P: ValuePin> Sink for Take<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    #[inline(always)]
-    fn found<I: ItemView>(&mut self, item: &I) {
-        let length = item.value_len().min(self.value.len());
-        item.copy_value(0, &mut self.value[..length]);
-    }
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
-}
-
-fn set<S: Session>(session: &mut S, key: Key<'_>, guess: S::Guess, value: &[u8]) -> Result<(), Failure> {
-    let new = NewItem {
-        flags: 0,
-        expiry: Expiry::Never,
-        cas: None,
-        state: ItemState::NONE,
-        value: Value::Bytes(value),
-    };
-    let room = Some(Room::of(&new, value.len()));
-    session.update_with(key, guess, NOW, room, None, |_| Decision::Put(new)).map_err(failed)
-}
-
-/// Rests between batches, as a worker does.
-fn between<S: Session>(session: &mut S, batch: usize) {
-    session.quiesce();
-    if batch.is_multiple_of(8) {
-        session.maintain(NOW, Pace::Busy, 32);
-    }
-}
-
-fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Result<(), Failure> {
+fn serve<S: Session>(session: S, data: Data, requests: &[Request]) -> Result<(), Failure> {
+    let mut driver = Driver::<S, VALUE_MAX>::new(session, MAINTENANCE);
     let value = vec![7; data.value];
-    let mut sink = Take { value: [0; 1024], pin: PhantomData };
     let mut keys = [[0; KEY_MAX]; BATCH];
-    let mut looked = [(KeyHash(0), S::Guess::default()); BATCH];
+    let mut lookups = [Lookup::default(); BATCH];
     let mut missed = 0;
-    for (number, batch) in requests.chunks(BATCH).enumerate() {
-        for ((request, key), (hash, _)) in batch.iter().zip(&mut keys).zip(&mut looked) {
-            *hash = session.hash(data.key(request.id, key));
-            session.prefetch_buckets(*hash);
+    for batch in requests.chunks(BATCH) {
+        for (request, key) in batch.iter().zip(&mut keys) {
+            data.key(request.id, key);
         }
-        let looked = &mut looked[..batch.len()];
-        looked.iter_mut().for_each(|(hash, guess)| *guess = session.prefetch_item(*hash));
-        for _ in 0..S::PREFETCH_STEPS {
-            looked.iter_mut().for_each(|(_, guess)| *guess = session.prefetch_next(*guess));
-        }
-        for ((request, key), (hash, guess)) in batch.iter().zip(&keys).zip(&*looked) {
-            let key = Key { bytes: &key[..data.key], hash: *hash };
+        let lookups = &mut lookups[..batch.len()];
+        driver.look_ahead(keys.iter().map(|key| &key[..data.key]), lookups);
+        for ((request, key), lookup) in batch.iter().zip(&keys).zip(&*lookups) {
+            let key = &key[..data.key];
             if request.is_set {
-                set(session, key, *guess, &value)?;
-            } else if session.read_with(key, *guess, NOW, &mut sink) != Read::Hit {
+                driver.set(key, *lookup, &value, Expiry::Never, NOW).map_err(failed)?;
+            } else if driver.get(key, *lookup, NOW).is_none() {
                 missed += 1;
             }
         }
-        between(session, number);
+        driver.end_batch(NOW);
     }
     // A lossy index may lose a little while it grows.
     if missed * 100 > requests.len() {
@@ -153,16 +101,17 @@ fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Resul
 
 impl<E: Engine> Served for Inside<E> {
     fn fill(&self, data: Data, keys: u32) -> Result<(), Failure> {
-        let mut session = self.0.session();
+        let mut driver = Driver::<_, VALUE_MAX>::new(self.0.session(), MAINTENANCE);
         let (value, mut key) = (vec![7; data.value], [0; KEY_MAX]);
         for id in 0..keys {
-            let bytes = data.key(id, &mut key);
-            let key = Key { bytes, hash: session.hash(bytes) };
-            set(&mut session, key, Default::default(), &value)?;
+            let key = data.key(id, &mut key);
+            let lookup = driver.look_up(key);
+            driver.set(key, lookup, &value, Expiry::Never, NOW).map_err(failed)?;
             if id.is_multiple_of(BATCH as u32) {
-                between(&mut session, id as usize / BATCH);
+                driver.end_batch(NOW);
             }
         }
+        let session = driver.session();
         // What is measured is not how a table grows.
         for _ in 0..MAINTAINED_MOST {
             if session.maintain(NOW, Pace::Idle, BATCH) == 0 {
@@ -174,8 +123,9 @@ impl<E: Engine> Served for Inside<E> {
     }
 
     fn serve(&self, data: Data, threads: &[Vec<Request>]) -> Result<f64, Failure> {
-        let (done, seconds) =
-            together(threads.len(), |thread| serve(&mut self.0.session(), data, &threads[thread]));
+        let (done, seconds) = together(threads.len(), Placement::Free, |thread| {
+            serve(self.0.session(), data, &threads[thread])
+        });
         done.into_iter().collect::<Result<Vec<()>, _>>()?;
         Ok(seconds)
     }

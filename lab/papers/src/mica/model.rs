@@ -1,6 +1,7 @@
 //! I9, I12, I13, I18, I19, I20 and I21: what can be computed, and models of what cannot be measured here.
 
 use guira_client::mica::{Courier, CourierOptions, Request, Ticket};
+use guira_harness::process::thread_cpu_s;
 use guira_protocol::mica::{Directory, HashFunction, Operation, PartitionAccess};
 use guira_transport::{ClientPath, PAYLOAD_MAX};
 use guira_workload::rng::{Rng, mix64};
@@ -11,7 +12,6 @@ use super::{Data, KEY_MAX, SKEWED, TINY};
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, percent, table};
-use crate::spent::processor_s;
 
 /// Computations.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -125,7 +125,7 @@ fn made(data: Data, per_datagram: u16, count: u32) -> Result<f64, Failure> {
     let options = CourierOptions { per_datagram, window: 64, patience: Duration::ZERO, repeats: 0 };
     let mut courier = Courier::new(Nowhere(vec![0; PAYLOAD_MAX]), directory, 1, options).map_err(failed)?;
     let mut key = [0; KEY_MAX];
-    let begin = processor_s();
+    let begin = thread_cpu_s();
     for id in 0..count {
         let key = data.key(id, &mut key);
         while courier.ask(&Request::of(Operation::Get, key), Ticket(u64::from(id))).map_err(failed)?.is_err()
@@ -134,7 +134,7 @@ fn made(data: Data, per_datagram: u16, count: u32) -> Result<f64, Failure> {
             courier.poll(Duration::from_nanos(1), &mut |_, _| ()).map_err(failed)?;
         }
     }
-    Ok(f64::from(count) / (processor_s() - begin) / 1e6)
+    Ok(f64::from(count) / (thread_cpu_s() - begin) / 1e6)
 }
 
 /// The share of requests that find their lines in a cache of so many bytes, which holds what is asked for most.

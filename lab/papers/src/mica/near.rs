@@ -4,17 +4,15 @@
 //! takes six times as long from one to the other, which half of all that is measured between two threads consists of. So each run is
 //! taken between two looks at the way, and again when it was long at either.
 
-use guira_load::server::pin_thread;
+use guira_harness::affinity::pin_thread;
 use guira_sync::atomic::{AtomicU64, Ordering, spin_loop};
 use guira_sync::clock::Stopwatch;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::experiment::{Failure, failed};
-use crate::servers::CLIENT_CORE;
+use crate::servers::{CLIENT_CORE, SERVER_CORE};
 
-/// The server's processor.
-pub(super) const SERVER_CORE: usize = 0;
 /// Round trips of a look, if they do not take too long.
 const ROUNDS: u64 = 20_000;
 const LOOK_MAX: Duration = Duration::from_millis(50);

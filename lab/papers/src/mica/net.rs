@@ -1,22 +1,23 @@
 //! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
 
 use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
-use guira_load::server::pin_thread;
+use guira_harness::affinity::pin_thread;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{ServerProcess, Spec};
 use guira_netns::Netns;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
     ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying,
 };
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{Ask, Data, KEY_MAX, Request as Asked, near};
 use crate::experiment::{Context, Failure, failed};
-use crate::servers::CLIENT_CORE;
+use crate::servers::{CLIENT_CORE, SERVER_CORE};
 
 /// How a client reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,55 +35,57 @@ impl Path {
     }
 }
 
-/// A server with one worker, on a core of its own.
+/// How long a server may take to start: a large Region is mapped first.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A server on processors of its own.
 pub(super) struct Server {
-    child: Child,
-    socket: PathBuf,
+    process: ServerProcess,
+    scratch: Scratch,
     udp: SocketAddr,
-    tcp: String,
+    tcp: SocketAddr,
+}
+
+/// The socket of the rings in a server's folder.
+fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.file("socket")
 }
 
 impl Server {
-    /// Starts guira with these arguments, and with so many workers on as many cores.
+    /// Starts guira with these arguments, with a processor for each of `workers`.
     pub(super) fn start(context: &Context, arguments: &[String], workers: usize) -> Result<Self, Failure> {
-        let socket = std::env::temp_dir().join(format!("guira-papers-{}", std::process::id()));
-        let cores = if workers == 1 { "0" } else { "0,1" };
-        let mut command = Command::new("taskset");
-        command.args(["-c", cores]).arg(&context.guira).args(["serve", "--listen", "127.0.0.1:0"]);
-        command.args(["--mica", "127.0.0.1:0", "--local"]).arg(&socket);
-        command.args(["--workers", &workers.to_string()]).args(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
-        let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
-        let (mut udp, mut tcp) = (None, None);
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            udp = udp.or_else(|| line.strip_prefix("listening on mica ")?.parse().ok());
-            tcp = tcp.or_else(|| line.strip_prefix("listening on ").map(str::to_owned));
-            if line.starts_with(READY) {
-                break;
-            }
-        }
-        let udp = udp.ok_or_else(|| Failure::Other("the server does not say where it listens".to_owned()))?;
-        Ok(Server { child, socket, udp, tcp: tcp.unwrap_or_default() })
+        let scratch = Scratch::new();
+        let mut command = Command::new(&context.guira);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--mica", "127.0.0.1:0", "--local"]);
+        command.arg(socket(&scratch)).args(["--workers", &workers.to_string()]).args(arguments);
+        let cores: Vec<usize> = (0..workers).collect();
+        let mut process = ServerProcess::start(Spec::new(quiet(command)).on(&cores)).map_err(failed)?;
+        process.wait_until_ready(START_MAX).map_err(failed)?;
+        let mut address = |by| process.wait_for_address(by, START_MAX).map_err(failed);
+        let (udp, tcp) = (address("mica")?, address("")?);
+        Ok(Server { process, scratch, udp, tcp })
     }
 
-    /// Hundredths of a second of processor time so far.
+    /// Seconds of processor time so far; none when the process has gone.
     pub(super) fn processor_s(&self) -> f64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks =
-            |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-        (ticks(11) + ticks(12)) / 100.0
+        self.process.process().cpu_ns().unwrap_or(0) as f64 / 1e9
     }
 
     /// Where it listens for connections.
-    pub(super) fn tcp(&self) -> &str {
-        &self.tcp
+    pub(super) fn tcp(&self) -> SocketAddr {
+        self.tcp
     }
 
-    /// A way to it.
+    /// A path to it.
     pub(super) fn connect(&self, path: Path) -> Result<Box<dyn ClientPath>, Failure> {
-        connect(path, &self.socket, self.udp)
+        connect(path, &socket(&self.scratch), self.udp)
     }
+}
+
+/// Without what it logs.
+fn quiet(mut command: Command) -> Command {
+    command.stderr(Stdio::null());
+    command
 }
 
 pub(super) fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<Box<dyn ClientPath>, Failure> {
@@ -92,18 +95,9 @@ pub(super) fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<B
     })
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.socket);
-    }
-}
-
 /// A server in another network namespace, at the other end of a veth pair, that bypasses the kernel's network stack.
 pub(super) struct Remote {
-    child: Child,
+    _process: ServerProcess,
     netns: Netns,
 }
 
@@ -117,10 +111,8 @@ impl Remote {
     ) -> Result<Option<Self>, Failure> {
         let Some(netns) = second_host() else { return Ok(None) };
         let [address, _] = netns.servers();
-        let mut command = netns.command("taskset");
-        let fixed = ["serve", "--listen", "0.0.0.0:0", "--workers", "1"];
-        command.args(["-c", "0"]).arg(&context.guira).args(fixed);
-        command.args(["--mica", &address.to_string()]);
+        let mut command = netns.command(&context.guira);
+        command.args(["serve", "--listen", "0.0.0.0:0", "--workers", "1", "--mica", &address.to_string()]);
         command.args(["--xdp", &format!("{}:mode={mode}", Netns::REMOTE_INTERFACE)]).args(arguments);
         Self::run(netns, command).map(Some)
     }
@@ -134,15 +126,12 @@ impl Remote {
         Self::run(netns, command).map(Some)
     }
 
-    /// Runs a program there that says how much memory it has when it is ready.
-    fn run(netns: Netns, mut command: Command) -> Result<Self, Failure> {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
-        let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        if !lines.any(|line| line.starts_with(READY)) {
-            return Err(Failure::Other("the server does not start".to_owned()));
-        }
-        Ok(Remote { child, netns })
+    /// Runs a program there, on the server's processor, and waits until it is ready.
+    fn run(netns: Netns, command: Command) -> Result<Self, Failure> {
+        let spec = Spec::new(quiet(command)).on(&[SERVER_CORE]);
+        let mut process = ServerProcess::start(spec).map_err(failed)?;
+        process.wait_until_ready(START_MAX).map_err(failed)?;
+        Ok(Remote { _process: process, netns })
     }
 
     /// A way to it that bypasses the kernel too, in the same mode.
@@ -162,9 +151,6 @@ impl Remote {
     }
 }
 
-/// How the line begins that a server says last when it starts.
-pub(super) const READY: &str = "memory ";
-
 /// Where the program runs in a mode.
 pub(super) fn attach(mode: &str) -> XdpAttach {
     if mode == "generic" { XdpAttach::Generic } else { XdpAttach::NativeOnly }
@@ -173,14 +159,6 @@ pub(super) fn attach(mode: &str) -> XdpAttach {
 /// A second host, if there can be one.
 fn second_host() -> Option<Netns> {
     Netns::create().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// How requests are sent.

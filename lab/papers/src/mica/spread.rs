@@ -1,7 +1,7 @@
 //! I8 and I15: two workers, and who directs requests to them.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::net::{Client, How, Path, Server};
@@ -19,7 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How often bursts of each size came to each worker.
-fn bursts(address: &str) -> Result<Vec<Vec<(u64, u64)>>, Failure> {
+fn bursts(address: SocketAddr) -> Result<Vec<Vec<(u64, u64)>>, Failure> {
     let mut stream = TcpStream::connect(address).map_err(failed)?;
     stream.write_all(b"stats bursts\r\nquit\r\n").map_err(failed)?;
     let mut text = String::new();
