@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_harness::certificate::Authority;
 use guira_workload::Rng;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// How long an answer may take: the machine may be busy with a lot else.
@@ -48,15 +50,19 @@ pub(crate) struct Addresses {
     pub(crate) unix: PathBuf,
 }
 
-/// How clients speak TLS: they believe these authorities.
+/// How clients speak TLS: they trust this authority.
 ///
 /// # Errors
 /// In words.
-pub(crate) fn tls_client(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn tls_client(authority: &Authority) -> Result<Arc<ClientConfig>, String> {
+    let failed = |error: &dyn std::error::Error| format!("cannot prepare TLS: {error}");
+    let root = CertificateDer::from_pem_file(authority.root()).map_err(|error| failed(&error))?;
+    let mut roots = RootCertStore::empty();
+    roots.add(root).map_err(|error| failed(&error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("cannot prepare TLS: {error}"))?;
+        .map_err(|error| failed(&error))?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 

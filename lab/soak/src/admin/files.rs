@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use guira_harness::certificate::Authority;
 use guira_workload::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::certificate::Authority;
 use crate::field::Field;
 
 /// Between two changes.
@@ -19,8 +19,8 @@ pub(crate) fn run(field: &Field, authority: &Authority, mut random: Rng) {
         field.pause(PAUSE);
         let spoils = random.below(4) == 0;
         let changed = if spoils { authority.spoil() } else { authority.renew() };
-        if let Err(what) = changed {
-            field.fail(what);
+        if let Err(error) = changed {
+            field.fail(error.to_string());
             return;
         }
         tally.one(if spoils { "certificates spoilt" } else { "certificates replaced" });
@@ -32,7 +32,7 @@ pub(crate) fn run(field: &Field, authority: &Authority, mut random: Rng) {
         }
     }
     // What comes next finds a good one.
-    if let Err(what) = authority.renew() {
-        field.fail(what);
+    if let Err(error) = authority.renew() {
+        field.fail(error.to_string());
     }
 }

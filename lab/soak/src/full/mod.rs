@@ -10,6 +10,7 @@ mod worker;
 
 use std::time::Duration;
 
+use guira_harness::scratch::Scratch;
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 
@@ -19,7 +20,7 @@ use crate::field::{Field, Losses};
 use crate::link::{Addresses, Carrier};
 use crate::plan::Plan;
 use crate::report;
-use crate::server::{Folder, Server};
+use crate::server;
 use crate::speech::Speech;
 use worker::{Share, Worker};
 
@@ -75,15 +76,15 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
 
 fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<bool, String> {
     println!("full: {} {}, seed {}, {:?}", plan.engine, more.join(" "), plan.seed, plan.filling);
-    let folder = Folder::new(&std::env::temp_dir(), "full")?;
-    let (memory, unix) = (format!("{MEMORY}MiB"), format!("unix:{}", folder.path().join("socket").display()));
+    let folder = Scratch::new();
+    let (memory, unix) = (format!("{MEMORY}MiB"), format!("unix:{}", folder.file("socket").display()));
     let words = ["--workers", "2", "--memory", &memory, "--listen", "127.0.0.1:0", "--listen", &unix];
     let arguments: Vec<String> = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
-    let mut server = Server::spawn(plan, &arguments)?;
-    let tcp = server.wait_until_it_serves()?;
+    let mut server = server::spawn(plan, &arguments)?;
+    let tcp = server::wait_until_ready(&mut server)?;
     let [tcp] = tcp[..] else { return Err(format!("it listens on {tcp:?}, not on one port")) };
-    let addresses = Addresses { tcp, tls: None, unix: folder.path().join("socket") };
-    let field = Field::new(addresses, server.pid(), LONG, Losses::Wrong);
+    let addresses = Addresses { tcp, tls: None, unix: folder.file("socket") };
+    let field = Field::new(addresses, server.id(), LONG, Losses::Wrong);
     let mut workers = workers(plan, &field, keeping)?;
     for round in 0..ROUNDS {
         one_round(plan, &field, round, &mut workers);
@@ -98,7 +99,7 @@ fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<bool, String> {
     wait_for_items(&field, || 0);
     drop(workers);
     judge_fullness(&field, keeping);
-    for line in server.bad_lines() {
+    for line in server.alarms() {
         field.fail(format!("the server says: {line}"));
     }
     report::counts(&field, field.now() as f64 / 1000.0);

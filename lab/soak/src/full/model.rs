@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::Keeping;
-use crate::ledger::SLACK_MS;
+use crate::history::SLACK_MS;
 use crate::speech::{Answer, Hit, Verb};
 use crate::value::{self, Owner};
 
