@@ -2,48 +2,25 @@
 //! at either end (`--xdp`), and past it at both.
 
 use guira_client::mica::{Client, CourierOptions};
+use guira_harness::server::ServerProcess;
 use guira_netns::Netns;
-use guira_tests::scratch::Scratch;
-use guira_tests::server::{guira_binary, wait_for};
+use guira_tests::server::{guira_binary, spawn, wait_for};
 use guira_tests::skip::say;
 use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying};
-use std::fs::File;
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 
 /// A second host. `None` where there can be none.
 fn second_host() -> Option<Netns> {
     Netns::create().inspect_err(|error| say(&error.to_string())).ok()
 }
 
-/// A server on the other host.
-struct Remote(Child, Scratch);
-
-impl Remote {
-    fn start(netns: &Netns, more: &[&str]) -> Self {
-        let [v4, v6] = netns.servers().map(|address| format!("--mica={address}"));
-        let mut command = netns.command(guira_binary());
-        command.args(["serve", "--engine=mica", "--access=erew", "--workers=2", "--memory=96MiB"]);
-        let scratch = Scratch::new();
-        let log = File::create(scratch.path().join("log")).expect("a file of our own");
-        command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more).stdout(Stdio::null()).stderr(log);
-        Remote(command.spawn().expect("guira can be run"), scratch)
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.1.path().join("log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.0.kill();
-        let ended = self.0.wait();
-        if std::thread::panicking() {
-            println!("the server on the other host ended: {ended:?}\n{}", self.log());
-        }
-    }
+/// Starts a server on the second host.
+fn start(netns: &Netns, more: &[&str]) -> ServerProcess {
+    let [v4, v6] = netns.servers().map(|address| format!("--mica={address}"));
+    let mut command = netns.command(guira_binary());
+    command.args(["serve", "--engine=mica", "--access=erew", "--workers=2", "--memory=96MiB"]);
+    command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more);
+    spawn(command)
 }
 
 /// Stores and reads from here.
@@ -85,7 +62,7 @@ fn ready(server: SocketAddr) -> UdpClientPath {
 #[test]
 fn by_the_kernels_stack() {
     let Some(netns) = second_host() else { return };
-    let _server = Remote::start(&netns, &[]);
+    let _server = start(&netns, &[]);
     for server in netns.servers() {
         talk(ready(server));
         talk(bypass(&netns, server));
@@ -96,7 +73,7 @@ fn by_the_kernels_stack() {
 fn past_the_kernels_stack() {
     let Some(netns) = second_host() else { return };
     for mode in ["--xdp=v0", "--xdp=v0:mode=generic"] {
-        let _server = Remote::start(&netns, &[mode]);
+        let _server = start(&netns, &[mode]);
         for server in netns.servers() {
             talk(ready(server));
             talk(bypass(&netns, server));
@@ -107,14 +84,14 @@ fn past_the_kernels_stack() {
 #[test]
 fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
     let Some(netns) = second_host() else { return };
-    let server = Remote::start(&netns, &["--xdp=v0"]);
+    let server = start(&netns, &["--xdp=v0"]);
     let [address, _] = netns.servers();
     drop(ready(address));
     let mut client = Client::new(bypass(&netns, address), CourierOptions::default()).unwrap();
     client.set(b"key", b"value", 0, 0).unwrap();
     drop(server);
     assert!(client.set(b"key", b"lost", 0, 0).is_err());
-    let _server = Remote::start(&netns, &["--xdp=v0"]);
+    let _server = start(&netns, &["--xdp=v0"]);
     wait_for("the next server", || client.get(b"key").ok());
     client.set(b"key", b"again", 0, 0).unwrap();
     assert_eq!(client.get(b"key").unwrap().unwrap().value, b"again");
@@ -123,7 +100,7 @@ fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
 #[test]
 fn what_is_foreign_is_not_answered_past_the_kernels_stack() {
     let Some(netns) = second_host() else { return };
-    let _server = Remote::start(&netns, &["--xdp=v0"]);
+    let _server = start(&netns, &["--xdp=v0"]);
     let [address, _] = netns.servers();
     drop(ready(address));
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -142,7 +119,7 @@ fn an_interface_that_goes_takes_nothing_else_along() {
     let scratch = guira_tests::scratch::Scratch::new();
     let path = scratch.path().join("socket");
     let listen = format!("--listen=unix:{}", path.display());
-    let mut server = Remote::start(&netns, &["--xdp=v0", &listen]);
+    let mut server = start(&netns, &["--xdp=v0", &listen]);
     drop(ready(netns.servers()[0]));
     let ask = || {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).ok()?;
@@ -154,7 +131,7 @@ fn an_interface_that_goes_takes_nothing_else_along() {
     };
     assert!(ask().is_some());
     assert!(netns.disconnect());
-    wait_for("the server to notice", || server.log().contains("of no more use").then_some(()));
+    wait_for("the server to notice", || server.errors().contains("of no more use").then_some(()));
     assert!(ask().is_some());
-    assert!(server.0.try_wait().unwrap().is_none());
+    assert!(server.ended().is_none());
 }
