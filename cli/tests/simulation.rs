@@ -1,9 +1,11 @@
 //! Whether a simulation tells what a server does: the same requests to both, at the number of items that the server held.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
+use guira_harness::server::{ServerProcess, Spec};
 use serde_json::Value;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
@@ -16,24 +18,18 @@ const TOLERANCE: f64 = 0.01;
 
 /// A server of this test; it is stopped when this is dropped.
 struct Server {
-    child: Child,
+    _process: ServerProcess,
     addr: String,
 }
 
 impl Server {
     fn start(engine: &str, policy: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_guira"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY])
-            .args(["--engine", engine, "--policy", policy])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let addr = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
-        let addr = addr.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
-        Self { child, addr }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY]);
+        command.args(["--engine", engine, "--policy", policy]);
+        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+        let addr = process.wait_for_address("", Duration::from_secs(20)).expect("an address").to_string();
+        Self { _process: process, addr }
     }
 
     fn items(&self) -> u64 {
@@ -43,13 +39,6 @@ impl Server {
         socket.read_to_string(&mut told).expect("it answers");
         let items = told.lines().find_map(|line| line.strip_prefix("STAT curr_items "));
         items.expect("it tells").parse().expect("a number")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _status = self.child.wait();
     }
 }
 
