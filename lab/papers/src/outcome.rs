@@ -39,11 +39,36 @@ pub(crate) fn table(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> Table
     Table { title: title.to_owned(), head, rows }
 }
 
-pub(crate) fn answer(claim: &str, ours: String, remark: &str) -> Answer {
-    Answer { claim: claim.to_owned(), ours, remark: remark.to_owned() }
+pub(crate) fn answer(claim: &str, ours: String, remark: impl Into<String>) -> Answer {
+    Answer { claim: claim.to_owned(), ours, remark: remark.into().trim_end().to_owned() }
+}
+
+/// Sorts statements about figures by whether the figures bear them out. Ends with a blank, for what is said beside them. A remark says nothing of
+/// the figures but by this: the next run may decide otherwise.
+pub(crate) fn verdict(statements: &[(&str, bool)]) -> String {
+    let list = |wanted: bool, title: &str| {
+        let chosen = statements.iter().filter(|(_, holds)| *holds == wanted);
+        let chosen: Vec<&str> = chosen.map(|(statement, _)| *statement).collect();
+        if chosen.is_empty() { String::new() } else { format!("{title}: {}. ", chosen.join("; ")) }
+    };
+    list(true, "Found") + &list(false, "Not found")
 }
 
 /// A share in percent, with one decimal.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdict;
+
+    #[test]
+    fn statements_are_sorted_by_whether_they_hold() {
+        assert_eq!(
+            verdict(&[("a is faster", true), ("b is not", false), ("c is alike", true)]),
+            "Found: a is faster; c is alike. Not found: b is not. "
+        );
+        assert_eq!(verdict(&[]), "");
+    }
 }

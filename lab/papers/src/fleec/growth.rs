@@ -121,7 +121,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 all.told(SMALL),
                 all.told(0)
             ),
-            "Delays over a network, where threads wait for each other, are told with F1. With huge pages the longest store is the one for which the system clears 2 MiB; the virtual machine that this was measured on takes milliseconds for that, as its host gives it the memory only then.",
+            "Delays over a network, where threads wait for each other, are told with F1. With huge pages a store may wait until the system has cleared 2 MiB.",
         )],
         tables: vec![table(
             "Microseconds of processor time:",

@@ -8,7 +8,7 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{ENGINES, FLEEC};
 use crate::caches::{Cache, Touch};
 use crate::experiment::{Context, Experiment, Failure, failed};
-use crate::outcome::{Outcome, answer, table};
+use crate::outcome::{Outcome, answer, table, verdict};
 
 /// Threads that stand still.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -130,7 +130,10 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         answers: vec![answer(
             "F4",
             format!("stalled in so many of {} cases: {}", CASES.len(), told.join(", ")),
-            "In memclock whoever is at a bucket holds up all others there, as in memcached. memc3 and classic hold up nobody by reading, and everybody by writing. In fleec nobody is held up. Rates and delays of memclock beside memcached's are told with F1.",
+            verdict(&[
+                ("fleec stalls in no case", stalled[FLEEC] == 0),
+                ("memclock stalls in all cases", stalled[super::MEMCLOCK] == CASES.len() as u32),
+            ]) + "In memclock a thread at a bucket holds up all others there, as in memcached; in memc3 and classic only one that stores does. Rates and delays of memclock beside memcached's are told with F1.",
         )],
         tables: vec![table("Another thread on the same key:", &head, rows)],
         charts: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Outcome, Table, answer, table};
+use crate::outcome::{Outcome, Table, answer, table, verdict};
 use crate::simulate::{Misses, Replacement, in_parallel};
 use crate::traces::{ALL, Source};
 use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
@@ -60,13 +60,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             answer(
                 "K1",
                 nearest,
-                "The traces are others: MSR's, Twitter's and IBM's are not at hand. Where requests go to and fro or in loops segmentation is much worse, as on IBM 029; lazy LRU is FIFO in traces that are over within its minute.",
+                "The traces are others: MSR's, Twitter's and IBM's are not at hand. Lazy LRU is FIFO in traces that are over within its minute.",
             ),
-            answer(
-                "K2",
-                furthest,
-                "At 95 % of the keys next to nothing but in loops, and more the smaller the cache, as in the paper. There is a winner more often here: with half of the keys segmented LRU misses a little less on most traces, and KLRU much less on loops.",
-            ),
+            answer("K2", furthest, verdict(&[("the two drift apart as the cache shrinks", is_wider(&all))])),
         ],
         tables: vec![curve_table(&all), difference_table(&all)],
         charts,
@@ -153,6 +149,14 @@ fn difference_table(all: &[Curves]) -> Table {
 
 /// Points by which two are not told apart.
 const EVEN: f64 = 0.05;
+
+/// Whether the median gap of the two grows from each size of K2 to the next smaller one.
+fn is_wider(all: &[Curves]) -> bool {
+    let gap =
+        |size: usize| median(&all.iter().map(|curves| difference(curves, size).abs()).collect::<Vec<f64>>());
+    let count = SIZES.len();
+    gap(count - 1) < gap(count - 2) && gap(count - 2) < gap(count - 3)
+}
 
 /// What the curves come to: over all of them, and at the sizes of K2.
 fn apart(all: &[Curves]) -> (String, String) {

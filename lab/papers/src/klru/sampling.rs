@@ -186,7 +186,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         answers: vec![answer(
             "K10",
             ours,
-            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the note, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen; one after the other, as in the paper, 16 samples took 1.45 µs here.",
+            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the note, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen.",
         )],
         tables: vec![table(
             "Microseconds for one victim, and for one set:",

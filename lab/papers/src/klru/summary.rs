@@ -39,7 +39,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         answers: vec![answer(
             "K16",
             ours,
-            "KLRU is well ahead on writes while all fits, since it changes no list, and behind where stores evict, since it draws. Its state is the simplest of those that order items, a word of notes and a bit. The policy is changed while the server runs, with its options, by the command `policy`, as the paper asks.",
+            "KLRU changes no list on a write, and draws when a store evicts. Its state is a word of notes and a bit. The policy is changed while the server runs, with its options, by the command `policy`, as the paper asks.",
         )],
         tables: vec![table("What it is drawn from:", &["claim", "found"], rows)],
         charts: Vec::new(),
