@@ -1,13 +1,14 @@
 //! `guira load` against `guira serve`, by MICA's datagrams and through shared memory.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use guira_harness::deadline::Deadline;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
+use guira_harness::stats::{number, stats};
 use serde_json::Value;
 
 /// How long is waited for what should happen at once.
@@ -34,6 +35,11 @@ impl Server {
         let mut address = |by| process.wait_for_address(by, PATIENCE).expect("an address").to_string();
         let (tcp, mica) = (address(""), address("mica"));
         Server { _process: process, _scratch: scratch, tcp, mica, rings }
+    }
+
+    fn stat(&self, name: &str) -> u64 {
+        let stats = stats(self.tcp.parse().expect("an address"), "").expect("it answers");
+        number(&stats, name).expect("it tells")
     }
 
     /// A short load on it, as it tells of itself.
@@ -110,11 +116,7 @@ fn what_datagrams_cannot_carry_is_said() {
             "{text}"
         );
     }
-    let mut client = TcpStream::connect(&server.tcp).expect("it listens");
-    client.write_all(b"stats\r\nquit\r\n").expect("it reads");
-    let mut stats = String::new();
-    client.read_to_string(&mut stats).expect("it answers");
-    assert!(stats.contains("STAT cmd_set 0\r\n"), "it is said before anything is sent: {stats}");
+    assert_eq!(server.stat("cmd_set"), 0, "it is said before anything is sent");
     let text = run(&["--mica", "127.0.0.1:9"]);
     assert!(text.contains("cannot ask 127.0.0.1:9"), "{text}");
     let text = run(&["--local", "/nowhere/at/all"]);
@@ -145,19 +147,9 @@ fn a_server_that_goes_in_the_middle_is_told(way: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
     command.args(["load", "--server", &server.tcp, way, &at, "--keys=100", "--duration=60s"]);
     let load = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
-    let mut process = TcpStream::connect(&server.tcp).expect("it listens");
     // It is under way.
-    let mut requests = 0;
-    while requests < 1000 {
-        process.write_all(b"stats\r\n").expect("it is sent");
-        let mut lines = BufReader::new(&process).lines().map_while(Result::ok);
-        let found = lines
-            .by_ref()
-            .take_while(|line| line != "END")
-            .find_map(|line| line.strip_prefix("STAT mica_requests ").and_then(|count| count.parse().ok()));
-        requests = found.unwrap_or(0);
-        lines.take_while(|line| line != "END").for_each(drop);
-    }
+    let begun = || (server.stat("mica_requests") >= 1000).then_some(());
+    Deadline::after(PATIENCE).poll(begun).expect("it begins");
     drop(server);
     let output = load.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stderr);

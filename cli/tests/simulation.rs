@@ -1,11 +1,11 @@
 //! Whether a simulation tells what a server does: the same requests to both, at the number of items that the server held.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
 use guira_harness::server::{ServerProcess, Spec};
+use guira_harness::stats::{number, stats};
 use serde_json::Value;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
@@ -19,7 +19,7 @@ const TOLERANCE: f64 = 0.01;
 /// A server of this test; it is stopped when this is dropped.
 struct Server {
     _process: ServerProcess,
-    addr: String,
+    addr: SocketAddr,
 }
 
 impl Server {
@@ -28,17 +28,13 @@ impl Server {
         command.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY]);
         command.args(["--engine", engine, "--policy", policy]);
         let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
-        let addr = process.wait_for_address("", Duration::from_secs(20)).expect("an address").to_string();
+        let addr = process.wait_for_address("", Duration::from_secs(20)).expect("an address");
         Self { _process: process, addr }
     }
 
     fn items(&self) -> u64 {
-        let mut socket = TcpStream::connect(&self.addr).expect("it listens");
-        socket.write_all(b"stats\r\nquit\r\n").expect("it reads");
-        let mut told = String::new();
-        socket.read_to_string(&mut told).expect("it answers");
-        let items = told.lines().find_map(|line| line.strip_prefix("STAT curr_items "));
-        items.expect("it tells").parse().expect("a number")
+        let stats = stats(self.addr, "").expect("it answers");
+        number(&stats, "curr_items").expect("it tells")
     }
 }
 
@@ -53,7 +49,8 @@ fn guira(args: &[&str]) -> Value {
 fn assert_simulated_as_served(engine: &str, policy: &str) {
     let server = Server::start(engine, policy);
     // One connection: with more, a key is asked for again before its miss has been filled.
-    let replay = ["replay", TRACE, "--limit", REQUESTS, "--connections", "1", "--server", &server.addr];
+    let replay =
+        ["replay", TRACE, "--limit", REQUESTS, "--connections", "1", "--server", &server.addr.to_string()];
     let served = guira(&replay)["hit_ratio"].as_f64().expect("a number");
     let items = server.items();
     assert!((2_000..8_000).contains(&items), "{policy}: {items} items, and it should have evicted");

@@ -22,7 +22,6 @@ pub mod mica;
 pub mod random;
 pub mod server;
 pub mod skip;
-mod socket;
 pub mod tls;
 pub mod udp;
 

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use guira_harness::process::Process;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Signal, Spec};
+pub use guira_harness::socket::Address;
 
 use crate::client::Client;
 use crate::deadline::{Deadline, PATIENCE};
-pub use crate::socket::Address;
 
 /// A version of memcached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

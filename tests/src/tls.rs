@@ -11,8 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::deadline::PATIENCE;
-use crate::server::{Server, Setup};
-use crate::socket::Address;
+use crate::server::{Address, Server, Setup};
 
 /// A certificate for `localhost` with its key, in files.
 #[derive(Debug)]

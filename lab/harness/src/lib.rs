@@ -12,4 +12,6 @@ pub mod process;
 pub mod rounds;
 pub mod scratch;
 pub mod server;
+pub mod socket;
+pub mod stats;
 pub mod together;

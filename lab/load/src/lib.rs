@@ -6,7 +6,7 @@
 //!  (draws,     (bytes and           │
 //!   trace)      open requests)      ▼
 //!                 ▲               bytes
-//!                 └── fills ── Judge ──► Tally (counts, latencies)
+//!                 └── fills ── Judge ──► Counters (counts, latencies)
 //! ```
 //!
 //! [`engine`] turns that wheel on one thread; [`run`] runs several threads of it; [`floor`] is the server that moves
@@ -17,6 +17,7 @@
 pub mod bench;
 pub mod clock;
 mod connection;
+pub mod counters;
 mod datagrams;
 pub mod engine;
 pub mod equal;
@@ -32,7 +33,6 @@ pub mod run;
 pub mod server;
 pub mod source;
 mod stream;
-pub mod tally;
 pub mod target;
 pub mod tls;
 mod traffic;

@@ -92,7 +92,7 @@ mod tests {
 
     use super::{Gaps, Timetable};
     use crate::clock::{Clock, ManualClock};
-    use crate::tally::histogram;
+    use crate::counters::histogram;
 
     const MS: u64 = 1_000_000;
 

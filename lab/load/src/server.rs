@@ -1,6 +1,6 @@
 //! Starting the servers that are compared, and stopping them again.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,6 +10,7 @@ use guira_harness::certificate::Authority;
 use guira_harness::deadline::Deadline;
 use guira_harness::process::Process;
 use guira_harness::server::{self as harness, ServerProcess};
+use guira_harness::stats::{number, stats};
 
 use crate::error::LoadError;
 use crate::floor::Shape;
@@ -228,7 +229,7 @@ impl Server {
     /// # Errors
     /// When it cannot be asked.
     pub fn stats(&self) -> Result<Vec<(String, String)>, LoadError> {
-        stats(self.addr).map_err(|source| LoadError::Connect { addr: self.addr, source })
+        stats(self.addr, "").map_err(|source| LoadError::Connect { addr: self.addr, source })
     }
 
     /// One number of its answer to `stats`.
@@ -236,10 +237,10 @@ impl Server {
     /// # Errors
     /// When it cannot be asked, or there is no such number.
     pub fn stat(&self, stat: &str) -> Result<u64, LoadError> {
-        let stats = self.stats()?;
-        stats.iter().find(|(name, _)| name == stat).and_then(|(_, value)| value.parse().ok()).ok_or_else(
-            || LoadError::Server { name: self.name.clone(), problem: format!("its stats lack {stat}") },
-        )
+        number(&self.stats()?, stat).ok_or_else(|| LoadError::Server {
+            name: self.name.clone(),
+            problem: format!("its stats lack {stat}"),
+        })
     }
 
     fn await_connection(&mut self) -> Result<(), LoadError> {
@@ -329,24 +330,6 @@ fn add_wire(command: &mut Command, wire: Wire, authority: Option<&Authority>) {
         command.arg("--tls-cert").arg(authority.certificate());
         command.arg("--tls-key").arg(authority.key());
     }
-}
-
-fn stats(addr: SocketAddr) -> io::Result<Vec<(String, String)>> {
-    let mut socket = TcpStream::connect(addr)?;
-    socket.set_read_timeout(Some(Duration::from_secs(10)))?;
-    socket.write_all(b"stats\r\n")?;
-    let mut found = Vec::new();
-    for line in BufReader::new(socket).lines() {
-        let line = line?;
-        if line.trim_end() == "END" {
-            break;
-        }
-        let mut fields = line.split_whitespace().skip(1);
-        if let (Some(name), Some(value)) = (fields.next(), fields.next()) {
-            found.push((name.to_owned(), value.to_owned()));
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

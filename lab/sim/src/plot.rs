@@ -47,7 +47,7 @@ mod tests {
 
     use super::miss_ratios;
     use crate::report::{Report, Simulated};
-    use crate::run::{Measure, Rules, Tally};
+    use crate::run::{Counters, Measure, Rules};
     use crate::size::Size;
     use crate::sweep::Point;
 
@@ -56,7 +56,7 @@ mod tests {
             policy: policy.to_owned(),
             size: Size::Objects(room),
             room,
-            tally: Tally::default(),
+            counters: Counters::default(),
             hit_ratio: 0.5,
             uncertainty: None,
             requests_per_s: 1.0,

@@ -117,8 +117,8 @@ impl Field {
     }
 
     /// Counts of one thread, which are added to all when they are dropped.
-    pub(crate) fn tally(&self) -> Tally<'_> {
-        Tally { field: self, counts: BTreeMap::new() }
+    pub(crate) fn counters(&self) -> Counters<'_> {
+        Counters { field: self, counts: BTreeMap::new() }
     }
 
     /// What was done how often.
@@ -129,12 +129,12 @@ impl Field {
 
 /// Counts of one thread.
 #[derive(Debug)]
-pub(crate) struct Tally<'f> {
+pub(crate) struct Counters<'f> {
     field: &'f Field,
     counts: BTreeMap<&'static str, u64>,
 }
 
-impl Tally<'_> {
+impl Counters<'_> {
     /// It was done once more.
     pub(crate) fn one(&mut self, what: &'static str) {
         self.add(what, 1);
@@ -146,7 +146,7 @@ impl Tally<'_> {
     }
 }
 
-impl Drop for Tally<'_> {
+impl Drop for Counters<'_> {
     fn drop(&mut self) {
         let mut all = lock(&self.field.counts);
         for (what, times) in &self.counts {

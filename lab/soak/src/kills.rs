@@ -233,7 +233,7 @@ fn end(
 }
 
 fn count(total: &Field, ending: Ending) {
-    total.tally().one(match ending {
+    total.counters().one(match ending {
         Ending::Killed => "killed under load",
         Ending::KilledAtStart => "killed at the start",
         Ending::KilledAtStop => "killed at the stop",
@@ -245,9 +245,9 @@ fn count(total: &Field, ending: Ending) {
 
 /// Adds what a life has seen to all.
 fn pass_on(field: &Field, total: &Field, server: &ServerProcess) {
-    let mut tally = total.tally();
+    let mut counters = total.counters();
     for (what, times) in field.counts() {
-        tally.add(what, times);
+        counters.add(what, times);
     }
     for failure in field.failures() {
         total.fail(format!("{failure}; the server said: {:?}", server.lines()));
@@ -273,7 +273,7 @@ fn look(server: &ServerProcess, field: &Field, past: Option<Past>, total: &Field
     }
     let Some(past) = past else { return };
     let is_damaged = matches!(past.finds, Finds::Part | Finds::PartOrNothing);
-    total.tally().one(match (restored, is_damaged) {
+    total.counters().one(match (restored, is_damaged) {
         (true, false) => "starts with everything",
         (true, true) => "starts with a part",
         (false, _) => "starts with nothing",
@@ -297,15 +297,15 @@ fn look(server: &ServerProcess, field: &Field, past: Option<Past>, total: &Field
         true => Found::All,
     };
     if evicted && restored {
-        total.tally().one("lives in which something was evicted");
+        total.counters().one("lives in which something was evicted");
     }
     if !restored && stat(field, "curr_items") != Some(0) {
         field.fail(format!("it says {said:?}, and has items"));
     }
     match compare(field, &past, found) {
         Ok((back, gone)) => {
-            total.tally().add("keys that were back", back);
-            total.tally().add("keys that were not, or held nothing", gone);
+            total.counters().add("keys that were back", back);
+            total.counters().add("keys that were not, or held nothing", gone);
         }
         Err(what) => field.fail(what),
     }

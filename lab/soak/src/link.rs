@@ -1,13 +1,13 @@
 //! A connection to the server, over any of its listeners.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use guira_harness::certificate::Authority;
+use guira_harness::socket::{Address, Socket};
 use guira_workload::Rng;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -66,22 +66,13 @@ pub(crate) fn tls_client(authority: &Authority) -> Result<Arc<ClientConfig>, Str
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// A stream of bytes as they are.
-#[derive(Debug)]
-pub(crate) enum Plain {
-    /// TCP.
-    Tcp(TcpStream),
-    /// UNIX.
-    Unix(UnixStream),
-}
-
 /// A connection.
 #[derive(Debug)]
 pub(crate) enum Link {
     /// Without TLS.
-    Plain(Plain),
+    Plain(Socket),
     /// With it.
-    Tls(Box<StreamOwned<ClientConnection, Plain>>),
+    Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
 impl Addresses {
@@ -89,15 +80,13 @@ impl Addresses {
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn raw(&self, carrier: Carrier) -> io::Result<Plain> {
-        let plain = match (carrier, &self.tls) {
-            (Carrier::Unix, _) => Plain::Unix(UnixStream::connect(&self.unix)?),
-            (Carrier::Tls, Some((address, _))) => Plain::Tcp(TcpStream::connect(address)?),
-            _ => Plain::Tcp(TcpStream::connect(self.tcp)?),
+    pub(crate) fn raw(&self, carrier: Carrier) -> io::Result<Socket> {
+        let address = match (carrier, &self.tls) {
+            (Carrier::Unix, _) => Address::Unix(self.unix.clone()),
+            (Carrier::Tls, Some((address, _))) => Address::Tcp(*address),
+            _ => Address::Tcp(self.tcp),
         };
-        if let Plain::Tcp(stream) = &plain {
-            stream.set_nodelay(true)?;
-        }
+        let plain = Socket::connect(&address)?;
         plain.set_timeouts(PATIENCE)?;
         Ok(plain)
     }
@@ -117,60 +106,6 @@ impl Addresses {
             session.complete_io(&mut plain)?;
         }
         Ok(Link::Tls(Box::new(StreamOwned::new(session, plain))))
-    }
-}
-
-impl Plain {
-    /// How long reads and writes wait.
-    pub(crate) fn set_timeouts(&self, time: Duration) -> io::Result<()> {
-        match self {
-            Plain::Tcp(stream) => {
-                stream.set_read_timeout(Some(time))?;
-                stream.set_write_timeout(Some(time))
-            }
-            Plain::Unix(stream) => {
-                stream.set_read_timeout(Some(time))?;
-                stream.set_write_timeout(Some(time))
-            }
-        }
-    }
-
-    /// Nothing more is sent.
-    pub(crate) fn end_of_sending(&self) -> io::Result<()> {
-        match self {
-            Plain::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Plain::Unix(stream) => stream.shutdown(Shutdown::Write),
-        }
-    }
-
-    /// Ends with a reset instead of an orderly end.
-    pub(crate) fn reset(self) {
-        if let Plain::Tcp(stream) = self {
-            // What cannot be set ends the connection in order, which is as well.
-            let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
-        }
-    }
-}
-
-impl Read for Plain {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Plain::Tcp(stream) => stream.read(buffer),
-            Plain::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Plain {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Plain::Tcp(stream) => stream.write(buffer),
-            Plain::Unix(stream) => stream.write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

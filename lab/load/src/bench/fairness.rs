@@ -20,12 +20,12 @@ use super::idle::allow_files;
 use super::loads::{DataSet, LoadSpec, small, uniform};
 use super::{Options, load_for, preloaded};
 use crate::clock::{Clock, MonotonicClock};
+use crate::counters::Percentiles;
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::pace::{Gaps, Pace};
 use crate::run::{Load, Outcome};
 use crate::server::{GUIRA, Server};
-use crate::tally::Percentiles;
 
 /// The share of what memcached could give that all servers are asked for.
 const SHARE: f64 = 0.9;
@@ -276,7 +276,7 @@ impl Fairness<'_> {
 
 impl Round {
     fn of(little: &Outcome, others_per_s: Vec<f64>, others_bytes_per_s: f64) -> Self {
-        Self { latency: Percentiles::of(&little.tally.get_ns), others_per_s, others_bytes_per_s }
+        Self { latency: Percentiles::of(&little.counters.get_ns), others_per_s, others_bytes_per_s }
     }
 }
 
@@ -298,7 +298,7 @@ fn beside_loads(
             let other =
                 other.join().map_err(|_| LoadError::Options("a load thread panicked".to_owned()))??;
             rates.push(other.per_second());
-            let counts = &other.tally.counts;
+            let counts = &other.counters.counts;
             bytes += (counts.bytes_in + counts.bytes_out) as f64 / other.elapsed_s.max(1e-9);
         }
         Ok(Round::of(&outcome?, rates, bytes))

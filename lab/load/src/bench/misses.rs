@@ -232,7 +232,7 @@ impl Job<'_> {
         let outcome =
             self.case.replay().run_on(server.addr(), Some(server.process()), &spec.cores, &mut Quiet)?;
         outcome.require_right()?;
-        let counts = &outcome.tally.counts;
+        let counts = &outcome.counters.counts;
         Ok(Missed {
             trace: self.case.trace.name,
             value_len: (!self.extent.is_sized).then_some(self.case.trace.value_len),

@@ -44,7 +44,7 @@ fn a_cache_that_forgets_nothing_misses_each_key_once() {
         .collect();
     let outcome = replay(&orm_busy()).run_on(serve(Fault::None), None, &[], &mut Quiet).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert_eq!((counts.gets, counts.fills), (20_000, distinct.len() as u64));
     assert_eq!(counts.gets - counts.hits, distinct.len() as u64);
 }
@@ -58,7 +58,7 @@ fn twitters_operations_are_sent_as_they_are() {
     );
     let outcome = replay(&path).run_on(serve(Fault::None), None, &[], &mut Quiet).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.sets, counts.deletes), (3, 1, 1, 1));
     assert_eq!(counts.fills, 2, "the first get and the one after the delete");
 }
@@ -68,7 +68,7 @@ fn a_wrong_value_is_found_whatever_its_length_was() {
     let scratch = Scratch::new();
     let path = scratch.write("wrong.csv", "0,k,5,100,1,set,0\n1,k,5,300,1,get,0\n");
     let outcome = replay(&path).run_on(serve(Fault::Contents), None, &[], &mut Quiet).unwrap();
-    assert_eq!(outcome.tally.counts.wrong, 1);
+    assert_eq!(outcome.counters.counts.wrong, 1);
 }
 
 #[test]
@@ -104,6 +104,6 @@ fn what_was_skipped_of_a_trace_is_told() {
     let mut told = Skipped::default();
     let skipping = Replay { broken: Broken::Skip, ..replay(&path) };
     let outcome = skipping.run_on(serve(Fault::None), None, &[], &mut told).unwrap();
-    assert_eq!(outcome.tally.counts.gets, 2);
+    assert_eq!(outcome.counters.counts.gets, 2);
     assert!(told.0.len() == 1 && told.0[0].starts_with("2, line 2: "), "{:?}", told.0);
 }

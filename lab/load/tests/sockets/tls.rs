@@ -24,7 +24,7 @@ fn a_right_cache_is_found_right_over_tls() {
     load.preload(&mut Quiet).unwrap().require_right().unwrap();
     let outcome = load.run(None, &mut Quiet).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert!(counts.hits > 100 && counts.sets > 0 && counts.hits < counts.gets, "{counts:?}");
 }
 
@@ -39,7 +39,7 @@ fn over_tls_more_is_asked_than_the_socket_takes_at_once() {
     load.model.sizes = SizeModel::Constant(500_000);
     load.model.popularity = Popularity::Uniform { count: 64 };
     let preloaded = load.preload(&mut Quiet).unwrap();
-    assert_eq!((preloaded.tally.counts.sets, preloaded.tally.counts.wrong), (64, 0));
+    assert_eq!((preloaded.counters.counts.sets, preloaded.counters.counts.wrong), (64, 0));
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub(super) struct Point {
 
 impl Point {
     fn of(loaded: &Loaded, before: [u64; 2], after: [u64; 2]) -> Self {
-        let delay = |quantile| loaded.tally.get_ns.value_at_quantile(quantile) as f64 / 1e3;
+        let delay = |quantile| loaded.counters.get_ns.value_at_quantile(quantile) as f64 / 1e3;
         let operations = (loaded.per_second() * loaded.elapsed_s).max(1.0);
         let each = |index: usize| 1e6 * after[index].saturating_sub(before[index]) as f64 / operations;
         Self {

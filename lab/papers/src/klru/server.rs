@@ -50,9 +50,9 @@ struct Point {
 
 impl Point {
     fn of(loaded: &Loaded) -> Self {
-        let mut all = loaded.tally.get_ns.clone();
+        let mut all = loaded.counters.get_ns.clone();
         // Both have the same bounds, so adding cannot fail.
-        let _same_bounds = all.add(&loaded.tally.set_ns);
+        let _same_bounds = all.add(&loaded.counters.set_ns);
         Self {
             per_cpu: loaded.per_cpu_second().unwrap_or(0.0) / 1e3,
             per_second: loaded.per_second() / 1e3,

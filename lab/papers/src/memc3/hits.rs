@@ -59,7 +59,7 @@ fn simulate(stream: &Stream, items: &[[u64; SIZES.len()]; 3], scale: u64) -> Res
             let sizes = items.map(|count| Size::Objects((count / scale).max(1)));
             let sweep = Sweep { stream, policies: &policies, sizes: &sizes, rules };
             let points = sweep.run(means).map_err(|error| fail(&error))?;
-            Ok(points.iter().map(|point| point.tally.hit_ratio() * 100.0).collect())
+            Ok(points.iter().map(|point| point.counters.hit_ratio() * 100.0).collect())
         })
         .collect()
 }

@@ -153,7 +153,7 @@ fn table(about: &str, kinds: &[Kind], runs: &[Runs]) -> Table {
             runs.per_cpu_second().to_string(),
             format!("{:.2}", runs.per_cpu_second().mean / base),
             runs.figure(|run| run.per_second() / 1e6).to_string(),
-            format!("{:.2}", runs.figure(|run| run.tally.counts.hit_ratio() * 100.0)),
+            format!("{:.2}", runs.figure(|run| run.counters.counts.hit_ratio() * 100.0)),
         ]
     };
     let head = [

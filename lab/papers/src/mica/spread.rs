@@ -1,7 +1,7 @@
 //! I8 and I15: two workers, and who directs requests to them.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use guira_harness::stats::stats;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Client, How, Path, Server};
@@ -20,14 +20,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// How often bursts of each size came to each worker.
 fn bursts(address: SocketAddr) -> Result<Vec<Vec<(u64, u64)>>, Failure> {
-    let mut stream = TcpStream::connect(address).map_err(failed)?;
-    stream.write_all(b"stats bursts\r\nquit\r\n").map_err(failed)?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).map_err(failed)?;
     let mut workers = vec![Vec::new(); 2];
-    for line in text.lines().filter_map(|line| line.strip_prefix("STAT ")) {
-        let (name, count) = line.split_once(' ').ok_or_else(|| Failure::Other(line.to_owned()))?;
-        let (worker, size) = name.split_once(':').ok_or_else(|| Failure::Other(line.to_owned()))?;
+    for (name, count) in stats(address, "bursts").map_err(failed)? {
+        let (worker, size) = name.split_once(':').ok_or_else(|| Failure::Other(name.clone()))?;
         let worker: usize = worker.parse().map_err(failed)?;
         workers[worker % 2].push((size.parse().map_err(failed)?, count.parse().map_err(failed)?));
     }

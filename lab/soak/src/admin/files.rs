@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(1500);
 
 /// Replaces files and sends signals until the run ends.
 pub(crate) fn run(field: &Field, authority: &Authority, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     let Some(server) = i32::try_from(field.pid).ok().and_then(Pid::from_raw) else { return };
     while field.goes_on() {
         field.pause(PAUSE);
@@ -23,12 +23,12 @@ pub(crate) fn run(field: &Field, authority: &Authority, mut random: Rng) {
             field.fail(error.to_string());
             return;
         }
-        tally.one(if spoils { "certificates spoilt" } else { "certificates replaced" });
+        counters.one(if spoils { "certificates spoilt" } else { "certificates replaced" });
         if random.below(3) > 0 {
             field.remember("SIGHUP");
             // If it has ended, the watch over it tells.
             let _ = kill_process(server, Signal::HUP);
-            tally.one("SIGHUP");
+            counters.one("SIGHUP");
         }
     }
     // What comes next finds a good one.

@@ -13,7 +13,7 @@ use crate::link::Carrier;
 
 /// Flushes until the run ends.
 pub(crate) fn run(field: &Field, history: &History, mut random: Rng, between: Duration) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         field.pause(between.mul_f64(0.5 + random.unit()));
         let Some(mut wire) = wire(field, Carrier::random(&mut random)) else { continue };
@@ -42,7 +42,7 @@ pub(crate) fn run(field: &Field, history: &History, mut random: Rng, between: Du
             }
         }
         history.forget(&before);
-        tally.one(if delay == 0 { "flush_all" } else { "flush_all with delay" });
+        counters.one(if delay == 0 { "flush_all" } else { "flush_all with delay" });
     }
 }
 

@@ -4,7 +4,7 @@ use guira_workload::Rng;
 
 use super::{Clients, counted};
 use crate::client::Client;
-use crate::field::{Field, Tally};
+use crate::field::{Counters, Field};
 use crate::history::{Claim, History, Kind, Missed};
 use crate::speech::{Answer, Hit, Request, Verb};
 
@@ -14,7 +14,7 @@ const KEYS_MAX: u64 = 60;
 /// Reads until the run ends.
 pub(crate) fn run(field: &Field, history: &History, mut random: Rng) {
     let Some(mut clients) = Clients::open(field, &mut random) else { return };
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         let index = clients.pick(&mut random);
         let keys = some_keys(history, &mut random);
@@ -30,9 +30,9 @@ pub(crate) fn run(field: &Field, history: &History, mut random: Rng) {
             }
             Ok(Err(what)) => field.fail(format!("{:?}: {what}", client.speech)),
             Ok(Ok(hits)) => {
-                tally.add(counted(client.speech), hits.len() as u64);
+                counters.add(counted(client.speech), hits.len() as u64);
                 for (claim, hit) in claims.into_iter().zip(hits) {
-                    judge(field, history, claim, hit.as_ref(), &mut tally);
+                    judge(field, history, claim, hit.as_ref(), &mut counters);
                 }
             }
         }
@@ -72,21 +72,21 @@ pub(crate) fn judge(
     history: &History,
     claim: Claim,
     hit: Option<&Hit>,
-    tally: &mut Tally<'_>,
+    counters: &mut Counters<'_>,
 ) {
     let warm = history.kind(claim.owner.key as usize) == Kind::Warm;
     match hit {
         Some(hit) => {
-            tally.one(if warm { "hits of few short values" } else { "hits of others" });
+            counters.one(if warm { "hits of few short values" } else { "hits of others" });
             if let Err(what) = history.found(claim, &hit.value, hit.flags) {
-                tally.one("wrong answers");
+                counters.one("wrong answers");
                 field.fail(what);
             }
         }
         None => match history.missed(claim) {
-            Missed::AsKnown => tally.one("misses as known"),
-            Missed::Evicted if warm => tally.one("evicted: few short values"),
-            Missed::Evicted => tally.one("evicted: others"),
+            Missed::AsKnown => counters.one("misses as known"),
+            Missed::Evicted if warm => counters.one("evicted: few short values"),
+            Missed::Evicted => counters.one("evicted: others"),
         },
     }
 }

@@ -4,7 +4,7 @@ use guira_workload::Rng;
 
 use super::Clients;
 use super::reader::judge;
-use crate::field::{Field, Tally};
+use crate::field::{Counters, Field};
 use crate::history::{Claim, History, Kind};
 use crate::speech::{Answer, Request, Verb};
 use crate::value::{self, HEADER, Owner, Place, Segment};
@@ -46,7 +46,7 @@ pub(crate) struct Writer<'f> {
     history: &'f History,
     keys: Vec<usize>,
     random: Rng,
-    tally: Tally<'f>,
+    counters: Counters<'f>,
 }
 
 /// Seconds to live of a value.
@@ -79,7 +79,7 @@ impl<'f> Writer<'f> {
         random: Rng,
     ) -> Self {
         let keys = (0..history.len()).filter(|key| key % all == number).collect();
-        Writer { field, history, keys, random, tally: field.tally() }
+        Writer { field, history, keys, random, counters: field.counters() }
     }
 
     /// Writes until the run ends.
@@ -259,10 +259,10 @@ impl<'f> Writer<'f> {
     /// Takes note of an answer, and whether it can be.
     fn settle(&mut self, write: &Write, answer: &Answer) {
         let verb = write.request.verb;
-        self.tally.one(counted(verb));
+        self.counters.one(counted(verb));
         let key = write.owner.key as usize;
         if let (Verb::Gets | Verb::Gat, Answer::Hit(hit)) = (verb, answer) {
-            judge(self.field, self.history, write.claim, Some(hit), &mut self.tally);
+            judge(self.field, self.history, write.claim, Some(hit), &mut self.counters);
         }
         let now = self.field.now();
         let mut log = self.history.log(key);
@@ -298,12 +298,12 @@ impl<'f> Writer<'f> {
                 // As in memcached, what was there before may have been removed.
                 log.unsettle_life();
                 let long = what.contains("large");
-                self.tally.one(if long { "refused: too long" } else { "refused: no memory" });
+                self.counters.one(if long { "refused: too long" } else { "refused: no memory" });
             }
             _ => wrong = Some("that is no answer".to_owned()),
         }
         if let Some(what) = wrong {
-            self.tally.one("wrong answers");
+            self.counters.one("wrong answers");
             self.field.fail(format!(
                 "{} #{} of key {key} with {} bytes: {answer:?}: {what}; {}",
                 verb.name(),

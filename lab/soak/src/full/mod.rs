@@ -148,9 +148,9 @@ fn resize(field: &Field, memory: u64) {
     let command = format!("cache_memlimit {memory}");
     field.remember(&command);
     match tell(field, &command) {
-        Some(answer) if answer == "OK" => field.tally().one("cache_memlimit"),
+        Some(answer) if answer == "OK" => field.counters().one("cache_memlimit"),
         Some(answer) if answer.starts_with("MEMLIMIT_ADJUST_FAILED") => {
-            field.tally().one("cache_memlimit refused");
+            field.counters().one("cache_memlimit refused");
         }
         answer => field.fail(format!("{answer:?} to {command}")),
     }

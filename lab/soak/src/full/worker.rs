@@ -5,7 +5,7 @@ use guira_workload::Rng;
 use super::model::{Asked, Content, Model, Window};
 use super::{KEYS, Keeping};
 use crate::client::Client;
-use crate::field::{Field, Tally};
+use crate::field::{Counters, Field};
 use crate::speech::{Answer, Request, Verb};
 use crate::value::{self, HEADER, Owner, Place, Segment};
 
@@ -36,7 +36,7 @@ pub(super) struct Worker<'f> {
     pub(super) model: Model,
     random: Rng,
     sequence: u64,
-    tally: Tally<'f>,
+    counters: Counters<'f>,
 }
 
 fn some_length(random: &mut Rng) -> usize {
@@ -60,8 +60,8 @@ fn some_ttl(random: &mut Rng) -> u32 {
 
 impl<'f> Worker<'f> {
     pub(super) fn new(field: &'f Field, client: Client, share: Share, keeping: Keeping, random: Rng) -> Self {
-        let tally = field.tally();
-        Worker { field, client, share, model: Model::new(keeping), random, sequence: 0, tally }
+        let counters = field.counters();
+        Worker { field, client, share, model: Model::new(keeping), random, sequence: 0, counters }
     }
 
     /// All its keys.
@@ -190,9 +190,9 @@ impl<'f> Worker<'f> {
         };
         let window = Window { sent, answered: self.field.now() };
         for ((asked, _), answer) in all.iter().zip(&answers) {
-            self.tally.one(counted(answer));
+            self.counters.one(counted(answer));
             if let Err(what) = self.model.settle(asked, answer, window) {
-                self.tally.one("wrong answers");
+                self.counters.one("wrong answers");
                 return self.field.fail(format!("{:?}: {what}", self.client.speech));
             }
         }

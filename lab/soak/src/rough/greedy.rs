@@ -19,7 +19,7 @@ const HOLD: Duration = Duration::from_secs(4);
 
 /// Asks until the run ends, over so many connections at a time.
 pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         // They may be evicted or flushed.
         let Some(mut client) = Client::open(field, Carrier::Tcp, Speech::Text) else { return };
@@ -40,7 +40,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
             let Ok(mut link) = field.addresses.open(Carrier::random(&mut random)) else { continue };
             ask(&mut link, &mut random);
             links.push(link);
-            tally.one("connections that never read");
+            counters.one("connections that never read");
         }
         field.pause(HOLD);
         for link in links {
