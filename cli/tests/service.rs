@@ -1,4 +1,4 @@
-//! The server under a service manager: sockets that are handed over, and what the manager is told.
+//! The server under a service manager: socket activation, and notifications of the manager.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -94,14 +94,14 @@ fn sockets_that_are_handed_over_are_served_and_outlive_the_server() {
     let start = |arguments| Server::start(activated(&tcp, &unix, "$$", arguments));
 
     let mut server = start("serve --memory 16M --workers 1");
-    // Nothing else is listened on: nobody has asked for it.
+    // It listens on nothing else: no option asks for it.
     assert_eq!(server.addresses(), [address.clone(), format!("unix:{}", path.display())]);
     assert_eq!(version(connect(&address)), VERSION);
     assert_eq!(version(connect_unix(&path)), VERSION);
     server.stop();
     assert!(path.exists(), "the file is not the server's");
 
-    // Whoever comes between two servers waits for the next one.
+    // Clients that connect between two servers wait for the next one.
     let (early, early_unix) = (connect(&address), connect_unix(&path));
     let server = start("memcached -u root -m 16 -t 1");
     assert_eq!(version(early), VERSION);
@@ -137,7 +137,7 @@ fn sockets_for_another_process_are_left_alone() {
     server.stop();
 }
 
-/// What the manager is told next, but for the state that is told from time to time.
+/// The next notification, except for the periodic status.
 fn told(manager: &UnixDatagram) -> String {
     loop {
         let mut buffer = [0; 4096];

@@ -304,7 +304,7 @@ impl Server {
         self.process.errors()
     }
 
-    /// Allows it so many descriptors from now on.
+    /// Limits it to `most` descriptors from now on.
     #[track_caller]
     pub fn limit_descriptors(&self, most: u32) {
         let (pid, limit) = (self.process_id().to_string(), format!("--nofile={most}:{most}"));

@@ -149,7 +149,7 @@ struct Fleet {
     servers: Vec<Server>,
 }
 
-/// Runs everything that was selected; `told` hears what is being done.
+/// Runs everything that was selected, and reports each step to `told`.
 ///
 /// # Errors
 /// When a server cannot be started, a load fails, or a cache answers wrongly.
@@ -200,7 +200,7 @@ pub fn run(
     Ok(results)
 }
 
-/// The caches that can be reached by `wire`; `told` hears of the others.
+/// The caches that can be reached by `wire`; the others are reported to `told`.
 fn caches_with<'a>(
     wire: Wire,
     part: &str,
@@ -210,7 +210,7 @@ fn caches_with<'a>(
     options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, told)).collect()
 }
 
-/// Whether `kind` can be reached by `wire`; `told` hears when not.
+/// Whether `kind` can be reached by `wire`; if not, that is reported to `told`.
 fn has_wire(kind: &Kind, wire: Wire, part: &str, told: &mut dyn FnMut(&str)) -> bool {
     let can = kind.can(wire);
     if !can {

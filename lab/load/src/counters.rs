@@ -25,7 +25,7 @@ pub struct Counts {
     pub refused: u64,
     /// Values whose contents were compared, beside the length that is always compared.
     pub contents_checked: u64,
-    /// Values of wrong length, flags or contents, and keys nobody asked for.
+    /// Values of wrong length, flags or contents, and keys that were not asked for.
     pub wrong: u64,
     /// Requests over UDP that were not answered in time; they are part of no other count.
     pub lost: u64,

@@ -271,7 +271,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// A datagram for no open request is late, or nobody asked for it.
+    /// A datagram for no open request is late, or was never asked for.
     fn note_unexpected(&self, id: u16, counters: &mut Counters) {
         match self.given_up.iter().position(|&given_up| given_up == id) {
             Some(_) => counters.counts.late += 1,

@@ -77,7 +77,7 @@ pub trait Observer {
     fn started(&mut self) {}
     /// The measured part ends now.
     fn ended(&mut self) {}
-    /// So many broken requests of a trace were skipped, and this was wrong with the first of them.
+    /// `count` broken requests of a trace were skipped; `first` is the first of them.
     fn skipped(&mut self, _count: u64, _first: &TraceError) {}
     /// Ten times a second: the figures so far.
     fn progress(&mut self, _tally: &Counters) {}

@@ -95,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Whether an open loop makes its requests later, although they are due: so many are open.
+    /// Whether an open loop delays requests that are due, because too many are open.
     pub(crate) fn is_full(&self) -> bool {
         match &self.way {
             Way::Connection(connection) => connection.is_full(),

@@ -185,7 +185,7 @@ impl Mica {
             per_datagram: direct.per_datagram,
             window: WINDOW,
             patience: Duration::from_nanos(PATIENCE_NS),
-            // A request that is not answered is to be told of.
+            // A request without an answer must be reported.
             repeats: 0,
         };
         let id = RandomState::new().hash_one("load");

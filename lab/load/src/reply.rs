@@ -33,7 +33,7 @@ pub enum Check {
     Framing,
 }
 
-/// Why reading cannot go on: what comes next cannot be told.
+/// Why reading cannot go on: the rest cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// Bytes came although nothing was asked.

@@ -34,7 +34,7 @@ pub(crate) const MEMC3: usize = 2;
 pub(crate) const DEFAULT: usize = 0;
 
 impl Config {
-    /// What `guira serve` is told.
+    /// The options of `guira serve`.
     pub(crate) fn arguments(&self) -> Vec<String> {
         ["--engine", self.engine, "--policy", self.policy].map(str::to_owned).to_vec()
     }
@@ -78,7 +78,6 @@ pub(crate) struct Requests<'a> {
     pub(crate) at_once: usize,
 }
 
-/// What became of requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Served {
     pub(crate) gets: u64,
@@ -97,14 +96,14 @@ pub(crate) trait Cache: Sync {
     /// became of them.
     fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure>;
 
-    /// Stores the keys `from..to` one by one, with upkeep in between as a worker does it. Returns how long each took.
+    /// Stores the keys `from..to` one by one, with maintenance in between as a worker does it. Returns how long each took.
     fn stores(&self, from: u32, to: u32) -> Result<Stores, Failure>;
 
-    /// Does one thing with the key `id` as somebody who may be made to stand still there: `pause` is called in the middle of it.
+    /// Executes one operation on the key `id` and calls `pause` in the middle of it.
     fn touch(&self, id: u32, what: Touch, pause: &mut dyn FnMut()) -> Result<(), Failure>;
 
-    /// So many sessions take turns at requests, each a key and whether it is stored. `turn` is told the request's number and the session's before
-    /// each.
+    /// `sessions` sessions take turns at requests, each a key and whether it is stored. `turn` is called before each with the numbers of the request
+    /// and of the session.
     fn in_turn(
         &self,
         sessions: usize,
@@ -112,10 +111,8 @@ pub(crate) trait Cache: Sync {
         turn: &mut dyn FnMut(usize, usize),
     ) -> Result<(), Failure>;
 
-    /// What it has counted.
     fn stats(&self) -> EngineStats;
 
-    /// Items stored.
     fn items(&self) -> u64 {
         self.stats().items
     }

@@ -17,7 +17,6 @@ pub(crate) struct Experiment {
     pub(crate) claims: &'static [&'static str],
     /// What is measured, in a line.
     pub(crate) about: &'static str,
-    /// Measures it.
     pub(crate) run: fn(&Context) -> Result<Outcome, Failure>,
 }
 
@@ -74,10 +73,9 @@ impl Scale {
     }
 }
 
-/// What every experiment is told.
+/// The parameters of every experiment.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// Runs of each point.
     pub(crate) runs: u32,
     pub(crate) scale: Scale,
     /// Run `n` of an experiment draws its random numbers from `seed + n`.

@@ -47,7 +47,7 @@ struct Args {
     /// Write docs/papers.md anew from what was measured before, and run nothing.
     #[arg(long, conflicts_with = "only")]
     render: bool,
-    /// Runs of each point; what is told is their mean and their spread.
+    /// Runs of each point; reported are their mean and their spread.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Smaller and shorter, to see whether it works: filed only where --docs says.

@@ -19,13 +19,11 @@ pub(crate) struct Outcome {
 pub(crate) struct Answer {
     /// The claim, as `claims.rs` numbers it.
     pub(crate) claim: String,
-    /// What was found here.
     pub(crate) ours: String,
     /// A sentence on why it differs, or in what it agrees.
     pub(crate) remark: String,
 }
 
-/// Rows of text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,

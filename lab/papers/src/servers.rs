@@ -24,7 +24,6 @@ pub(crate) fn spec(kind: Kind, memory: u64) -> Spec {
     }
 }
 
-/// Guira with these arguments.
 pub(crate) fn guira(context: &Context, args: Vec<String>) -> Kind {
     Kind::Guira { binary: context.guira.clone(), args }
 }

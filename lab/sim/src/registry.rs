@@ -52,7 +52,7 @@ impl Setup<'_> {
     }
 }
 
-/// Simulates a policy of the engine, of whose requests so many take a second.
+/// Simulates a policy of the engine, with this many requests a second.
 struct Simulated<'a> {
     setup: &'a Setup<'a>,
     pace: u64,

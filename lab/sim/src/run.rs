@@ -15,7 +15,7 @@ pub enum Measure {
     Objects,
     /// In bytes: an object takes its key and value, or `size` bytes where the stream does not tell, and `overhead`.
     Bytes {
-        /// Key and value of an object whose size is not told.
+        /// Key and value of an object of unknown size.
         size: u32,
         /// What the cache needs for an object beside its key and value.
         overhead: u32,
@@ -55,7 +55,7 @@ impl Counters {
         if self.reads == 0 { 0.0 } else { self.hits as f64 / self.reads as f64 }
     }
 
-    /// The same for a sample, of whose reads there should be so many.
+    /// The same for a sample that should have `expected` reads.
     pub(crate) fn hit_ratio_of(&self, reads_expected: f64) -> f64 {
         let misses = (self.reads - self.hits) as f64;
         if self.reads == 0 { 0.0 } else { (1.0 - misses / reads_expected).clamp(0.0, 1.0) }

@@ -20,7 +20,7 @@ pub enum Sample {
     All,
     /// A share of the keys.
     Rate(f64),
-    /// As large a share as has so many keys.
+    /// The share that contains this many keys.
     Keys(u32),
 }
 

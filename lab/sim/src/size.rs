@@ -13,9 +13,9 @@ use crate::stream::Stream;
 pub enum Size {
     /// A share of all keys, in percent.
     Percent(f64),
-    /// So many objects.
+    /// A number of objects.
     Objects(u64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 

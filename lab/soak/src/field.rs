@@ -32,9 +32,7 @@ pub(crate) enum Losses {
 pub(crate) struct Field {
     /// Whether connections of checked clients may break.
     pub(crate) losses: Losses,
-    /// Where the server is.
     pub(crate) addresses: Addresses,
-    /// The server's process.
     pub(crate) pid: u32,
     length: Duration,
     clock: Stopwatch,
@@ -97,7 +95,6 @@ impl Field {
         self.stop();
     }
 
-    /// What went wrong.
     pub(crate) fn failures(&self) -> Vec<String> {
         lock(&self.failures).clone()
     }
@@ -111,7 +108,6 @@ impl Field {
         recent.push_back(format!("{}ms {}", self.now(), what.into()));
     }
 
-    /// What was remembered.
     pub(crate) fn recent(&self) -> Vec<String> {
         lock(&self.recent).iter().cloned().collect()
     }
@@ -135,12 +131,12 @@ pub(crate) struct Counters<'f> {
 }
 
 impl Counters<'_> {
-    /// It was done once more.
+    /// Adds 1 to a count.
     pub(crate) fn one(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
-    /// It was done so many times more.
+    /// Adds `times` to a count.
     pub(crate) fn add(&mut self, what: &'static str, times: u64) {
         *self.counts.entry(what).or_insert(0) += times;
     }

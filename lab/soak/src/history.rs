@@ -5,7 +5,7 @@
 //! older than what anybody has read before; and nothing newer than what is announced when the answer has come. A miss is always
 //! legal, but it settles something too: what had been acknowledged before it began must never be read again.
 //!
-//! Time to live is told by a clock of whole seconds that each worker looks at once a round, so a value that is
+//! Time to live is measured by a clock of whole seconds that each worker reads once a round, so a value that is
 //! about to expire may be missed on one connection and found on another an instant later. Misses of such values settle
 //! nothing; they must be gone [`SLACK_MS`] after their time.
 
@@ -20,7 +20,6 @@ pub(crate) const SLACK_MS: u64 = 3_000;
 /// Writes of each key that are remembered for the message of a failure.
 const REMEMBERED: usize = 12;
 
-/// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Short values, and so few that all fit.
@@ -45,7 +44,7 @@ pub(crate) struct Log {
     acknowledged: u64,
     /// Nothing up to this number may be read any more.
     dead: u64,
-    /// Somebody has read this.
+    /// The newest number that a reader has seen.
     seen: u64,
     /// The last write whose value was empty.
     empty: u64,
@@ -82,16 +81,13 @@ pub(crate) struct Claim {
     expected: bool,
 }
 
-/// What a miss means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// The key held nothing, as far as is known.
     AsKnown,
-    /// It was evicted.
     Evicted,
 }
 
-/// All keys.
 #[derive(Debug)]
 pub(crate) struct History {
     keys: Vec<(Kind, Mutex<Log>)>,
@@ -185,7 +181,7 @@ impl Log {
         self.mortal != Mortal::No
     }
 
-    /// Nobody knows what became of a write: the key begins a new life under another name.
+    /// The outcome of a write is unknown: the key begins a new life under another name.
     pub(crate) fn give_up(&mut self) {
         let (life, recent) = (self.life + 1, std::mem::take(&mut self.recent));
         *self = Log { life, recent, ..Log::new() };
@@ -225,7 +221,6 @@ impl History {
         self.keys.len()
     }
 
-    /// What a key holds.
     pub(crate) fn kind(&self, key: usize) -> Kind {
         self.keys[key].0
     }
@@ -266,7 +261,7 @@ impl History {
         if log.life != claim.owner.life || claim.mortal || log.is_mortal() {
             return Missed::AsKnown;
         }
-        // Unless it was removed by somebody who knows, while the reader was asking.
+        // Unless its writer removed it while the reader was asking.
         let evicted = claim.expected && log.announced == claim.announced && log.dead < claim.acknowledged;
         log.dead = log.dead.max(claim.acknowledged);
         if evicted { Missed::Evicted } else { Missed::AsKnown }
@@ -326,7 +321,7 @@ impl History {
         if self.kind(owner.key as usize) == Kind::Up { up } else { HIGH - up }
     }
 
-    /// What is acknowledged of each key, for somebody who is about to remove everything.
+    /// What is acknowledged of each key; taken before everything is removed.
     pub(crate) fn snapshot(&self) -> Vec<(u32, u64)> {
         let state = |key| {
             let log = self.log(key);

@@ -42,20 +42,15 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 /// Longer than any life of a server here.
 const LONG: Duration = Duration::from_secs(600);
 
-/// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Killed under load.
     Killed,
-    /// Killed while it starts.
     KilledAtStart,
-    /// Killed while it stops.
     KilledAtStop,
-    /// Stopped when nobody asks for anything any more.
+    /// Stopped without load.
     Stopped,
     /// The same, and the region is damaged before the next start.
     Damaged,
-    /// Stopped under load.
     StoppedUnderLoad,
 }
 
@@ -86,15 +81,12 @@ struct Past {
     history: History,
     /// How much had been evicted when it began.
     evictions: Option<u64>,
-    /// What every key held, if nobody has written since.
+    /// What every key held, if nothing was written since.
     kept: Option<Vec<Option<Kept>>>,
     finds: Finds,
 }
 
 /// Stops and kills as often as the plan says. Tells whether all was well.
-///
-/// # Errors
-/// In words, if it could not be begun.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     if !has_option(&plan.binary, "--region") {
         println!("kills: skipped: this guira has no --region");
@@ -254,7 +246,6 @@ fn pass_on(field: &Field, total: &Field, server: &ServerProcess) {
     }
 }
 
-/// What every key holds.
 fn keep(field: &Field, history: &History) -> Result<Vec<Option<Kept>>, String> {
     let failed = |error| format!("cannot read everything: {error}");
     let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;

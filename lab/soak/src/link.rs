@@ -19,16 +19,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// What a client is connected over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
-    /// Plain TCP.
     Tcp,
-    /// A UNIX socket.
     Unix,
-    /// TLS.
     Tls,
 }
 
 impl Carrier {
-    /// One of them.
     pub(crate) fn random(random: &mut Rng) -> Self {
         [Carrier::Tcp, Carrier::Unix, Carrier::Tls][random.below(3) as usize]
     }
@@ -42,18 +38,13 @@ impl Carrier {
 /// Where the server listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
-    /// Plain TCP.
     pub(crate) tcp: SocketAddr,
     /// TLS, where there is one.
     pub(crate) tls: Option<(SocketAddr, Arc<ClientConfig>)>,
-    /// The UNIX socket.
     pub(crate) unix: PathBuf,
 }
 
 /// How clients speak TLS: they trust this authority.
-///
-/// # Errors
-/// In words.
 pub(crate) fn tls_client(authority: &Authority) -> Result<Arc<ClientConfig>, String> {
     let failed = |error: &dyn std::error::Error| format!("cannot prepare TLS: {error}");
     let root = CertificateDer::from_pem_file(authority.root()).map_err(|error| failed(&error))?;
@@ -66,20 +57,14 @@ pub(crate) fn tls_client(authority: &Authority) -> Result<Arc<ClientConfig>, Str
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// Without TLS.
     Plain(Socket),
-    /// With it.
     Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
 impl Addresses {
     /// Connects without TLS, also to the listener that speaks it.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(crate) fn raw(&self, carrier: Carrier) -> io::Result<Socket> {
         let address = match (carrier, &self.tls) {
             (Carrier::Unix, _) => Address::Unix(self.unix.clone()),

@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_secs(45);
 /// Above `--memory` the process may have this much: allocator, TLS, and in a debug build a larger binary.
 const ALLOWANCE: u64 = 16 << 20;
 
-/// … and this for each connection that there may be: what was copied of replies that nobody reads, beside long values,
+/// … and this for each connection that there may be: copies of replies that are not read, beside long values,
 /// which lie in the engine's memory. The server does not bound the sum of them yet, so a run that needs this
 /// part reports it, and fails only beyond it.
 const FOR_EACH_CONNECTION: u64 = 128 << 10;
@@ -37,9 +37,6 @@ const FOR_EACH_CONNECTION: u64 = 128 << 10;
 const GROWTH: u64 = 16 << 20;
 
 /// Runs the load. Tells whether all was well.
-///
-/// # Errors
-/// In words, if it could not be begun.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     println!("load: seed {}, {:?}, {} MiB", plan.seed, plan.length, plan.memory);
     let scale = plan.scale();

@@ -37,9 +37,7 @@ pub(crate) fn descriptors(pid: u32) -> Vec<String> {
 pub(crate) struct Course {
     /// Milliseconds of the run, and bytes.
     samples: Vec<(u64, u64)>,
-    /// The most descriptors.
     pub(crate) descriptors: usize,
-    /// The most threads.
     pub(crate) threads: usize,
 }
 

@@ -68,7 +68,7 @@ pub fn case(load: &LoadSpec, keys: u64, memory: u64, duration: Duration) -> Case
     Case { load: LoadSpec { name: "metadump", data, popularity, ..load.clone() }, duration }
 }
 
-/// Measures one server without and with dumps; none when it does not dump, which `told` hears.
+/// Measures one server without and with dumps; none when it cannot dump, which is reported to `told`.
 ///
 /// # Errors
 /// When the server cannot be started, a load or a dump fails, or it answers wrongly.
@@ -266,7 +266,7 @@ impl Dump {
 /// What a server makes of the command.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
-    /// A dump with so many items, in so many bytes.
+    /// A dump with its number of items and of bytes.
     Listed(u64, u64),
     /// Another line.
     Refused(String),

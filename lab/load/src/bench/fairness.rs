@@ -1,7 +1,7 @@
 //! A client that asks for little beside others that ask for much: what it waits.
 //!
 //! It has four connections with one get in flight on each; beside a storm it asks by a timetable, and latencies count from when a get was due: a server that
-//! serves nobody for half a second would count as slow for four gets otherwise, and not for all that would have been asked. The others have connections of their own to the same server, which has two
+//! serves no one for half a second would count as slow for four gets otherwise, and not for all that would have been asked. The others have connections of their own to the same server, which has two
 //! workers. First they ask for as much as they are given; then, for every server, for the same: a share of what the first memcached
 //! could give, so that no server looks better because it makes its other clients wait.
 
@@ -124,7 +124,7 @@ pub struct Round {
     pub others_bytes_per_s: f64,
 }
 
-/// All rounds of one server beside somebody.
+/// All rounds of one server beside one kind of other clients.
 #[derive(Debug, Clone, Serialize)]
 pub struct Beside {
     /// Who else was served.

@@ -70,7 +70,7 @@ pub struct Idle {
 }
 
 /// Opens the connections of `case` to one server, and looks at its resident size before and after. This process, and with
-/// it the server, must be allowed to have so many files open.
+/// it the server, must be allowed to open that many files.
 ///
 /// # Errors
 /// When the server cannot be started, or a connection fails or is closed.
@@ -264,7 +264,7 @@ mod tests {
     use crate::error::LoadError;
     use crate::target::Target;
 
-    /// A server that has one value, closes nothing, and says that it has `told` connections.
+    /// A server that has one value, closes nothing, and reports `told` connections.
     fn serve(told: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();

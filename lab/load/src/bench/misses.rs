@@ -30,7 +30,7 @@ use traces::{Case, Extent};
 
 const MIB: u64 = 1 << 20;
 
-/// How Guira is started in the comparison, beside what every server is told. The first is without options.
+/// The options of Guira in the comparison, added to those of every server. The first has none.
 const VARIANTS: &[(&str, &[&str])] = &[
     (DEFAULT, &[]),
     ("classic", &["--engine", "classic"]),
@@ -48,7 +48,7 @@ const DEFAULT: &str = "guira";
 pub struct Plan {
     /// A folder of traces that are not in the repository.
     pub folder: Option<PathBuf>,
-    /// So many of each trace's requests at the most.
+    /// The most requests of each trace.
     pub limit: Option<u64>,
 }
 
@@ -180,7 +180,7 @@ impl Job<'_> {
                 rows.push(row);
             }
         }
-        // Nobody hears it only if the bench has failed already.
+        // The receiver is gone only if the bench has failed already.
         let _unheard = tell.send(Told::Rows(rows));
         Ok(())
     }

@@ -98,7 +98,7 @@ pub fn run(
         .collect())
 }
 
-/// The latency curve, denser towards the tail, as far as the number of requests lets it be told.
+/// The latency curve, denser towards the tail, down to the share of a single request.
 fn curve(latencies: &Histogram<u64>) -> Vec<Point> {
     let mut points = Vec::new();
     let mut slower = 1.0;

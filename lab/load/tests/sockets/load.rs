@@ -1,4 +1,4 @@
-//! Whole loads over sockets, against a cache that can be told to misbehave.
+//! Whole loads over sockets, against a cache that misbehaves on request.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -10,7 +10,6 @@ use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, Table, answer, table, verdict};
 
-/// Threads on one engine.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-contention",
     claims: &["F2"],
@@ -42,7 +41,7 @@ const MIXES: [Mix; 4] = [
 const HOT: usize = 2;
 
 impl Mix {
-    /// Keys for so many threads, `count` in all.
+    /// Keys for `threads` threads, `count` in all.
     fn draw(&self, keys: u32, threads: usize, count: usize, seed: u64) -> Result<Vec<Vec<u32>>, Failure> {
         let Some(alpha) = self.alpha else {
             return Ok(vec![vec![0; count / threads]; threads]);

@@ -6,7 +6,6 @@ use super::network::{Ask, FLEEC, MEMCACHED, MEMCLOCK, NAMES, Point, Running, fig
 use crate::experiment::{Context, Experiment, Failure};
 use crate::outcome::{Outcome, Table, answer, table, verdict};
 
-/// Sweeps of item size and of the rate at which requests come.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-drivers",
     claims: &["F6"],

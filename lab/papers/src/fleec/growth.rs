@@ -8,7 +8,6 @@ use guira_harness::rounds::median;
 use guira_harness::rounds::turns;
 use guira_roster::HugePages;
 
-/// Stores while the table grows.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-growth",
     claims: &["F3"],

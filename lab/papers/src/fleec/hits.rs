@@ -7,7 +7,6 @@ use crate::simulate::{Misses, Replacement, in_parallel};
 use crate::traces::{ALL, Source};
 use guira_harness::rounds::median;
 
-/// Hit ratios of bucket CLOCK.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-hits",
     claims: &["F5"],
@@ -17,7 +16,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// Sizes, in percent of the keys.
 const SIZES: [f64; 4] = [5.0, 20.0, 50.0, 75.0];
-/// Strict LRU, memc3's CLOCK, and values of so many bits for each bucket.
+/// Strict LRU, memc3's CLOCK, and values of a number of bits for each bucket.
 const POLICIES: [Replacement; 7] = [
     Replacement::Lru,
     Replacement::Clock,

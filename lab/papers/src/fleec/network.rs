@@ -77,7 +77,6 @@ impl Point {
     }
 }
 
-/// The mean over runs.
 pub(super) fn figure(points: &[Point], of: impl Fn(&Point) -> f64) -> Figure {
     Figure::of(&points.iter().map(of).collect::<Vec<f64>>())
 }

@@ -10,7 +10,6 @@ use crate::caches::{Cache, Touch};
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::outcome::{Outcome, answer, table, verdict};
 
-/// Threads that stand still.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-parked",
     claims: &["F4"],
@@ -24,10 +23,9 @@ const KEY: u32 = 7;
 /// What a thread got done beside one that stood still.
 #[derive(Debug, Clone, Copy)]
 struct Beside {
-    /// How many operations, of so many that it was to do.
+    /// Operations done, of those wanted.
     done: u64,
     wanted: u64,
-    /// In so many seconds.
     seconds: f64,
 }
 

@@ -10,7 +10,6 @@ use crate::figure::Figure;
 use crate::outcome::{Outcome, Table, answer, table, verdict};
 use crate::servers;
 
-/// Servers by skew.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-skew",
     claims: &["F1", "F3", "F4"],

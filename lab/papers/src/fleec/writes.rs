@@ -14,7 +14,6 @@ use super::ENGINES;
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::outcome::{Outcome, answer, table};
 
-/// Writes to what others have written.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-writes",
     claims: &["F2"],
@@ -27,7 +26,7 @@ const SESSIONS: [usize; 4] = [2, 4, 8, 16];
 const MIXES: [(&str, usize); 2] = [("99 % reads", 100), ("50 % reads", 2)];
 const ALPHA: f64 = 0.99;
 const KEYS: u32 = 2_000;
-/// The first so many requests are not counted: in them recency is noted that does not change afterwards.
+/// Requests that come before the counted ones: they set recency bits that do not change afterwards.
 const SETTLING: usize = 2_000;
 const COUNTED: usize = 4_000;
 

@@ -8,7 +8,6 @@ use crate::traces::{ALL, Source};
 use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_harness::rounds::median;
 
-/// Miss-ratio curves.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-curves",
     claims: &["K1", "K2"],
@@ -147,7 +146,7 @@ fn difference_table(all: &[Curves]) -> Table {
     )
 }
 
-/// Points by which two are not told apart.
+/// Points within which two count as equal.
 const EVEN: f64 = 0.05;
 
 /// Whether the median gap of the two grows from each size of K2 to the next smaller one.

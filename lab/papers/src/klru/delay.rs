@@ -10,7 +10,6 @@ use crate::outcome::{Answer, Outcome, Table, answer, table, verdict};
 use crate::simulate::{Drive, Replacement, in_parallel, look_aside};
 use crate::traces::{DISK, LOOP, Source, ZIGZAG, numbered};
 
-/// Delays over time.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-delay",
     claims: &["K4", "K5"],
@@ -25,7 +24,6 @@ const HIT_US: f64 = 20.0;
 /// What a miss costs beside it, at least and at most.
 const MISS_US: [f64; 2] = [100.0, 300.0];
 
-/// A piece of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Span {
     requests: u64,

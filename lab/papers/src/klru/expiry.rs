@@ -1,4 +1,4 @@
-//! K13: what has expired and nobody asks for.
+//! K13: expired items that no request reads.
 
 use guira_contract::{Engine, Expiry, Switch, Tuning};
 use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
@@ -21,7 +21,6 @@ use crate::outcome::{Outcome, Table, answer, percent, table, verdict};
 use crate::simulate::in_parallel;
 use crate::traces::{ASKING, infallible, numbered};
 
-/// Expired items.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-expiry",
     claims: &["K13"],

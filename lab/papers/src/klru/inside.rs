@@ -15,7 +15,6 @@ use crate::experiment::failed;
 
 /// Bytes of a key; with the value an item has the paper's 96.
 pub(super) const KEY: usize = 16;
-/// Bytes of a value.
 pub(super) const VALUE: usize = 80;
 /// The largest item: small, so that a small cache may be opened.
 const LARGEST: usize = 4096;
@@ -53,7 +52,6 @@ impl Request {
     }
 }
 
-/// `count` requests of `model`.
 pub(super) fn draw(model: &Model, count: usize, seed: u64) -> Vec<Request> {
     let mut generator = Generator::new(model.clone(), Rng::new(seed));
     let request = |_| {
@@ -64,7 +62,6 @@ pub(super) fn draw(model: &Model, count: usize, seed: u64) -> Vec<Request> {
     (0..count).map(request).collect()
 }
 
-/// What became of requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Driven {
     pub(super) requests: u64,
@@ -121,7 +118,6 @@ impl Inside {
         self.engine.stats()
     }
 
-    /// Work for one thread.
     pub(super) fn hand(&self) -> Hand<'_> {
         Hand {
             inside: self,

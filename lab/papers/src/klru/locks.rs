@@ -15,7 +15,6 @@ use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, Table, answer, table, verdict};
 
-/// The allocator's lock.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-locks",
     claims: &["K15"],
@@ -30,7 +29,7 @@ const THREADS: [usize; 4] = [1, 2, 4, 8];
 const VALUE: usize = 138;
 const CHUNK: usize = 192;
 
-/// A chunk. Whoever has it owns it.
+/// A chunk, owned by the thread that took it.
 type Chunk = Box<[u8; CHUNK]>;
 
 /// Free chunks of eight classes, under fewer locks or as many.
@@ -40,14 +39,14 @@ struct Slabs {
 }
 
 impl Slabs {
-    /// `count` locks, and so many free chunks in each class.
+    /// `count` locks, and `chunks` free chunks in each class.
     fn new(count: usize, free: usize) -> Self {
         let chunks = || (0..free).map(|_| Box::new([0; CHUNK])).collect();
         let lists = || Mutex::new((0..CLASSES / count).map(|_| chunks()).collect());
         Self { locks: (0..count).map(|_| lists()).collect() }
     }
 
-    /// The free chunks that are under one lock with those of `class`; counts if somebody else had it.
+    /// The free chunks that are under one lock with those of `class`; counts if the lock was taken.
     fn lock(&self, class: usize, waits: &mut u64) -> MutexGuard<'_, Vec<Vec<Chunk>>> {
         let lock = &self.locks[class % self.locks.len()];
         match lock.try_lock() {
@@ -75,7 +74,6 @@ impl Slabs {
     }
 }
 
-/// What threads came to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stored {
     /// Millions of requests per second.
@@ -89,7 +87,6 @@ struct Stored {
 /// Keys of each thread.
 const KEYS: usize = 4096;
 
-/// What one thread did.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
     /// How often it took a lock, and how often it waited for one.

@@ -10,7 +10,6 @@ use super::inside::{Inside, KEY, VALUE};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::outcome::{Outcome, answer, percent, table};
 
-/// Metadata.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-metadata",
     claims: &["K11"],

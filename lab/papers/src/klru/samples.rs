@@ -9,7 +9,6 @@ use crate::outcome::{Outcome, answer, table, verdict};
 use crate::simulate::{Misses, Replacement, in_parallel};
 use crate::traces::{OLTP, PAGES, SHOP, Source, ZIPF, infallible};
 
-/// K from 1 to 32.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-samples",
     claims: &["K3"],
@@ -31,7 +30,7 @@ struct Row {
 }
 
 impl Row {
-    /// How much of the way from random replacement to LRU is gone with so many samples.
+    /// How far from random replacement towards LRU a number of samples leads: 0 to 1.
     fn way(&self, index: usize) -> f64 {
         (self.sampled[index].mean - self.random.mean) / (self.lru.mean - self.random.mean)
     }

@@ -16,7 +16,6 @@ use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, table};
 
-/// Costs of sampling.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-sampling",
     claims: &["K10"],
@@ -102,8 +101,8 @@ impl Chunks for Slots {
     }
 }
 
-/// Microseconds to find one victim among so many samples: the median of batches, which does not see when the thread was
-/// not running.
+/// Microseconds to find one victim among `samples` samples: the median of batches, which ignores those in which the
+/// thread did not run.
 fn draw(slots: &Slots, samples: u32, victims: usize, seed: u64) -> f64 {
     let mut order = Klru::<Recency>::new(samples, seed);
     let mut rng = Rng::new(seed);

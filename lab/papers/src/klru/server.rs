@@ -19,7 +19,6 @@ use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table, answer, table, verdict};
 
-/// The server over loopback.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-server",
     claims: &["K6", "K7", "K8", "K14"],

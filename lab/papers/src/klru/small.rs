@@ -7,7 +7,6 @@ use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, percent, table, verdict};
 use guira_harness::rounds::turns;
 
-/// Throughput of small caches.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-small",
     claims: &["K12"],

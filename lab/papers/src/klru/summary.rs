@@ -4,7 +4,6 @@ use crate::document;
 use crate::experiment::{Context, Experiment, Failure};
 use crate::outcome::{Outcome, answer, table};
 
-/// The summary.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-summary",
     claims: &["K16"],

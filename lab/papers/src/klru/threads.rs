@@ -8,7 +8,6 @@ use crate::outcome::{Outcome, Table, answer, table, verdict};
 use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_harness::rounds::turns;
 
-/// Throughput by threads.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-threads",
     claims: &["K9"],

@@ -19,7 +19,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
 
-/// One set in so many requests of the small cache.
+/// One request in this many of the small cache is a set.
 const SET_EACH: usize = 20;
 
 /// Threads, and how many keys each looks up at once.
@@ -30,7 +30,7 @@ const TWO: usize = 1;
 /// How many of the points are in the chart.
 const ONE_BY_ONE: usize = 3;
 
-/// Keys that are drawn in advance for so many threads, `count` in all: to draw one takes as long as to look one up.
+/// Keys that are drawn in advance for `threads` threads, `count` in all: drawing a key takes as long as looking one up.
 fn draws(keys: u64, threads: usize, count: usize, seed: u64) -> Result<Vec<Vec<u32>>, Failure> {
     let zipf = Zipf::new(keys, THETA).map_err(|error| Failure::Other(error.to_string()))?;
     let thread = |thread: usize| {

@@ -8,7 +8,7 @@ use super::table::{Table, Writer, key_of};
 use crate::experiment::Failure;
 use crate::figure::Figure;
 
-/// One operation in so many of the mixed load is an insert.
+/// One operation in this many of the mixed load is an insert.
 const INSERT_EACH: u32 = 10;
 
 /// The most lookups that are asked for at once.
@@ -21,7 +21,6 @@ pub(super) const LOAD: (u32, u32) = (84, 90);
 /// What a table is put through.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// Slots of the table.
     pub(super) slots: u32,
     /// Numbers of threads, one after another on the same table.
     pub(super) threads: Vec<usize>,
@@ -52,7 +51,7 @@ pub(super) struct Point {
 /// Puts a table through a plan.
 pub(super) type Measure = fn(&Plan) -> Result<Vec<Rates>, Failure>;
 
-/// Puts all tables through a plan, in turn, so many times: a point for each number of threads of each table.
+/// Puts all tables through a plan in turns, `runs` times: a point for each number of threads of each table.
 pub(super) fn measure_all(
     tables: &[(&str, Measure)],
     plan: &Plan,
@@ -125,7 +124,7 @@ impl Keys {
         rng.below(u64::from(self.filled)) as u32 + 1
     }
 
-    /// Draws so many keys, at most [`BATCH_MAX`], and looks them up. Returns how many were found.
+    /// Draws `count` keys, at most [`BATCH_MAX`], and looks them up. Returns how many were found.
     #[inline(always)]
     fn find<T: Table>(self, table: &T, rng: &mut Rng, count: usize) -> u64 {
         let key = |number| key_of(self.seed, number);

@@ -22,7 +22,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// Slots of the paper's table.
 const PAPER_SLOTS: u32 = 1 << 27;
 
-/// Bins of the load factor, of which the displacements are told.
+/// Bins of the load factor for which displacements are reported.
 const BINS: usize = 50;
 
 /// Bytes of a pointer: the head of a bucket of chaining, and the link in each item.

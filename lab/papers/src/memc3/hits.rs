@@ -22,7 +22,7 @@ const KEYS: u64 = 96_000_000;
 /// The paper's queries.
 const QUERIES: u64 = 100_000_000;
 
-/// One query in so many is a set.
+/// One query in this many is a set.
 const SET_EACH: u64 = 20;
 
 /// What the paper's caches stored, in thousands, in the order of [`CONFIGS`] and [`SIZES`].
@@ -46,7 +46,7 @@ fn stream(scale: u64, seed: u64) -> Result<Stream, Failure> {
     Ok(stream)
 }
 
-/// Hit ratios, in percent, of each cache at each size, if they store so many items. Scaled down as the stream is.
+/// Hit ratios, in percent, of each cache at each size, if they store these numbers of items. Scaled down as the stream is.
 fn simulate(stream: &Stream, items: &[[u64; SIZES.len()]; 3], scale: u64) -> Result<Vec<Vec<f64>>, Failure> {
     let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
     let means = Means { threads: 2, now_ns: &|| 0, progress: &|_| () };
@@ -64,7 +64,7 @@ fn simulate(stream: &Stream, items: &[[u64; SIZES.len()]; 3], scale: u64) -> Res
         .collect()
 }
 
-/// Simulates the three caches, which store so many items at each size.
+/// Simulates the three caches, which store these numbers of items at each size.
 pub(super) fn run(context: &Context, items: &[[u64; SIZES.len()]; 3]) -> Result<Outcome, Failure> {
     let scale = context.scale.pick(16, 1000);
     let mut runs = Vec::new();

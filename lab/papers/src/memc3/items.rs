@@ -45,7 +45,6 @@ const MEMCACHED: usize = CONFIGS.len();
 /// Bytes of resident memory for an item, less than any of the servers needs: what more keys than fit are reckoned by.
 const LEAST: [u64; SERVERS] = [68, 60, 59, 88];
 
-/// What a server held.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     memory: u64,

@@ -33,7 +33,6 @@ const MULTIGET: u32 = 100;
 /// One value in this many has its contents compared; every length is.
 const SAMPLE: u32 = 64;
 
-/// How large it is.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     memory: u64,

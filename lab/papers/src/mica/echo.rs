@@ -34,7 +34,7 @@ fn send_back(end: &mut dyn ServerPath) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Rounds in which nothing has come before an echo sleeps, so that whoever looks at its core finds it free.
+/// Empty rounds before an echo sleeps, so that its processor is idle for `near` to look at.
 const IDLE_ROUNDS: u32 = 1000;
 /// How long it sleeps at most, before it looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(20);
@@ -107,7 +107,6 @@ impl Echo {
         Ok(Echo { stop, thread: Some(thread), path, scratch, udp })
     }
 
-    /// A way to it.
     pub(super) fn connect(&self) -> Result<Box<dyn ClientPath>, Failure> {
         connect(self.path, &self.scratch.file("socket"), self.udp)
     }
@@ -117,7 +116,7 @@ impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has told so.
+            // A thread that panicked has printed why.
             let _ = thread.join();
         }
     }

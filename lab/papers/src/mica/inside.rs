@@ -11,7 +11,6 @@ use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table, answer, table, verdict};
 
-/// Engines without a network.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-inside",
     claims: &["I3", "I7", "I10", "I14", "I16"],
@@ -45,16 +44,16 @@ const BATCH: usize = 32;
 const MAINTENANCE: Maintenance = Maintenance { every: 8, steps: 32 };
 /// The longest value of all data.
 const VALUE_MAX: usize = LARGE.value;
-/// Upkeep goes on for so many slices at the most after an engine was filled.
+/// The most slices of maintenance after an engine was filled.
 const MAINTAINED_MOST: usize = 1 << 20;
 const NOW: Seconds = Seconds(1000);
 
 /// An engine, whichever it is.
 trait Served: Sync {
     fn fill(&self, data: Data, keys: u32) -> Result<(), Failure>;
-    /// Serves the requests of each thread, and tells the seconds until the last was done.
+    /// Serves the requests of each thread; returns the seconds until the last thread was done.
     fn serve(&self, data: Data, threads: &[Vec<Request>]) -> Result<f64, Failure>;
-    /// Divides requests by who of so many threads their keys are at home at.
+    /// Divides requests among `threads` threads by the home of their keys.
     fn divide(&self, data: Data, requests: &[Request], threads: usize) -> Vec<Vec<Request>>;
 }
 

@@ -13,7 +13,6 @@ use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, percent, table, verdict};
 
-/// Computations.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-model",
     claims: &["I9", "I12", "I13", "I18", "I19", "I20", "I21"],
@@ -36,7 +35,7 @@ fn harmonic(count: u64, alpha: f64) -> f64 {
     head + integral(count as f64 + 0.5) - integral(HEAD as f64 + 0.5)
 }
 
-/// How much more than the mean the fullest of so many partitions gets, with a hash of this seed.
+/// The load of the fullest of `partitions` partitions as a multiple of the mean, with a hash of this seed.
 fn hottest(partitions: usize, seed: u64) -> f64 {
     let total = harmonic(PAPER_KEYS, SKEWED);
     let mut weights = vec![0.0; partitions];
@@ -137,7 +136,7 @@ fn made(data: Data, per_datagram: u16, count: u32) -> Result<f64, Failure> {
     Ok(f64::from(count) / (thread_cpu_s() - begin) / 1e6)
 }
 
-/// The share of requests that find their lines in a cache of so many bytes, which holds what is asked for most.
+/// The share of requests that find their lines in a cache of `bytes` bytes that holds the most popular keys.
 fn cached(keys: u64, alpha: f64, bytes: f64) -> f64 {
     // A bucket of two lines and an item in one.
     let held = (bytes / 192.0).min(keys as f64);

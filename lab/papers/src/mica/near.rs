@@ -16,9 +16,9 @@ use crate::servers::{CLIENT_CORE, SERVER_CORE};
 /// Round trips of a look, if they do not take too long.
 const ROUNDS: u64 = 20_000;
 const LOOK_MAX: Duration = Duration::from_millis(50);
-/// A way so many times as long as the shortest is far.
+/// A round trip longer than this multiple of the shortest counts as far.
 const FAR: f64 = 2.0;
-/// How often a run is taken again before it is told as it is, and the pause before: the host leaves them where they are for seconds.
+/// How often a run is repeated before it is reported as it is, and the pause before: the host moves processors only every few seconds.
 const ATTEMPTS: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -29,7 +29,7 @@ struct Seen {
     longest_ns: f64,
     runs: u32,
     again: u32,
-    /// Runs that were told although the way was long.
+    /// Runs that were reported although the processors were far apart.
     far: u32,
 }
 

@@ -76,7 +76,6 @@ impl Server {
         self.tcp
     }
 
-    /// A path to it.
     pub(super) fn connect(&self, path: Path) -> Result<Box<dyn ClientPath>, Failure> {
         connect(path, &socket(&self.scratch), self.udp)
     }
@@ -161,7 +160,6 @@ fn second_host() -> Option<Netns> {
     Netns::create().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
 }
 
-/// How requests are sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     pub(super) per_datagram: u16,
@@ -170,7 +168,6 @@ pub(super) struct How {
     pub(super) duration: Duration,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Came {
     /// Requests answered per second.
@@ -189,7 +186,6 @@ const WINDOW_OPEN: usize = 4096;
 /// Requests that are made between two looks at what has arrived.
 pub(super) const BURST: usize = 64;
 
-/// A client.
 pub(super) struct Client {
     courier: Courier<Box<dyn ClientPath>>,
     watch: Stopwatch,
@@ -221,7 +217,6 @@ impl Client {
         Ok(Client { courier: Courier::new(path, directory, id, options).map_err(failed)?, watch })
     }
 
-    /// Stores all keys.
     pub(super) fn fill(&mut self, data: Data, keys: u32) -> Result<(), Failure> {
         let value = vec![7; data.value];
         let (mut key, mut next) = ([0; KEY_MAX], 0);
@@ -246,7 +241,7 @@ impl Client {
             let lost = &mut again;
             self.courier
                 .poll(now, &mut |ticket, outcome| {
-                    // To store the same again does no harm: nobody else stores.
+                    // Storing the same again does no harm: there is no other writer.
                     if outcome == Outcome::Lost {
                         lost.push(ticket.0 as u32);
                     }
@@ -256,7 +251,6 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for so long.
     pub(super) fn ask(
         &mut self,
         ask: &Ask,
@@ -343,7 +337,7 @@ pub(super) fn highest(mut at: impl FnMut(f64) -> Result<Came, Failure>, from: f6
     let mut best = Came::default();
     for _ in 0..9 {
         let came = at(high)?;
-        // Whoever cannot keep up loses, or does less than is asked.
+        // A server that cannot keep up loses requests, or serves fewer than are sent.
         let kept = came.lost < 0.01 && came.per_s > 0.97 * high;
         if kept {
             (best, low) = (came, high);

@@ -10,7 +10,6 @@ use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, Table, answer, percent, table, verdict};
 
-/// Servers behind paths.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-paths",
     claims: &["I1", "I2", "I4", "I5", "I6", "I7", "I11", "I17"],
@@ -193,7 +192,6 @@ fn by_load(title: &str, rows: Vec<(String, Vec<String>)>) -> Table {
     table(title, &head, rows.collect())
 }
 
-/// What was measured.
 struct Found {
     sizes: Vec<(Data, Rates)>,
     engines: Vec<(usize, Rates)>,
@@ -309,7 +307,6 @@ impl Found {
         format!("median: shared memory {}; kernel UDP {}", both(&self.ring_delays), both(&self.kernel_delays))
     }
 
-    /// What is found besides.
     fn rest_told(&self) -> Vec<Answer> {
         let found = self;
         let store =

@@ -10,7 +10,6 @@ use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
 use crate::outcome::{Answer, Outcome, answer, table, verdict};
 
-/// Two workers.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-spread",
     claims: &["I8", "I15"],

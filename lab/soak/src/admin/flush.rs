@@ -1,4 +1,4 @@
-//! `flush_all`, with and without delay. The history is told what is gone.
+//! `flush_all`, with and without delay. It marks in the histories what is gone.
 
 use std::io;
 use std::time::Duration;
@@ -47,9 +47,6 @@ pub(crate) fn run(field: &Field, history: &History, mut random: Rng, between: Du
 }
 
 /// Flushes at once.
-///
-/// # Errors
-/// If it cannot.
 pub(crate) fn once(field: &Field) -> io::Result<()> {
     let mut wire = Wire::new(field.addresses.open(Carrier::Unix)?);
     wire.send(b"flush_all\r\n")?;

@@ -48,7 +48,7 @@ fn dump(field: &Field, random: &mut Rng, counters: &mut Counters<'_>, [request, 
                 if is_stall(&error) {
                     field.fail("a list of keys does not go on");
                 }
-                // The server may send somebody away who is too slow.
+                // The server may close a connection that is too slow.
                 counters.one("lists of all keys cut by the server");
                 return;
             }
@@ -60,7 +60,6 @@ fn dump(field: &Field, random: &mut Rng, counters: &mut Counters<'_>, [request, 
     counters.one("lists of all keys left");
 }
 
-/// Watches the log.
 pub(crate) fn watchers(field: &Field, mut random: Rng) {
     let mut counters = field.counters();
     const KINDS: [&str; 6] =

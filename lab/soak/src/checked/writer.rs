@@ -9,7 +9,6 @@ use crate::history::{Claim, History, Kind};
 use crate::speech::{Answer, Request, Verb};
 use crate::value::{self, HEADER, Owner, Place, Segment};
 
-/// The longest value.
 const VALUE_MAX: usize = (1 << 20) - 1;
 
 /// A value longer than this may be refused: an item counts with its key and header.
@@ -21,7 +20,6 @@ const PIPELINE_BYTES: usize = 48 << 10;
 /// Requests that are sent before answers are read.
 const PIPELINE_MAX: u64 = 24;
 
-/// A write under way.
 #[derive(Debug)]
 struct Write {
     owner: Owner,
@@ -39,7 +37,6 @@ struct Write {
     claim: Claim,
 }
 
-/// One writer.
 #[derive(Debug)]
 pub(crate) struct Writer<'f> {
     field: &'f Field,

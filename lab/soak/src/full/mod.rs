@@ -63,9 +63,6 @@ fn ways(engine: &str) -> &'static [(Keeping, &'static [&'static str])] {
 }
 
 /// Fills servers of all ways that the engine has. Tells whether all was well.
-///
-/// # Errors
-/// In words, if it could not be begun.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     let mut all_is_well = true;
     for (keeping, arguments) in ways(&plan.engine) {
@@ -118,7 +115,6 @@ fn workers<'f>(plan: &Plan, field: &'f Field, keeping: Keeping) -> Result<Vec<Wo
     (0..of).zip(SPEECHES).map(worker).collect()
 }
 
-/// All connections at once.
 fn everybody<'f>(workers: &mut [Worker<'f>], act: impl Fn(&mut Worker<'f>) + Sync) {
     std::thread::scope(|scope| {
         for worker in workers {
@@ -156,7 +152,7 @@ fn resize(field: &Field, memory: u64) {
     }
 }
 
-/// Nobody asks for anything any more: the server counts what was found.
+/// Without load: compares what the server counts with what was found.
 fn at_rest(field: &Field, workers: &mut [Worker<'_>]) {
     everybody(workers, Worker::remove_mortals);
     wait_for_items(field, || {
@@ -170,7 +166,7 @@ fn at_rest(field: &Field, workers: &mut [Worker<'_>]) {
 fn wait_for_items(field: &Field, mut items: impl FnMut() -> u64) {
     let begin = Stopwatch::start();
     while field.goes_on() {
-        // Items that have expired are counted until somebody looks for them.
+        // Expired items count until they are looked up.
         tell(field, "lru_crawler crawl all");
         let (found, counted) = (items(), stat(field, "curr_items"));
         if counted == Some(found) {

@@ -64,7 +64,6 @@ impl<'f> Worker<'f> {
         Worker { field, client, share, model: Model::new(keeping), random, sequence: 0, counters }
     }
 
-    /// All its keys.
     fn keys(&self) -> impl Iterator<Item = u32> + use<> {
         (self.share.rest..KEYS).step_by(self.share.of as usize)
     }
@@ -92,7 +91,6 @@ impl<'f> Worker<'f> {
         }
     }
 
-    /// Reads all keys.
     pub(super) fn read_all(&mut self) {
         let keys: Vec<u32> = self.keys().collect();
         self.ask_all(&keys, Verb::Gets);
@@ -104,7 +102,6 @@ impl<'f> Worker<'f> {
         self.ask_all(&mortals, Verb::Delete);
     }
 
-    /// Removes everything.
     pub(super) fn remove_all(&mut self) {
         let keys: Vec<u32> = self.keys().collect();
         self.ask_all(&keys, Verb::Delete);

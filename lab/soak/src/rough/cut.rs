@@ -40,7 +40,7 @@ fn cuts(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(step)
 }
 
-/// Sends a part and dies. Whoever is refused has died as well.
+/// Sends a part and closes the connection. A refused connection counts as closed.
 fn die_after(field: &Field, carrier: Carrier, part: &[u8], random: &mut Rng) -> io::Result<()> {
     let mut plain = field.addresses.raw(carrier)?;
     plain.write_all(part)?;
@@ -103,7 +103,7 @@ fn stores(field: &Field, random: &mut Rng, number: u64, counters: &mut Counters<
     }
 }
 
-/// A stream that dies after so many bytes.
+/// A stream that fails after a number of bytes.
 struct Dying {
     plain: Socket,
     left: usize,

@@ -10,14 +10,14 @@ use crate::field::Field;
 use crate::link::{Carrier, Link, PATIENCE};
 use crate::speech::{Request, Speech, Verb};
 
-/// What is asked for: so many values of this length.
+/// Values that each connection asks for, and their length.
 const VALUES: usize = 4;
 const LENGTH: usize = 900_000;
 
 /// How long a round of them lasts.
 const HOLD: Duration = Duration::from_secs(4);
 
-/// Asks until the run ends, over so many connections at a time.
+/// Asks until the run ends, over `count` connections at a time.
 pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
     let mut counters = field.counters();
     while field.goes_on() {

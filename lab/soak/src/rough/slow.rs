@@ -43,7 +43,7 @@ fn listen(field: &Field, link: Link, counters: &mut Counters<'_>) {
     let mut expect = |right: &[&str]| match wire.line() {
         Ok(line) if right.iter().any(|right| line.starts_with(right)) => true,
         Ok(line) => {
-            // One that was refused is told so first.
+            // A refused connection gets an error first.
             if !line.starts_with("ERROR Too many open") {
                 counters.one("wrong answers");
                 field.fail(format!("{line:?} instead of {right:?} to somebody slow"));

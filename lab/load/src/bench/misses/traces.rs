@@ -27,7 +27,7 @@ pub(super) struct Recorded {
     format: Option<Format>,
     /// Length of each value; of no meaning where the trace tells sizes.
     pub(super) value_len: u32,
-    /// So many of its first requests are replayed.
+    /// How many of its first requests are replayed.
     limit: Option<u64>,
     /// Parts of what it asks for that servers are given, in percent. A small trace has no small ones: what a server needs
     /// to start would be most of its size.
@@ -80,7 +80,7 @@ pub(super) struct Extent {
     pub(super) is_sized: bool,
 }
 
-/// The traces whose files are in the plan's folder, or among those of the repository; `told` hears of the others.
+/// The traces whose files are in the plan's folder, or among those of the repository; the others are reported to `told`.
 pub(super) fn present(plan: &Plan, told: &mut dyn FnMut(&str)) -> Vec<Case> {
     let committed = Path::new("lab/workload/traces");
     let mut cases = Vec::new();

@@ -81,7 +81,7 @@ impl Bench {
         self.judge.read(input, &mut self.outbox, &mut self.counters, 4000)
     }
 
-    /// Reads `input`, which is well formed and wrong once; returns what was told of it.
+    /// Reads `input`, which is well formed and wrong once; returns the example that was kept.
     fn wrong(&mut self, input: &[u8]) -> String {
         assert_eq!(self.read(input), Ok(input.len()));
         assert_eq!(self.counters.counts.wrong, 1, "{:?}", self.counters.examples);
