@@ -53,7 +53,7 @@ fn the_help_names_the_subcommands_and_hides_the_floor() {
 
 #[test]
 fn bad_arguments_are_explained_and_exit_with_2() {
-    for (args, told) in [
+    for (args, message) in [
         (&["flor"][..], "unrecognized subcommand 'flor'"),
         (&["serve", "--workers", "-1"][..], "invalid value '-1' for '--workers"),
         (&["serve", "--listen", "localhost:1"][..], "names are not looked up"),
@@ -83,7 +83,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
     ] {
         let output = guira(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
         for never in ["floor", "-- -1"] {
             assert!(!stderr(&output).contains(never), "{args:?}: {}", stderr(&output));
         }
@@ -94,7 +94,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
 #[test]
 fn bad_options_of_memcached_are_explained_and_exit_with_64() {
     let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1"];
-    for (args, told) in [
+    for (args, message) in [
         (&["-m", "-1"][..], "-m must be a number of MiB, not -1"),
         (&["-t", "-1"][..], "invalid value '-1'"),
         (&["-c", "-1"][..], "invalid value '-1'"),
@@ -110,7 +110,7 @@ fn bad_options_of_memcached_are_explained_and_exit_with_64() {
         ),
     ] {
         let output = guira(&[&memcached[..], args].concat());
-        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
         assert!(!stderr(&output).contains("tip:"), "{args:?}: {}", stderr(&output));
         assert!(matches!(output.status.code(), Some(64 | 1)), "{args:?}: {:?}", output.status);
     }
@@ -129,16 +129,16 @@ fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
         command.args(args).stderr(Stdio::piped());
         let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
         let status = server.wait(PATIENCE).expect("it does not serve all the same");
-        let told = server.errors();
-        assert_eq!(status.code(), Some(code), "{args:?}: {told}");
-        assert!(told.contains("a datagram cannot tell who it is from"), "{args:?}: {told}");
+        let message = server.errors();
+        assert_eq!(status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains("a datagram cannot tell who it is from"), "{args:?}: {message}");
     }
 }
 
 #[test]
 fn a_file_that_never_ends_is_not_read_to_its_end() {
     let serve = ["20", env!("CARGO_BIN_EXE_guira"), "serve", "--listen", "127.0.0.1:0"];
-    for (option, told) in [
+    for (option, message) in [
         ("--config", "cannot read /dev/zero: it is longer than 1048576 bytes"),
         ("--auth-file", "cannot read the auth file /dev/zero: it is longer than 16777216 bytes"),
         ("--tls-cert", "cannot speak TLS: cannot read /dev/zero: it is longer than"),
@@ -147,7 +147,7 @@ fn a_file_that_never_ends_is_not_read_to_its_end() {
             Command::new("timeout").args(serve).args([option, "/dev/zero"]).output().expect("it runs");
         let code = output.status.code();
         assert!(matches!(code, Some(1 | 2)), "{option}: {code:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(told), "{option}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{option}: {}", stderr(&output));
     }
 }
 
@@ -229,8 +229,8 @@ fn a_simulation_is_told_as_text_json_and_plot() {
     let common = ["sim", "--workload", "zipf:keys=2k,requests=20k", "--policy", "all", "--curve", "5"];
     let text = guira(&[&common[..], &["--plot", plot_path, "--shards", "500", "--exact"]].concat());
     assert!(text.status.success(), "{}", stderr(&text));
-    for told in ["500 keys, a sample of", "±", "all keys", "off by", "w-tinylfu", "requests/s and core"] {
-        assert!(stdout(&text).contains(told), "{told}: {}", stdout(&text));
+    for message in ["500 keys, a sample of", "±", "all keys", "off by", "w-tinylfu", "requests/s and core"] {
+        assert!(stdout(&text).contains(message), "{message}: {}", stdout(&text));
     }
     assert!(fs::read_to_string(&plot).expect("a plot").contains("Miss ratio: zipf"));
     let json = guira(&[&common[..], &["--json"]].concat());

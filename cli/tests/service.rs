@@ -138,7 +138,7 @@ fn sockets_for_another_process_are_left_alone() {
 }
 
 /// The next notification, except for the periodic status.
-fn told(manager: &UnixDatagram) -> String {
+fn notification(manager: &UnixDatagram) -> String {
     loop {
         let mut buffer = [0; 4096];
         let length = manager.recv(&mut buffer).expect("a message");
@@ -153,7 +153,7 @@ fn told(manager: &UnixDatagram) -> String {
 fn follow(manager: &UnixDatagram, name: &str, arguments: &[&str]) {
     manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let server = started(name, arguments);
-    let ready = told(manager);
+    let ready = notification(manager);
     let rest = ready.strip_prefix("READY=1\nSTATUS=listening on ").expect(&ready);
     let (address, state) = rest.split_once("; ").expect(&ready);
     assert_eq!(state, "0 items, 0 connections\n");
@@ -163,12 +163,12 @@ fn follow(manager: &UnixDatagram, name: &str, arguments: &[&str]) {
     client.read_exact(&mut stored).expect("an answer");
     assert_eq!(&stored, b"STORED\r\n");
     server.0.signal(Signal::HUP);
-    let reloading = told(manager);
+    let reloading = notification(manager);
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
-    let again = told(manager);
+    let again = notification(manager);
     assert!(again.starts_with("READY=1\n") && again.ends_with("; 1 items, 1 connections\n"), "{again}");
     server.0.signal(Signal::TERM);
-    let stopping = told(manager);
+    let stopping = notification(manager);
     assert!(stopping.starts_with("STOPPING=1\n"), "{stopping}");
     server.stop();
 }

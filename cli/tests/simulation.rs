@@ -13,7 +13,7 @@ const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces
 const REQUESTS: &str = "100k";
 const MEMORY: &str = "10MiB";
 /// By how much the hit ratios may differ. They are equal to the second decimal where nothing of the server depends on
-/// when its upkeep runs.
+/// when its maintenance runs.
 const TOLERANCE: f64 = 0.01;
 
 /// A server of this test; it is stopped when this is dropped.

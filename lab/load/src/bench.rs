@@ -149,72 +149,64 @@ struct Fleet {
     servers: Vec<Server>,
 }
 
-/// Runs everything that was selected, and reports each step to `told`.
+/// Runs everything that was selected, and reports each step to `log`.
 ///
 /// # Errors
 /// When a server cannot be started, a load fails, or a cache answers wrongly.
 pub fn run(
     selection: &Selection,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Results, LoadError> {
-    let mut results = Results { loads: run_loads(&selection.loads, options, told)?, ..Results::default() };
+    let mut results = Results { loads: run_loads(&selection.loads, options, log)?, ..Results::default() };
     if let Some(spec) = &selection.open {
-        results.open = open_loop::run(spec, options, told)?;
+        results.open = open_loop::run(spec, options, log)?;
     }
     for case in &selection.memory {
         for kind in options.servers.iter().filter(|kind| kind.is_cache() && case.is_for(kind)) {
-            told(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
+            log(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
             results.memory.push(memory::measure(case, kind, options)?);
         }
     }
     for case in &selection.equal {
-        told(&format!(
-            "items {}: setting {} keys in each cache at equal resident size",
-            case.name, case.keys
-        ));
+        log(&format!("items {}: setting {} keys in each cache at equal resident size", case.name, case.keys));
         results.equal.extend(memory::measure_at_equal_size(case, options)?);
     }
     for case in &selection.idle {
         if let Err(error) = idle::allow_files(case.connections) {
             // Not worth losing what was measured before.
-            told(&format!("{}: left out, {error}", case.name));
+            log(&format!("{}: left out, {error}", case.name));
             continue;
         }
-        for kind in caches_with(case.wire, case.name, options, told) {
-            told(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
+        for kind in caches_with(case.wire, case.name, options, log) {
+            log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
             results.idle.push(idle::measure(*case, kind, options)?);
         }
     }
     if let Some(case) = &selection.dump {
         for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-            results.dumped.extend(dump::measure(case, kind, options, told)?);
+            results.dumped.extend(dump::measure(case, kind, options, log)?);
         }
     }
     if let Some(plan) = selection.fairness {
-        results.beside = fairness::run(plan, options, told)?;
+        results.beside = fairness::run(plan, options, log)?;
     }
     if let Some(plan) = &selection.misses {
-        results.missed = misses::run(plan, options, told)?;
+        results.missed = misses::run(plan, options, log)?;
     }
     Ok(results)
 }
 
-/// The caches that can be reached by `wire`; the others are reported to `told`.
-fn caches_with<'a>(
-    wire: Wire,
-    part: &str,
-    options: &'a Options,
-    told: &mut dyn FnMut(&str),
-) -> Vec<&'a Kind> {
-    options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, told)).collect()
+/// The caches that can be reached by `wire`; the others are reported to `log`.
+fn caches_with<'a>(wire: Wire, part: &str, options: &'a Options, log: &mut dyn FnMut(&str)) -> Vec<&'a Kind> {
+    options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, log)).collect()
 }
 
-/// Whether `kind` can be reached by `wire`; if not, that is reported to `told`.
-fn has_wire(kind: &Kind, wire: Wire, part: &str, told: &mut dyn FnMut(&str)) -> bool {
+/// Whether `kind` can be reached by `wire`; if not, that is reported to `log`.
+fn has_wire(kind: &Kind, wire: Wire, part: &str, log: &mut dyn FnMut(&str)) -> bool {
     let can = kind.can(wire);
     if !can {
-        told(&format!("{part}: {} is left out, it has no {}", kind.name(), wire.name()));
+        log(&format!("{part}: {} is left out, it has no {}", kind.name(), wire.name()));
     }
     can
 }
@@ -222,7 +214,7 @@ fn has_wire(kind: &Kind, wire: Wire, part: &str, told: &mut dyn FnMut(&str)) -> 
 fn run_loads(
     specs: &[LoadSpec],
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Vec<LoadResult>, LoadError> {
     let mut fleet: Option<Fleet> = None;
     let mut results = Vec::new();
@@ -230,26 +222,26 @@ fn run_loads(
         let fresh = match fleet.take() {
             Some(fleet) if fleet.data == spec.data => fleet,
             // The old servers stop before the new ones start: both would not always fit into memory.
-            _ => start_fleet(spec, options, told)?,
+            _ => start_fleet(spec, options, log)?,
         };
         let fresh = fleet.insert(fresh);
         if !fresh.servers.is_empty() {
-            results.push(run_load(spec, fresh, options, told)?);
+            results.push(run_load(spec, fresh, options, log)?);
         }
     }
     Ok(results)
 }
 
-fn start_fleet(spec: &LoadSpec, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
+fn start_fleet(spec: &LoadSpec, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
     let mut servers = Vec::new();
     for kind in &options.servers {
-        if !has_wire(kind, spec.data.wire, spec.name, told) {
+        if !has_wire(kind, spec.data.wire, spec.name, log) {
             continue;
         }
-        told(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
+        log(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
         let server = preloaded(spec, kind, options)?;
         if let Some(agreed) = server.agreed()? {
-            told(&format!("{}: {} agreed on {agreed}", spec.name, kind.name()));
+            log(&format!("{}: {} agreed on {agreed}", spec.name, kind.name()));
         }
         servers.push(server);
     }
@@ -302,7 +294,7 @@ fn run_load(
     spec: &LoadSpec,
     fleet: &Fleet,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<LoadResult, LoadError> {
     let mut series: Vec<Series> = fleet
         .servers
@@ -315,7 +307,7 @@ fn run_load(
             let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
             outcome.require_right()?;
             outcome.require_answered(LOST_MAX)?;
-            told(&format!(
+            log(&format!(
                 "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
                 spec.name,
                 round + 1,

@@ -127,11 +127,11 @@ pub(crate) enum Touch {
     Set,
 }
 
-/// Seconds of processor time that each store took, and each round of upkeep.
+/// Seconds of processor time that each store took, and each round of maintenance.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stores {
     pub(crate) stores: Vec<f32>,
-    pub(crate) upkeep: Vec<f32>,
+    pub(crate) maintenance: Vec<f32>,
 }
 
 /// Makes a [`Cache`] of an engine.
@@ -184,7 +184,7 @@ impl<E: Engine> Cache for InProcess<E> {
             all.stores.push((stored - begin) as f32);
             worker.step();
             if worker.steps.is_multiple_of(BATCH) {
-                all.upkeep.push((thread_cpu_s() - stored) as f32);
+                all.maintenance.push((thread_cpu_s() - stored) as f32);
             }
         }
         Ok(all)
@@ -359,7 +359,7 @@ mod tests {
                 assert_eq!(paused, 1, "{} {what:?}", config.name);
             }
             let timed = cache.stores(2, 1_002).unwrap();
-            assert_eq!((timed.stores.len(), timed.upkeep.len(), cache.items()), (1_000, 31, 1_001));
+            assert_eq!((timed.stores.len(), timed.maintenance.len(), cache.items()), (1_000, 31, 1_001));
         }
     }
 

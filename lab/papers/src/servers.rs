@@ -39,9 +39,9 @@ pub(crate) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
 
 /// What memcached calls itself, with its version.
 pub(crate) fn version(context: &Context) -> String {
-    let told = Command::new(&context.memcached).arg("-V").output();
-    told.map_or_else(
+    let output = Command::new(&context.memcached).arg("-V").output();
+    output.map_or_else(
         |_| "memcached".to_owned(),
-        |told| String::from_utf8_lossy(&told.stdout).trim().to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     )
 }

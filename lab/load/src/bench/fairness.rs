@@ -172,11 +172,11 @@ fn long(load: &Load) -> Result<Load, LoadError> {
 ///
 /// # Errors
 /// When a server cannot be started, a load fails, or a cache answers wrongly.
-pub fn run(plan: Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Vec<Beside>, LoadError> {
+pub fn run(plan: Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Beside>, LoadError> {
     allow_files(2 * CROWD)?;
     let mut servers: Vec<Server> = Vec::new();
     for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        told(&format!("fairness: starting {} and setting {} keys", kind.name(), plan.keys));
+        log(&format!("fairness: starting {} and setting {} keys", kind.name(), plan.keys));
         let server = preloaded(&spec(plan), kind, options)?;
         long(&load_for(&spec(plan), &server, options, 0))?.preload(&mut Quiet)?.require_right()?;
         servers.push(server);
@@ -184,14 +184,14 @@ pub fn run(plan: Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<
     let bench = Fairness { plan, options, servers };
     let mut results = Vec::new();
     for other in Other::ALL {
-        let free = bench.rounds(other, None, told)?;
+        let free = bench.rounds(other, None, log)?;
         let peer = free.iter().find(|beside| beside.server != GUIRA).or(free.first());
         let rates: Option<Vec<f64>> = peer
             .filter(|_| other.has_pace())
             .map(|peer| peer.rates().iter().map(|rate| SHARE * rate).collect());
         results.extend(free);
         if let Some(rates) = rates {
-            results.extend(bench.rounds(other, Some(&rates), told)?);
+            results.extend(bench.rounds(other, Some(&rates), log)?);
         }
     }
     Ok(results)
@@ -209,7 +209,7 @@ impl Fairness<'_> {
         &self,
         other: Other,
         rates: Option<&[f64]>,
-        told: &mut dyn FnMut(&str),
+        log: &mut dyn FnMut(&str),
     ) -> Result<Vec<Beside>, LoadError> {
         let pace = if rates.is_some() { "equal" } else { "free" };
         let series = |server: &Server| Beside {
@@ -223,7 +223,7 @@ impl Fairness<'_> {
             for index in turns(round, self.servers.len()) {
                 let server = &self.servers[index];
                 let measured = self.round(other, rates, server, round)?;
-                told(&format!(
+                log(&format!(
                     "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
                     other.name(),
                     round + 1,

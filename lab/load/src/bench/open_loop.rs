@@ -52,11 +52,11 @@ impl Latencies {
 pub fn run(
     spec: &LoadSpec,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Vec<Latencies>, LoadError> {
     let mut servers: Vec<Server> = Vec::new();
     for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        told(&format!("open: starting {} and setting {} keys", kind.name(), spec.data.keys));
+        log(&format!("open: starting {} and setting {} keys", kind.name(), spec.data.keys));
         servers.push(preloaded(spec, kind, options)?);
     }
     let peer = servers.iter().find(|server| server.name() != GUIRA).or(servers.first());
@@ -65,7 +65,7 @@ pub fn run(
     };
     let saturated = load_for(spec, peer, options, 0).run(None, &mut Quiet)?.per_second();
     let rate_per_s = saturated / 2.0;
-    told(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
+    log(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
     let mut all: Vec<(Counters, Vec<f64>)> = servers.iter().map(|_| Default::default()).collect();
     for round in 0..options.rounds {
         for index in turns(round, servers.len()) {
@@ -75,7 +75,7 @@ pub fn run(
             let outcome = load.run(None, &mut Quiet)?;
             outcome.require_right()?;
             let p999_us = Percentiles::of(&outcome.counters.get_ns).p999_us;
-            told(&format!(
+            log(&format!(
                 "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
                 round + 1,
                 options.rounds,

@@ -51,7 +51,7 @@ pub fn run(
     sizes: &[u64],
     options: &Options,
     listener: &mut dyn Observer,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>, LoadError> {
     let mut kinds: Vec<&Kind> = options.servers.iter().filter(|kind| kind.is_cache()).collect();
     kinds.sort_by_key(|kind| !matches!(kind, Kind::Guira { .. }));
@@ -61,11 +61,11 @@ pub fn run(
         for kind in &kinds {
             let mut spec = spec(kind, size, options);
             if !matches!(kind, Kind::Guira { .. }) {
-                told(&format!("{}: finding the memory for {:.1} MiB", kind.name(), target as f64 / MIB));
+                log(&format!("{}: finding the memory for {:.1} MiB", kind.name(), target as f64 / MIB));
                 let case = filling(replay, target);
                 spec.memory = equal::fit(&spec, target, &mut |server| memory::fill(&case, server, options))?;
             }
-            told(&format!("{}: replaying in {:.0} MiB", kind.name(), spec.memory as f64 / MIB));
+            log(&format!("{}: replaying in {:.0} MiB", kind.name(), spec.memory as f64 / MIB));
             let row = measure(replay, size, &spec, options, listener)?;
             if matches!(kind, Kind::Guira { .. }) {
                 target = row.resident;

@@ -135,7 +135,7 @@ impl All {
         self.rate(mix, threads, FLEEC) / self.rate(mix, threads, other)
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let against = |mix, threads, other| self.against(mix, threads, other);
         let of_mix = |mix: usize| {
             let waits = self.figure(mix, MOST, MEMCLOCK, |point| point.waits).mean;
@@ -191,7 +191,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         ),
         answers: vec![answer(
             "F2",
-            all.told(),
+            all.summary(),
             verdict(&[
                 ("six times memclock on one key with two threads", all.against(HOT, TWO, MEMCLOCK) >= 6.0),
                 (

@@ -69,7 +69,7 @@ fn worst_loss(all: &[Hits], policy: usize) -> f64 {
     lost(all, policy, LRU).iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-fn told(all: &[Hits], policy: usize) -> String {
+fn summary(all: &[Hits], policy: usize) -> String {
     let lost_to_lru = lost(all, policy, LRU);
     let within = lost_to_lru.iter().filter(|points| **points <= 1.0).count();
     let worst = worst_loss(all, policy);
@@ -93,7 +93,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     if !missing.is_empty() {
         how.push_str(&format!(" Not there: {}.", missing.join(", ")));
     }
-    let ours = [USUAL, USUAL - 1, USUAL + 1, ITEMS].map(|policy| told(&all, policy)).join("; ");
+    let ours = [USUAL, USUAL - 1, USUAL + 1, ITEMS].map(|policy| summary(&all, policy)).join("; ");
     let answers = vec![answer(
         "F5",
         ours,

@@ -32,7 +32,7 @@ impl All {
     }
 
     /// Ratios of one server to another at the lowest exponent, at 0.99, and at the highest.
-    fn told(&self, server: usize, other: usize, of: fn(&Point) -> f64) -> String {
+    fn summary(&self, server: usize, other: usize, of: fn(&Point) -> f64) -> String {
         [0, 3, ALPHAS.len() - 1]
             .map(|alpha| format!("{:.2} at {}", self.ratio(alpha, server, other, of), ALPHAS[alpha]))
             .join(", ")
@@ -121,7 +121,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 "F1",
                 format!(
                     "fleec ÷ memcached, operations per CPU second of the server: {}",
-                    all.told(FLEEC, MEMCACHED, |point| point.per_cpu)
+                    all.summary(FLEEC, MEMCACHED, |point| point.per_cpu)
                 ),
                 verdict(&[("above memcached at every exponent", above)])
                     + "Guira's server answers several requests with one system call, whatever the engine.",
@@ -130,20 +130,20 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 "F3",
                 format!(
                     "delay of fleec ÷ memcached: half of the reads {}; one in a hundred {}",
-                    all.told(FLEEC, MEMCACHED, |point| point.half),
-                    all.told(FLEEC, MEMCACHED, |point| point.slow)
+                    all.summary(FLEEC, MEMCACHED, |point| point.half),
+                    all.summary(FLEEC, MEMCACHED, |point| point.slow)
                 ),
                 verdict(&[
                     ("half of the reads take less time than with memcached at every exponent", sooner),
                     ("the slowest hundredth of the reads takes less time at every exponent", slowest),
-                ]) + "With four threads on two processors the slowest wait for a turn of the system's scheduler, 2 to 4 ms, for which more requests are in flight when the rate is higher. What a thread that stands still does to the others is told with F4, and what growth does below (fleec-growth).",
+                ]) + "With four threads on two processors the slowest wait for a turn of the system's scheduler, 2 to 4 ms, for which more requests are in flight when the rate is higher. What a thread that stands still does to the others is in F4, and what growth does below (fleec-growth).",
             ),
             answer(
                 "F4",
                 format!(
                     "fleec ÷ memclock, operations per CPU second: {}; one read in a hundred takes {} of its time in memclock",
-                    all.told(FLEEC, MEMCLOCK, |point| point.per_cpu),
-                    all.told(FLEEC, MEMCLOCK, |point| point.slow)
+                    all.summary(FLEEC, MEMCLOCK, |point| point.per_cpu),
+                    all.summary(FLEEC, MEMCLOCK, |point| point.slow)
                 ),
                 verdict(&[("over loopback locks cost less than a twentieth at every exponent", alike)])
                     + "Same server, table and eviction; locks are all that differs. fleec-contention has the engines without system calls, fleec-parked a thread that stands still.",

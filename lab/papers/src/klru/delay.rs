@@ -284,8 +284,19 @@ const FAVOURS: [Favour; 3] = [
 /// Points of a chart.
 const POINTS: f64 = 60.0;
 
+fn favour(summary: &[String], is_faster: bool) -> Answer {
+    if summary.is_empty() {
+        return answer("K5", "not measured: the traces are not there".to_owned(), "");
+    }
+    let remark = verdict(&[(
+        "a request takes less with KLRU than with segmented LRU on all of them",
+        is_faster,
+    )]) + "IBM 029 is not at hand; these stand in for it. Drawing keeps a part of what LRU loses whole on a loop.";
+    answer("K5", summary.join("; "), remark)
+}
+
 fn favoured(context: &Context) -> Result<(Answer, Vec<Table>, Vec<Chart>), Failure> {
-    let (mut rows, mut charts, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut charts, mut summary) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_slower = false;
     for Favour { source, chart: name, size } in FAVOURS {
         let Some(stream) = source.read(context, context.scale.pick(u64::MAX, 30_000), context.seed)? else {
@@ -323,7 +334,7 @@ fn favoured(context: &Context) -> Result<(Answer, Vec<Table>, Vec<Chart>), Failu
             ]);
         }
         is_slower |= figure(1, Span::mean_us).mean >= figure(0, Span::mean_us).mean;
-        told.push(format!(
+        summary.push(format!(
             "{}: {:.0} µs with KLRU, {:.0} with segmented LRU",
             source.name,
             figure(1, Span::mean_us),
@@ -338,14 +349,7 @@ fn favoured(context: &Context) -> Result<(Answer, Vec<Table>, Vec<Chart>), Failu
             &spans,
         ));
     }
-    let ours =
-        if told.is_empty() { "not measured: the traces are not there".to_owned() } else { told.join("; ") };
-    let answer = answer(
-        "K5",
-        ours,
-        verdict(&[("a request takes less with KLRU than with segmented LRU on all of them", !is_slower)])
-            + "IBM 029 is not at hand; these stand in for it. Drawing keeps a part of what LRU loses whole on a loop.",
-    );
+    let answer = favour(&summary, !is_slower);
     let table = table(
         "Traces that favour KLRU, one client:",
         &["trace and room", "policy", "hits, %", "µs a request"],

@@ -125,7 +125,7 @@ fn outcome(all: &[Vec<Vec<Point>>], full: Full, rate: u32) -> Outcome {
         at(&all[1], last, |point| point.mib).mean,
         at(&all[0], last, |point| point.mib).mean,
         at(&all[2], last, |point| point.mib).mean,
-        full.told
+        full.summary
     );
     let rate_of = |variant: usize| on_average(&all[variant], |point| point.rate).mean;
     let memory = |variant: usize, step: usize| at(&all[variant], step, |point| point.mib).mean;
@@ -137,7 +137,7 @@ fn outcome(all: &[Vec<Vec<Point>>], full: Full, rate: u32) -> Outcome {
     ]);
     Outcome {
         how: format!(
-            "The engine classic in this process with 128 MiB, the stand-in for Twitter's cluster {}, {rate} requests in each second of a clock that is moved, every item with a TTL of {TTL} s, a point each {STEP} s. After each second the session does what a worker does that has no work, up to {IDLE} steps of upkeep; its time counts. The crawler sets out every 30 s. memcached does the same with a thread of its own, which goes along its lists, and with looks at their tails when it evicts.",
+            "The engine classic in this process with 128 MiB, the stand-in for Twitter's cluster {}, {rate} requests in each second of a clock that is moved, every item with a TTL of {TTL} s, a point each {STEP} s. After each second the session does what a worker does that has no work, up to {IDLE} steps of maintenance; its time counts. The crawler sets out every 30 s. memcached does the same with a thread of its own, which goes along its lists, and with looks at their tails when it evicts.",
             READS.title()
         ),
         answers: vec![answer(
@@ -194,7 +194,7 @@ fn chart(name: &str, title: &str, unit: &str, all: &[Vec<Vec<Point>>], of: fn(&P
 
 /// A cache that is always full, with and without a look at the expiry of what is drawn.
 struct Full {
-    told: String,
+    summary: String,
     table: Table,
 }
 
@@ -236,7 +236,7 @@ fn full(context: &Context) -> Result<Full, Failure> {
         vec![(*name).to_owned(), format!("{:.2}", figure(index).scaled(100.0))]
     };
     let rows = names.iter().enumerate().map(row).collect();
-    let told = format!(
+    let summary = format!(
         "In a cache that is full, and without a crawler, KLRU that removes what it draws and is dead hits {} %, without that {} %",
         percent(figure(0).mean),
         percent(figure(1).mean)
@@ -244,7 +244,7 @@ fn full(context: &Context) -> Result<Full, Failure> {
     let title = format!(
         "Hits in a full cache without a crawler (simulated: room for {FULL_ROOM} objects, 300,000 keys by Zipf 0.9, {FULL_RATE} requests a second, every second key expires after {SHORT} s and the others never), %:"
     );
-    Ok(Full { told, table: table(&title, &["policy", "hits"], rows) })
+    Ok(Full { summary, table: table(&title, &["policy", "hits"], rows) })
 }
 
 /// The share of reads that find an object that has not expired.

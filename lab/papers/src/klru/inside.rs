@@ -23,8 +23,8 @@ const BATCH: usize = 64;
 /// As a worker does it.
 const MAINTENANCE: Maintenance = Maintenance { every: 1, steps: 32 };
 /// What has to be known of the sizes of full caches here. A page is taken if there is memory for it, and what is noted of its chunks
-/// is charged after that: if there is none left for the notes, the page is drained again, and so on for ever.
-pub(super) const AVOIDED: &str = "Sizes of memory were chosen: where less was left than the notes of one more page take (8, 24 and 128 MiB with KLRU, 64 MiB with lazy LRU), the engine took and drained that page again and again, and evicted page by page whatever the policy; it does not any more.";
+/// is charged after that: if there is none left for the metadata, the page is drained again, and so on for ever.
+pub(super) const AVOIDED: &str = "Sizes of memory were chosen: where less was left than the metadata of one more page takes (8, 24 and 128 MiB with KLRU, 64 MiB with lazy LRU), the engine took and drained that page again and again, and evicted page by page whatever the policy; it does not any more.";
 /// When nothing expires.
 pub(super) const START: Seconds = Seconds(1_000);
 

@@ -145,7 +145,7 @@ impl All {
         Figure::of(&self.0[threads][locks].iter().map(of).collect::<Vec<f64>>())
     }
 
-    fn told(&self, threads: usize) -> String {
+    fn summary(&self, threads: usize) -> String {
         let of = |locks: usize| {
             let rate = self.figure(threads, locks, |stored| stored.rate_of_core);
             let waits = self.figure(threads, locks, |stored| stored.waits);
@@ -223,8 +223,8 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "K15",
             format!(
                 "2 threads: {}; 8 threads: {} (rates of a second of processor time)",
-                all.told(1),
-                all.told(3)
+                all.summary(1),
+                all.summary(3)
             ),
             remark + "The engine has a lock for each class, and takes up to 32 chunks under it at once.",
         )],

@@ -92,8 +92,8 @@ fn measure(source: Source, stream: &Stream, context: &Context) -> Row {
 fn result_table(rows: &[Row]) -> crate::outcome::Table {
     let cells = rows.iter().map(|row| {
         let figures = [row.random].into_iter().chain(row.sampled.iter().copied()).chain([row.lru]);
-        let told = figures.map(|figure| format!("{:.2}", figure.scaled(100.0)));
-        [row.name.to_owned()].into_iter().chain(told).collect()
+        let cells = figures.map(|figure| format!("{:.2}", figure.scaled(100.0)));
+        [row.name.to_owned()].into_iter().chain(cells).collect()
     });
     table(
         "Hits, % of the requests:",

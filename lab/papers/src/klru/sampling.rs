@@ -31,10 +31,10 @@ const USUAL: usize = 4;
 /// Victims that are taken at once, as a session does.
 const BATCH: usize = 32;
 
-/// Chunks that lie in memory as the engine's do: pages with a bitmap each, notes beside them, and items of which a
+/// Chunks that lie in memory as the engine's do: pages with a bitmap each, metadata beside them, and items of which a
 /// look at the expiry costs a line of the cache.
 struct Slots {
-    notes: Vec<Cell<u32>>,
+    metadata: Vec<Cell<u32>>,
     occupied: Vec<u64>,
     items: Vec<Item>,
 }
@@ -53,7 +53,7 @@ impl Slots {
     fn new(pages: u64) -> Self {
         let count = pages * PAGE;
         Self {
-            notes: (0..count).map(|_| Cell::new(0)).collect(),
+            metadata: (0..count).map(|_| Cell::new(0)).collect(),
             occupied: vec![u64::MAX; (count / 64) as usize],
             items: (0..count).map(|_| Item { expiry: NEVER, _rest: [0; 27] }).collect(),
         }
@@ -62,11 +62,11 @@ impl Slots {
 
 impl Chunks for Slots {
     fn note(&self, chunk: Chunk, word: usize) -> u32 {
-        self.notes[chunk as usize + word].get()
+        self.metadata[chunk as usize + word].get()
     }
 
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
-        self.notes[chunk as usize + word].set(value);
+        self.metadata[chunk as usize + word].set(value);
     }
 
     fn is_recent(&self, _chunk: Chunk) -> bool {
@@ -97,7 +97,7 @@ impl Chunks for Slots {
     fn prefetch(&self, chunk: Chunk) {
         prefetch(&raw const self.items[chunk as usize]);
         prefetch(&raw const self.occupied[chunk as usize / 64]);
-        prefetch(self.notes[chunk as usize].as_ptr());
+        prefetch(self.metadata[chunk as usize].as_ptr());
     }
 }
 
@@ -178,14 +178,14 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     );
     Ok(Outcome {
         how: format!(
-            "Sampling: KLRU of the engine over {} chunks in arrays that lie in memory as the engine's do (bitmap, notes, and a look at the expiry of each drawn item), {victims} victims in batches of {BATCH}, which it also takes out of the order; the median of the batches. Sets, in processor time: the engine classic in this process with a full cache of {} MiB and items of 96 bytes, of new keys and of keys that are there. {AVOIDED}",
+            "Sampling: KLRU of the engine over {} chunks in arrays that lie in memory as the engine's do (bitmap, metadata, and a look at the expiry of each drawn item), {victims} victims in batches of {BATCH}, which it also takes out of the order; the median of the batches. Sets, in processor time: the engine classic in this process with a full cache of {} MiB and items of 96 bytes, of new keys and of keys that are there. {AVOIDED}",
             slots.items.len(),
             memory(context) >> 20
         ),
         answers: vec![answer(
             "K10",
             ours,
-            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the note, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen.",
+            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the metadata, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen.",
         )],
         tables: vec![table(
             "Microseconds for one victim, and for one set:",

@@ -93,7 +93,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                         "over loopback no policy is a tenth from plain LRU",
                         others.iter().all(|&it| is_even(over_lru(READING, it))),
                     ),
-                ]) + "One request at a time on each connection costs the server its system calls and little else; K14 has the engine alone, where plain LRU is told of every read.",
+                ]) + "One request at a time on each connection costs the server its system calls and little else; K14 has the engine alone, where plain LRU moves an item at every read.",
             ),
             answer(
                 "K7",

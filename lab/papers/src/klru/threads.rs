@@ -73,7 +73,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         ),
         answers: vec![answer(
             "K9",
-            told(&all),
+            summary(&all),
             remark
                 + "Two cores, perhaps two threads of one, cannot show where 12 end; when the other works too a core does less.",
         )],
@@ -89,7 +89,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     })
 }
 
-fn told(all: &[Rates]) -> String {
+fn summary(all: &[Rates]) -> String {
     let of = |rates: &Rates| {
         let keeps = |threads: usize, policy: usize| {
             format!("{:.2}", rates.of_core[threads][policy].mean / rates.of_core[0][policy].mean)

@@ -107,9 +107,9 @@ pub(super) fn measured<T>(mut run: impl FnMut() -> Result<T, Failure>) -> Result
 }
 
 /// What was seen, for those who read the figures.
-pub(super) fn told() -> String {
+pub(super) fn summary() -> String {
     let Seen { shortest_ns, longest_ns, runs, again, far } = seen(|seen| *seen);
     format!(
-        "A cache line went from one processor to the other and back in {shortest_ns:.0} ns at best and {longest_ns:.0} at worst, as the host moved them about. Runs between which it took more than {FAR} times the best were taken again, {again} times in {runs} runs; {far} are told although it did."
+        "A cache line went from one processor to the other and back in {shortest_ns:.0} ns at best and {longest_ns:.0} at worst, as the host moved them about. Runs between which it took more than {FAR} times the best were taken again, {again} times in {runs} runs; {far} are reported although it did."
     )
 }

@@ -207,7 +207,7 @@ impl Found {
         rates[point].iter().map(|runs| rate(runs).to_string()).collect()
     }
 
-    fn told(&self, data: usize, point: usize) -> String {
+    fn summary(&self, data: usize, point: usize) -> String {
         Self::cells(&self.sizes[data].1, point).join(" / ")
     }
 
@@ -223,25 +223,25 @@ impl Found {
     }
 
     /// The rates past the kernel's stack.
-    fn bypass_told(&self) -> String {
-        let told = |it: &Bypassed| {
+    fn bypass_summary(&self) -> String {
+        let summary = |it: &Bypassed| {
             let cells: Vec<String> = it.rates.iter().map(|runs| rate(runs).to_string()).collect();
             format!("; AF_XDP over a veth pair, {}, {}", it.mode, cells.join(" / "))
         };
-        self.bypassed.iter().map(told).collect()
+        self.bypassed.iter().map(summary).collect()
     }
 
     /// What that is of bare echoes.
-    fn bypass_shares_told(&self) -> String {
-        let told = |it: &Bypassed| {
+    fn bypass_shares(&self) -> String {
+        let summary = |it: &Bypassed| {
             let shares = Bypassed::cells(&it.shares()).join(" / ");
             format!("; AF_XDP over a veth pair, {}, {shares} % of {} M/s", it.mode, it.bare())
         };
-        self.bypassed.iter().map(told).collect()
+        self.bypassed.iter().map(summary).collect()
     }
 
     /// What is found of rates.
-    fn rates_told(&self) -> Vec<Answer> {
+    fn rate_answers(&self) -> Vec<Answer> {
         let found = self;
         let tiny = &found.sizes[0].1;
         let share = |point: usize, bare: Figure| {
@@ -254,10 +254,10 @@ impl Found {
                 "I1",
                 format!(
                     "tiny items, M/s on one core: shared memory {}; kernel UDP {}, 16 to a datagram {}{}",
-                    found.told(0, 0),
-                    found.told(0, 1),
-                    found.told(0, 2),
-                    found.bypass_told()
+                    found.summary(0, 0),
+                    found.summary(0, 1),
+                    found.summary(0, 2),
+                    found.bypass_summary()
                 ),
                 "The paper has 4.1 to 4.8 M a core, one request to a packet, past the kernel. In shared memory there is nothing but the cache. Over loopback the kernel carries datagrams of one length as one, which a real network would not do for a client that asks for one thing at a time. On a veth pair AF_XDP copies each packet.",
             ),
@@ -279,7 +279,7 @@ impl Found {
                     found.bare[0],
                     share(1, found.bare[1]),
                     found.bare[1],
-                    found.bypass_shares_told()
+                    found.bypass_shares()
                 ),
                 "The paper's 82 to 100 % are of the bytes that its ports can carry. Bare echoes over loopback are packed by the kernel, 64 to one, and rings cost next to nothing, so that what is left is the cache, and a client that draws keys, hashes them and keeps track of what it has sent.",
             ),
@@ -287,8 +287,8 @@ impl Found {
                 "I5",
                 format!(
                     "small items, M/s: shared memory {}; kernel UDP {}",
-                    found.told(1, 0),
-                    found.told(1, 1)
+                    found.summary(1, 0),
+                    found.summary(1, 1)
                 ),
                 "There is more to copy than of tiny ones.",
             ),
@@ -296,7 +296,7 @@ impl Found {
     }
 
     /// Delays at half and at nine tenths of the highest rate.
-    fn delays_told(&self) -> String {
+    fn delay_summary(&self) -> String {
         let at = |delays: &[(f64, Came)], index: usize| {
             delays.get(index).map_or(String::new(), |(_, came)| {
                 let [median, p5, p95] = came.delays;
@@ -307,7 +307,7 @@ impl Found {
         format!("median: shared memory {}; kernel UDP {}", both(&self.ring_delays), both(&self.kernel_delays))
     }
 
-    fn rest_told(&self) -> Vec<Answer> {
+    fn other_answers(&self) -> Vec<Answer> {
         let found = self;
         let store =
             |load: usize| rate(&found.engines[1].1[0][load]).mean / rate(&found.engines[0].1[0][load]).mean;
@@ -321,8 +321,8 @@ impl Found {
                 "I6",
                 format!(
                     "large items, M/s: shared memory {}; kernel UDP {}",
-                    found.told(2, 0),
-                    found.told(2, 1)
+                    found.summary(2, 0),
+                    found.summary(2, 1)
                 ),
                 format!(
                     "The paper, bound by its ports, is faster with more puts, since their replies are short. Over the kernel's UDP 50 % get ÷ 95 % get is {:.2} uniform and {:.2} skewed.",
@@ -343,7 +343,7 @@ impl Found {
             ),
             answer(
                 "I11",
-                found.delays_told(),
+                found.delay_summary(),
                 "At half and at nine tenths of the highest rate; an open loop on a virtual machine, whose host takes a processor away now and then.",
             ),
             answer(
@@ -448,9 +448,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             sizes[1].1,
             sizes[2].1,
             context.scale.pick(4 << 20, 20_000),
-            near::told()
+            near::summary()
         ),
-        answers: [found.rates_told(), found.rest_told()].concat(),
+        answers: [found.rate_answers(), found.other_answers()].concat(),
         tables: found.tables(),
         charts: Vec::new(),
     })

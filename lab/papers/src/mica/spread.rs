@@ -136,7 +136,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     Ok(Outcome {
         how: format!(
             "`guira serve --engine mica --access erew` with two workers and a client with one thread, all on the machine's two processors, {keys} tiny items, 50 % get, one request to a datagram, shared memory. Undirected requests go to the workers in turn, and half of them to the wrong one. {}",
-            near::told()
+            near::summary()
         ),
         answers: found.answers(),
         tables: vec![table(

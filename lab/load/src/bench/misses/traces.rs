@@ -80,8 +80,8 @@ pub(super) struct Extent {
     pub(super) is_sized: bool,
 }
 
-/// The traces whose files are in the plan's folder, or among those of the repository; the others are reported to `told`.
-pub(super) fn present(plan: &Plan, told: &mut dyn FnMut(&str)) -> Vec<Case> {
+/// The traces whose files are in the plan's folder, or among those of the repository; the others are reported to `log`.
+pub(super) fn present(plan: &Plan, log: &mut dyn FnMut(&str)) -> Vec<Case> {
     let committed = Path::new("lab/workload/traces");
     let mut cases = Vec::new();
     for &trace in TRACES {
@@ -91,7 +91,7 @@ pub(super) fn present(plan: &Plan, told: &mut dyn FnMut(&str)) -> Vec<Case> {
         let here = Path::new(trace.path).file_name().map(|name| committed.join(name));
         match elsewhere.into_iter().chain(here).find(|path| path.is_file()) {
             Some(path) => cases.push(Case { trace, path }),
-            None => told(&format!("misses: {} is left out, there is no {}", trace.name, trace.path)),
+            None => log(&format!("misses: {} is left out, there is no {}", trace.name, trace.path)),
         }
     }
     cases
