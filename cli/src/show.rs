@@ -1,8 +1,8 @@
 //! What a run shows: progress while it lasts, figures when it is over.
 
+use guira_load::counters::{Counters, Percentiles};
 use guira_load::engine::Observer;
 use guira_load::run::Outcome;
-use guira_load::tally::{Percentiles, Tally};
 use guira_workload::trace::TraceError;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -40,8 +40,8 @@ impl Observer for Bar {
         skipped(count, first);
     }
 
-    fn progress(&mut self, tally: &Tally) {
-        let counts = &tally.counts;
+    fn progress(&mut self, counters: &Counters) {
+        let counts = &counters.counts;
         self.bar.set_message(format!("{} operations, {} wrong", counts.operations(), counts.wrong));
         self.bar.tick();
     }
@@ -65,7 +65,7 @@ pub(crate) fn to_json(what: &impl serde::Serialize) -> Result<String, Failure> {
 
 /// Prints the outcome for a person.
 pub(crate) fn print(outcome: &Outcome) {
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     println!(
         "{:.0} operations per second over {:.2} s: {} gets, {} sets, {} deletes, {} fills",
         outcome.per_second(),
@@ -97,7 +97,7 @@ pub(crate) fn print(outcome: &Outcome) {
     if behind_s >= BEHIND_S_MIN {
         println!("{behind_s:.1} s behind the timetable in the end: the rate was not kept");
     }
-    for (name, histogram) in [("get", &outcome.tally.get_ns), ("set", &outcome.tally.set_ns)] {
+    for (name, histogram) in [("get", &outcome.counters.get_ns), ("set", &outcome.counters.set_ns)] {
         if !histogram.is_empty() {
             let p = Percentiles::of(histogram);
             println!(
@@ -106,5 +106,5 @@ pub(crate) fn print(outcome: &Outcome) {
             );
         }
     }
-    outcome.tally.examples.iter().for_each(|example| println!("  {example}"));
+    outcome.counters.examples.iter().for_each(|example| println!("  {example}"));
 }

@@ -1,8 +1,15 @@
 //! The binary as a person runs it: arguments, exit codes, messages, and the bench on the floor server alone.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{ServerProcess, Spec};
+
+/// How long is waited for what should happen at once.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn guira(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_guira")).args(args).output().expect("the binary was built")
@@ -18,33 +25,19 @@ fn stderr(output: &Output) -> String {
 
 /// A floor server of this test; it is stopped when this is dropped.
 struct Floor {
-    child: Child,
+    process: ServerProcess,
     addr: String,
     udp: String,
 }
 
 impl Floor {
     fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_guira"))
-            .args(["floor", "--udp", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut told = |before: &str| {
-            let line = lines.next().expect("a line").expect("a line");
-            line.strip_prefix(before).expect("an address").to_owned()
-        };
-        let addr = told("floor: listening on ");
-        let udp = told("floor: listening on udp ");
-        Self { child, addr, udp }
-    }
-}
-
-impl Drop for Floor {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _status = self.child.wait();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["floor", "--udp", "127.0.0.1:0"]);
+        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+        let mut address = |by| process.wait_for_address(by, PATIENCE).expect("an address").to_string();
+        let (addr, udp) = (address(""), address("udp"));
+        Self { process, addr, udp }
     }
 }
 
@@ -60,7 +53,7 @@ fn the_help_names_the_subcommands_and_hides_the_floor() {
 
 #[test]
 fn bad_arguments_are_explained_and_exit_with_2() {
-    for (args, told) in [
+    for (args, message) in [
         (&["flor"][..], "unrecognized subcommand 'flor'"),
         (&["serve", "--workers", "-1"][..], "invalid value '-1' for '--workers"),
         (&["serve", "--listen", "localhost:1"][..], "names are not looked up"),
@@ -90,7 +83,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
     ] {
         let output = guira(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
         for never in ["floor", "-- -1"] {
             assert!(!stderr(&output).contains(never), "{args:?}: {}", stderr(&output));
         }
@@ -101,7 +94,7 @@ fn bad_arguments_are_explained_and_exit_with_2() {
 #[test]
 fn bad_options_of_memcached_are_explained_and_exit_with_64() {
     let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1"];
-    for (args, told) in [
+    for (args, message) in [
         (&["-m", "-1"][..], "-m must be a number of MiB, not -1"),
         (&["-t", "-1"][..], "invalid value '-1'"),
         (&["-c", "-1"][..], "invalid value '-1'"),
@@ -117,7 +110,7 @@ fn bad_options_of_memcached_are_explained_and_exit_with_64() {
         ),
     ] {
         let output = guira(&[&memcached[..], args].concat());
-        assert!(stderr(&output).contains(told), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
         assert!(!stderr(&output).contains("tip:"), "{args:?}: {}", stderr(&output));
         assert!(matches!(output.status.code(), Some(64 | 1)), "{args:?}: {:?}", output.status);
     }
@@ -125,34 +118,27 @@ fn bad_options_of_memcached_are_explained_and_exit_with_64() {
 
 #[test]
 fn a_server_with_users_takes_no_datagrams_however_it_is_started() {
-    let file = std::env::temp_dir().join(format!("guira-cli-users-{}", std::process::id()));
-    fs::write(&file, "foo:bar\n").expect("a file");
+    let scratch = Scratch::new();
+    let file = scratch.write("users", "foo:bar\n");
     let users = file.to_str().expect("a plain path");
     let memcached = ["memcached", "-u", "root", "-l", "127.0.0.1", "-p", "-1", "-U", "-1", "-Y", users];
     let serve = ["serve", "--listen", "127.0.0.1:0", "--udp", "127.0.0.1:0", "--auth-file", users];
     let with = |more| [&memcached[..], &[more]].concat();
     for (args, code) in [(&memcached[..], 64), (&with("-S"), 64), (&with("-d"), 64), (&serve, 2)] {
-        // One that serves all the same would never end.
-        let mut child = Command::new("timeout")
-            .args(["20", env!("CARGO_BIN_EXE_guira")])
-            .args(args)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let status = child.wait().expect("it ends");
-        let mut told = String::new();
-        child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
-        assert_eq!(status.code(), Some(code), "{args:?}: {told}");
-        assert!(told.contains("a datagram cannot tell who it is from"), "{args:?}: {told}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(args).stderr(Stdio::piped());
+        let mut server = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+        let status = server.wait(PATIENCE).expect("it does not serve all the same");
+        let message = server.errors();
+        assert_eq!(status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains("a datagram cannot tell who it is from"), "{args:?}: {message}");
     }
-    fs::remove_file(&file).expect("the file is ours");
 }
 
 #[test]
 fn a_file_that_never_ends_is_not_read_to_its_end() {
     let serve = ["20", env!("CARGO_BIN_EXE_guira"), "serve", "--listen", "127.0.0.1:0"];
-    for (option, told) in [
+    for (option, message) in [
         ("--config", "cannot read /dev/zero: it is longer than 1048576 bytes"),
         ("--auth-file", "cannot read the auth file /dev/zero: it is longer than 16777216 bytes"),
         ("--tls-cert", "cannot speak TLS: cannot read /dev/zero: it is longer than"),
@@ -161,22 +147,19 @@ fn a_file_that_never_ends_is_not_read_to_its_end() {
             Command::new("timeout").args(serve).args([option, "/dev/zero"]).output().expect("it runs");
         let code = output.status.code();
         assert!(matches!(code, Some(1 | 2)), "{option}: {code:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(told), "{option}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{option}: {}", stderr(&output));
     }
 }
 
 #[test]
 fn a_server_whose_address_is_taken_leaves_the_pid_file_of_the_one_that_has_it() {
-    let folder = std::env::temp_dir().join(format!("guira-cli-pid-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    let (file, taken) = (folder.join("pid"), std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
-    fs::write(&file, "1\n").expect("a file");
+    let scratch = Scratch::new();
+    let (file, taken) = (scratch.write("pid", "1\n"), TcpListener::bind("127.0.0.1:0").expect("a port"));
     let port = taken.local_addr().expect("an address").port().to_string();
     let path = file.to_str().expect("a plain path");
     let output = guira(&["memcached", "-u", "root", "-l", "127.0.0.1", "-p", &port, "-P", path]);
     assert!(!output.status.success() && stderr(&output).contains("cannot listen"), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(&file).expect("it is there"), "1\n");
-    fs::remove_dir_all(&folder).expect("the folder is ours");
 }
 
 #[test]
@@ -192,7 +175,7 @@ fn a_server_that_is_not_there_and_a_trace_that_is_not_there_exit_with_1() {
 #[test]
 fn a_load_is_told_as_json_with_the_servers_processor_time() {
     let floor = Floor::start();
-    let pid = floor.child.id().to_string();
+    let pid = floor.process.id().to_string();
     let run = ["load", "--server", &floor.addr, "--server-pid", &pid, "--pipeline", "8"];
     let brief = ["-d", "200ms", "--warmup", "0s", "--check-every", "0", "--json"];
     for protocol in ["text", "binary", "udp"] {
@@ -218,31 +201,12 @@ fn a_load_says_that_its_rate_was_not_kept() {
     assert!(!run("100").contains("behind the timetable"));
 }
 
-/// A file of this test, removed when this is dropped.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(name: &str, contents: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("guira-cli-{}-{name}", std::process::id()));
-        fs::write(&path, contents).expect("the folder for such files can be written");
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("text")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _already_gone = fs::remove_file(&self.0);
-    }
-}
-
 #[test]
 fn a_broken_line_is_told_by_its_number_and_skipped_when_asked() {
-    let trace = Scratch::new("broken", "1 a 10\n2 b\n3 a 10\n4 c x\n");
-    let sim = ["sim", trace.path(), "--format", "sized", "--sizes", "2", "--policy", "exact-lru", "--json"];
+    let scratch = Scratch::new();
+    let trace = scratch.write("broken", "1 a 10\n2 b\n3 a 10\n4 c x\n");
+    let trace = trace.to_str().expect("a plain path");
+    let sim = ["sim", trace, "--format", "sized", "--sizes", "2", "--policy", "exact-lru", "--json"];
     let refused = guira(&sim);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("line 2: 2 fields instead of the three"), "{}", stderr(&refused));
@@ -259,14 +223,16 @@ fn a_broken_line_is_told_by_its_number_and_skipped_when_asked() {
 
 #[test]
 fn a_simulation_is_told_as_text_json_and_plot() {
-    let plot = Scratch::new("plot.svg", "");
+    let scratch = Scratch::new();
+    let plot = scratch.file("plot.svg");
+    let plot_path = plot.to_str().expect("a plain path");
     let common = ["sim", "--workload", "zipf:keys=2k,requests=20k", "--policy", "all", "--curve", "5"];
-    let text = guira(&[&common[..], &["--plot", plot.path(), "--shards", "500", "--exact"]].concat());
+    let text = guira(&[&common[..], &["--plot", plot_path, "--shards", "500", "--exact"]].concat());
     assert!(text.status.success(), "{}", stderr(&text));
-    for told in ["500 keys, a sample of", "±", "all keys", "off by", "w-tinylfu", "requests/s and core"] {
-        assert!(stdout(&text).contains(told), "{told}: {}", stdout(&text));
+    for message in ["500 keys, a sample of", "±", "all keys", "off by", "w-tinylfu", "requests/s and core"] {
+        assert!(stdout(&text).contains(message), "{message}: {}", stdout(&text));
     }
-    assert!(fs::read_to_string(plot.path()).expect("a plot").contains("Miss ratio: zipf"));
+    assert!(fs::read_to_string(&plot).expect("a plot").contains("Miss ratio: zipf"));
     let json = guira(&[&common[..], &["--json"]].concat());
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!((&json["simulated"]["requests"], &json["rules"]["on_miss"]), (&20_000.into(), &"fill".into()));
@@ -310,21 +276,20 @@ fn a_server_that_answers_wrongly_exits_with_3() {
 
 #[test]
 fn a_bench_prints_its_table_and_files_its_results() {
-    let parent = std::env::temp_dir().join(format!("guira-bench-{}", std::process::id()));
-    let out = parent.to_str().expect("a plain path");
+    let parent = Scratch::new();
+    let out = parent.path().to_str().expect("a plain path");
     let run =
         ["bench", "--only", "get32,set32", "--servers", "floor", "--rounds", "2", "--quick", "--out", out];
     let output = guira(&run);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("| get32 | "), "{}", stdout(&output));
-    let dir = fs::read_dir(&parent).expect("a folder").next().expect("one").expect("one").path();
+    let dir = fs::read_dir(parent.path()).expect("a folder").next().expect("one").expect("one").path();
     let readme = fs::read_to_string(dir.join("README.md")).expect("a README");
     assert!(readme.contains("| set32 | ") && readme.contains("![loads.svg](loads.svg)"), "{readme}");
     let raw = fs::read(dir.join("results.json")).expect("raw data");
     let raw: serde_json::Value = serde_json::from_slice(&raw).expect("JSON");
     assert_eq!(raw["loads"][0]["rounds"].as_array().expect("a list").len(), 2);
     assert!(fs::read_to_string(dir.join("loads.svg")).expect("a plot").starts_with("<svg"));
-    fs::remove_dir_all(&parent).expect("the folder is ours");
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use guira_harness::scratch::Scratch;
+
 const GUIRA: &str = env!("CARGO_BIN_EXE_guira");
 
 /// A file of the repository.
@@ -15,32 +17,13 @@ fn read(path: &str) -> String {
     fs::read_to_string(file(path)).expect("the file is there")
 }
 
-/// A folder of one test, removed in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("guira-deploy-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("the temporary folder can be written");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A leftover folder harms nobody.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn words(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
 /// The command line that `memcached-options` makes of a file of these contents.
-fn options(folder: &Folder, contents: &str) -> String {
-    let configuration = folder.0.join("memcached.conf");
-    fs::write(&configuration, contents).expect("it can be written");
+fn options(folder: &Scratch, contents: &str) -> String {
+    let configuration = folder.write("memcached.conf", contents);
     let mut command = Command::new(file("deploy/systemd/memcached-options"));
     let output = command.arg(&configuration).env("GUIRA", "/bin/echo").output().expect("a shell");
     assert!(output.status.success(), "{output:?}");
@@ -49,7 +32,7 @@ fn options(folder: &Folder, contents: &str) -> String {
 
 #[test]
 fn debians_configuration_is_read_as_debian_reads_it() {
-    let folder = Folder::new("options");
+    let folder = Scratch::new();
     let contents = "# a comment\n-d\nlogfile /var/log/x\n\n-m 64 # more\n\t-p 11211 \n-u memcache\n-D \\#\n-h\nword\n-s \"/tmp/a  b\"";
     // Two blanks within quotes stay two.
     let expected = "memcached -m 64 -p 11211 -u memcache -D # word -s /tmp/a  b";
@@ -59,11 +42,11 @@ fn debians_configuration_is_read_as_debian_reads_it() {
 
 #[test]
 fn the_image_is_started_as_memcacheds_is() {
-    let folder = Folder::new("image");
+    let folder = Scratch::new();
     for name in ["guira", "memcached"] {
-        std::os::unix::fs::symlink(GUIRA, folder.0.join(name)).expect("a link");
+        std::os::unix::fs::symlink(GUIRA, folder.file(name)).expect("a link");
     }
-    let path = format!("{}:/usr/bin:/bin", folder.0.display());
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
     let entry = |arguments: &[&str]| {
         let mut command = Command::new(file("deploy/docker/docker-entrypoint.sh"));
         words(&command.args(arguments).env("PATH", &path).output().expect("a shell")).concat()
@@ -75,15 +58,14 @@ fn the_image_is_started_as_memcacheds_is() {
 
 #[test]
 fn the_example_of_a_configuration_is_understood_with_all_that_is_commented_out() {
-    let folder = Folder::new("configuration");
-    let configuration = folder.0.join("guira.toml");
+    let folder = Scratch::new();
     let text = read("deploy/systemd/guira.toml");
     // A comment that is an option begins without a blank.
     let all = text.lines().map(|line| match line.strip_prefix('#') {
         Some(option) if !option.starts_with(' ') => option,
         _ => line,
     });
-    fs::write(&configuration, all.collect::<Vec<_>>().join("\n")).expect("it can be written");
+    let configuration = folder.write("guira.toml", &all.collect::<Vec<_>>().join("\n"));
     let output =
         Command::new(GUIRA).args(["serve", "--print-config", "--config"]).arg(&configuration).output();
     let output = output.expect("the binary was built");

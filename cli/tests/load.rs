@@ -1,41 +1,45 @@
 //! `guira load` against `guira serve`, by MICA's datagrams and through shared memory.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use guira_harness::deadline::Deadline;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{ServerProcess, Spec};
+use guira_harness::stats::{number, stats};
 use serde_json::Value;
+
+/// How long is waited for what should happen at once.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server of this test; it is ended when this is dropped.
 struct Server {
-    child: Child,
+    _process: ServerProcess,
+    _scratch: Scratch,
     tcp: String,
     mica: String,
     rings: PathBuf,
 }
 
 impl Server {
-    fn start(name: &str) -> Self {
-        let rings = std::env::temp_dir().join(format!("guira-load-{name}-{}", std::process::id()));
+    fn start() -> Self {
+        let scratch = Scratch::new();
+        let rings = scratch.file("rings");
         let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
         command.args(["serve", "--listen=127.0.0.1:0", "--mica=127.0.0.1:0", "--engine=mica"]);
         command.args(["--access=erew", "--workers=2", "--memory=96MiB"]).arg("--local").arg(&rings);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let (mut tcp, mut mica) = (String::new(), String::new());
-        for line in lines.map_while(Result::ok) {
-            match line.strip_prefix("listening on ") {
-                Some(rest) => match rest.strip_prefix("mica ") {
-                    Some(address) => mica = address.to_owned(),
-                    None if tcp.is_empty() => tcp = rest.to_owned(),
-                    None => {}
-                },
-                None if line.starts_with("memory ") => break,
-                None => {}
-            }
-        }
-        Server { child, tcp, mica, rings }
+        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+        process.wait_until_ready(PATIENCE).expect("it serves");
+        let mut address = |by| process.wait_for_address(by, PATIENCE).expect("an address").to_string();
+        let (tcp, mica) = (address(""), address("mica"));
+        Server { _process: process, _scratch: scratch, tcp, mica, rings }
+    }
+
+    fn stat(&self, name: &str) -> u64 {
+        let stats = stats(self.tcp.parse().expect("an address"), "").expect("it answers");
+        number(&stats, name).expect("it tells")
     }
 
     /// A short load on it, as it tells of itself.
@@ -50,21 +54,13 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _status = self.child.wait();
-        let _nothing_to_remove = std::fs::remove_file(&self.rings);
-    }
-}
-
 fn count(record: &Value, name: &str) -> u64 {
     record["counts"][name].as_u64().unwrap_or_else(|| panic!("{name} in {record}"))
 }
 
 #[test]
 fn every_operation_is_judged_whichever_way_datagrams_go() {
-    let server = Server::start("ways");
+    let server = Server::start();
     let rings = server.rings.display().to_string();
     for way in [["--mica", &server.mica], ["--local", &rings]] {
         for closed in [true, false] {
@@ -89,7 +85,7 @@ fn every_operation_is_judged_whichever_way_datagrams_go() {
 
 #[test]
 fn what_is_preloaded_is_found_by_the_hash() {
-    let server = Server::start("found");
+    let server = Server::start();
     for per_datagram in ["--per-datagram=1", "--per-datagram=64"] {
         let record = server.load(&[
             "--mica",
@@ -105,7 +101,7 @@ fn what_is_preloaded_is_found_by_the_hash() {
 
 #[test]
 fn what_datagrams_cannot_carry_is_said() {
-    let server = Server::start("refused");
+    let server = Server::start();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
         command.args(["load", "--server", &server.tcp, "--keys=10", "--duration=100ms"]).args(arguments);
@@ -120,11 +116,7 @@ fn what_datagrams_cannot_carry_is_said() {
             "{text}"
         );
     }
-    let mut client = TcpStream::connect(&server.tcp).expect("it listens");
-    client.write_all(b"stats\r\nquit\r\n").expect("it reads");
-    let mut stats = String::new();
-    client.read_to_string(&mut stats).expect("it answers");
-    assert!(stats.contains("STAT cmd_set 0\r\n"), "it is said before anything is sent: {stats}");
+    assert_eq!(server.stat("cmd_set"), 0, "it is said before anything is sent");
     let text = run(&["--mica", "127.0.0.1:9"]);
     assert!(text.contains("cannot ask 127.0.0.1:9"), "{text}");
     let text = run(&["--local", "/nowhere/at/all"]);
@@ -150,24 +142,14 @@ fn a_server_that_goes_in_the_middle_is_told_through_memory() {
 }
 
 fn a_server_that_goes_in_the_middle_is_told(way: &str) {
-    let server = Server::start(&way[2..]);
+    let server = Server::start();
     let at = if way == "--mica" { server.mica.clone() } else { server.rings.display().to_string() };
     let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
     command.args(["load", "--server", &server.tcp, way, &at, "--keys=100", "--duration=60s"]);
     let load = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary was built");
-    let mut process = TcpStream::connect(&server.tcp).expect("it listens");
     // It is under way.
-    let mut requests = 0;
-    while requests < 1000 {
-        process.write_all(b"stats\r\n").expect("it is sent");
-        let mut lines = BufReader::new(&process).lines().map_while(Result::ok);
-        let found = lines
-            .by_ref()
-            .take_while(|line| line != "END")
-            .find_map(|line| line.strip_prefix("STAT mica_requests ").and_then(|count| count.parse().ok()));
-        requests = found.unwrap_or(0);
-        lines.take_while(|line| line != "END").for_each(drop);
-    }
+    let begun = || (server.stat("mica_requests") >= 1000).then_some(());
+    Deadline::after(PATIENCE).poll(begun).expect("it begins");
     drop(server);
     let output = load.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -176,7 +158,7 @@ fn a_server_that_goes_in_the_middle_is_told(way: &str) {
 
 #[test]
 fn a_rate_that_nobody_keeps_up_with_makes_late_answers_and_no_lost_ones() {
-    let server = Server::start("rate");
+    let server = Server::start();
     let rings = server.rings.display().to_string();
     for way in [["--mica", &server.mica], ["--local", &rings]] {
         let record = server.load(&[&way[..], &["--preload", "--rate=40M"]].concat());

@@ -1,74 +1,53 @@
-//! The server under a service manager: sockets that are handed over, and what the manager is told.
+//! The server under a service manager: socket activation, and notifications of the manager.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use guira_sync::clock::Stopwatch;
+use guira_harness::deadline::Deadline;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{ServerProcess, Signal, Spec};
 
 /// How long is waited for what should happen at once.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server of this test; it is ended when this is dropped.
-struct Server {
-    child: Child,
-    out: BufReader<ChildStdout>,
-}
+struct Server(ServerProcess);
 
 impl Server {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built");
-        let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        Server { child, out }
+    fn start(command: Command) -> Self {
+        Server(ServerProcess::start(Spec::new(command)).expect("the binary was built"))
     }
 
     /// The addresses that it says it listens on.
     fn addresses(&mut self) -> Vec<String> {
-        let mut addresses = Vec::new();
-        loop {
-            let mut line = String::new();
-            self.out.read_line(&mut line).expect("a line");
-            match line.trim().strip_prefix("listening on ") {
-                Some(address) => addresses.push(address.to_owned()),
-                None => return addresses,
-            }
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let kill = format!("kill -s {name} {}", self.child.id());
-        let sent = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
-        assert!(sent.success());
+        let places = self.0.wait_until_ready(PATIENCE).expect("it serves");
+        places.into_iter().map(|place| place.place).collect()
     }
 
     /// Ends it in order.
     fn stop(mut self) {
-        self.signal("TERM");
-        assert!(self.child.wait().expect("it ends").success());
+        self.0.signal(Signal::TERM);
+        assert!(self.0.wait(PATIENCE).expect("it ends").success());
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _status = self.child.wait();
-    }
-}
-
-/// A path of this test that nothing else uses.
-fn path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("guira-service-{name}-{}", std::process::id()))
-}
-
-fn guira() -> Command {
+fn guira(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
-    command.env_remove("NOTIFY_SOCKET");
+    command.args(arguments).env_remove("NOTIFY_SOCKET");
     command
+}
+
+/// A server that notifies the manager at `socket`.
+fn started(socket: &str, arguments: &[&str]) -> Server {
+    let mut command = guira(arguments);
+    command.env("NOTIFY_SOCKET", socket);
+    Server::start(command)
 }
 
 /// The server with these sockets as its descriptors 3 and 4. A shell moves them there, and keeps its number.
@@ -97,7 +76,7 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-fn connect_unix(path: &PathBuf) -> UnixStream {
+fn connect_unix(path: &Path) -> UnixStream {
     let stream = UnixStream::connect(path).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream
@@ -107,59 +86,59 @@ const VERSION: &str = concat!("VERSION 1.6.45-guira-", env!("CARGO_PKG_VERSION")
 
 #[test]
 fn sockets_that_are_handed_over_are_served_and_outlive_the_server() {
-    let path = path("activated");
+    let scratch = Scratch::new();
+    let path = scratch.file("socket");
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     let unix = UnixListener::bind(&path).expect("a socket");
     let address = tcp.local_addr().expect("an address").to_string();
-    let start = |arguments| Server::start(&mut activated(&tcp, &unix, "$$", arguments));
+    let start = |arguments| Server::start(activated(&tcp, &unix, "$$", arguments));
 
     let mut server = start("serve --memory 16M --workers 1");
-    // Nothing else is listened on: nobody has asked for it.
+    // It listens on nothing else: no option asks for it.
     assert_eq!(server.addresses(), [address.clone(), format!("unix:{}", path.display())]);
     assert_eq!(version(connect(&address)), VERSION);
     assert_eq!(version(connect_unix(&path)), VERSION);
     server.stop();
     assert!(path.exists(), "the file is not the server's");
 
-    // Whoever comes between two servers waits for the next one.
+    // Clients that connect between two servers wait for the next one.
     let (early, early_unix) = (connect(&address), connect_unix(&path));
     let server = start("memcached -u root -m 16 -t 1");
     assert_eq!(version(early), VERSION);
     assert_eq!(version(early_unix), VERSION);
     server.stop();
-    std::fs::remove_file(&path).expect("the file is ours");
 }
 
 #[test]
 fn addresses_that_are_named_are_listened_on_besides_sockets_that_are_handed_over() {
-    let path = path("both");
+    let scratch = Scratch::new();
+    let path = scratch.file("socket");
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     let unix = UnixListener::bind(&path).expect("a socket");
     let arguments = "serve --memory 16M --workers 1 --listen 127.0.0.1:0";
-    let mut server = Server::start(&mut activated(&tcp, &unix, "$$", arguments));
+    let mut server = Server::start(activated(&tcp, &unix, "$$", arguments));
     let addresses = server.addresses();
     assert_eq!(addresses.len(), 3, "{addresses:?}");
     assert_eq!(version(connect(&addresses[2])), VERSION);
     server.stop();
-    std::fs::remove_file(&path).expect("the file is ours");
 }
 
 #[test]
 fn sockets_for_another_process_are_left_alone() {
-    let path = path("other");
+    let scratch = Scratch::new();
+    let path = scratch.file("socket");
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     let unix = UnixListener::bind(&path).expect("a socket");
     let arguments = "serve --memory 16M --workers 1 --listen 127.0.0.1:0";
-    let mut server = Server::start(&mut activated(&tcp, &unix, "1", arguments));
+    let mut server = Server::start(activated(&tcp, &unix, "1", arguments));
     let address = tcp.local_addr().expect("an address").to_string();
     let addresses = server.addresses();
     assert!(addresses.len() == 1 && addresses[0] != address, "{addresses:?}");
     server.stop();
-    std::fs::remove_file(&path).expect("the file is ours");
 }
 
-/// What the manager is told next, but for the state that is told from time to time.
-fn told(manager: &UnixDatagram) -> String {
+/// The next notification, except for the periodic status.
+fn notification(manager: &UnixDatagram) -> String {
     loop {
         let mut buffer = [0; 4096];
         let length = manager.recv(&mut buffer).expect("a message");
@@ -173,8 +152,8 @@ fn told(manager: &UnixDatagram) -> String {
 /// Starts a server that tells `manager` at `name`, and follows its life.
 fn follow(manager: &UnixDatagram, name: &str, arguments: &[&str]) {
     manager.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let server = Server::start(guira().args(arguments).env("NOTIFY_SOCKET", name));
-    let ready = told(manager);
+    let server = started(name, arguments);
+    let ready = notification(manager);
     let rest = ready.strip_prefix("READY=1\nSTATUS=listening on ").expect(&ready);
     let (address, state) = rest.split_once("; ").expect(&ready);
     assert_eq!(state, "0 items, 0 connections\n");
@@ -183,24 +162,24 @@ fn follow(manager: &UnixDatagram, name: &str, arguments: &[&str]) {
     let mut stored = [0; 8];
     client.read_exact(&mut stored).expect("an answer");
     assert_eq!(&stored, b"STORED\r\n");
-    server.signal("HUP");
-    let reloading = told(manager);
+    server.0.signal(Signal::HUP);
+    let reloading = notification(manager);
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
-    let again = told(manager);
+    let again = notification(manager);
     assert!(again.starts_with("READY=1\n") && again.ends_with("; 1 items, 1 connections\n"), "{again}");
-    server.signal("TERM");
-    let stopping = told(manager);
+    server.0.signal(Signal::TERM);
+    let stopping = notification(manager);
     assert!(stopping.starts_with("STOPPING=1\n"), "{stopping}");
     server.stop();
 }
 
 #[test]
 fn the_manager_is_told_when_the_server_is_ready_reloads_and_stops() {
-    let path = path("manager");
+    let scratch = Scratch::new();
+    let path = scratch.file("socket");
     let manager = UnixDatagram::bind(&path).expect("a socket");
     let serve = ["serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--workers", "1"];
     follow(&manager, path.to_str().expect("a plain path"), &serve);
-    std::fs::remove_file(&path).expect("the file is ours");
 }
 
 #[test]
@@ -216,33 +195,26 @@ fn a_manager_at_an_abstract_address_is_told_by_memcacheds_command_line() {
 fn a_manager_that_is_not_there_is_no_obstacle() {
     let serve = ["serve", "--listen", "127.0.0.1:0", "--memory", "16M", "--workers", "1"];
     for name in ["/nowhere/at/all", "vsock:2:1", "x"] {
-        let mut server = Server::start(guira().args(serve).env("NOTIFY_SOCKET", name));
+        let mut server = started(name, &serve);
         assert_eq!(version(connect(&server.addresses()[0])), VERSION);
         server.stop();
     }
 }
 
 /// Waits until `what` is there.
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let stopwatch = Stopwatch::start();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(stopwatch.elapsed() < PATIENCE, "{what} did not come");
-        std::thread::yield_now();
-    }
+fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    Deadline::after(PATIENCE).poll(look).unwrap_or_else(|| panic!("{what} did not come"))
 }
 
 #[test]
 fn a_daemon_leaves_the_directory_that_it_was_started_in_but_not_its_files() {
-    let folder = path("daemon");
-    for (options, place) in [("-d", PathBuf::from("/")), ("-dr", folder.clone())] {
-        std::fs::create_dir_all(&folder).expect("a folder");
+    for options in ["-d", "-dr"] {
+        let scratch = Scratch::new();
+        let folder = scratch.path();
+        let place = if options == "-d" { Path::new("/") } else { folder };
         let place = place.canonicalize().expect("it is there");
-        let mut command = guira();
-        command.args(["memcached", "-u", "root", options, "-s", "socket", "-P", "pid"]);
-        let status = command.current_dir(&folder).status().expect("the binary was built");
+        let mut command = guira(&["memcached", "-u", "root", options, "-s", "socket", "-P", "pid"]);
+        let status = command.current_dir(folder).status().expect("the binary was built");
         assert!(status.success(), "{options}");
         let pid = wait_for("the pid file", || {
             let text = std::fs::read_to_string(folder.join("pid")).ok()?;
@@ -255,6 +227,5 @@ fn a_daemon_leaves_the_directory_that_it_was_started_in_but_not_its_files() {
         wait_for("its end", || (!folder.join("pid").exists()).then_some(()));
         assert_eq!(works_in.expect("it runs"), place, "{options}");
         assert!(answer.starts_with("VERSION "), "{answer}");
-        std::fs::remove_dir_all(&folder).expect("the folder is ours");
     }
 }

@@ -1,9 +1,11 @@
 //! Whether a simulation tells what a server does: the same requests to both, at the number of items that the server held.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
 
+use guira_harness::server::{ServerProcess, Spec};
+use guira_harness::stats::{number, stats};
 use serde_json::Value;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces/cache2k-orm-busy.trace.zst");
@@ -11,45 +13,28 @@ const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/workload/traces
 const REQUESTS: &str = "100k";
 const MEMORY: &str = "10MiB";
 /// By how much the hit ratios may differ. They are equal to the second decimal where nothing of the server depends on
-/// when its upkeep runs.
+/// when its maintenance runs.
 const TOLERANCE: f64 = 0.01;
 
 /// A server of this test; it is stopped when this is dropped.
 struct Server {
-    child: Child,
-    addr: String,
+    _process: ServerProcess,
+    addr: SocketAddr,
 }
 
 impl Server {
     fn start(engine: &str, policy: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_guira"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY])
-            .args(["--engine", engine, "--policy", policy])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let addr = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
-        let addr = addr.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
-        Self { child, addr }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_guira"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--memory", MEMORY]);
+        command.args(["--engine", engine, "--policy", policy]);
+        let mut process = ServerProcess::start(Spec::new(command)).expect("the binary was built");
+        let addr = process.wait_for_address("", Duration::from_secs(20)).expect("an address");
+        Self { _process: process, addr }
     }
 
     fn items(&self) -> u64 {
-        let mut socket = TcpStream::connect(&self.addr).expect("it listens");
-        socket.write_all(b"stats\r\nquit\r\n").expect("it reads");
-        let mut told = String::new();
-        socket.read_to_string(&mut told).expect("it answers");
-        let items = told.lines().find_map(|line| line.strip_prefix("STAT curr_items "));
-        items.expect("it tells").parse().expect("a number")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _already_ended = self.child.kill();
-        let _status = self.child.wait();
+        let stats = stats(self.addr, "").expect("it answers");
+        number(&stats, "curr_items").expect("it tells")
     }
 }
 
@@ -64,7 +49,8 @@ fn guira(args: &[&str]) -> Value {
 fn assert_simulated_as_served(engine: &str, policy: &str) {
     let server = Server::start(engine, policy);
     // One connection: with more, a key is asked for again before its miss has been filled.
-    let replay = ["replay", TRACE, "--limit", REQUESTS, "--connections", "1", "--server", &server.addr];
+    let replay =
+        ["replay", TRACE, "--limit", REQUESTS, "--connections", "1", "--server", &server.addr.to_string()];
     let served = guira(&replay)["hit_ratio"].as_f64().expect("a number");
     let items = server.items();
     assert!((2_000..8_000).contains(&items), "{policy}: {items} items, and it should have evicted");

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
+use guira_harness::socket::{Address, Socket};
+
 use crate::deadline::{Deadline, PATIENCE};
 use crate::escape;
 use crate::expected::Expected;
-use crate::socket::{Address, Socket};
 
 /// A value as `gets` tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ const BATCH: u64 = 24;
 /// Most requests that a report shows.
 const SHOWN: usize = 30;
 
-/// A connection to one of the servers and what it has told so far.
+/// A connection to one of the servers and what it has sent so far.
 struct Side {
     client: Client,
     uniques: Uniques,

@@ -20,12 +20,11 @@ pub mod expected;
 pub mod lines;
 pub mod mica;
 pub mod random;
-pub mod scratch;
 pub mod server;
 pub mod skip;
-mod socket;
 pub mod tls;
 pub mod udp;
 
 pub use client::Client;
+pub use guira_harness::scratch;
 pub use server::{Server, Setup};

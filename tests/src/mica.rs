@@ -133,7 +133,7 @@ impl MicaClient {
     /// A client of the server there.
     ///
     /// # Panics
-    /// If nobody answers.
+    /// If no answer comes.
     #[track_caller]
     pub fn connect_to(first: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");

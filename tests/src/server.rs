@@ -2,17 +2,18 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Stdio};
+
+use guira_harness::process::Process;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{ServerProcess, Signal, Spec};
+pub use guira_harness::socket::Address;
 
 use crate::client::Client;
 use crate::deadline::{Deadline, PATIENCE};
-use crate::scratch::Scratch;
-pub use crate::socket::Address;
 
 /// A version of memcached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,14 +139,17 @@ impl Setup {
             }
         }
         command.args(&self.arguments);
-        let mut process = Process::spawn(command);
-        let line = process.wait_for_line("listening on ");
-        let place = line.split("listening on ").nth(1).unwrap_or_default();
+        let mut process = spawn(command);
         let address = match &self.unix_socket {
-            Some(path) => Address::Unix(path.clone()),
+            Some(path) => {
+                let listens = |lines: &[String]| lines.iter().any(|line| line.contains("listening on "));
+                process
+                    .wait_for("socket", PATIENCE, |lines| listens(lines).then_some(()))
+                    .unwrap_or_else(|error| panic!("{error}"));
+                Address::Unix(path.clone())
+            }
             None => {
-                let word = place.split_whitespace().next().unwrap_or_default();
-                Address::Tcp(word.parse().unwrap_or_else(|_| panic!("no address in the line \"{line}\"")))
+                Address::Tcp(process.wait_for_address("", PATIENCE).unwrap_or_else(|error| panic!("{error}")))
             }
         };
         Server { process, address, subject: Subject::Guira, _scratch: None }
@@ -184,7 +188,7 @@ impl Setup {
             command.args(["-I", &format!("{mib}m")]);
         }
         command.args(&self.options);
-        let process = Process::spawn(command);
+        let process = spawn(command);
         let address = match &self.unix_socket {
             Some(path) => {
                 wait_for("memcached's socket", || path.exists().then_some(()));
@@ -210,7 +214,7 @@ impl Setup {
 /// | `GUIRA_PEER` | path of the memcached that the differential test compares with; default: the one in `PATH` |
 #[derive(Debug)]
 pub struct Server {
-    process: Process,
+    process: ServerProcess,
     address: Address,
     subject: Subject,
     _scratch: Option<Scratch>,
@@ -239,29 +243,37 @@ impl Server {
     }
 
     /// Sends it a signal by its name, such as `HUP`.
-    #[track_caller]
+    ///
+    /// # Panics
+    /// If no test has used this signal before.
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.process_id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "cannot send {name}");
+        self.process.signal(match name {
+            "HUP" => Signal::HUP,
+            "TERM" => Signal::TERM,
+            "USR1" => Signal::USR1,
+            "KILL" => Signal::KILL,
+            "STOP" => Signal::STOP,
+            "CONT" => Signal::CONT,
+            _ => panic!("a signal without a name here: {name}"),
+        });
     }
 
     /// Ends it by a signal and waits until it is gone.
     #[track_caller]
     pub fn stop(mut self, signal: &str) {
         self.signal(signal);
-        wait_for("the server's end", || self.process.child.try_wait().ok().flatten());
+        self.process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// How much memory the process holds, in bytes. Pages of the program's file do not count: the kernel maps more or fewer of them,
-    /// depending on what its page cache has.
+    /// How much memory the process holds, in bytes, without the pages of files.
     #[track_caller]
     pub fn memory(&self) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process_id())).expect("it runs");
-        let kib = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux tells it");
-            line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number of KiB")
-        };
-        (kib("RssAnon:") + kib("RssShmem:")) << 10
+        self.costs().private_bytes().expect("it runs") as usize
+    }
+
+    /// Its process, whose costs can be read.
+    pub fn costs(&self) -> Process {
+        self.process.process()
     }
 
     /// Where the server listens.
@@ -284,15 +296,15 @@ impl Server {
 
     /// The id of the server's process.
     pub fn process_id(&self) -> u32 {
-        self.process.child.id()
+        self.process.id()
     }
 
-    /// What it has written to standard error so far, of the first 64 KiB.
+    /// What it has written to standard error so far.
     pub fn log(&self) -> String {
         self.process.errors()
     }
 
-    /// Allows it so many descriptors from now on.
+    /// Limits it to `most` descriptors from now on.
     #[track_caller]
     pub fn limit_descriptors(&self, most: u32) {
         let (pid, limit) = (self.process_id().to_string(), format!("--nofile={most}:{most}"));
@@ -303,81 +315,29 @@ impl Server {
     /// Fails if the server has ended.
     #[track_caller]
     pub fn expect_running(&mut self) {
-        if let Ok(Some(status)) = self.process.child.try_wait() {
-            panic!("the server ended with {status}\n{}", self.process.complaints());
+        if let Some(status) = self.process.ended() {
+            panic!("the server ended with {status}");
         }
     }
 }
 
-/// A child process whose standard error is kept for the message of a failing test.
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    complaints: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Process {
-    #[track_caller]
-    fn spawn(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        let complaints = Arc::new(Mutex::new(Vec::new()));
-        let (errors, kept) = (child.stderr.take(), Arc::clone(&complaints));
-        std::thread::spawn(move || keep(errors, &kept));
-        Self { child, complaints }
-    }
-
-    /// The first line of standard output that contains `text`; what follows is read and forgotten.
-    #[track_caller]
-    fn wait_for_line(&mut self, text: &str) -> String {
-        let output = self.child.stdout.take().expect("standard output is a pipe");
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let text = text.to_owned();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if line.contains(&text) {
-                    // The test may have given up by now; the pipe must be drained all the same.
-                    let _ = sender.send(line);
-                }
-            }
-        });
-        receiver
-            .recv_timeout(PATIENCE)
-            .unwrap_or_else(|_| panic!("the server does not say where it listens\n{}", self.complaints()))
-    }
-
-    fn errors(&self) -> String {
-        let kept = self.complaints.lock().map(|kept| kept.clone()).unwrap_or_default();
-        String::from_utf8_lossy(&kept).into_owned()
-    }
-
-    fn complaints(&self) -> String {
-        format!("its standard error:\n{}", self.errors())
-    }
-}
-
-impl Drop for Process {
+impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if the process has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("{}", self.complaints());
+            self.process.kill();
+            eprintln!("its standard error:\n{}", self.log());
         }
     }
 }
 
-/// Reads everything and keeps the first 64 KiB.
-fn keep(source: Option<impl Read>, kept: &Mutex<Vec<u8>>) {
-    let Some(mut source) = source else { return };
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = source.read(&mut buffer) {
-        if let Ok(mut kept) = kept.lock()
-            && kept.len() < 65536
-        {
-            kept.extend_from_slice(&buffer[..length]);
-        }
-    }
+/// Starts a server whose standard error is read too.
+///
+/// # Panics
+/// If its program cannot be run.
+#[track_caller]
+pub fn spawn(mut command: Command) -> ServerProcess {
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    ServerProcess::start(Spec::new(command)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// `GUIRA_BIN`, or the binary in the target directory of this test, its own profile first.
@@ -424,11 +384,8 @@ fn owner_of(path: &Path) -> Option<u32> {
 pub fn refused_guira(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(guira_binary());
     command.args(arguments);
-    let mut process = Process::spawn(command);
-    let status =
-        wait_for("the end of a server that cannot start", || process.child.try_wait().ok().flatten());
-    // Whoever has read to the end lets go of it.
-    wait_for("all that it says", || (Arc::strong_count(&process.complaints) == 1).then_some(()));
+    let mut process = spawn(command);
+    let status = process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
     (status.code(), process.errors())
 }
 

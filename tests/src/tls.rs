@@ -5,21 +5,17 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, KeyPair};
+use guira_harness::certificate::Authority;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::deadline::PATIENCE;
-use crate::scratch::Scratch;
-use crate::server::{Server, Setup};
-use crate::socket::Address;
+use crate::server::{Address, Server, Setup};
 
 /// A certificate for `localhost` with its key, in files.
 #[derive(Debug)]
-pub struct Certificate {
-    scratch: Scratch,
-}
+pub struct Certificate(Authority);
 
 impl Certificate {
     /// A new one.
@@ -27,23 +23,17 @@ impl Certificate {
     /// # Panics
     /// If the files cannot be written.
     pub fn issue() -> Self {
-        let scratch = Scratch::new();
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        let certificate = params.self_signed(&key).expect("a certificate");
-        std::fs::write(scratch.path().join("cert.pem"), certificate.pem()).expect("a file");
-        std::fs::write(scratch.path().join("key.pem"), key.serialize_pem()).expect("a file");
-        Certificate { scratch }
+        Certificate(Authority::new().expect("a certificate"))
     }
 
     /// The file of the certificate.
     pub fn chain(&self) -> PathBuf {
-        self.scratch.path().join("cert.pem")
+        self.0.certificate()
     }
 
     /// The file of the key.
     pub fn key(&self) -> PathBuf {
-        self.scratch.path().join("key.pem")
+        self.0.key()
     }
 
     /// Has Guira speak TLS with it.
@@ -71,7 +61,7 @@ impl TlsClient {
         let Address::Tcp(address) = *server.address() else { panic!("a TCP address") };
         let mut roots = RootCertStore::empty();
         roots
-            .add(CertificateDer::from_pem_file(certificate.chain()).expect("a file"))
+            .add(CertificateDer::from_pem_file(certificate.0.root()).expect("a file"))
             .expect("a certificate");
         let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         let name = ServerName::try_from("localhost").expect("a name");

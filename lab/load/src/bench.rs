@@ -21,6 +21,7 @@ pub mod table;
 
 use std::time::Duration;
 
+use guira_harness::rounds::{median, turns};
 use guira_workload::KeyShape;
 
 use crate::engine::Quiet;
@@ -142,90 +143,70 @@ impl LoadResult {
     }
 }
 
-/// The median of some figures; 0 when there are none.
-#[must_use]
-pub fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        len if len % 2 == 1 => sorted[len / 2],
-        len => (sorted[len / 2 - 1] + sorted[len / 2]) / 2.0,
-    }
-}
-
 /// Servers that hold the same data.
 struct Fleet {
     data: DataSet,
     servers: Vec<Server>,
 }
 
-/// Runs everything that was selected; `told` hears what is being done.
+/// Runs everything that was selected, and reports each step to `log`.
 ///
 /// # Errors
 /// When a server cannot be started, a load fails, or a cache answers wrongly.
 pub fn run(
     selection: &Selection,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Results, LoadError> {
-    let mut results = Results { loads: run_loads(&selection.loads, options, told)?, ..Results::default() };
+    let mut results = Results { loads: run_loads(&selection.loads, options, log)?, ..Results::default() };
     if let Some(spec) = &selection.open {
-        results.open = open_loop::run(spec, options, told)?;
+        results.open = open_loop::run(spec, options, log)?;
     }
     for case in &selection.memory {
         for kind in options.servers.iter().filter(|kind| kind.is_cache() && case.is_for(kind)) {
-            told(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
+            log(&format!("memory {}: setting {} keys in {}", case.name, case.keys, kind.name()));
             results.memory.push(memory::measure(case, kind, options)?);
         }
     }
     for case in &selection.equal {
-        told(&format!(
-            "items {}: setting {} keys in each cache at equal resident size",
-            case.name, case.keys
-        ));
+        log(&format!("items {}: setting {} keys in each cache at equal resident size", case.name, case.keys));
         results.equal.extend(memory::measure_at_equal_size(case, options)?);
     }
     for case in &selection.idle {
         if let Err(error) = idle::allow_files(case.connections) {
             // Not worth losing what was measured before.
-            told(&format!("{}: left out, {error}", case.name));
+            log(&format!("{}: left out, {error}", case.name));
             continue;
         }
-        for kind in caches_with(case.wire, case.name, options, told) {
-            told(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
+        for kind in caches_with(case.wire, case.name, options, log) {
+            log(&format!("{}: opening {} connections to {}", case.name, case.connections, kind.name()));
             results.idle.push(idle::measure(*case, kind, options)?);
         }
     }
     if let Some(case) = &selection.dump {
         for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-            results.dumped.extend(dump::measure(case, kind, options, told)?);
+            results.dumped.extend(dump::measure(case, kind, options, log)?);
         }
     }
     if let Some(plan) = selection.fairness {
-        results.beside = fairness::run(plan, options, told)?;
+        results.beside = fairness::run(plan, options, log)?;
     }
     if let Some(plan) = &selection.misses {
-        results.missed = misses::run(plan, options, told)?;
+        results.missed = misses::run(plan, options, log)?;
     }
     Ok(results)
 }
 
-/// The caches that can be reached by `wire`; `told` hears of the others.
-fn caches_with<'a>(
-    wire: Wire,
-    part: &str,
-    options: &'a Options,
-    told: &mut dyn FnMut(&str),
-) -> Vec<&'a Kind> {
-    options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, told)).collect()
+/// The caches that can be reached by `wire`; the others are reported to `log`.
+fn caches_with<'a>(wire: Wire, part: &str, options: &'a Options, log: &mut dyn FnMut(&str)) -> Vec<&'a Kind> {
+    options.servers.iter().filter(|kind| kind.is_cache() && has_wire(kind, wire, part, log)).collect()
 }
 
-/// Whether `kind` can be reached by `wire`; `told` hears when not.
-fn has_wire(kind: &Kind, wire: Wire, part: &str, told: &mut dyn FnMut(&str)) -> bool {
+/// Whether `kind` can be reached by `wire`; if not, that is reported to `log`.
+fn has_wire(kind: &Kind, wire: Wire, part: &str, log: &mut dyn FnMut(&str)) -> bool {
     let can = kind.can(wire);
     if !can {
-        told(&format!("{part}: {} is left out, it has no {}", kind.name(), wire.name()));
+        log(&format!("{part}: {} is left out, it has no {}", kind.name(), wire.name()));
     }
     can
 }
@@ -233,7 +214,7 @@ fn has_wire(kind: &Kind, wire: Wire, part: &str, told: &mut dyn FnMut(&str)) -> 
 fn run_loads(
     specs: &[LoadSpec],
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Vec<LoadResult>, LoadError> {
     let mut fleet: Option<Fleet> = None;
     let mut results = Vec::new();
@@ -241,26 +222,26 @@ fn run_loads(
         let fresh = match fleet.take() {
             Some(fleet) if fleet.data == spec.data => fleet,
             // The old servers stop before the new ones start: both would not always fit into memory.
-            _ => start_fleet(spec, options, told)?,
+            _ => start_fleet(spec, options, log)?,
         };
         let fresh = fleet.insert(fresh);
         if !fresh.servers.is_empty() {
-            results.push(run_load(spec, fresh, options, told)?);
+            results.push(run_load(spec, fresh, options, log)?);
         }
     }
     Ok(results)
 }
 
-fn start_fleet(spec: &LoadSpec, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
+fn start_fleet(spec: &LoadSpec, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Fleet, LoadError> {
     let mut servers = Vec::new();
     for kind in &options.servers {
-        if !has_wire(kind, spec.data.wire, spec.name, told) {
+        if !has_wire(kind, spec.data.wire, spec.name, log) {
             continue;
         }
-        told(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
+        log(&format!("{}: starting {} and setting {} keys", spec.name, kind.name(), spec.data.keys));
         let server = preloaded(spec, kind, options)?;
         if let Some(agreed) = server.agreed()? {
-            told(&format!("{}: {} agreed on {agreed}", spec.name, kind.name()));
+            log(&format!("{}: {} agreed on {agreed}", spec.name, kind.name()));
         }
         servers.push(server);
     }
@@ -313,7 +294,7 @@ fn run_load(
     spec: &LoadSpec,
     fleet: &Fleet,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<LoadResult, LoadError> {
     let mut series: Vec<Series> = fleet
         .servers
@@ -321,14 +302,12 @@ fn run_load(
         .map(|server| Series { server: server.name().to_owned(), rounds: Vec::new() })
         .collect();
     for round in 0..options.rounds {
-        for turn in 0..fleet.servers.len() {
-            // Each round begins with another server.
-            let index = (turn + round) % fleet.servers.len();
+        for index in turns(round, fleet.servers.len()) {
             let server = &fleet.servers[index];
             let outcome = load_for(spec, server, options, round).run(Some(server.process()), &mut Quiet)?;
             outcome.require_right()?;
             outcome.require_answered(LOST_MAX)?;
-            told(&format!(
+            log(&format!(
                 "{}: round {} of {}: {:<9} {:.3} M operations per CPU second, {:.3} M per second",
                 spec.name,
                 round + 1,
@@ -341,16 +320,4 @@ fn run_load(
         }
     }
     Ok(LoadResult { spec: spec.clone(), series })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn medians() {
-        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
-        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
-        assert!(median(&[]).abs() < 1e-9);
-    }
 }

@@ -75,7 +75,7 @@ impl fmt::Display for Date {
     }
 }
 
-/// A clock that stands still until it is told to move; clones share the same hands.
+/// A clock that only moves when it is advanced. Clones share the time.
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock {
     now_ns: Rc<Cell<u64>>,

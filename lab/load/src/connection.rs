@@ -5,12 +5,12 @@ use std::net::TcpStream;
 
 use rustix::fd::{AsFd, BorrowedFd};
 
+use crate::counters::Counters;
 use crate::error::LoadError;
 use crate::link::{Flow, ReadError};
 use crate::reply::Judge;
 use crate::request::Outbox;
 use crate::stream::Stream;
-use crate::tally::Tally;
 use crate::target::{Carrier, Target};
 
 /// Room for replies that a connection starts with; it doubles while a reply does not fit.
@@ -56,7 +56,7 @@ impl Connection {
     }
 
     /// Sends what was asked and not yet sent.
-    pub(crate) fn flush(&mut self, tally: &mut Tally) -> io::Result<Flow> {
+    pub(crate) fn flush(&mut self, counters: &mut Counters) -> io::Result<Flow> {
         loop {
             let unsent = self.outbox.unsent();
             let written = match unsent.is_empty() {
@@ -68,7 +68,7 @@ impl Connection {
                 Ok(Some(0)) => return Ok(Flow::Closed),
                 Ok(Some(count)) => {
                     self.outbox.took(count);
-                    tally.counts.bytes_out += count as u64;
+                    counters.counts.bytes_out += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Full),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -81,7 +81,7 @@ impl Connection {
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now: impl Fn() -> u64,
     ) -> Result<Flow, ReadError> {
         loop {
@@ -94,9 +94,9 @@ impl Connection {
                 Err(error) => return Err(ReadError::Io(error)),
             };
             self.filled += count;
-            tally.counts.bytes_in += count as u64;
+            counters.counts.bytes_in += count as u64;
             let used = judge
-                .read(&self.input[..self.filled], &mut self.outbox, tally, now())
+                .read(&self.input[..self.filled], &mut self.outbox, counters, now())
                 .map_err(ReadError::Reply)?;
             self.input.copy_within(used..self.filled, 0);
             self.filled -= used;
@@ -125,10 +125,10 @@ mod tests {
     use guira_workload::{OnMiss, Operation, ValuePool};
 
     use super::{Connection, UNSENT_MAX};
+    use crate::counters::Counters;
     use crate::link::Flow;
     use crate::request::ItemStyle;
     use crate::source::{Source, Subject};
-    use crate::tally::Tally;
     use crate::target::Target;
 
     const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 1 };
@@ -152,17 +152,17 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = Connection::open(&Target::text(listener.local_addr().unwrap())).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        let (values, mut tally) = (ValuePool::new(VALUE_LEN), Tally::default());
+        let (values, mut counters) = (ValuePool::new(VALUE_LEN), Counters::default());
         let mut asked = 0;
         while !client.is_full() {
             client.outbox.push_next(&mut Sets, &values, STYLE, 0).unwrap();
-            client.flush(&mut tally).unwrap();
+            client.flush(&mut counters).unwrap();
             asked += 1;
             assert!(asked < 1000, "100 MB went somewhere");
         }
         assert!(client.outbox.unsent().len() < UNSENT_MAX + 2 * VALUE_LEN);
         let mut left = asked * VALUE_LEN;
-        while client.flush(&mut tally).unwrap() == Flow::Full {
+        while client.flush(&mut counters).unwrap() == Flow::Full {
             let mut bytes = vec![0; left.min(1 << 20)];
             left -= server.read(&mut bytes).unwrap();
         }

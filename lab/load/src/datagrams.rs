@@ -12,12 +12,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use guira_workload::ValuePool;
 use rustix::fd::{AsFd, BorrowedFd};
 
+use crate::counters::Counters;
 use crate::error::LoadError;
 use crate::link::{Flow, OPEN_MAX, ReadError};
 use crate::reply::{Judge, ReplyError};
 use crate::request::{ItemStyle, Outbox, Protocol};
 use crate::source::Source;
-use crate::tally::Tally;
 
 /// Bytes before the text of a datagram.
 pub(crate) const HEADER_LEN: usize = 8;
@@ -196,7 +196,7 @@ impl Datagrams {
     }
 
     /// Sends the requests that were not yet sent, each as one datagram.
-    pub(crate) fn flush(&mut self, tally: &mut Tally, now_ns: u64) -> io::Result<Flow> {
+    pub(crate) fn flush(&mut self, counters: &mut Counters, now_ns: u64) -> io::Result<Flow> {
         while self.unsent > 0 {
             let next = self.open.len() - self.unsent;
             let exchange = &mut self.open[next];
@@ -207,7 +207,7 @@ impl Datagrams {
                 Ok(count) => {
                     exchange.outbox.took(count - HEADER_LEN);
                     exchange.sent_ns = now_ns;
-                    tally.counts.bytes_out += count as u64;
+                    counters.counts.bytes_out += count as u64;
                     self.unsent -= 1;
                 }
                 Err(rustix::io::Errno::AGAIN) => return Ok(Flow::Full),
@@ -222,14 +222,14 @@ impl Datagrams {
     pub(crate) fn receive(
         &mut self,
         judge: &mut Judge,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now: impl Fn() -> u64,
     ) -> Result<Flow, ReadError> {
         loop {
             match self.socket.recv(&mut self.input) {
                 Ok(count) => {
-                    tally.counts.bytes_in += count as u64;
-                    self.hear(count, judge, tally, now()).map_err(ReadError::Reply)?;
+                    counters.counts.bytes_in += count as u64;
+                    self.hear(count, judge, counters, now()).map_err(ReadError::Reply)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flow::Done),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -243,13 +243,13 @@ impl Datagrams {
         &mut self,
         count: usize,
         judge: &mut Judge,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now_ns: u64,
     ) -> Result<(), ReplyError> {
         let (header, payload) = Header::read(&self.input[..count])?;
         let sent = self.open.len() - self.unsent;
         let Some(at) = self.open.iter().take(sent).position(|exchange| exchange.id == header.id) else {
-            self.note_unexpected(header.id, tally);
+            self.note_unexpected(header.id, counters);
             return Ok(());
         };
         let whole = match header.total {
@@ -262,7 +262,7 @@ impl Datagrams {
         // It was found at this place.
         let Some(mut exchange) = self.open.remove(at) else { return Ok(()) };
         let reply = whole.as_deref().unwrap_or(payload);
-        let used = judge.read(reply, &mut exchange.outbox, tally, now_ns)?;
+        let used = judge.read(reply, &mut exchange.outbox, counters, now_ns)?;
         if used < reply.len() || exchange.outbox.open_requests() > 0 {
             return Err(ReplyError::Datagram { problem: "is only a part of a reply", id: header.id });
         }
@@ -271,21 +271,21 @@ impl Datagrams {
         Ok(())
     }
 
-    /// A datagram for no open request is late, or nobody asked for it.
-    fn note_unexpected(&self, id: u16, tally: &mut Tally) {
+    /// A datagram for no open request is late, or was never asked for.
+    fn note_unexpected(&self, id: u16, counters: &mut Counters) {
         match self.given_up.iter().position(|&given_up| given_up == id) {
-            Some(_) => tally.counts.late += 1,
-            None => tally.wrong(|| format!("a datagram came for request {id}, which is not open")),
+            Some(_) => counters.counts.late += 1,
+            None => counters.wrong(|| format!("a datagram came for request {id}, which is not open")),
         }
     }
 
     /// Gives up requests that were not answered in time, and says whether there were any.
-    pub(crate) fn give_up(&mut self, tally: &mut Tally, now_ns: u64) -> bool {
+    pub(crate) fn give_up(&mut self, counters: &mut Counters, now_ns: u64) -> bool {
         let sent = self.open.len() - self.unsent;
         let is_over = |exchange: &Exchange| now_ns.saturating_sub(exchange.sent_ns) > PATIENCE_NS;
         let count = self.open.iter().take(sent).take_while(|exchange| is_over(exchange)).count();
         for mut exchange in self.open.drain(..count) {
-            tally.counts.lost += 1;
+            counters.counts.lost += 1;
             if self.given_up.len() == GIVEN_UP_MAX {
                 self.given_up.pop_front();
             }

@@ -9,6 +9,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::datagrams::PATIENCE_NS;
 use crate::error::LoadError;
 use crate::link::{Flow, Link, ReadError};
@@ -16,7 +17,6 @@ use crate::pace::{Pace, Timetable};
 use crate::reply::{Check, Judge};
 use crate::request::ItemStyle;
 use crate::source::Source;
-use crate::tally::Tally;
 use crate::target::Target;
 
 /// Longest wait for events, so that a quiet server does not hold up the end of a phase.
@@ -77,10 +77,10 @@ pub trait Observer {
     fn started(&mut self) {}
     /// The measured part ends now.
     fn ended(&mut self) {}
-    /// So many broken requests of a trace were skipped, and this was wrong with the first of them.
+    /// `count` broken requests of a trace were skipped; `first` is the first of them.
     fn skipped(&mut self, _count: u64, _first: &TraceError) {}
     /// Ten times a second: the figures so far.
-    fn progress(&mut self, _tally: &Tally) {}
+    fn progress(&mut self, _tally: &Counters) {}
 }
 
 /// An observer that does not listen.
@@ -93,7 +93,7 @@ impl Observer for Quiet {}
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     /// Counts and latencies.
-    pub tally: Tally,
+    pub counters: Counters,
     /// Length of the measured part.
     pub elapsed_ns: u64,
 }
@@ -118,7 +118,7 @@ struct Engine<'a, S, C> {
     source: S,
     clock: C,
     judge: Judge,
-    tally: Tally,
+    counters: Counters,
     epoll: OwnedFd,
     links: Vec<Link>,
     timetable: Option<Timetable>,
@@ -152,7 +152,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
             source,
             clock,
             judge: Judge::new(values, plan.check, plan.style.flags),
-            tally: Tally::default(),
+            counters: Counters::default(),
             epoll,
             links,
             timetable,
@@ -172,7 +172,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         loop {
             let now = self.clock.now_ns();
             if started_ns.is_none() && now >= self.plan.span.from_ns {
-                self.tally.restart();
+                self.counters.restart();
                 started_ns = Some(now);
                 observer.started();
             }
@@ -180,13 +180,13 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
                 self.require_server(now)?;
                 observer.ended();
                 let next_ns = self.timetable.as_ref().filter(|_| !self.exhausted).map(Timetable::next_ns);
-                self.tally.counts.behind_ns = next_ns.map_or(0, |next| now.saturating_sub(next));
+                self.counters.counts.behind_ns = next_ns.map_or(0, |next| now.saturating_sub(next));
                 let elapsed_ns = now.saturating_sub(started_ns.unwrap_or(now));
-                return Ok(Measured { tally: self.tally, elapsed_ns });
+                return Ok(Measured { counters: self.counters, elapsed_ns });
             }
             if now >= progress_ns {
                 progress_ns = now + PROGRESS_NS;
-                observer.progress(&self.tally);
+                observer.progress(&self.counters);
             }
             if now >= give_up_ns {
                 give_up_ns = now + GIVE_UP_NS;
@@ -209,7 +209,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
     /// Gives up what is not answered in time, and goes on without it.
     fn give_up(&mut self, now: u64) -> Result<(), LoadError> {
         for index in 0..self.links.len() {
-            if self.links[index].give_up(&mut self.tally, now) {
+            if self.links[index].give_up(&mut self.counters, now) {
                 self.next_batch(index)?;
             }
         }
@@ -347,7 +347,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
     fn flush(&mut self, index: usize, now: u64) -> Result<(), LoadError> {
         let link = &mut self.links[index];
         let flow =
-            link.flush(&mut self.tally, now).map_err(|source| LoadError::Connection { index, source })?;
+            link.flush(&mut self.counters, now).map_err(|source| LoadError::Connection { index, source })?;
         let is_full = flow == Flow::Full;
         if flow == Flow::Closed {
             return Err(LoadError::Closed { index, unanswered: link.open_requests() });
@@ -368,7 +368,7 @@ impl<'a, S: Source, C: Clock> Engine<'a, S, C> {
         let link = &mut self.links[index];
         let clock = &self.clock;
         let flow = link
-            .receive(&mut self.judge, self.plan.style, &mut self.tally, || clock.now_ns())
+            .receive(&mut self.judge, self.plan.style, &mut self.counters, || clock.now_ns())
             .map_err(|error| match error {
                 ReadError::Io(source) => LoadError::Connection { index, source },
                 ReadError::Reply(source) => LoadError::Reply { index, source },

@@ -6,7 +6,7 @@
 //!  (draws,     (bytes and           │
 //!   trace)      open requests)      ▼
 //!                 ▲               bytes
-//!                 └── fills ── Judge ──► Tally (counts, latencies)
+//!                 └── fills ── Judge ──► Counters (counts, latencies)
 //! ```
 //!
 //! [`engine`] turns that wheel on one thread; [`run`] runs several threads of it; [`floor`] is the server that moves
@@ -15,9 +15,9 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-mod certificate;
 pub mod clock;
 mod connection;
+pub mod counters;
 mod datagrams;
 pub mod engine;
 pub mod equal;
@@ -26,7 +26,6 @@ pub mod floor;
 mod link;
 mod mica;
 pub mod pace;
-pub mod process;
 pub mod replay;
 pub mod reply;
 pub mod request;
@@ -34,9 +33,9 @@ pub mod run;
 pub mod server;
 pub mod source;
 mod stream;
-pub mod tally;
 pub mod target;
 pub mod tls;
 mod traffic;
 
 pub use error::LoadError;
+pub use guira_harness::process;

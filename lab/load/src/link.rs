@@ -6,13 +6,13 @@ use guira_workload::ValuePool;
 use rustix::fd::{AsFd, BorrowedFd};
 
 use crate::connection::Connection;
+use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::error::LoadError;
 use crate::mica::Mica;
 use crate::reply::{Judge, ReplyError};
 use crate::request::ItemStyle;
 use crate::source::Source;
-use crate::tally::Tally;
 use crate::target::{Carrier, Target};
 
 /// How a read or a write ended.
@@ -95,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Whether an open loop makes its requests later, although they are due: so many are open.
+    /// Whether an open loop delays requests that are due, because too many are open.
     pub(crate) fn is_full(&self) -> bool {
         match &self.way {
             Way::Connection(connection) => connection.is_full(),
@@ -144,10 +144,10 @@ impl Link {
     }
 
     /// Sends what was asked and not yet sent.
-    pub(crate) fn flush(&mut self, tally: &mut Tally, now_ns: u64) -> io::Result<Flow> {
+    pub(crate) fn flush(&mut self, counters: &mut Counters, now_ns: u64) -> io::Result<Flow> {
         match &mut self.way {
-            Way::Connection(connection) => connection.flush(tally),
-            Way::Datagrams(datagrams) => datagrams.flush(tally, now_ns),
+            Way::Connection(connection) => connection.flush(counters),
+            Way::Datagrams(datagrams) => datagrams.flush(counters, now_ns),
             Way::Mica(mica) => mica.flush(now_ns),
         }
     }
@@ -157,13 +157,13 @@ impl Link {
         &mut self,
         judge: &mut Judge,
         style: ItemStyle,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now: impl Fn() -> u64,
     ) -> Result<Flow, ReadError> {
         match &mut self.way {
-            Way::Connection(connection) => connection.receive(judge, tally, now),
-            Way::Datagrams(datagrams) => datagrams.receive(judge, tally, now),
-            Way::Mica(mica) => mica.receive(judge, style, tally, now()),
+            Way::Connection(connection) => connection.receive(judge, counters, now),
+            Way::Datagrams(datagrams) => datagrams.receive(judge, counters, now),
+            Way::Mica(mica) => mica.receive(judge, style, counters, now()),
         }
     }
 
@@ -186,10 +186,10 @@ impl Link {
 
     /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none, and a courier tells of
     /// them when it is asked what has come.
-    pub(crate) fn give_up(&mut self, tally: &mut Tally, now_ns: u64) -> bool {
+    pub(crate) fn give_up(&mut self, counters: &mut Counters, now_ns: u64) -> bool {
         match &mut self.way {
             Way::Connection(_) | Way::Mica(_) => false,
-            Way::Datagrams(datagrams) => datagrams.give_up(tally, now_ns),
+            Way::Datagrams(datagrams) => datagrams.give_up(counters, now_ns),
         }
     }
 }

@@ -13,13 +13,13 @@ use guira_protocol::mica::{Operation as Verb, Status};
 use guira_transport::{ClientPath, RingClientPath, UdpClientPath};
 use guira_workload::{OnMiss, Operation, ValuePool};
 
+use crate::counters::Counters;
 use crate::datagrams::PATIENCE_NS;
 use crate::error::LoadError;
 use crate::link::{Flow, OPEN_MAX, ReadError};
 use crate::reply::{Judge, note_answer};
 use crate::request::{Command, ItemStyle};
 use crate::source::{Source, Subject};
-use crate::tally::Tally;
 use crate::target::{DatagramWay, Direct};
 use crate::traffic::{Counted, Traffic};
 
@@ -120,7 +120,7 @@ impl Book {
         place: usize,
         outcome: Outcome<'_>,
         judge: &mut Judge,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now_ns: u64,
     ) {
         let Some(ask) = self.asks.take(place) else { return };
@@ -131,20 +131,20 @@ impl Book {
             Outcome::Lost => open.lost += 1,
             Outcome::Answered(reply) => match (open.command, reply.status) {
                 (Command::Get, Status::Done) => {
-                    judge.judge_found(ask.subject, &ask.key, reply.flags, reply.value, tally);
+                    judge.judge_found(ask.subject, &ask.key, reply.flags, reply.value, counters);
                 }
                 (Command::Get, Status::NotFound) => {
-                    tally.counts.gets += 1;
+                    counters.counts.gets += 1;
                     if ask.subject.on_miss == OnMiss::Fill {
                         self.missed.push((ask.key, ask.subject));
                     }
                 }
                 (Command::Get, status) => {
-                    tally.counts.gets += 1;
-                    tally.refused(|| status.text().to_owned());
+                    counters.counts.gets += 1;
+                    counters.refused(|| status.text().to_owned());
                 }
                 (_, Status::Done) | (Command::Delete, Status::NotFound) => {}
-                (_, status) => tally.refused(|| status.text().to_owned()),
+                (_, status) => counters.refused(|| status.text().to_owned()),
             },
         }
         let Open { command, intended_ns, left, lost } = *open;
@@ -153,9 +153,9 @@ impl Book {
         }
         self.commands.take(ask.of);
         if lost > 0 {
-            tally.counts.lost += 1;
+            counters.counts.lost += 1;
         } else {
-            note_answer(command, now_ns.saturating_sub(intended_ns), tally);
+            note_answer(command, now_ns.saturating_sub(intended_ns), counters);
         }
     }
 }
@@ -185,7 +185,7 @@ impl Mica {
             per_datagram: direct.per_datagram,
             window: WINDOW,
             patience: Duration::from_nanos(PATIENCE_NS),
-            // A request that is not answered is to be told of.
+            // A request without an answer must be reported.
             repeats: 0,
         };
         let id = RandomState::new().hash_one("load");
@@ -321,13 +321,13 @@ impl Mica {
         &mut self,
         judge: &mut Judge,
         style: ItemStyle,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now_ns: u64,
     ) -> Result<Flow, ReadError> {
         let Self { courier, book, .. } = self;
         let before = book.answered;
         let told = courier.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
-            book.close(ticket.0 as usize, outcome, judge, tally, now_ns);
+            book.close(ticket.0 as usize, outcome, judge, counters, now_ns);
         });
         told.map_err(ReadError::Io)?;
         let is_quiet = self.book.answered == before;
@@ -338,9 +338,9 @@ impl Mica {
             }
             self.waiting.pop_front();
         }
-        (tally.counts.bytes_out, tally.counts.bytes_in) = {
+        (counters.counts.bytes_out, counters.counts.bytes_in) = {
             let (out, back) = self.traffic.take();
-            (tally.counts.bytes_out + out, tally.counts.bytes_in + back)
+            (counters.counts.bytes_out + out, counters.counts.bytes_in + back)
         };
         Ok(Flow::Done)
     }

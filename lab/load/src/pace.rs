@@ -1,7 +1,7 @@
 //! When requests are sent.
 //!
 //! A closed loop sends the next request when the last one is answered. It measures what a server can do, but its
-//! latencies leave out what nobody waited for: while the server stalls, no request is sent, so a stall of a second
+//! latencies leave out requests that were never sent: while the server stalls, no request is sent, so a stall of a second
 //! counts as one slow request instead of the thousands that users would have sent (coordinated omission; Tene).
 //!
 //! An open loop sends by a timetable that does not know about the server, and a request's latency counts from the
@@ -30,7 +30,7 @@ pub enum Gaps {
     Poisson,
     /// All the same.
     Even,
-    /// None but after so many, as from a client that sends many at once.
+    /// Only after a batch of this many, as from a client that sends many at once.
     Batches(u32),
 }
 
@@ -92,7 +92,7 @@ mod tests {
 
     use super::{Gaps, Timetable};
     use crate::clock::{Clock, ManualClock};
-    use crate::tally::histogram;
+    use crate::counters::histogram;
 
     const MS: u64 = 1_000_000;
 

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use guira_harness::affinity::pin_thread;
+use guira_harness::process::Process;
 use guira_workload::trace::{Action, Broken, Format, Key, Request, Trace, TraceError};
 use guira_workload::{KeyShape, Operation, ValuePool};
 
@@ -13,11 +15,9 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::engine::{Observer, Plan, Span};
 use crate::error::LoadError;
 use crate::pace::Pace;
-use crate::process::Process;
 use crate::reply::Check;
 use crate::request::ItemStyle;
 use crate::run::{Outcome, run_source};
-use crate::server::pin_thread;
 use crate::source::{Source, Subject};
 use crate::target::Target;
 use guira_workload::OnMiss;

@@ -1,6 +1,6 @@
 //! Reading replies and judging them: every value's key, length and flags, and a sample of the contents.
 //!
-//! Sans-io: bytes go in, what they meant goes into a [`Tally`]. The parser is written apart from the server's
+//! Sans-io: bytes go in, what they meant goes into a [`Counters`]. The parser is written apart from the server's
 //! (base/protocol) on purpose: a generator that shared its mistakes could not find them.
 
 mod binary;
@@ -8,9 +8,9 @@ mod binary;
 use guira_workload::ValuePool;
 use memchr::memchr;
 
+use crate::counters::Counters;
 use crate::request::{Command, Outbox, Protocol, append_decimal};
 use crate::source::Subject;
-use crate::tally::Tally;
 
 /// The longest line that a reply can have: `VALUE`, a key of 250 bytes, three numbers, or an error message.
 const LINE_LEN_MAX: usize = 2048;
@@ -33,7 +33,7 @@ pub enum Check {
     Framing,
 }
 
-/// Why reading cannot go on: what comes next cannot be told.
+/// Why reading cannot go on: the rest cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// Bytes came although nothing was asked.
@@ -115,7 +115,7 @@ impl Judge {
         &mut self,
         input: &[u8],
         outbox: &mut Outbox,
-        tally: &mut Tally,
+        counters: &mut Counters,
         now_ns: u64,
     ) -> Result<usize, ReplyError> {
         let mut used = 0;
@@ -124,16 +124,16 @@ impl Judge {
             let Some(front) = outbox.front() else { return Err(ReplyError::Unasked(excerpt(rest))) };
             let (command, keys_left, intended_ns) = (front.command, front.keys_left, front.intended_ns);
             let step = match (outbox.protocol(), command) {
-                (Protocol::Binary, _) => self.read_packet(rest, outbox, tally)?,
-                (Protocol::Text, Command::Get) => self.read_get(rest, keys_left, outbox, tally)?,
-                (Protocol::Text, _) => read_line_reply(command, rest, tally)?,
+                (Protocol::Binary, _) => self.read_packet(rest, outbox, counters)?,
+                (Protocol::Text, Command::Get) => self.read_get(rest, keys_left, outbox, counters)?,
+                (Protocol::Text, _) => read_line_reply(command, rest, counters)?,
             };
             match step {
                 Step::NeedMore => break,
                 Step::Value(len) => used += len,
                 Step::Finished(len) => {
                     used += len;
-                    finish(command, now_ns.saturating_sub(intended_ns), outbox, tally);
+                    finish(command, now_ns.saturating_sub(intended_ns), outbox, counters);
                 }
             }
         }
@@ -146,20 +146,20 @@ impl Judge {
         rest: &[u8],
         keys_left: u32,
         outbox: &mut Outbox,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> Result<Step, ReplyError> {
         // Without an open key the oldest one belongs to a later request.
         if keys_left > 0
-            && let Some(len) = self.read_expected(rest, outbox, tally)
+            && let Some(len) = self.read_expected(rest, outbox, counters)
         {
             return Ok(Step::Value(len));
         }
         if rest.starts_with(b"END\r\n") {
-            close_missed(outbox, tally);
+            close_missed(outbox, counters);
             return Ok(Step::Finished(5));
         }
         let Some(line) = line_of(rest)? else { return Ok(Step::NeedMore) };
-        let Some(header) = parse_header(line) else { return refused_get(line, outbox, tally) };
+        let Some(header) = parse_header(line) else { return refused_get(line, outbox, counters) };
         let total = header.line_len + header.value_len + 2;
         if rest.len() < total {
             return Ok(Step::NeedMore);
@@ -168,13 +168,13 @@ impl Judge {
         if &rest[total - 2..total] != b"\r\n" {
             return Err(ReplyError::ValueEnd(excerpt(header.key)));
         }
-        self.judge_value(header, value, outbox, tally);
+        self.judge_value(header, value, outbox, counters);
         Ok(Step::Value(total))
     }
 
     /// The common case in one comparison: the value of the oldest open key with the length it was set with.
     #[inline]
-    fn read_expected(&mut self, rest: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> Option<usize> {
+    fn read_expected(&mut self, rest: &[u8], outbox: &mut Outbox, counters: &mut Counters) -> Option<usize> {
         let (awaited, key) = outbox.front_key()?;
         let value_len = awaited.subject.value_len;
         if self.tail_len != Some(value_len) {
@@ -195,11 +195,11 @@ impl Judge {
                 return None;
             }
             if self.is_sampled() {
-                self.compare(awaited.subject.id, &head[line_len..total - 2], key, tally);
+                self.compare(awaited.subject.id, &head[line_len..total - 2], key, counters);
             }
         }
-        tally.counts.gets += 1;
-        tally.counts.hits += 1;
+        counters.counts.gets += 1;
+        counters.counts.hits += 1;
         outbox.key_found();
         Some(total)
     }
@@ -227,32 +227,38 @@ impl Judge {
         true
     }
 
-    fn compare(&self, id: u64, value: &[u8], key: &[u8], tally: &mut Tally) {
-        tally.counts.contents_checked += 1;
+    fn compare(&self, id: u64, value: &[u8], key: &[u8], counters: &mut Counters) {
+        counters.counts.contents_checked += 1;
         if self.values.get(id, value.len()) != Some(value) {
-            tally.wrong(|| {
+            counters.wrong(|| {
                 format!("the value of {:?} has wrong contents: {:?}", excerpt(key), excerpt(value))
             });
         }
     }
 
     /// Judges a value that is not simply the next expected one: keys before it were missed, or it is wrong.
-    fn judge_value(&mut self, header: Header<'_>, value: &[u8], outbox: &mut Outbox, tally: &mut Tally) {
+    fn judge_value(
+        &mut self,
+        header: Header<'_>,
+        value: &[u8],
+        outbox: &mut Outbox,
+        counters: &mut Counters,
+    ) {
         let is_open = outbox.front().is_some_and(|front| front.keys_left > 0);
         if self.check == Check::Framing && is_open {
-            tally.counts.gets += 1;
-            tally.counts.hits += 1;
+            counters.counts.gets += 1;
+            counters.counts.hits += 1;
             outbox.key_found();
             return;
         }
-        if !skip_to_key(header.key, outbox, tally) {
-            tally.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(header.key)));
+        if !skip_to_key(header.key, outbox, counters) {
+            counters.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(header.key)));
             return;
         }
         let Some((awaited, _)) = outbox.front_key() else { return };
-        tally.counts.gets += 1;
-        tally.counts.hits += 1;
-        self.judge_item(awaited.subject, header.key, header.flags, value, tally);
+        counters.counts.gets += 1;
+        counters.counts.hits += 1;
+        self.judge_item(awaited.subject, header.key, header.flags, value, counters);
         outbox.key_found();
     }
 
@@ -263,27 +269,34 @@ impl Judge {
         key: &[u8],
         flags: u32,
         value: &[u8],
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) {
-        tally.counts.gets += 1;
-        tally.counts.hits += 1;
+        counters.counts.gets += 1;
+        counters.counts.hits += 1;
         if self.check != Check::Framing {
-            self.judge_item(subject, key, flags, value, tally);
+            self.judge_item(subject, key, flags, value, counters);
         }
     }
 
     /// Judges the flags, the length and (of some) the contents of a value that was found under its key.
-    fn judge_item(&mut self, subject: Subject, key: &[u8], flags: u32, value: &[u8], tally: &mut Tally) {
+    fn judge_item(
+        &mut self,
+        subject: Subject,
+        key: &[u8],
+        flags: u32,
+        value: &[u8],
+        counters: &mut Counters,
+    ) {
         let expected = subject.value_len as usize;
         if flags != self.flags {
             let set = self.flags;
-            tally.wrong(|| format!("the value of {:?} has flags {flags}, not {set}", excerpt(key)));
+            counters.wrong(|| format!("the value of {:?} has flags {flags}, not {set}", excerpt(key)));
         } else if matches!(self.check, Check::Contents { .. }) && value.len() != expected {
-            tally.wrong(|| {
+            counters.wrong(|| {
                 format!("the value of {:?} has {} bytes, not {expected}", excerpt(key), value.len())
             });
         } else if self.is_sampled() {
-            self.compare(subject.id, value, key, tally);
+            self.compare(subject.id, value, key, counters);
         }
     }
 }
@@ -299,12 +312,12 @@ enum Step {
 }
 
 /// Closes open keys as missed up to the one that is called `key`; false when none is.
-fn skip_to_key(key: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> bool {
+fn skip_to_key(key: &[u8], outbox: &mut Outbox, counters: &mut Counters) -> bool {
     while outbox.front().is_some_and(|front| front.keys_left > 0) {
         match outbox.front_key() {
             Some((_, expected)) if expected == key => return true,
             _ => {
-                tally.counts.gets += 1;
+                counters.counts.gets += 1;
                 outbox.key_missed();
             }
         }
@@ -312,23 +325,23 @@ fn skip_to_key(key: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> bool {
     false
 }
 
-fn close_missed(outbox: &mut Outbox, tally: &mut Tally) {
+fn close_missed(outbox: &mut Outbox, counters: &mut Counters) {
     while outbox.front().is_some_and(|front| front.keys_left > 0) {
-        tally.counts.gets += 1;
+        counters.counts.gets += 1;
         outbox.key_missed();
     }
 }
 
-fn refused_get(line: &[u8], outbox: &mut Outbox, tally: &mut Tally) -> Result<Step, ReplyError> {
+fn refused_get(line: &[u8], outbox: &mut Outbox, counters: &mut Counters) -> Result<Step, ReplyError> {
     if !line.starts_with(b"SERVER_ERROR") {
         return Err(ReplyError::Unexpected { line: excerpt(line), command: Command::Get });
     }
-    tally.refused(|| excerpt(line));
-    close_missed(outbox, tally);
+    counters.refused(|| excerpt(line));
+    close_missed(outbox, counters);
     Ok(Step::Finished(line.len()))
 }
 
-fn read_line_reply(command: Command, rest: &[u8], tally: &mut Tally) -> Result<Step, ReplyError> {
+fn read_line_reply(command: Command, rest: &[u8], counters: &mut Counters) -> Result<Step, ReplyError> {
     if command != Command::Delete && rest.starts_with(b"STORED\r\n") {
         return Ok(Step::Finished(8));
     }
@@ -341,34 +354,34 @@ fn read_line_reply(command: Command, rest: &[u8], tally: &mut Tally) -> Result<S
         if !line.starts_with(b"SERVER_ERROR") && line != b"NOT_STORED\r\n" {
             return Err(ReplyError::Unexpected { line: excerpt(line), command });
         }
-        tally.refused(|| excerpt(line));
+        counters.refused(|| excerpt(line));
     }
     Ok(Step::Finished(line.len()))
 }
 
 #[inline]
-fn finish(command: Command, latency_ns: u64, outbox: &mut Outbox, tally: &mut Tally) {
+fn finish(command: Command, latency_ns: u64, outbox: &mut Outbox, counters: &mut Counters) {
     outbox.close_front();
-    note_answer(command, latency_ns, tally);
+    note_answer(command, latency_ns, counters);
 }
 
 /// Counts a command that was answered.
 #[inline]
-pub(crate) fn note_answer(command: Command, latency_ns: u64, tally: &mut Tally) {
-    tally.counts.commands += 1;
+pub(crate) fn note_answer(command: Command, latency_ns: u64, counters: &mut Counters) {
+    counters.counts.commands += 1;
     match command {
-        Command::Get => tally.get_ns.saturating_record(latency_ns),
+        Command::Get => counters.get_ns.saturating_record(latency_ns),
         Command::Set => {
-            tally.counts.sets += 1;
-            tally.set_ns.saturating_record(latency_ns);
+            counters.counts.sets += 1;
+            counters.set_ns.saturating_record(latency_ns);
         }
         Command::Fill => {
-            tally.counts.fills += 1;
-            tally.set_ns.saturating_record(latency_ns);
+            counters.counts.fills += 1;
+            counters.set_ns.saturating_record(latency_ns);
         }
         Command::Delete => {
-            tally.counts.deletes += 1;
-            tally.set_ns.saturating_record(latency_ns);
+            counters.counts.deletes += 1;
+            counters.set_ns.saturating_record(latency_ns);
         }
     }
 }

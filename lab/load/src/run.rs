@@ -5,19 +5,19 @@ use std::thread;
 use std::time::Duration;
 
 use guira_client::mica::ITEM_MAX;
+use guira_harness::affinity::pin_thread;
+use guira_harness::process::Process;
 use guira_workload::{Generator, Model, Operation, Rng, ValuePool};
 use serde::Serialize;
 
 use crate::clock::{Clock, MonotonicClock};
+use crate::counters::{Counters, Counts, Percentiles};
 use crate::engine::{self, Measured, Observer, Plan, Quiet, Span};
 use crate::error::LoadError;
 use crate::pace::Pace;
-use crate::process::Process;
 use crate::reply::Check;
 use crate::request::{ItemStyle, Protocol};
-use crate::server::pin_thread;
 use crate::source::{Draws, Limited, Preload, Source};
-use crate::tally::{Counts, Percentiles, Tally};
 use crate::target::{Carrier, Target};
 
 /// A load as its user describes it.
@@ -53,7 +53,7 @@ pub struct Load {
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Counts and latencies of all threads.
-    pub tally: Tally,
+    pub counters: Counters,
     /// Length of the measured part in seconds.
     pub elapsed_s: f64,
     /// Processor time of the server in the measured part, in seconds, if it was watched.
@@ -92,24 +92,24 @@ impl Outcome {
             server_cpu_s: self.server_cpu_s,
             operations_per_s: self.per_second(),
             operations_per_server_cpu_s: self.per_cpu_second(),
-            hit_ratio: self.tally.counts.hit_ratio(),
-            counts: self.tally.counts.clone(),
-            get_latency: Percentiles::of(&self.tally.get_ns),
-            set_latency: Percentiles::of(&self.tally.set_ns),
-            examples: self.tally.examples.clone(),
+            hit_ratio: self.counters.counts.hit_ratio(),
+            counts: self.counters.counts.clone(),
+            get_latency: Percentiles::of(&self.counters.get_ns),
+            set_latency: Percentiles::of(&self.counters.set_ns),
+            examples: self.counters.examples.clone(),
         }
     }
 
     /// Operations per second of time.
     #[must_use]
     pub fn per_second(&self) -> f64 {
-        self.tally.counts.operations() as f64 / self.elapsed_s.max(1e-9)
+        self.counters.counts.operations() as f64 / self.elapsed_s.max(1e-9)
     }
 
     /// Operations per second of the server's processor time, if it was watched.
     #[must_use]
     pub fn per_cpu_second(&self) -> Option<f64> {
-        self.server_cpu_s.map(|cpu| self.tally.counts.operations() as f64 / cpu.max(1e-9))
+        self.server_cpu_s.map(|cpu| self.counters.counts.operations() as f64 / cpu.max(1e-9))
     }
 
     /// An error when a larger share of the requests than `limit` was never answered.
@@ -117,7 +117,7 @@ impl Outcome {
     /// # Errors
     /// When a larger share was lost.
     pub fn require_answered(&self, limit: f64) -> Result<(), LoadError> {
-        let counts = &self.tally.counts;
+        let counts = &self.counters.counts;
         if counts.lost_ratio() <= limit {
             return Ok(());
         }
@@ -129,11 +129,11 @@ impl Outcome {
     /// # Errors
     /// When any reply was wrong.
     pub fn require_right(&self) -> Result<(), LoadError> {
-        if self.tally.counts.wrong == 0 {
+        if self.counters.counts.wrong == 0 {
             return Ok(());
         }
-        let first = self.tally.examples.first().cloned().unwrap_or_default();
-        Err(LoadError::WrongReplies { count: self.tally.counts.wrong, first })
+        let first = self.counters.examples.first().cloned().unwrap_or_default();
+        Err(LoadError::WrongReplies { count: self.counters.counts.wrong, first })
     }
 }
 
@@ -156,8 +156,8 @@ impl Observer for Meter<'_> {
         self.listener.ended();
     }
 
-    fn progress(&mut self, tally: &Tally) {
-        self.listener.progress(tally);
+    fn progress(&mut self, counters: &Counters) {
+        self.listener.progress(counters);
     }
 }
 
@@ -187,8 +187,9 @@ pub fn run_source<S: Source>(
     listener: &mut dyn Observer,
 ) -> Result<Outcome, LoadError> {
     let mut meter = Meter { process, from: None, to: None, listener };
-    let Measured { tally, elapsed_ns } = engine::run(plan, source, values, clock, Rng::new(0), &mut meter)?;
-    Ok(Outcome { tally, elapsed_s: elapsed_ns as f64 / 1e9, server_cpu_s: meter.seconds()? })
+    let Measured { counters, elapsed_ns } =
+        engine::run(plan, source, values, clock, Rng::new(0), &mut meter)?;
+    Ok(Outcome { counters, elapsed_s: elapsed_ns as f64 / 1e9, server_cpu_s: meter.seconds()? })
 }
 
 impl Load {
@@ -217,14 +218,14 @@ impl Load {
                 results
                     .push(other.join().map_err(|_| LoadError::Options("a load thread panicked".to_owned()))?);
             }
-            let mut tally = Tally::default();
+            let mut counters = Counters::default();
             let mut elapsed_s: f64 = 0.0;
             for result in results {
                 let measured = result?;
-                tally.merge(&measured.tally);
+                counters.merge(&measured.counters);
                 elapsed_s = elapsed_s.max(measured.elapsed_ns as f64 / 1e9);
             }
-            Ok(Outcome { tally, elapsed_s, server_cpu_s: meter.seconds()? })
+            Ok(Outcome { counters, elapsed_s, server_cpu_s: meter.seconds()? })
         })
     }
 

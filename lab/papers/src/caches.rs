@@ -1,18 +1,18 @@
 //! Engines inside this process: what they cost without a network.
 
 use guira_contract::{
-    Decision, Engine, EngineStats, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta, NewItem,
-    Opened, Pace, Provision, Read, Recency, Session, Sink, Value, ValuePin, Want,
+    Engine, EngineStats, Expiry, ItemView, Key, Meta, Opened, Recency, Session, Sink, ValuePin, Want,
 };
+use guira_harness::driver::{Driver, Lookup, Maintenance};
+use guira_harness::process::thread_cpu_s;
 use guira_roster::{Choice, Host, HugePages, Setup};
 use guira_sync::clock::Seconds;
 use guira_workload::rng::mix64;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use crate::experiment::Failure;
-use crate::memc3::drive::together;
-use crate::spent::processor_s;
+use crate::experiment::{Failure, failed};
+use crate::memc3::drive::rate_of;
 
 /// A cache: a name, and what makes it of the roster.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ pub(crate) const MEMC3: usize = 2;
 pub(crate) const DEFAULT: usize = 0;
 
 impl Config {
-    /// What `guira serve` is told.
+    /// The options of `guira serve`.
     pub(crate) fn arguments(&self) -> Vec<String> {
         ["--engine", self.engine, "--policy", self.policy].map(str::to_owned).to_vec()
     }
@@ -66,9 +66,7 @@ const VALUE: usize = 32;
 /// Operations between two quiescent points, as of a server that is given batches.
 pub(crate) const BATCH: usize = 32;
 
-/// Quiescent points between two rounds of upkeep, and its budget.
-const UPKEEP: usize = 8;
-const BUDGET: usize = 32;
+const MAINTENANCE: Maintenance = Maintenance { every: 8, steps: 32 };
 
 /// All that is stored is stored in this second.
 const NOW: Seconds = Seconds(1000);
@@ -81,7 +79,6 @@ pub(crate) struct Requests<'a> {
     pub(crate) at_once: usize,
 }
 
-/// What became of requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Served {
     pub(crate) gets: u64,
@@ -100,14 +97,14 @@ pub(crate) trait Cache: Sync {
     /// became of them.
     fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure>;
 
-    /// Stores the keys `from..to` one by one, with upkeep in between as a worker does it. Returns how long each took.
+    /// Stores the keys `from..to` one by one, with maintenance in between as a worker does it. Returns how long each took.
     fn stores(&self, from: u32, to: u32) -> Result<Stores, Failure>;
 
-    /// Does one thing with the key `id` as somebody who may be made to stand still there: `pause` is called in the middle of it.
+    /// Executes one operation on the key `id` and calls `pause` in the middle of it.
     fn touch(&self, id: u32, what: Touch, pause: &mut dyn FnMut()) -> Result<(), Failure>;
 
-    /// So many sessions take turns at requests, each a key and whether it is stored. `turn` is told the request's number and the session's before
-    /// each.
+    /// `sessions` sessions take turns at requests, each a key and whether it is stored. `turn` is called before each with the numbers of the request
+    /// and of the session.
     fn in_turn(
         &self,
         sessions: usize,
@@ -115,10 +112,8 @@ pub(crate) trait Cache: Sync {
         turn: &mut dyn FnMut(usize, usize),
     ) -> Result<(), Failure>;
 
-    /// What it has counted.
     fn stats(&self) -> EngineStats;
 
-    /// Items stored.
     fn items(&self) -> u64 {
         self.stats().items
     }
@@ -133,11 +128,11 @@ pub(crate) enum Touch {
     Set,
 }
 
-/// Seconds of processor time that each store took, and each round of upkeep.
+/// Seconds of processor time that each store took, and each round of maintenance.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stores {
     pub(crate) stores: Vec<f32>,
-    pub(crate) upkeep: Vec<f32>,
+    pub(crate) maintenance: Vec<f32>,
 }
 
 /// Makes a [`Cache`] of an engine.
@@ -167,7 +162,7 @@ impl<E: Engine> Cache for InProcess<E> {
 
     fn serve(&self, threads: &[Requests<'_>]) -> Result<(f64, Served), Failure> {
         let served = Mutex::new(Served::default());
-        let rate = together(threads.len(), |thread| {
+        let rate = rate_of(threads.len(), |thread| {
             let mut worker = Worker::new(self.engine.session());
             let done = worker.serve(threads[thread])?;
             let mut all = served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,13 +179,13 @@ impl<E: Engine> Cache for InProcess<E> {
         let mut worker = Worker::new(self.engine.session());
         let mut all = Stores::default();
         for id in from..to {
-            let begin = processor_s();
+            let begin = thread_cpu_s();
             worker.set(id)?;
-            let stored = processor_s();
+            let stored = thread_cpu_s();
             all.stores.push((stored - begin) as f32);
             worker.step();
             if worker.steps.is_multiple_of(BATCH) {
-                all.upkeep.push((processor_s() - stored) as f32);
+                all.maintenance.push((thread_cpu_s() - stored) as f32);
             }
         }
         Ok(all)
@@ -202,8 +197,9 @@ impl<E: Engine> Cache for InProcess<E> {
             Touch::Set => worker.set_with(id, pause),
             Touch::Get => {
                 let bytes = key(id);
-                let key = Key { bytes: &bytes, hash: worker.session.hash(&bytes) };
-                worker.session.read(key, Default::default(), NOW, &mut Pausing { pause, pin: PhantomData });
+                let session = worker.driver.session();
+                let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
+                session.read(key, Default::default(), NOW, &mut Pausing { pause, pin: PhantomData });
                 Ok(())
             }
         }
@@ -224,8 +220,8 @@ impl<E: Engine> Cache for InProcess<E> {
                 worker.set(id)?;
             } else {
                 let bytes = key(id);
-                let hash = worker.session.hash(&bytes);
-                worker.get(&bytes, hash, None);
+                let lookup = worker.driver.look_up(&bytes);
+                worker.get(&bytes, lookup);
             }
             worker.step();
         }
@@ -238,8 +234,8 @@ impl<E: Engine> Cache for InProcess<E> {
 }
 
 /// A thread at work on an engine.
-struct Worker<S> {
-    session: S,
+struct Worker<S: Session> {
+    driver: Driver<S, VALUE>,
     value: [u8; VALUE],
     steps: usize,
 }
@@ -252,79 +248,46 @@ fn key(id: u32) -> [u8; KEY] {
 
 impl<S: Session> Worker<S> {
     fn new(session: S) -> Self {
-        Self { session, value: [7; VALUE], steps: 0 }
+        Self { driver: Driver::new(session, MAINTENANCE), value: [7; VALUE], steps: 0 }
     }
 
-    /// The end of a batch.
+    /// Ends a batch after every [`BATCH`] operations.
     fn step(&mut self) {
         self.steps += 1;
         if self.steps.is_multiple_of(BATCH) {
-            self.session.quiesce();
-            if self.steps.is_multiple_of(BATCH * UPKEEP) {
-                self.session.maintain(NOW, Pace::Busy, BUDGET);
-            }
+            self.driver.end_batch(NOW);
         }
     }
 
     fn set(&mut self, id: u32) -> Result<(), Failure> {
-        self.set_with(id, &mut || {})
+        self.set_with(id, || {})
     }
 
     #[inline(always)]
-    fn set_with(&mut self, id: u32, pause: &mut (impl FnMut() + ?Sized)) -> Result<(), Failure> {
+    fn set_with(&mut self, id: u32, pause: impl FnMut()) -> Result<(), Failure> {
         let bytes = key(id);
-        let hash = self.session.hash(&bytes);
-        let value = self.value;
-        let room = ItemSpec { value_len: VALUE, flags: 0, expiry: Expiry::Never, cas: None };
-        let item = || NewItem {
-            flags: 0,
-            expiry: Expiry::Never,
-            cas: None,
-            state: ItemState::NONE,
-            value: Value::Bytes(&value),
-        };
-        self.session
-            .update(Key { bytes: &bytes, hash }, Default::default(), NOW, Provision::Item(room), |_| {
-                pause();
-                Decision::Put(item())
-            })
-            .map_err(|error| Failure::Other(error.to_string()))
+        let lookup = self.driver.look_up(&bytes);
+        self.driver.set_with(&bytes, lookup, &self.value, Expiry::Never, NOW, pause).map_err(failed)
     }
 
     #[inline]
-    fn get(&mut self, bytes: &[u8; KEY], hash: KeyHash, guess: Option<S::Guess>) -> bool {
-        let mut sink = Take { value: [0; VALUE], pin: PhantomData };
-        let key = Key { bytes, hash };
-        let read = match guess {
-            Some(guess) => self.session.read(key, guess, NOW, &mut sink),
-            None => {
-                let guess = self.session.prefetch_item(key.hash);
-                self.session.read(key, guess, NOW, &mut sink)
-            }
-        };
-        read == Read::Hit && sink.value == self.value
+    fn get(&mut self, bytes: &[u8; KEY], lookup: Lookup<S>) -> bool {
+        self.driver.get(bytes, lookup, NOW) == Some(&self.value)
     }
 
-    /// Looks up as many keys as are given, each asked for before the first is looked up if they are several; then stores what was missed.
+    /// Reads the keys of a batch, prefetched first if they are several, then stores those that missed.
     fn get_all(&mut self, ids: &[u32], served: &mut Served) -> Result<(), Failure> {
-        let mut asked = [([0; KEY], KeyHash(0), None); BATCH];
-        let asked = &mut asked[..ids.len()];
-        for ((bytes, hash, _), &id) in asked.iter_mut().zip(ids) {
-            *bytes = key(id);
-            *hash = self.session.hash(bytes);
+        let mut keys = [[0; KEY]; BATCH];
+        let mut lookups = [Lookup::default(); BATCH];
+        let (keys, lookups) = (&mut keys[..ids.len()], &mut lookups[..ids.len()]);
+        keys.iter_mut().zip(ids).for_each(|(bytes, &id)| *bytes = key(id));
+        match keys {
+            [one] => lookups[0] = self.driver.look_up(one),
+            _ => self.driver.look_ahead(keys.iter().map(<[u8; KEY]>::as_slice), lookups),
         }
-        if ids.len() > 1 {
-            asked.iter().for_each(|(_, hash, _)| self.session.prefetch_buckets(*hash));
-            asked.iter_mut().for_each(|(_, hash, guess)| *guess = Some(self.session.prefetch_item(*hash)));
-            for _ in 0..S::PREFETCH_STEPS {
-                asked.iter_mut().for_each(|(.., guess)| {
-                    *guess = guess.map(|guess| self.session.prefetch_next(guess));
-                });
-            }
-        }
-        for ((bytes, hash, guess), &id) in asked.iter().zip(ids) {
+        for ((bytes, lookup), &id) in keys.iter().zip(lookups.iter()).zip(ids) {
             served.gets += 1;
-            if self.get(bytes, *hash, *guess) {
+            if self.get(bytes, *lookup) {
                 served.hits += 1;
             } else {
                 self.set(id)?;
@@ -336,7 +299,7 @@ impl<S: Session> Worker<S> {
 
     fn serve(&mut self, requests: Requests<'_>) -> Result<Served, Failure> {
         let mut served = Served::default();
-        let (begin, mut sets) = (processor_s(), 0);
+        let (begin, mut sets) = (thread_cpu_s(), 0);
         for ids in requests.keys.chunks(requests.at_once.clamp(1, BATCH)) {
             // Sets come at even distances, between batches.
             sets += ids.len();
@@ -351,40 +314,10 @@ impl<S: Session> Worker<S> {
                 self.get_all(ids, &mut served)?;
             }
         }
-        self.session.quiesce();
-        served.processor_s = processor_s() - begin;
+        self.driver.session().quiesce();
+        served.processor_s = thread_cpu_s() - begin;
         Ok(served)
     }
-}
-
-/// Takes the value.
-struct Take<P> {
-    value: [u8; VALUE],
-    pin: PhantomData<P>,
-}
-
-impl<P: ValuePin> Sink for Take<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    #[inline(always)]
-    fn found<I: ItemView>(&mut self, item: &I) {
-        item.copy_value(0, &mut self.value);
-    }
-
-    fn undo(&mut self) {
-        self.value = [0; VALUE];
-    }
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    /// Values of this length are never pinned.
-    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
 }
 
 /// Stands still while a value is copied.
@@ -427,7 +360,7 @@ mod tests {
                 assert_eq!(paused, 1, "{} {what:?}", config.name);
             }
             let timed = cache.stores(2, 1_002).unwrap();
-            assert_eq!((timed.stores.len(), timed.upkeep.len(), cache.items()), (1_000, 31, 1_001));
+            assert_eq!((timed.stores.len(), timed.maintenance.len(), cache.items()), (1_000, 31, 1_001));
         }
     }
 

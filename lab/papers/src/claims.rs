@@ -1,6 +1,5 @@
 //! What the papers claim, by number.
 
-/// A paper.
 #[derive(Debug)]
 pub(crate) struct Paper {
     /// With which the numbers of its claims begin.

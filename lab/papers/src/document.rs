@@ -59,11 +59,12 @@ pub(crate) fn read(path: &Path) -> Result<Option<Outcome>, Failure> {
 
 /// A claim beside what was found, by one experiment or by several.
 fn row(id: &str, about: &str, theirs: &str, answers: &[&Answer]) -> String {
-    let told = |of: fn(&Answer) -> &str, between: &str| {
+    let summary = |of: fn(&Answer) -> &str, between: &str| {
         answers.iter().map(|answer| of(answer)).collect::<Vec<_>>().join(between)
     };
-    let ours = if answers.is_empty() { "not measured".to_owned() } else { told(|answer| &answer.ours, "; ") };
-    format!("| {id}: {about} | {theirs} | {ours} | {} |\n", told(|answer| &answer.remark, " "))
+    let ours =
+        if answers.is_empty() { "not measured".to_owned() } else { summary(|answer| &answer.ours, "; ") };
+    format!("| {id}: {about} | {theirs} | {ours} | {} |\n", summary(|answer| &answer.remark, " "))
 }
 
 /// The part of the document about one experiment.

@@ -17,7 +17,6 @@ pub(crate) struct Experiment {
     pub(crate) claims: &'static [&'static str],
     /// What is measured, in a line.
     pub(crate) about: &'static str,
-    /// Measures it.
     pub(crate) run: fn(&Context) -> Result<Outcome, Failure>,
 }
 
@@ -74,10 +73,9 @@ impl Scale {
     }
 }
 
-/// What every experiment is told.
+/// The parameters of every experiment.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// Runs of each point.
     pub(crate) runs: u32,
     pub(crate) scale: Scale,
     /// Run `n` of an experiment draws its random numbers from `seed + n`.
@@ -102,7 +100,7 @@ pub(crate) enum Failure {
     #[error("what was measured cannot be written or read: {0}")]
     Json(#[source] serde_json::Error),
     #[error("a chart cannot be drawn: {0}")]
-    Chart(String),
+    Chart(#[from] guira_harness::plot::PlotError),
     #[error(transparent)]
     Load(#[from] guira_load::LoadError),
     #[error("{0}")]

@@ -11,7 +11,6 @@ pub(crate) struct Figure {
     pub(crate) mean: f64,
     /// The standard deviation of the runs (of the sample: n - 1); 0 for one run.
     pub(crate) spread: f64,
-    /// How many runs.
     pub(crate) runs: u32,
 }
 
@@ -25,7 +24,7 @@ impl Figure {
         Self { mean, spread, runs: u32::try_from(runs.len()).unwrap_or(u32::MAX) }
     }
 
-    /// The figure of `count` runs, each told its number.
+    /// The figure of `count` runs; each gets its number.
     pub(crate) fn measure<E>(count: u32, mut run: impl FnMut(u32) -> Result<f64, E>) -> Result<Self, E> {
         let runs = (0..count).map(&mut run).collect::<Result<Vec<f64>, E>>()?;
         Ok(Self::of(&runs))

@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod caches;
-mod chart;
 mod claims;
 mod document;
 mod experiment;
@@ -23,8 +22,6 @@ mod mica;
 mod outcome;
 mod servers;
 mod simulate;
-mod spent;
-mod together;
 mod traces;
 
 use std::fs;
@@ -50,7 +47,7 @@ struct Args {
     /// Write docs/papers.md anew from what was measured before, and run nothing.
     #[arg(long, conflicts_with = "only")]
     render: bool,
-    /// Runs of each point; what is told is their mean and their spread.
+    /// Runs of each point; reported are their mean and their spread.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Smaller and shorter, to see whether it works: filed only where --docs says.
@@ -139,7 +136,7 @@ fn measure(experiment: &Experiment, context: &Context, docs: &Path) -> Result<()
     let folder = docs.join("papers");
     fs::create_dir_all(&folder).map_err(|source| Failure::File { path: folder.clone(), source })?;
     for chart in &outcome.charts {
-        write(&folder.join(format!("{}.svg", chart.name)), &chart::draw(chart)?)?;
+        write(&folder.join(format!("{}.svg", chart.name)), &chart.draw()?)?;
     }
     let json = serde_json::to_string_pretty(&outcome).map_err(Failure::Json)?;
     write(&folder.join(format!("{}.json", experiment.name)), &(json + "\n"))?;

@@ -1,5 +1,6 @@
 //! What an experiment found.
 
+use guira_harness::plot::Chart;
 use serde::{Deserialize, Serialize};
 
 /// What an experiment found: filed as JSON, and read again by the document.
@@ -18,62 +19,16 @@ pub(crate) struct Outcome {
 pub(crate) struct Answer {
     /// The claim, as `claims.rs` numbers it.
     pub(crate) claim: String,
-    /// What was found here.
     pub(crate) ours: String,
     /// A sentence on why it differs, or in what it agrees.
     pub(crate) remark: String,
 }
 
-/// Rows of text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
-}
-
-/// Lines over an axis.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Chart {
-    /// The name of its file, without `.svg`.
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) lines: Vec<Line>,
-}
-
-/// An axis.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Axis {
-    /// What it is, with its unit.
-    pub(crate) about: String,
-    pub(crate) steps: Steps,
-}
-
-/// How an axis is divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Steps {
-    /// From 0.
-    Linear,
-    /// All values are above 0.
-    Logarithmic,
-}
-
-/// A line of a chart.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Line {
-    pub(crate) name: String,
-    pub(crate) points: Vec<Dot>,
-}
-
-/// A point of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Dot {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    /// Half the length of the bar through it: the spread of its runs.
-    pub(crate) spread: f64,
 }
 
 /// A table of such a title and head.
@@ -82,19 +37,36 @@ pub(crate) fn table(title: &str, head: &[&str], rows: Vec<Vec<String>>) -> Table
     Table { title: title.to_owned(), head, rows }
 }
 
-pub(crate) fn answer(claim: &str, ours: String, remark: &str) -> Answer {
-    Answer { claim: claim.to_owned(), ours, remark: remark.to_owned() }
+pub(crate) fn answer(claim: &str, ours: String, remark: impl Into<String>) -> Answer {
+    Answer { claim: claim.to_owned(), ours, remark: remark.into().trim_end().to_owned() }
 }
 
-pub(crate) fn axis(about: &str, steps: Steps) -> Axis {
-    Axis { about: about.to_owned(), steps }
-}
-
-pub(crate) fn line(name: &str, points: Vec<Dot>) -> Line {
-    Line { name: name.to_owned(), points }
+/// Sorts statements about figures by whether the figures bear them out. Ends with a blank, for what is said beside them. A remark says nothing of
+/// the figures but by this: the next run may decide otherwise.
+pub(crate) fn verdict(statements: &[(&str, bool)]) -> String {
+    let list = |wanted: bool, title: &str| {
+        let chosen = statements.iter().filter(|(_, holds)| *holds == wanted);
+        let chosen: Vec<&str> = chosen.map(|(statement, _)| *statement).collect();
+        if chosen.is_empty() { String::new() } else { format!("{title}: {}. ", chosen.join("; ")) }
+    };
+    list(true, "Found") + &list(false, "Not found")
 }
 
 /// A share in percent, with one decimal.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdict;
+
+    #[test]
+    fn statements_are_sorted_by_whether_they_hold() {
+        assert_eq!(
+            verdict(&[("a is faster", true), ("b is not", false), ("c is alike", true)]),
+            "Found: a is faster; c is alike. Not found: b is not. "
+        );
+        assert_eq!(verdict(&[]), "");
+    }
 }

@@ -8,7 +8,7 @@ use guira_load::server::{Kind, Spec, Wire};
 use crate::experiment::Context;
 
 /// Where servers run, and where a client that is measured does.
-const SERVER_CORE: usize = 0;
+pub(crate) const SERVER_CORE: usize = 0;
 pub(crate) const CLIENT_CORE: usize = 1;
 
 /// A server with one worker.
@@ -24,7 +24,6 @@ pub(crate) fn spec(kind: Kind, memory: u64) -> Spec {
     }
 }
 
-/// Guira with these arguments.
 pub(crate) fn guira(context: &Context, args: Vec<String>) -> Kind {
     Kind::Guira { binary: context.guira.clone(), args }
 }
@@ -40,9 +39,9 @@ pub(crate) fn memcached(context: &Context, label: &str, args: &[&str]) -> Kind {
 
 /// What memcached calls itself, with its version.
 pub(crate) fn version(context: &Context) -> String {
-    let told = Command::new(&context.memcached).arg("-V").output();
-    told.map_or_else(
+    let output = Command::new(&context.memcached).arg("-V").output();
+    output.map_or_else(
         |_| "memcached".to_owned(),
-        |told| String::from_utf8_lossy(&told.stdout).trim().to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     )
 }

@@ -20,7 +20,6 @@ const PACE: u64 = 1000;
 /// Replacement as it is simulated here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replacement {
-    /// So many samples.
     Klru(u32),
     SegLru,
     LazyLru,
@@ -28,7 +27,7 @@ pub(crate) enum Replacement {
     Fifo,
     /// memc3's, with its two bits.
     Clock,
-    /// fleec's, with so many bits.
+    /// fleec's, with this many bits.
     BucketClock(u32),
     /// Any object, all alike: what KLRU with one sample is said to be.
     Random,
@@ -53,7 +52,7 @@ impl Replacement {
         matches!(self, Self::Klru(_) | Self::Random)
     }
 
-    /// Has `drive` work with a cache for the requests of `stream` with room for so many objects.
+    /// Lets `drive` work with a cache of `room` objects for the requests of `stream`.
     pub(crate) fn with<D: Drive>(self, stream: &Stream, room: u64, seed: u64, drive: D) -> D::Output {
         fn engine<O: Order, D: Drive>(order: O, stream: &Stream, room: u64, drive: D) -> D::Output {
             drive.run(&mut Engine::new(InOrder::new(order), room, stream, PACE))

@@ -14,7 +14,6 @@ use crate::experiment::{Context, Failure};
 /// Every request is one that reads, as studies of miss ratios have it.
 pub(crate) const ASKING: Reading = Reading { writes: Writes::Ask, sample: Sample::All, limit: u64::MAX };
 
-/// Where requests come from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     /// As it is called in tables.
@@ -89,7 +88,6 @@ pub(crate) fn numbered(ids: &[u32]) -> Stream {
     infallible(Stream::read(ids.iter().map(|&id| Ok(Request::number(u64::from(id)))), ASKING))
 }
 
-/// What cannot have failed.
 pub(crate) fn infallible<T>(result: Result<T, Infallible>) -> T {
     let Ok(made) = result;
     made

@@ -27,7 +27,7 @@ mod testing;
 pub use guira_workload::OnMiss;
 pub use registry::{Choice, POLICIES};
 pub use report::{Report, SampleError, Simulated};
-pub use run::{Measure, Rules, Tally};
+pub use run::{Counters, Measure, Rules};
 pub use sample::Sample;
 pub use size::Size;
 pub use stream::{Reading, Stream, Writes};

@@ -24,7 +24,7 @@ pub type Id = u32;
 
 /// A cache with a replacement policy.
 ///
-/// This is the seam between the simulator and policies, whoever wrote them: a policy of an engine is put behind it by
+/// This is the seam between the simulator and policies: a policy of an engine is put behind it by
 /// an adaptor over plain arrays, as `policy/engine.rs` does, and gets its line in [`registry`](crate::registry).
 pub trait Policy {
     /// Request number `number` of the stream begins. Only a policy that knows the future wants to know.
@@ -68,7 +68,7 @@ impl Weights {
     }
 }
 
-/// The room of a cache: so many objects, or so many bytes.
+/// The capacity of a cache, in objects or in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     limit: u64,

@@ -10,7 +10,7 @@ use guira_slab::Policy;
 use guira_slab::policy::miniature::{Keeper, KeeperUser};
 
 use crate::policy::{Arc, Belady, BucketClock, Engine, Lirs, Lru, PACE, TinyLfu, Window};
-use crate::run::{self, Measure, Rules, Tally};
+use crate::run::{self, Counters, Measure, Rules};
 use crate::stream::Stream;
 
 /// What a policy is made with.
@@ -47,21 +47,21 @@ impl Setup<'_> {
     }
 
     /// Drives the stream through `policy`: here the wheel is made anew for each policy, with nothing dynamic in it.
-    fn run(&self, mut policy: impl crate::policy::Policy) -> Tally {
+    fn run(&self, mut policy: impl crate::policy::Policy) -> Counters {
         run::run(&mut policy, self.stream, self.rules, self.progress)
     }
 }
 
-/// Simulates a policy of the engine, of whose requests so many take a second.
+/// Simulates a policy of the engine, with this many requests a second.
 struct Simulated<'a> {
     setup: &'a Setup<'a>,
     pace: u64,
 }
 
 impl KeeperUser for Simulated<'_> {
-    type Output = Tally;
+    type Output = Counters;
 
-    fn with<K: Keeper + std::fmt::Debug + Send + 'static>(self, keeper: K) -> Tally {
+    fn with<K: Keeper + std::fmt::Debug + Send + 'static>(self, keeper: K) -> Counters {
         self.setup.run(Engine::new(keeper, self.setup.limit, self.setup.stream, self.pace))
     }
 }
@@ -82,7 +82,7 @@ enum Made {
     /// The engine's, which knows its options.
     InEngine,
     /// Here, with these options.
-    Here(&'static [&'static str], fn(&Spec, &Setup<'_>) -> Result<Tally, OptionError>),
+    Here(&'static [&'static str], fn(&Spec, &Setup<'_>) -> Result<Counters, OptionError>),
 }
 
 impl std::fmt::Debug for Entry {
@@ -242,7 +242,7 @@ impl Choice {
     }
 
     /// Simulates it.
-    pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Tally, OptionError> {
+    pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Counters, OptionError> {
         match self.entry.made {
             Made::InEngine => {
                 let (policy, pace) = read_engine_policy(&self.spec)?;

@@ -181,7 +181,7 @@ mod tests {
     use guira_workload::OnMiss;
 
     use super::{Report, SampleError, Simulated, compare, grouped, note_uncertainty};
-    use crate::run::{Measure, Rules, Tally};
+    use crate::run::{Counters, Measure, Rules};
     use crate::size::Size;
     use crate::sweep::Point;
 
@@ -190,7 +190,7 @@ mod tests {
             policy: policy.to_owned(),
             size: Size::Percent(percent),
             room: 10,
-            tally: Tally::default(),
+            counters: Counters::default(),
             hit_ratio,
             uncertainty: None,
             requests_per_s: 2e6,

@@ -15,7 +15,7 @@ pub enum Measure {
     Objects,
     /// In bytes: an object takes its key and value, or `size` bytes where the stream does not tell, and `overhead`.
     Bytes {
-        /// Key and value of an object whose size is not told.
+        /// Key and value of an object of unknown size.
         size: u32,
         /// What the cache needs for an object beside its key and value.
         overhead: u32,
@@ -33,7 +33,7 @@ pub struct Rules {
 
 /// What became of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct Counters {
     /// Requests that asked for a key.
     pub reads: u64,
     /// Reads that found it.
@@ -48,14 +48,14 @@ pub struct Tally {
     pub held: u64,
 }
 
-impl Tally {
+impl Counters {
     /// The share of reads that were hits; 0 when there were none.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         if self.reads == 0 { 0.0 } else { self.hits as f64 / self.reads as f64 }
     }
 
-    /// The same for a sample, of whose reads there should be so many.
+    /// The same for a sample that should have `expected` reads.
     pub(crate) fn hit_ratio_of(&self, reads_expected: f64) -> f64 {
         let misses = (self.reads - self.hits) as f64;
         if self.reads == 0 { 0.0 } else { (1.0 - misses / reads_expected).clamp(0.0, 1.0) }
@@ -77,24 +77,24 @@ pub(crate) fn run<P: Policy + ?Sized>(
     stream: &Stream,
     rules: Rules,
     progress: &dyn Fn(u64),
-) -> Tally {
-    let mut tally = Tally::default();
+) -> Counters {
+    let mut counters = Counters::default();
     let mut expiries = Expiries::of(stream);
     let is_simple = stream.is_plain() && rules == Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
     for from in (0..stream.len()).step_by(CHUNK) {
         let to = (from + CHUNK).min(stream.len());
         if is_simple {
-            tally.hits += look_aside(policy, &stream.ids[from..to], from);
-            tally.reads += (to - from) as u64;
+            counters.hits += look_aside(policy, &stream.ids[from..to], from);
+            counters.reads += (to - from) as u64;
         } else {
             for number in from..to {
-                step(policy, stream, rules, number, &mut expiries, &mut tally);
+                step(policy, stream, rules, number, &mut expiries, &mut counters);
             }
         }
         progress((to - from) as u64);
     }
-    tally.held = policy.held();
-    tally
+    counters.held = policy.held();
+    counters
 }
 
 /// Reads only, in objects, each miss followed by an insert: returns the hits.
@@ -117,20 +117,20 @@ fn step<P: Policy + ?Sized>(
     rules: Rules,
     number: usize,
     expiries: &mut Expiries,
-    tally: &mut Tally,
+    counters: &mut Counters,
 ) {
     let id = stream.ids[number];
     let action = stream.actions.get(number);
     // Nothing is, or ever will be, held of a lone key.
     match action {
-        Action::LoneGet => return tally.reads += 1,
-        Action::LoneDelete => return tally.deletes += 1,
+        Action::LoneGet => return counters.reads += 1,
+        Action::LoneDelete => return counters.deletes += 1,
         Action::Get | Action::Set | Action::Delete => policy.begin(number),
     }
     if expiries.has_passed(id, stream.times.get(number)) {
         policy.remove(id);
         expiries.forget(id);
-        tally.expired += u64::from(action == Action::Get);
+        counters.expired += u64::from(action == Action::Get);
     }
     let store = |policy: &mut P, expiries: &mut Expiries| {
         policy.insert(id, weight(stream, rules.measure, number));
@@ -138,15 +138,15 @@ fn step<P: Policy + ?Sized>(
     };
     match action {
         Action::Get => {
-            tally.reads += 1;
+            counters.reads += 1;
             if policy.read(id) {
-                tally.hits += 1;
+                counters.hits += 1;
             } else if rules.on_miss == OnMiss::Fill {
                 store(policy, expiries);
             }
         }
         Action::Set => {
-            tally.stores += 1;
+            counters.stores += 1;
             // To store over an object counts as a read of it. The new value lies in new memory, as in the server; with objects nothing moves.
             let is_moved = rules.measure != Measure::Objects && policy.remove(id);
             if is_moved {
@@ -159,7 +159,7 @@ fn step<P: Policy + ?Sized>(
             }
         }
         Action::Delete | Action::LoneGet | Action::LoneDelete => {
-            tally.deletes += 1;
+            counters.deletes += 1;
             policy.remove(id);
             expiries.forget(id);
         }
@@ -214,14 +214,14 @@ impl Expiries {
 mod tests {
     use guira_workload::trace::Trace;
 
-    use super::{Measure, OnMiss, Rules, Tally, run};
+    use super::{Counters, Measure, OnMiss, Rules, run};
     use crate::policy::Lru;
     use crate::sample::Sample;
     use crate::stream::{Reading, Stream, Writes};
 
     const OBJECTS: Rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
 
-    fn tally(text: &'static str, limit: u64, rules: Rules) -> Tally {
+    fn counters(text: &'static str, limit: u64, rules: Rules) -> Counters {
         let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: u64::MAX };
         let stream = Stream::read(Trace::new(text.as_bytes(), None).unwrap(), reading).unwrap();
         run(&mut Lru::new(limit, stream.keys()), &stream, rules, &|_| ())
@@ -230,24 +230,24 @@ mod tests {
     #[test]
     fn a_miss_is_followed_by_an_insert_unless_the_trace_has_its_own() {
         let text = "a\na\nb\na\n";
-        let filled = tally(text, 1, OBJECTS);
+        let filled = counters(text, 1, OBJECTS);
         assert_eq!((filled.reads, filled.hits, filled.held), (4, 1, 1));
-        assert_eq!(tally(text, 1, Rules { on_miss: OnMiss::Leave, ..OBJECTS }).hits, 0);
+        assert_eq!(counters(text, 1, Rules { on_miss: OnMiss::Leave, ..OBJECTS }).hits, 0);
     }
 
     #[test]
     fn stores_and_deletes_are_no_reads() {
         let text = "0,a,1,5,1,set,0\n1,a,1,5,1,get,0\n2,a,1,0,1,delete,0\n3,a,1,0,1,get,0\n";
-        let tally = tally(text, 1, OBJECTS);
-        assert_eq!((tally.reads, tally.hits, tally.stores, tally.deletes), (2, 1, 1, 1));
-        assert_eq!((tally.requests(), tally.hit_ratio()), (4, 0.5));
+        let counters = counters(text, 1, OBJECTS);
+        assert_eq!((counters.reads, counters.hits, counters.stores, counters.deletes), (2, 1, 1, 1));
+        assert_eq!((counters.requests(), counters.hit_ratio()), (4, 0.5));
     }
 
     #[test]
     fn an_object_is_gone_in_the_second_in_which_its_time_is_over() {
         let text = "10,a,1,5,1,set,5\n14,a,1,5,1,get,0\n15,a,1,0,1,get,0\n99,a,1,5,1,get,0\n";
-        let tally = tally(text, 1, OBJECTS);
-        assert_eq!((tally.hits, tally.expired), (2, 1), "what a miss stores has no expiry");
+        let counters = counters(text, 1, OBJECTS);
+        assert_eq!((counters.hits, counters.expired), (2, 1), "what a miss stores has no expiry");
     }
 
     #[test]
@@ -255,16 +255,16 @@ mod tests {
         // 1 + 9 + 10 bytes each: 40 hold two, 39 only one.
         let text = "0,a,1,9,1,set,0\n0,b,1,9,1,set,0\n0,a,1,9,1,get,0\n";
         let rules = Rules { measure: Measure::Bytes { size: 0, overhead: 10 }, ..OBJECTS };
-        assert_eq!((tally(text, 40, rules).hits, tally(text, 39, rules).hits), (1, 0));
+        assert_eq!((counters(text, 40, rules).hits, counters(text, 39, rules).hits), (1, 0));
         let unknown = Rules { measure: Measure::Bytes { size: 100, overhead: 0 }, ..OBJECTS };
-        assert_eq!(tally("a\nb\na\n", 200, unknown).held, 200);
+        assert_eq!(counters("a\nb\na\n", 200, unknown).held, 200);
     }
 
     #[test]
     fn a_value_of_another_length_takes_its_own_room() {
         let text = "0,a,1,9,1,set,0\n0,b,1,9,1,set,0\n0,a,1,29,1,set,0\n0,b,1,9,1,get,0\n";
         let rules = Rules { measure: Measure::Bytes { size: 0, overhead: 0 }, ..OBJECTS };
-        let tally = tally(text, 30, rules);
-        assert_eq!((tally.hits, tally.held), (0, 10), "b made room for a, and a for b");
+        let counters = counters(text, 30, rules);
+        assert_eq!((counters.hits, counters.held), (0, 10), "b made room for a, and a for b");
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use std::str::FromStr;
 
 use guira_workload::rng::mix64;
+use guira_workload::units::{factor, split};
 
 use crate::policy::Id;
 
@@ -19,7 +20,7 @@ pub enum Sample {
     All,
     /// A share of the keys.
     Rate(f64),
-    /// As large a share as has so many keys.
+    /// The share that contains this many keys.
     Keys(u32),
 }
 
@@ -36,13 +37,12 @@ impl FromStr for Sample {
                 Err(wrong())
             };
         }
-        let (number, unit) = match text.trim_end_matches(['k', 'K']) {
-            thousands if thousands.len() < text.len() => (thousands, 1000),
-            plain => (plain, 1),
+        let count = match split(text) {
+            Some((number, unit @ ("" | "k" | "K"))) => factor(unit, 1000.0).map(|factor| number * factor),
+            _ => None,
         };
-        let count =
-            number.parse::<u32>().ok().and_then(|count| count.checked_mul(unit)).filter(|&count| count > 0);
-        count.map(Self::Keys).ok_or_else(wrong)
+        let is_count = |count: &f64| count.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(count);
+        count.filter(is_count).map(|count| Self::Keys(count as u32)).ok_or_else(wrong)
     }
 }
 

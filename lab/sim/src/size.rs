@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use guira_workload::units::{factor, split};
 use serde::{Serialize, Serializer};
 
 use crate::stream::Stream;
@@ -12,9 +13,9 @@ use crate::stream::Stream;
 pub enum Size {
     /// A share of all keys, in percent.
     Percent(f64),
-    /// So many objects.
+    /// A number of objects.
     Objects(u64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
@@ -49,10 +50,8 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let (number, unit) = (&text[..end], text[end..].trim());
         let wrong = || format!("{text:?} is no size: write 5% (of the keys), 4000 (objects) or 64MiB");
-        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let (number, unit) = split(text).ok_or_else(wrong)?;
         let whole = |factor: f64| {
             let scaled = number * factor;
             if (1.0..9e18).contains(&scaled) { Ok(scaled as u64) } else { Err(wrong()) }
@@ -60,11 +59,11 @@ impl FromStr for Size {
         match unit {
             "%" if number > 0.0 && number <= 100.0 => Ok(Self::Percent(number)),
             "" if number.fract() == 0.0 => whole(1.0).map(Self::Objects),
-            "B" => whole(1.0).map(Self::Bytes),
-            "K" | "KB" | "KiB" => whole(1024.0).map(Self::Bytes),
-            "M" | "MB" | "MiB" => whole(1024.0 * 1024.0).map(Self::Bytes),
-            "G" | "GB" | "GiB" => whole(1024.0 * 1024.0 * 1024.0).map(Self::Bytes),
-            _ => Err(wrong()),
+            "" => Err(wrong()),
+            _ => {
+                let prefix = unit.strip_suffix("iB").or_else(|| unit.strip_suffix('B')).unwrap_or(unit);
+                whole(factor(prefix, 1024.0).ok_or_else(wrong)?).map(Self::Bytes)
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Reading {
     pub writes: Writes,
     /// Which keys are taken.
     pub sample: Sample,
-    /// At most so many requests are taken, and never more than 4 billion.
+    /// The most requests that are taken, never more than 4 billion.
     pub limit: u64,
 }
 

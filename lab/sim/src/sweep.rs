@@ -6,7 +6,7 @@ use guira_contract::OptionError;
 use serde::Serialize;
 
 use crate::registry::{Choice, Setup};
-use crate::run::{Rules, Tally};
+use crate::run::{Counters, Rules};
 use crate::size::Size;
 use crate::stream::Stream;
 
@@ -51,7 +51,7 @@ pub struct Point {
     pub room: u64,
     /// What became of the requests.
     #[serde(flatten)]
-    pub tally: Tally,
+    pub counters: Counters,
     /// Hits over reads; in a sample, over the reads that it stands for.
     pub hit_ratio: f64,
     /// The standard error of that, where it was estimated.
@@ -96,16 +96,16 @@ impl Sweep<'_> {
     fn point(&self, size: Size, room: u64, choice: &Choice, means: Means<'_>) -> Result<Point, OptionError> {
         let setup = Setup { limit: room, stream: self.stream, rules: self.rules, progress: means.progress };
         let begin = (means.now_ns)();
-        let tally = choice.run(&setup)?;
+        let counters = choice.run(&setup)?;
         let elapsed_s = (means.now_ns)().saturating_sub(begin).max(1) as f64 / 1e9;
         Ok(Point {
             policy: choice.name(),
             size,
             room,
-            tally,
-            hit_ratio: tally.hit_ratio_of(self.stream.reads_expected()),
+            counters,
+            hit_ratio: counters.hit_ratio_of(self.stream.reads_expected()),
             uncertainty: None,
-            requests_per_s: tally.requests() as f64 / elapsed_s,
+            requests_per_s: counters.requests() as f64 / elapsed_s,
         })
     }
 }

@@ -13,7 +13,6 @@ use crate::speech::{Answer, Hit, Request, Speech};
 /// The longest line of an answer.
 const LINE_MAX: usize = 4096;
 
-/// Bytes read at once.
 const READ: usize = 64 << 10;
 
 /// How long to wait before another attempt to connect.
@@ -28,12 +27,10 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Around a connection.
     pub(crate) fn new(link: Link) -> Self {
         Wire { link, inbox: Vec::new(), at: 0 }
     }
 
-    /// Sends bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.link.write_all(bytes)?;
         self.link.flush()
@@ -80,7 +77,7 @@ impl Wire {
         }
     }
 
-    /// The next bytes, so many.
+    /// The next `count` bytes.
     pub(crate) fn bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
         while self.inbox.len() - self.at < length {
             self.fill()?;
@@ -90,7 +87,6 @@ impl Wire {
         Ok(bytes)
     }
 
-    /// The connection.
     pub(crate) fn link(&mut self) -> &mut Link {
         &mut self.link
     }
@@ -101,10 +97,8 @@ pub(crate) fn is_stall(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// A client.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// What it speaks.
     pub(crate) speech: Speech,
     /// What it is connected over.
     pub(crate) carrier: Carrier,
@@ -175,9 +169,6 @@ impl Client {
     }
 
     /// Asks for many keys at once.
-    ///
-    /// # Errors
-    /// If the connection breaks.
     pub(crate) fn many(&mut self, names: &[Vec<u8>]) -> io::Result<Result<Vec<Option<Hit>>, String>> {
         let mut bytes = Vec::new();
         if names.is_empty() && self.speech == Speech::Text {

@@ -32,9 +32,7 @@ pub(crate) enum Losses {
 pub(crate) struct Field {
     /// Whether connections of checked clients may break.
     pub(crate) losses: Losses,
-    /// Where the server is.
     pub(crate) addresses: Addresses,
-    /// The server's process.
     pub(crate) pid: u32,
     length: Duration,
     clock: Stopwatch,
@@ -97,7 +95,6 @@ impl Field {
         self.stop();
     }
 
-    /// What went wrong.
     pub(crate) fn failures(&self) -> Vec<String> {
         lock(&self.failures).clone()
     }
@@ -111,14 +108,13 @@ impl Field {
         recent.push_back(format!("{}ms {}", self.now(), what.into()));
     }
 
-    /// What was remembered.
     pub(crate) fn recent(&self) -> Vec<String> {
         lock(&self.recent).iter().cloned().collect()
     }
 
     /// Counts of one thread, which are added to all when they are dropped.
-    pub(crate) fn tally(&self) -> Tally<'_> {
-        Tally { field: self, counts: BTreeMap::new() }
+    pub(crate) fn counters(&self) -> Counters<'_> {
+        Counters { field: self, counts: BTreeMap::new() }
     }
 
     /// What was done how often.
@@ -129,24 +125,24 @@ impl Field {
 
 /// Counts of one thread.
 #[derive(Debug)]
-pub(crate) struct Tally<'f> {
+pub(crate) struct Counters<'f> {
     field: &'f Field,
     counts: BTreeMap<&'static str, u64>,
 }
 
-impl Tally<'_> {
-    /// It was done once more.
+impl Counters<'_> {
+    /// Adds 1 to a count.
     pub(crate) fn one(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
-    /// It was done so many times more.
+    /// Adds `times` to a count.
     pub(crate) fn add(&mut self, what: &'static str, times: u64) {
         *self.counts.entry(what).or_insert(0) += times;
     }
 }
 
-impl Drop for Tally<'_> {
+impl Drop for Counters<'_> {
     fn drop(&mut self) {
         let mut all = lock(&self.field.counts);
         for (what, times) in &self.counts {

@@ -10,6 +10,8 @@ mod kept;
 use std::path::Path;
 use std::time::Duration;
 
+use guira_harness::scratch::Scratch;
+use guira_harness::server::ServerProcess;
 use guira_workload::Rng;
 use rustix::process::Signal;
 
@@ -17,12 +19,12 @@ use crate::admin::{flush, stat};
 use crate::checked::{reader, writer::Writer};
 use crate::client::Client;
 use crate::field::{Field, Losses};
+use crate::history::{History, Kind, Missed};
 use crate::kills::kept::{Kept, read_kept};
-use crate::ledger::{Kind, Ledger, Missed};
 use crate::link::{Addresses, Carrier};
 use crate::plan::Plan;
 use crate::report;
-use crate::server::{Folder, Server, has_option};
+use crate::server::{self, has_option};
 use crate::speech::Speech;
 
 /// Memory of the server, in MiB.
@@ -40,20 +42,15 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 /// Longer than any life of a server here.
 const LONG: Duration = Duration::from_secs(600);
 
-/// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Killed under load.
     Killed,
-    /// Killed while it starts.
     KilledAtStart,
-    /// Killed while it stops.
     KilledAtStop,
-    /// Stopped when nobody asks for anything any more.
+    /// Stopped without load.
     Stopped,
     /// The same, and the region is damaged before the next start.
     Damaged,
-    /// Stopped under load.
     StoppedUnderLoad,
 }
 
@@ -81,18 +78,15 @@ enum Found {
 #[derive(Debug)]
 struct Past {
     field: Field,
-    ledger: Ledger,
+    history: History,
     /// How much had been evicted when it began.
     evictions: Option<u64>,
-    /// What every key held, if nobody has written since.
+    /// What every key held, if nothing was written since.
     kept: Option<Vec<Option<Kept>>>,
     finds: Finds,
 }
 
 /// Stops and kills as often as the plan says. Tells whether all was well.
-///
-/// # Errors
-/// In words, if it could not be begun.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     if !has_option(&plan.binary, "--region") {
         println!("kills: skipped: this guira has no --region");
@@ -101,7 +95,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     println!("kills: seed {}, {} times", plan.seed, plan.kills);
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let folder = Folder::new(&parent, "kills")?;
+    let folder = Scratch::within(&parent).map_err(|error| format!("cannot make a folder: {error}"))?;
     let mut random = Rng::new(plan.seed);
     let mut past: Option<Past> = None;
     let total = Field::new(addresses(&folder, &[])?, 0, LONG, Losses::Expected);
@@ -128,16 +122,16 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     Ok(report::verdict("kills", &total, plan.seed, &[]))
 }
 
-fn addresses(folder: &Folder, tcp: &[std::net::SocketAddr]) -> Result<Addresses, String> {
+fn addresses(folder: &Scratch, tcp: &[std::net::SocketAddr]) -> Result<Addresses, String> {
     let nowhere = ([127, 0, 0, 1], 1).into();
     let tcp = *tcp.first().unwrap_or(&nowhere);
-    Ok(Addresses { tcp, tls: None, unix: folder.path().join("socket") })
+    Ok(Addresses { tcp, tls: None, unix: folder.file("socket") })
 }
 
 /// Starts a server, looks at what it has found, puts a load on it and ends it.
 fn one_life(
     plan: &Plan,
-    folder: &Folder,
+    folder: &Scratch,
     ending: Ending,
     past: Option<Past>,
     (round, seed): (u64, u64),
@@ -148,7 +142,7 @@ fn one_life(
     if ending == Ending::KilledAtStart {
         std::thread::sleep(Duration::from_micros(random.below(60_000)));
         server.signal(Signal::KILL);
-        server.wait(STOP_MAX)?;
+        server.wait(STOP_MAX).map_err(|error| error.to_string())?;
         count(total, ending);
         return Ok(past.map(|past| match past.finds {
             Finds::Nothing => past,
@@ -156,21 +150,21 @@ fn one_life(
             _ => Past { finds: Finds::Either, ..past },
         }));
     }
-    let tcp = server.wait_until_it_serves()?;
-    let field = Field::new(addresses(folder, &tcp)?, server.pid(), LONG, Losses::Expected);
+    let tcp = server::wait_until_ready(&mut server)?;
+    let field = Field::new(addresses(folder, &tcp)?, server.id(), LONG, Losses::Expected);
     look(&server, &field, past, total);
     flush::once(&field).map_err(|error| format!("cannot flush: {error}"))?;
     let evictions = stat(&field, "evictions");
-    let ledger = Ledger::new(&format!("r{round}"), &KEYS);
+    let history = History::new(&format!("r{round}"), &KEYS);
     let busy = ending == Ending::Killed || ending == Ending::StoppedUnderLoad;
     let signal = if random.below(2) == 0 { Signal::TERM } else { Signal::USR1 };
     std::thread::scope(|scope| {
-        let (field, ledger) = (&field, &ledger);
+        let (field, history) = (&field, &history);
         for number in 0..THREADS {
-            let writer = Writer::new(field, ledger, number, THREADS, Rng::part(seed, number as u64));
+            let writer = Writer::new(field, history, number, THREADS, Rng::part(seed, number as u64));
             scope.spawn(move || writer.run());
             let random = Rng::part(seed, 100 + number as u64);
-            scope.spawn(move || reader::run(field, ledger, random));
+            scope.spawn(move || reader::run(field, history, random));
         }
         std::thread::sleep(Duration::from_millis(20 + random.below(300)));
         if busy {
@@ -179,32 +173,32 @@ fn one_life(
         }
         field.stop();
     });
-    let kept = if busy { None } else { Some(keep(&field, &ledger)?) };
+    let kept = if busy { None } else { Some(keep(&field, &history)?) };
     let finds = end(&mut server, ending, signal, &mut random, &field)?;
     if finds == Finds::Part {
-        damage::flip(&folder.path().join("region"), &mut random)?;
+        damage::flip(&folder.file("region"), &mut random)?;
     }
-    for line in server.bad_lines() {
+    for line in server.alarms() {
         field.fail(format!("the server says: {line}"));
     }
     pass_on(&field, total, &server);
     count(total, ending);
-    Ok(Some(Past { field, ledger, evictions, kept, finds }))
+    Ok(Some(Past { field, history, evictions, kept, finds }))
 }
 
-fn start(plan: &Plan, folder: &Folder) -> Result<Server, String> {
-    let region = folder.path().join("region").display().to_string();
+fn start(plan: &Plan, folder: &Scratch) -> Result<ServerProcess, String> {
+    let region = folder.file("region").display().to_string();
     let memory = format!("{MEMORY}MiB");
-    let unix = format!("unix:{}", folder.path().join("socket").display());
+    let unix = format!("unix:{}", folder.file("socket").display());
     let words = ["--workers", "2", "--memory", &memory, "--region", &region];
     let listen = ["--listen", "127.0.0.1:0", "--listen", &unix];
     let arguments = words.into_iter().chain(listen).map(str::to_owned).collect::<Vec<_>>();
-    Server::spawn(plan, &arguments)
+    server::spawn(plan, &arguments)
 }
 
 /// Ends the server; what the next may find.
 fn end(
-    server: &mut Server,
+    server: &mut ServerProcess,
     ending: Ending,
     signal: Signal,
     random: &mut Rng,
@@ -217,7 +211,7 @@ fn end(
         std::thread::sleep(Duration::from_micros(random.below(40_000)));
         server.signal(Signal::KILL);
     }
-    let status = server.wait(STOP_MAX)?;
+    let status = server.wait(STOP_MAX).map_err(|error| error.to_string())?;
     Ok(match ending {
         Ending::Killed => Finds::Nothing,
         Ending::KilledAtStop if !status.success() => Finds::Either,
@@ -231,7 +225,7 @@ fn end(
 }
 
 fn count(total: &Field, ending: Ending) {
-    total.tally().one(match ending {
+    total.counters().one(match ending {
         Ending::Killed => "killed under load",
         Ending::KilledAtStart => "killed at the start",
         Ending::KilledAtStop => "killed at the stop",
@@ -242,27 +236,26 @@ fn count(total: &Field, ending: Ending) {
 }
 
 /// Adds what a life has seen to all.
-fn pass_on(field: &Field, total: &Field, server: &Server) {
-    let mut tally = total.tally();
+fn pass_on(field: &Field, total: &Field, server: &ServerProcess) {
+    let mut counters = total.counters();
     for (what, times) in field.counts() {
-        tally.add(what, times);
+        counters.add(what, times);
     }
     for failure in field.failures() {
         total.fail(format!("{failure}; the server said: {:?}", server.lines()));
     }
 }
 
-/// What every key holds.
-fn keep(field: &Field, ledger: &Ledger) -> Result<Vec<Option<Kept>>, String> {
+fn keep(field: &Field, history: &History) -> Result<Vec<Option<Kept>>, String> {
     let failed = |error| format!("cannot read everything: {error}");
     let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;
-    (0..ledger.len())
-        .map(|key| read_kept(&mut client, &ledger.name(ledger.owner(key))).map_err(failed))
+    (0..history.len())
+        .map(|key| read_kept(&mut client, &history.name(history.owner(key))).map_err(failed))
         .collect()
 }
 
 /// Looks at what a start has found, by what it says and by what is there.
-fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
+fn look(server: &ServerProcess, field: &Field, past: Option<Past>, total: &Field) {
     let lines = server.lines();
     let said = lines.iter().find(|line| line.starts_with("region ")).cloned().unwrap_or_default();
     let restored = said.contains(": restored");
@@ -271,7 +264,7 @@ fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
     }
     let Some(past) = past else { return };
     let is_damaged = matches!(past.finds, Finds::Part | Finds::PartOrNothing);
-    total.tally().one(match (restored, is_damaged) {
+    total.counters().one(match (restored, is_damaged) {
         (true, false) => "starts with everything",
         (true, true) => "starts with a part",
         (false, _) => "starts with nothing",
@@ -295,15 +288,15 @@ fn look(server: &Server, field: &Field, past: Option<Past>, total: &Field) {
         true => Found::All,
     };
     if evicted && restored {
-        total.tally().one("lives in which something was evicted");
+        total.counters().one("lives in which something was evicted");
     }
     if !restored && stat(field, "curr_items") != Some(0) {
         field.fail(format!("it says {said:?}, and has items"));
     }
     match compare(field, &past, found) {
         Ok((back, gone)) => {
-            total.tally().add("keys that were back", back);
-            total.tally().add("keys that were not, or held nothing", gone);
+            total.counters().add("keys that were back", back);
+            total.counters().add("keys that were not, or held nothing", gone);
         }
         Err(what) => field.fail(what),
     }
@@ -314,26 +307,26 @@ fn compare(field: &Field, past: &Past, all: Found) -> Result<(u64, u64), String>
     let failed = |error| format!("cannot read what is back: {error}");
     let mut client = Client::try_open(field, Carrier::Unix, Speech::Meta).map_err(failed)?;
     let (mut back, mut gone) = (0, 0);
-    for key in 0..past.ledger.len() {
-        let claim = past.ledger.claim(key, past.field.now());
-        let name = past.ledger.name(claim.owner);
+    for key in 0..past.history.len() {
+        let claim = past.history.claim(key, past.field.now());
+        let name = past.history.name(claim.owner);
         let found = read_kept(&mut client, &name).map_err(failed)?;
         let wrong = |what: &str| {
             let name = String::from_utf8_lossy(&name);
-            Err(format!("{name}: {what}; {}", past.ledger.log(key).story()))
+            Err(format!("{name}: {what}; {}", past.history.log(key).story()))
         };
         match &found {
             Some(_) if all == Found::Nothing => {
                 return wrong("it is back, although the region is said to be empty");
             }
-            Some(found) => past.ledger.found(claim, &found.value, found.flags)?,
+            Some(found) => past.history.found(claim, &found.value, found.flags)?,
             None => {}
         }
         // In mica a read may move an item to the end of the log, which may evict another: it is counted, but after this began.
         let may_be_evicted =
             found.is_none() && (all == Found::Part || stat(field, "evictions") != past.evictions);
         if all == Found::All && found.is_none() {
-            let missed = past.ledger.missed(claim) == Missed::Evicted;
+            let missed = past.history.missed(claim) == Missed::Evicted;
             if missed && !may_be_evicted {
                 return wrong("it was acknowledged and not evicted, and is not back");
             }

@@ -1,14 +1,16 @@
 //! A connection to the server, over any of its listeners.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_harness::certificate::Authority;
+use guira_harness::socket::{Address, Socket};
 use guira_workload::Rng;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// How long an answer may take: the machine may be busy with a lot else.
@@ -17,16 +19,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// What a client is connected over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
-    /// Plain TCP.
     Tcp,
-    /// A UNIX socket.
     Unix,
-    /// TLS.
     Tls,
 }
 
 impl Carrier {
-    /// One of them.
     pub(crate) fn random(random: &mut Rng) -> Self {
         [Carrier::Tcp, Carrier::Unix, Carrier::Tls][random.below(3) as usize]
     }
@@ -40,58 +38,40 @@ impl Carrier {
 /// Where the server listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
-    /// Plain TCP.
     pub(crate) tcp: SocketAddr,
     /// TLS, where there is one.
     pub(crate) tls: Option<(SocketAddr, Arc<ClientConfig>)>,
-    /// The UNIX socket.
     pub(crate) unix: PathBuf,
 }
 
-/// How clients speak TLS: they believe these authorities.
-///
-/// # Errors
-/// In words.
-pub(crate) fn tls_client(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
+/// How clients speak TLS: they trust this authority.
+pub(crate) fn tls_client(authority: &Authority) -> Result<Arc<ClientConfig>, String> {
+    let failed = |error: &dyn std::error::Error| format!("cannot prepare TLS: {error}");
+    let root = CertificateDer::from_pem_file(authority.root()).map_err(|error| failed(&error))?;
+    let mut roots = RootCertStore::empty();
+    roots.add(root).map_err(|error| failed(&error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("cannot prepare TLS: {error}"))?;
+        .map_err(|error| failed(&error))?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// A stream of bytes as they are.
-#[derive(Debug)]
-pub(crate) enum Plain {
-    /// TCP.
-    Tcp(TcpStream),
-    /// UNIX.
-    Unix(UnixStream),
-}
-
-/// A connection.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// Without TLS.
-    Plain(Plain),
-    /// With it.
-    Tls(Box<StreamOwned<ClientConnection, Plain>>),
+    Plain(Socket),
+    Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
 impl Addresses {
     /// Connects without TLS, also to the listener that speaks it.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(crate) fn raw(&self, carrier: Carrier) -> io::Result<Plain> {
-        let plain = match (carrier, &self.tls) {
-            (Carrier::Unix, _) => Plain::Unix(UnixStream::connect(&self.unix)?),
-            (Carrier::Tls, Some((address, _))) => Plain::Tcp(TcpStream::connect(address)?),
-            _ => Plain::Tcp(TcpStream::connect(self.tcp)?),
+    pub(crate) fn raw(&self, carrier: Carrier) -> io::Result<Socket> {
+        let address = match (carrier, &self.tls) {
+            (Carrier::Unix, _) => Address::Unix(self.unix.clone()),
+            (Carrier::Tls, Some((address, _))) => Address::Tcp(*address),
+            _ => Address::Tcp(self.tcp),
         };
-        if let Plain::Tcp(stream) = &plain {
-            stream.set_nodelay(true)?;
-        }
+        let plain = Socket::connect(&address)?;
         plain.set_timeouts(PATIENCE)?;
         Ok(plain)
     }
@@ -111,60 +91,6 @@ impl Addresses {
             session.complete_io(&mut plain)?;
         }
         Ok(Link::Tls(Box::new(StreamOwned::new(session, plain))))
-    }
-}
-
-impl Plain {
-    /// How long reads and writes wait.
-    pub(crate) fn set_timeouts(&self, time: Duration) -> io::Result<()> {
-        match self {
-            Plain::Tcp(stream) => {
-                stream.set_read_timeout(Some(time))?;
-                stream.set_write_timeout(Some(time))
-            }
-            Plain::Unix(stream) => {
-                stream.set_read_timeout(Some(time))?;
-                stream.set_write_timeout(Some(time))
-            }
-        }
-    }
-
-    /// Nothing more is sent.
-    pub(crate) fn end_of_sending(&self) -> io::Result<()> {
-        match self {
-            Plain::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Plain::Unix(stream) => stream.shutdown(Shutdown::Write),
-        }
-    }
-
-    /// Ends with a reset instead of an orderly end.
-    pub(crate) fn reset(self) {
-        if let Plain::Tcp(stream) = self {
-            // What cannot be set ends the connection in order, which is as well.
-            let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
-        }
-    }
-}
-
-impl Read for Plain {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Plain::Tcp(stream) => stream.read(buffer),
-            Plain::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Plain {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Plain::Tcp(stream) => stream.write(buffer),
-            Plain::Unix(stream) => stream.write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

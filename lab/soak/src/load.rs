@@ -2,21 +2,24 @@
 
 use std::time::Duration;
 
+use guira_harness::certificate::Authority;
+use guira_harness::process::{Holdings, Process};
+use guira_harness::scratch::Scratch;
+use guira_harness::server::ServerProcess;
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 use rustix::process::Signal;
 
 use crate::admin::{files, flush, lists, stat, verbs};
-use crate::certificate::Authority;
 use crate::checked::{reader, writer::Writer};
 use crate::field::{Field, Losses};
-use crate::ledger::{Kind, Ledger};
+use crate::history::{History, Kind};
 use crate::link::{Addresses, tls_client};
 use crate::plan::{Plan, Scale};
 use crate::report::{self, mebibytes};
 use crate::rough::{crowd, cut, garbage, greedy, slow};
-use crate::server::{Folder, Server};
-use crate::vitals::{Course, Holdings, descriptors, holdings, resident};
+use crate::server;
+use crate::vitals::{Course, descriptors};
 
 /// How long the server may take to let go of everything.
 const REST: Duration = Duration::from_secs(45);
@@ -24,7 +27,7 @@ const REST: Duration = Duration::from_secs(45);
 /// Above `--memory` the process may have this much: allocator, TLS, and in a debug build a larger binary.
 const ALLOWANCE: u64 = 16 << 20;
 
-/// … and this for each connection that there may be: what was copied of replies that nobody reads, beside long values,
+/// … and this for each connection that there may be: copies of replies that are not read, beside long values,
 /// which lie in the engine's memory. The server does not bound the sum of them yet, so a run that needs this
 /// part reports it, and fails only beyond it.
 const FOR_EACH_CONNECTION: u64 = 128 << 10;
@@ -34,25 +37,19 @@ const FOR_EACH_CONNECTION: u64 = 128 << 10;
 const GROWTH: u64 = 16 << 20;
 
 /// Runs the load. Tells whether all was well.
-///
-/// # Errors
-/// In words, if it could not be begun.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     println!("load: seed {}, {:?}, {} MiB", plan.seed, plan.length, plan.memory);
     let scale = plan.scale();
-    let folder = Folder::new(&std::env::temp_dir(), "load")?;
-    let authority = Authority::new(folder.path())?;
-    let mut server = Server::spawn(plan, &arguments(plan, scale, &folder, &authority))?;
-    let tcp = server.wait_until_it_serves()?;
+    let folder = Scratch::new();
+    let authority = Authority::new().map_err(|error| error.to_string())?;
+    let mut server = server::spawn(plan, &arguments(plan, scale, &folder, &authority))?;
+    let tcp = server::wait_until_ready(&mut server)?;
     let [tls, plain] = tcp[..] else { return Err(format!("it listens on {tcp:?}, not on two ports")) };
-    let addresses = Addresses {
-        tcp: plain,
-        tls: Some((tls, tls_client(authority.roots()?)?)),
-        unix: folder.path().join("socket"),
-    };
-    let field = Field::new(addresses, server.pid(), plan.length, Losses::Wrong);
-    let before = holdings(server.pid());
-    let start = resident(server.pid());
+    let addresses =
+        Addresses { tcp: plain, tls: Some((tls, tls_client(&authority)?)), unix: folder.file("socket") };
+    let field = Field::new(addresses, server.id(), plan.length, Losses::Wrong);
+    let before = server.process().holdings();
+    let start = server.process().resident_bytes().unwrap_or(0);
     let course = everything(plan, scale, &field, &authority, &mut server);
     let seconds = field.now() as f64 / 1000.0;
     let after = wait_for_rest(&field, before);
@@ -73,7 +70,7 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     Ok(report::verdict("load", &field, plan.seed, &server.lines()))
 }
 
-fn arguments(plan: &Plan, scale: Scale, folder: &Folder, authority: &Authority) -> Vec<String> {
+fn arguments(plan: &Plan, scale: Scale, folder: &Scratch, authority: &Authority) -> Vec<String> {
     let words = [
         "--workers",
         "2",
@@ -82,7 +79,7 @@ fn arguments(plan: &Plan, scale: Scale, folder: &Folder, authority: &Authority) 
         "--listen",
         "notls:127.0.0.1:0",
         "--listen",
-        &format!("unix:{}", folder.path().join("socket").display()),
+        &format!("unix:{}", folder.file("socket").display()),
         "--memory",
         &format!("{}MiB", plan.memory),
         "--max-connections",
@@ -90,7 +87,7 @@ fn arguments(plan: &Plan, scale: Scale, folder: &Folder, authority: &Authority) 
         "--idle-timeout",
         &scale.idle.as_secs().to_string(),
         "--tls-cert",
-        &authority.file().display().to_string(),
+        &authority.both().display().to_string(),
     ]
     .map(str::to_owned);
     words.to_vec()
@@ -102,7 +99,7 @@ fn everything(
     scale: Scale,
     field: &Field,
     authority: &Authority,
-    server: &mut Server,
+    server: &mut ServerProcess,
 ) -> Course {
     let kinds = [
         (Kind::Warm, scale.warm),
@@ -110,7 +107,7 @@ fn everything(
         (Kind::Down, scale.numbers),
         (Kind::Bulk, scale.bulk),
     ];
-    let ledger = &Ledger::new("soak", &kinds);
+    let history = &History::new("soak", &kinds);
     let parts = std::cell::Cell::new(0);
     let random = || {
         parts.set(parts.get() + 1);
@@ -118,11 +115,11 @@ fn everything(
     };
     std::thread::scope(|scope| {
         for number in 0..scale.writers {
-            let writer = Writer::new(field, ledger, number, scale.writers, random());
+            let writer = Writer::new(field, history, number, scale.writers, random());
             scope.spawn(move || writer.run());
         }
         for random in (0..scale.readers).map(|_| random()) {
-            scope.spawn(move || reader::run(field, ledger, random));
+            scope.spawn(move || reader::run(field, history, random));
         }
         for random in (0..scale.cutters).map(|_| random()) {
             scope.spawn(move || cut::run(field, random));
@@ -134,7 +131,7 @@ fn everything(
         scope.spawn(move || crowd::rush(field, four, scale.connections));
         scope.spawn(move || crowd::idlers(field, five, scale.idle));
         let (one, two, three, four, five) = (random(), random(), random(), random(), random());
-        scope.spawn(move || flush::run(field, ledger, one, scale.flushes));
+        scope.spawn(move || flush::run(field, history, one, scale.flushes));
         scope.spawn(move || files::run(field, authority, two));
         scope.spawn(move || lists::dumps(field, three));
         scope.spawn(move || lists::watchers(field, four));
@@ -149,11 +146,11 @@ fn everything(
 }
 
 /// Looks whether the server lives, and at what it says.
-fn watch(field: &Field, server: &mut Server) {
+fn watch(field: &Field, server: &mut ServerProcess) {
     if let Some(status) = server.ended() {
         field.fail(format!("the server ended with {status}"));
     }
-    for line in server.bad_lines() {
+    for line in server.alarms() {
         field.fail(format!("the server says: {line}"));
     }
 }
@@ -164,7 +161,7 @@ fn wait_for_rest(field: &Field, before: Holdings) -> Holdings {
     loop {
         // First, so that the connection that asks has come and gone.
         let connections = stat(field, "curr_connections");
-        let after = holdings(field.pid);
+        let after = Process::new(field.pid).holdings();
         if connections == Some(1) && after == before {
             return after;
         }
@@ -197,13 +194,13 @@ fn judge_memory(field: &Field, course: &Course, ceiling: u64, connections: u64) 
 }
 
 /// Ends the server in order.
-fn end(field: &Field, server: &mut Server) {
+fn end(field: &Field, server: &mut ServerProcess) {
     watch(field, server);
     server.signal(Signal::TERM);
     match server.wait(REST) {
         Ok(status) if status.success() => {}
         Ok(status) => field.fail(format!("the server ended with {status} when it was told to stop")),
-        Err(what) => field.fail(what),
+        Err(error) => field.fail(error.to_string()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `guira-soak`: everything at once against a live server, with every answer checked.
 //!
 //! ```text
-//! load:  checked writers and readers ── history (ledger) ── every answer
+//! load:  checked writers and readers ── histories of keys ── every answer
 //!        clients that misbehave, commands, lists, watchers, files, signals
 //!        ──► guira serve ──► memory, descriptors, threads, log
 //! full:  servers whose memory is full, every answer held against a model of what they hold
@@ -14,13 +14,12 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod certificate;
 mod checked;
 mod client;
 mod field;
 mod full;
+mod history;
 mod kills;
-mod ledger;
 mod link;
 mod load;
 mod plan;

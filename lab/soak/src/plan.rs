@@ -6,7 +6,6 @@ use std::time::Duration;
 /// What a run is to do.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The binary `guira`.
     pub(crate) binary: PathBuf,
     /// The engine that it runs; `mica:erew` names an access mode too.
     pub(crate) engine: String,
@@ -32,7 +31,6 @@ pub(crate) struct Scale {
     pub(crate) warm: usize,
     pub(crate) bulk: usize,
     pub(crate) numbers: usize,
-    /// Threads that cut connections.
     pub(crate) cutters: usize,
     /// Connections at a time that never read.
     pub(crate) greedy: usize,

@@ -38,15 +38,12 @@ pub(crate) enum Place {
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// How it came here.
     pub(crate) place: Place,
-    /// Its sequence number.
     pub(crate) sequence: u64,
     /// What the value's number was before; 0 for the base.
     pub(crate) before: u64,
 }
 
-/// A whole value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     /// The number of the last write to it.
@@ -164,7 +161,7 @@ fn first(owner: Owner, bytes: &[u8]) -> Result<(Segment, usize), String> {
     }
 }
 
-/// What a number is called after so many writes, for keys that count up.
+/// The value of a counting key after `sequence` writes.
 pub(crate) fn number(owner: Owner, sequence: u64) -> u64 {
     sequence * 1000 + seed(owner, sequence) % 1000
 }
@@ -175,7 +172,7 @@ pub(crate) const HIGH: u64 = 900_000_000_000_000;
 /// The number of the last write, of what a key that counts up holds.
 ///
 /// # Errors
-/// If nobody stored that.
+/// When no write stored this number.
 pub(crate) fn check_number(owner: Owner, found: u64) -> Result<u64, String> {
     let sequence = found / 1000;
     if number(owner, sequence) == found { Ok(sequence) } else { Err(format!("nobody stored {found}")) }

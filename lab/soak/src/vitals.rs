@@ -1,30 +1,14 @@
 //! What the system tells of the server's process.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
+
+use guira_harness::process::Process;
 
 use crate::field::Field;
 
 /// How often memory is looked at.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// Descriptors and threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Holdings {
-    /// Open descriptors.
-    pub(crate) descriptors: usize,
-    /// Threads.
-    pub(crate) threads: usize,
-}
-
-/// What the process has.
-pub(crate) fn holdings(pid: u32) -> Holdings {
-    let count = |what: &str| {
-        fs::read_dir(PathBuf::from(format!("/proc/{pid}/{what}"))).map_or(0, |entries| entries.count())
-    };
-    Holdings { descriptors: count("fd"), threads: count("task") }
-}
 
 /// What each descriptor of the process is, and of sockets the system's own line about it.
 pub(crate) fn descriptors(pid: u32) -> Vec<String> {
@@ -48,21 +32,12 @@ pub(crate) fn descriptors(pid: u32) -> Vec<String> {
     entries.map_or_else(|_| Vec::new(), |entries| entries.flatten().map(tell).collect())
 }
 
-/// Resident memory in bytes.
-pub(crate) fn resident(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let pages = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
-}
-
 /// Resident memory over time, and the most descriptors and threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Course {
     /// Milliseconds of the run, and bytes.
     samples: Vec<(u64, u64)>,
-    /// The most descriptors.
     pub(crate) descriptors: usize,
-    /// The most threads.
     pub(crate) threads: usize,
 }
 
@@ -71,9 +46,10 @@ impl Course {
     pub(crate) fn of(field: &Field) -> Self {
         let mut course = Course::default();
         while field.goes_on() {
-            course.samples.push((field.now(), resident(field.pid)));
+            let process = Process::new(field.pid);
+            course.samples.push((field.now(), process.resident_bytes().unwrap_or(0)));
             if course.samples.len() % 10 == 1 {
-                let holdings = holdings(field.pid);
+                let holdings = process.holdings();
                 course.descriptors = course.descriptors.max(holdings.descriptors);
                 course.threads = course.threads.max(holdings.threads);
             }
@@ -103,14 +79,6 @@ impl Course {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_has_memory_threads_and_descriptors() {
-        let own = std::process::id();
-        assert!(resident(own) > 100_000);
-        let before = holdings(own);
-        assert!(before.threads >= 1 && before.descriptors >= 3, "{before:?}");
-    }
 
     #[test]
     fn a_course_tells_its_highest_points() {

@@ -15,6 +15,7 @@
 //! | [`recipe`] | workloads by name, with options: Zipf, Twitter's clusters, Facebook's pools |
 //! | [`cachelib`] | the three above, read from CacheLib's JSON files |
 //! | [`trace`] | what was asked for in production |
+//! | [`units`] | how numbers with units are read |
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod recipe;
 pub mod rng;
 pub mod sizes;
 pub mod trace;
+pub mod units;
 pub mod values;
 pub mod zipf;
 

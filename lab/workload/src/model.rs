@@ -21,7 +21,7 @@ impl Expiry {
     /// Never.
     pub const NEVER: Expiry = Expiry(SizeModel::Constant(0));
 
-    /// So many seconds after they were stored, 0 for never.
+    /// This many seconds after they were stored; 0 means never.
     #[must_use]
     pub const fn after(seconds: u32) -> Self {
         Self(SizeModel::Constant(seconds))

@@ -117,7 +117,7 @@ impl Buckets {
     }
 }
 
-/// Pages, each of which asks for the first so many keys of a list of its own, spread over all keys: so a key is as
+/// Pages, each of which asks for the first keys of a list of its own, spread over all keys: so a key is as
 /// popular as the pages that it is on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pages {

@@ -20,9 +20,9 @@ use crate::zipf::ZipfError;
 use crate::{Expiry, KeyShape, Mix, Model, OnMiss, Popularity, SizeModel};
 use options::Options;
 
-/// Requests of a workload, unless told otherwise.
+/// Requests of a workload by default.
 const REQUESTS: u64 = 10_000_000;
-/// Keys of a workload, unless told otherwise.
+/// Keys of a workload by default.
 const KEYS: u64 = 1_000_000;
 
 /// A workload that was asked for.
@@ -147,7 +147,7 @@ impl Recipe {
         Err(RecipeError::Unknown { name: options.name, known: known.join(", ") })
     }
 
-    /// The workload of a model, with what every workload can be told.
+    /// The workload of a model, with the options of every workload.
     fn new(options: &Options, about: String, model: Model) -> Result<Self, RecipeError> {
         Ok(Self {
             name: options.text.clone(),

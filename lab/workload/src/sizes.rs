@@ -75,7 +75,7 @@ impl SizeModel {
         WeightedSizes::new(sizes, weights).map(Self::Weighted)
     }
 
-    /// Lengths of which so many percent are at most so long: `points` begins at 0 and ends at 100 percent. Between two of
+    /// A cumulative distribution of lengths, in percent: `points` begins at 0 and ends at 100 percent. Between two of
     /// them lengths are spread evenly on a logarithmic scale.
     ///
     /// # Errors

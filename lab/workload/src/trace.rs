@@ -1,7 +1,7 @@
 //! Readers of recorded request traces: one request at a time, whatever the length of the file.
 //!
 //! [`FORMATS`] lists how traces may be written. Input compressed with zstd is recognised and decompressed on the way.
-//! What is wrong with a line is told with the line's number, and ends the trace or is skipped, as asked.
+//! What is wrong with a line is reported with the line's number, and ends the trace or is skipped, as asked.
 
 mod binary;
 mod error;
@@ -28,7 +28,7 @@ pub enum Action {
     Set,
     /// It deleted.
     Delete,
-    /// It read a key that exists nowhere, so that nobody stores it after the miss; recorded traces do not tell.
+    /// It read a key that exists nowhere, so that no store follows the miss; recorded traces do not say.
     LoneGet,
     /// It deleted such a key.
     LoneDelete,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// A number that no server gives as a cas unique.
 const NEVER_GIVEN: u64 = u64::MAX >> 1;
 
-/// The cas uniques that a server has told, by key, in the order in which they were first seen.
+/// The cas uniques that a server has sent, by key, in the order in which they were first seen.
 #[derive(Clone, Debug, Default)]
 pub struct Uniques {
     seen: BTreeMap<String, Vec<u64>>,
@@ -70,7 +70,7 @@ impl Request {
         self
     }
 
-    /// The bytes for a server that has told these uniques.
+    /// The bytes for a server that has sent these uniques.
     pub fn render(&self, uniques: &Uniques) -> Vec<u8> {
         let mut bytes = Vec::new();
         for piece in &self.pieces {

@@ -1,14 +1,15 @@
 //! A server that cannot start leaves its region to the next one, and says what is in the way.
 
+use guira_harness::server::Signal;
+use guira_tests::deadline::PATIENCE;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, ENGINES, guira_binary, is_root, refused_guira};
+use guira_tests::server::{Address, ENGINES, guira_binary, is_root, refused_guira, spawn};
 use guira_tests::{Client, Server, Setup, skip};
 use std::any::Any;
-use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const ITEMS: usize = 200;
 
@@ -165,23 +166,17 @@ fn with_descriptors(kept: &Kept, most: u32) -> Option<String> {
     // Whoever may raise every limit gives up that privilege first.
     let start = ["setpriv", "--bounding-set=-sys_resource", "prlimit", &limit];
     let start = &start[if is_root() { 0 } else { 2 }..];
-    let mut child = Command::new(start[0])
-        .args(&start[1..])
-        .arg(guira_binary())
-        .args(kept.arguments(&["--listen".to_owned(), "127.0.0.1:0".to_owned()]))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let serves = lines.any(|line| line.starts_with("listening on "));
+    let mut command = Command::new(start[0]);
+    command.args(&start[1..]).arg(guira_binary());
+    command.args(kept.arguments(&["--listen".to_owned(), "127.0.0.1:0".to_owned()]));
+    let mut server = spawn(command);
+    let serves = server.wait_for_address("", PATIENCE).is_ok();
     if serves {
         // The region stays as it is, without a mark.
-        child.kill().unwrap();
+        server.signal(Signal::KILL);
     }
-    let mut errors = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-    let status = child.wait().unwrap();
+    let status = server.wait(PATIENCE).unwrap();
+    let errors = server.errors();
     assert!(serves || status.code() == Some(1), "{most} descriptors: {status}: {errors}");
     (!serves).then_some(errors)
 }

@@ -1,7 +1,8 @@
 //! A region whose file system fills up, or loses the file: the server makes do with what there is, refuses, or says why it dies.
 
+use guira_tests::deadline::PATIENCE;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{ENGINES, guira_binary, refused_guira, wait_for};
+use guira_tests::server::{ENGINES, guira_binary, refused_guira, spawn, wait_for};
 use guira_tests::{Client, Server, Setup, skip};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -205,22 +206,17 @@ fn a_file_that_was_copied_without_its_zeroes_gets_its_room_back() {
 fn a_server_whose_region_is_cut_says_what_it_dies_of() {
     let scratch = Scratch::new();
     let path = scratch.path().join("region");
-    let mut child = Command::new(guira_binary())
-        .args(["serve", "--listen", "127.0.0.1:0", "--memory", "32MiB", "--region"])
-        .arg(&path)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    let address = lines.next().unwrap().unwrap().replace("listening on ", "");
+    let mut command = Command::new(guira_binary());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--memory", "32MiB", "--region"]).arg(&path);
+    let mut server = spawn(command);
+    let address = server.wait_for_address("", PATIENCE).unwrap();
     let mut client = std::net::TcpStream::connect(address).unwrap();
     File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
     // Whatever it says to that, if anything.
     let _ = std::io::Write::write_all(&mut client, b"set key 0 0 5\r\nvalue\r\nget key\r\n");
-    let output = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let status = server.wait(PATIENCE).unwrap();
+    let errors = server.errors();
     let own = format!("killed by SIGBUS: the region {} could not be read or written", path.display());
     assert!(errors.contains(&own), "{errors}");
-    assert_eq!(output.status.signal(), Some(7), "{}", output.status);
+    assert_eq!(status.signal(), Some(7), "{status}");
 }

@@ -1,49 +1,26 @@
-//! MICA's datagrams as packets between two hosts, which are network namespaces with a cable (veth) between them: by the kernel's stack, past it
+//! MICA's datagrams as packets between two hosts, which are network namespaces joined by a veth pair: by the kernel's stack, past it
 //! at either end (`--xdp`), and past it at both.
 
-use guira_cable::Cable;
 use guira_client::mica::{Client, CourierOptions};
-use guira_tests::scratch::Scratch;
-use guira_tests::server::{guira_binary, wait_for};
+use guira_harness::server::ServerProcess;
+use guira_netns::Netns;
+use guira_tests::server::{guira_binary, spawn, wait_for};
 use guira_tests::skip::say;
 use guira_transport::{ClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying};
-use std::fs::File;
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 
-/// A cable to another host. `None` where there can be none.
-fn lay() -> Option<Cable> {
-    Cable::lay().inspect_err(|error| say(&error.to_string())).ok()
+/// A second host. `None` where there can be none.
+fn second_host() -> Option<Netns> {
+    Netns::create().inspect_err(|error| say(&error.to_string())).ok()
 }
 
-/// A server on the other host.
-struct Remote(Child, Scratch);
-
-impl Remote {
-    fn start(cable: &Cable, more: &[&str]) -> Self {
-        let [v4, v6] = cable.servers().map(|address| format!("--mica={address}"));
-        let mut command = cable.command(guira_binary());
-        command.args(["serve", "--engine=mica", "--access=erew", "--workers=2", "--memory=96MiB"]);
-        let scratch = Scratch::new();
-        let log = File::create(scratch.path().join("log")).expect("a file of our own");
-        command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more).stdout(Stdio::null()).stderr(log);
-        Remote(command.spawn().expect("guira can be run"), scratch)
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.1.path().join("log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.0.kill();
-        let ended = self.0.wait();
-        if std::thread::panicking() {
-            println!("the server on the other host ended: {ended:?}\n{}", self.log());
-        }
-    }
+/// Starts a server on the second host.
+fn start(netns: &Netns, more: &[&str]) -> ServerProcess {
+    let [v4, v6] = netns.servers().map(|address| format!("--mica={address}"));
+    let mut command = netns.command(guira_binary());
+    command.args(["serve", "--engine=mica", "--access=erew", "--workers=2", "--memory=96MiB"]);
+    command.args(["--listen=0.0.0.0:0", &v4, &v6]).args(more);
+    spawn(command)
 }
 
 /// Stores and reads from here.
@@ -62,9 +39,9 @@ fn talk(path: impl ClientPath) {
     assert_eq!(client.get(b"nothing").unwrap(), None);
 }
 
-fn bypass(cable: &Cable, server: SocketAddr) -> XdpClientPath {
+fn bypass(netns: &Netns, server: SocketAddr) -> XdpClientPath {
     let options = XdpClientOptions {
-        interface: cable.interface(),
+        interface: netns.interface(),
         server,
         cores: 2,
         threads: 1,
@@ -84,37 +61,37 @@ fn ready(server: SocketAddr) -> UdpClientPath {
 
 #[test]
 fn by_the_kernels_stack() {
-    let Some(cable) = lay() else { return };
-    let _server = Remote::start(&cable, &[]);
-    for server in cable.servers() {
+    let Some(netns) = second_host() else { return };
+    let _server = start(&netns, &[]);
+    for server in netns.servers() {
         talk(ready(server));
-        talk(bypass(&cable, server));
+        talk(bypass(&netns, server));
     }
 }
 
 #[test]
 fn past_the_kernels_stack() {
-    let Some(cable) = lay() else { return };
+    let Some(netns) = second_host() else { return };
     for mode in ["--xdp=v0", "--xdp=v0:mode=generic"] {
-        let _server = Remote::start(&cable, &[mode]);
-        for server in cable.servers() {
+        let _server = start(&netns, &[mode]);
+        for server in netns.servers() {
             talk(ready(server));
-            talk(bypass(&cable, server));
+            talk(bypass(&netns, server));
         }
     }
 }
 
 #[test]
 fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
-    let Some(cable) = lay() else { return };
-    let server = Remote::start(&cable, &["--xdp=v0"]);
-    let [address, _] = cable.servers();
+    let Some(netns) = second_host() else { return };
+    let server = start(&netns, &["--xdp=v0"]);
+    let [address, _] = netns.servers();
     drop(ready(address));
-    let mut client = Client::new(bypass(&cable, address), CourierOptions::default()).unwrap();
+    let mut client = Client::new(bypass(&netns, address), CourierOptions::default()).unwrap();
     client.set(b"key", b"value", 0, 0).unwrap();
     drop(server);
     assert!(client.set(b"key", b"lost", 0, 0).is_err());
-    let _server = Remote::start(&cable, &["--xdp=v0"]);
+    let _server = start(&netns, &["--xdp=v0"]);
     wait_for("the next server", || client.get(b"key").ok());
     client.set(b"key", b"again", 0, 0).unwrap();
     assert_eq!(client.get(b"key").unwrap().unwrap().value, b"again");
@@ -122,9 +99,9 @@ fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
 
 #[test]
 fn what_is_foreign_is_not_answered_past_the_kernels_stack() {
-    let Some(cable) = lay() else { return };
-    let _server = Remote::start(&cable, &["--xdp=v0"]);
-    let [address, _] = cable.servers();
+    let Some(netns) = second_host() else { return };
+    let _server = start(&netns, &["--xdp=v0"]);
+    let [address, _] = netns.servers();
     drop(ready(address));
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
@@ -138,12 +115,12 @@ fn what_is_foreign_is_not_answered_past_the_kernels_stack() {
 #[test]
 fn an_interface_that_goes_takes_nothing_else_along() {
     use std::io::{Read, Write};
-    let Some(cable) = lay() else { return };
+    let Some(netns) = second_host() else { return };
     let scratch = guira_tests::scratch::Scratch::new();
     let path = scratch.path().join("socket");
     let listen = format!("--listen=unix:{}", path.display());
-    let mut server = Remote::start(&cable, &["--xdp=v0", &listen]);
-    drop(ready(cable.servers()[0]));
+    let mut server = start(&netns, &["--xdp=v0", &listen]);
+    drop(ready(netns.servers()[0]));
     let ask = || {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).ok()?;
         stream.set_read_timeout(Some(std::time::Duration::from_secs(2))).ok()?;
@@ -153,8 +130,8 @@ fn an_interface_that_goes_takes_nothing_else_along() {
         Some(())
     };
     assert!(ask().is_some());
-    assert!(cable.cut());
-    wait_for("the server to notice", || server.log().contains("of no more use").then_some(()));
+    assert!(netns.disconnect());
+    wait_for("the server to notice", || server.errors().contains("of no more use").then_some(()));
     assert!(ask().is_some());
-    assert!(server.0.try_wait().unwrap().is_none());
+    assert!(server.ended().is_none());
 }

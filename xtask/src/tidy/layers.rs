@@ -14,7 +14,8 @@ pub(crate) enum MayUse {
 /// Crates of the lab: only the command line and the tests use them, others at most in their own tests.
 pub(crate) const LAB: &[&str] = &[
     "guira-oracle",
-    "guira-cable",
+    "guira-harness",
+    "guira-netns",
     "guira-workload",
     "guira-load",
     "guira-sim",
@@ -61,7 +62,8 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
         ]),
     ),
     ("guira-client", Only(&["guira-protocol", "guira-transport", "guira-sync"])),
-    ("guira-cable", Only(&["guira-sync"])),
+    ("guira-harness", Only(&["guira-contract", "guira-sync"])),
+    ("guira-netns", Only(&["guira-sync"])),
     ("guira-oracle", Only(&["guira-protocol"])),
     ("guira-workload", Only(&["guira-protocol"])),
     ("guira-load", AnythingBelowTheLab),

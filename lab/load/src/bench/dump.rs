@@ -6,16 +6,18 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use guira_harness::affinity::pin_thread;
+use guira_harness::rounds::median;
 use memchr::memchr_iter;
 use serde::Serialize;
 
 use super::loads::{DataSet, LoadSpec};
-use super::{Options, load_for, median, server_spec};
+use super::{Options, load_for, server_spec};
 use crate::clock::{Clock, MonotonicClock};
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::run::{Load, Outcome};
-use crate::server::{Kind, Server, pin_thread};
+use crate::server::{Kind, Server};
 
 const COMMAND: &[u8] = b"lru_crawler metadump all\r\n";
 /// How long a server may be silent within a dump.
@@ -66,7 +68,7 @@ pub fn case(load: &LoadSpec, keys: u64, memory: u64, duration: Duration) -> Case
     Case { load: LoadSpec { name: "metadump", data, popularity, ..load.clone() }, duration }
 }
 
-/// Measures one server without and with dumps; none when it does not dump, which `told` hears.
+/// Measures one server without and with dumps; none when it cannot dump, which is reported to `log`.
 ///
 /// # Errors
 /// When the server cannot be started, a load or a dump fails, or it answers wrongly.
@@ -74,15 +76,15 @@ pub fn measure(
     case: &Case,
     kind: &Kind,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Option<Dumped>, LoadError> {
     let server = Server::start(&server_spec(&case.load, kind, options))?;
     let failed = LoadError::system("a dump failed");
     if let Some(refusal) = Dump::open(server.addr()).and_then(|mut dump| dump.refusal()).map_err(&failed)? {
-        told(&format!("metadump: {} is left out, it answers {refusal:?}", kind.name()));
+        log(&format!("metadump: {} is left out, it answers {refusal:?}", kind.name()));
         return Ok(None);
     }
-    told(&format!("metadump: setting {} keys in {}", case.load.data.keys, kind.name()));
+    log(&format!("metadump: setting {} keys in {}", case.load.data.keys, kind.name()));
     load_for(&case.load, &server, options, 0).preload(&mut Quiet)?.require_right()?;
     let (mut alone, mut beside, mut dumps) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds {
@@ -96,7 +98,7 @@ pub fn measure(
         let (outcome, listed) = beside_dumps(server.addr(), &options.client_cores, Pauses::None, run)?;
         beside.push(outcome);
         dumps.extend(listed);
-        told(&format!(
+        log(&format!(
             "metadump: round {} of {}: {:<9} {:.3} M operations per second alone, {:.3} beside {} dumps",
             round + 1,
             options.rounds,
@@ -264,7 +266,7 @@ impl Dump {
 /// What a server makes of the command.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
-    /// A dump with so many items, in so many bytes.
+    /// A dump with its number of items and of bytes.
     Listed(u64, u64),
     /// Another line.
     Refused(String),

@@ -1,7 +1,7 @@
 //! A client that asks for little beside others that ask for much: what it waits.
 //!
 //! It has four connections with one get in flight on each; beside a storm it asks by a timetable, and latencies count from when a get was due: a server that
-//! serves nobody for half a second would count as slow for four gets otherwise, and not for all that would have been asked. The others have connections of their own to the same server, which has two
+//! serves no one for half a second would count as slow for four gets otherwise, and not for all that would have been asked. The others have connections of their own to the same server, which has two
 //! workers. First they ask for as much as they are given; then, for every server, for the same: a share of what the first memcached
 //! could give, so that no server looks better because it makes its other clients wait.
 
@@ -11,20 +11,21 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use guira_harness::rounds::{median, turns};
 use guira_workload::{KeyShape, Mix, Operation, Popularity, SizeModel, mix::Weights};
 use serde::Serialize;
 
 use super::dump::{Pauses, beside_dumps};
 use super::idle::allow_files;
 use super::loads::{DataSet, LoadSpec, small, uniform};
-use super::{Options, load_for, median, preloaded};
+use super::{Options, load_for, preloaded};
 use crate::clock::{Clock, MonotonicClock};
+use crate::counters::Percentiles;
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::pace::{Gaps, Pace};
 use crate::run::{Load, Outcome};
 use crate::server::{GUIRA, Server};
-use crate::tally::Percentiles;
 
 /// The share of what memcached could give that all servers are asked for.
 const SHARE: f64 = 0.9;
@@ -123,7 +124,7 @@ pub struct Round {
     pub others_bytes_per_s: f64,
 }
 
-/// All rounds of one server beside somebody.
+/// All rounds of one server beside one kind of other clients.
 #[derive(Debug, Clone, Serialize)]
 pub struct Beside {
     /// Who else was served.
@@ -171,11 +172,11 @@ fn long(load: &Load) -> Result<Load, LoadError> {
 ///
 /// # Errors
 /// When a server cannot be started, a load fails, or a cache answers wrongly.
-pub fn run(plan: Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Vec<Beside>, LoadError> {
+pub fn run(plan: Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Beside>, LoadError> {
     allow_files(2 * CROWD)?;
     let mut servers: Vec<Server> = Vec::new();
     for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        told(&format!("fairness: starting {} and setting {} keys", kind.name(), plan.keys));
+        log(&format!("fairness: starting {} and setting {} keys", kind.name(), plan.keys));
         let server = preloaded(&spec(plan), kind, options)?;
         long(&load_for(&spec(plan), &server, options, 0))?.preload(&mut Quiet)?.require_right()?;
         servers.push(server);
@@ -183,14 +184,14 @@ pub fn run(plan: Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<
     let bench = Fairness { plan, options, servers };
     let mut results = Vec::new();
     for other in Other::ALL {
-        let free = bench.rounds(other, None, told)?;
+        let free = bench.rounds(other, None, log)?;
         let peer = free.iter().find(|beside| beside.server != GUIRA).or(free.first());
         let rates: Option<Vec<f64>> = peer
             .filter(|_| other.has_pace())
             .map(|peer| peer.rates().iter().map(|rate| SHARE * rate).collect());
         results.extend(free);
         if let Some(rates) = rates {
-            results.extend(bench.rounds(other, Some(&rates), told)?);
+            results.extend(bench.rounds(other, Some(&rates), log)?);
         }
     }
     Ok(results)
@@ -208,7 +209,7 @@ impl Fairness<'_> {
         &self,
         other: Other,
         rates: Option<&[f64]>,
-        told: &mut dyn FnMut(&str),
+        log: &mut dyn FnMut(&str),
     ) -> Result<Vec<Beside>, LoadError> {
         let pace = if rates.is_some() { "equal" } else { "free" };
         let series = |server: &Server| Beside {
@@ -219,12 +220,10 @@ impl Fairness<'_> {
         };
         let mut results: Vec<Beside> = self.servers.iter().map(series).collect();
         for round in 0..self.options.rounds {
-            for turn in 0..self.servers.len() {
-                // Each round begins with another server.
-                let index = (turn + round) % self.servers.len();
+            for index in turns(round, self.servers.len()) {
                 let server = &self.servers[index];
                 let measured = self.round(other, rates, server, round)?;
-                told(&format!(
+                log(&format!(
                     "fairness: beside {} ({pace}), round {} of {}: {:<9} p99 {:.0} us",
                     other.name(),
                     round + 1,
@@ -277,7 +276,7 @@ impl Fairness<'_> {
 
 impl Round {
     fn of(little: &Outcome, others_per_s: Vec<f64>, others_bytes_per_s: f64) -> Self {
-        Self { latency: Percentiles::of(&little.tally.get_ns), others_per_s, others_bytes_per_s }
+        Self { latency: Percentiles::of(&little.counters.get_ns), others_per_s, others_bytes_per_s }
     }
 }
 
@@ -299,7 +298,7 @@ fn beside_loads(
             let other =
                 other.join().map_err(|_| LoadError::Options("a load thread panicked".to_owned()))??;
             rates.push(other.per_second());
-            let counts = &other.tally.counts;
+            let counts = &other.counters.counts;
             bytes += (counts.bytes_in + counts.bytes_out) as f64 / other.elapsed_s.max(1e-9);
         }
         Ok(Round::of(&outcome?, rates, bytes))

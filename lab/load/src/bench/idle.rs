@@ -70,7 +70,7 @@ pub struct Idle {
 }
 
 /// Opens the connections of `case` to one server, and looks at its resident size before and after. This process, and with
-/// it the server, must be allowed to have so many files open.
+/// it the server, must be allowed to open that many files.
 ///
 /// # Errors
 /// When the server cannot be started, or a connection fails or is closed.
@@ -264,8 +264,8 @@ mod tests {
     use crate::error::LoadError;
     use crate::target::Target;
 
-    /// A server that has one value, closes nothing, and says that it has `told` connections.
-    fn serve(told: usize) -> SocketAddr {
+    /// A server that has one value, closes nothing, and reports `count` connections.
+    fn serve(count: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         thread::spawn(move || {
@@ -288,7 +288,7 @@ mod tests {
                 }
                 if open.len() == 3 {
                     assert_eq!(open[0].read(&mut bytes).unwrap(), 7);
-                    let reply = format!("STAT x 1\r\nSTAT curr_connections {told}\r\nEND\r\n");
+                    let reply = format!("STAT x 1\r\nSTAT curr_connections {count}\r\nEND\r\n");
                     open[0].write_all(reply.as_bytes()).unwrap();
                 }
             }
@@ -298,8 +298,8 @@ mod tests {
 
     #[test]
     fn every_connection_is_answered_once_and_stays_open() {
-        for (told, is_right) in [(3, true), (2, false)] {
-            let mut crowd = Crowd::new(Target::text(serve(told)));
+        for (count, is_right) in [(3, true), (2, false)] {
+            let mut crowd = Crowd::new(Target::text(serve(count)));
             crowd.add().unwrap();
             crowd.ask_first(SET, b"STORED\r\n").unwrap();
             crowd.add().unwrap();

@@ -70,9 +70,9 @@ fn version(kind: &Kind) -> String {
         Kind::Guira { binary, .. } | Kind::Floor { binary } => (binary, "--version"),
         Kind::Memcached { binary, .. } => (binary, "-V"),
     };
-    let told = Command::new(binary).arg(argument).output();
+    let output = Command::new(binary).arg(argument).output();
     let text =
-        told.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if text.is_empty() { "unknown".to_owned() } else { text }
 }
 

@@ -30,7 +30,7 @@ use traces::{Case, Extent};
 
 const MIB: u64 = 1 << 20;
 
-/// How Guira is started in the comparison, beside what every server is told. The first is without options.
+/// The options of Guira in the comparison, added to those of every server. The first has none.
 const VARIANTS: &[(&str, &[&str])] = &[
     (DEFAULT, &[]),
     ("classic", &["--engine", "classic"]),
@@ -48,7 +48,7 @@ const DEFAULT: &str = "guira";
 pub struct Plan {
     /// A folder of traces that are not in the repository.
     pub folder: Option<PathBuf>,
-    /// So many of each trace's requests at the most.
+    /// The most requests of each trace.
     pub limit: Option<u64>,
 }
 
@@ -100,7 +100,7 @@ struct Job<'a> {
 }
 
 /// What comes from the threads that replay.
-enum Told {
+enum Event {
     Line(String),
     Rows(Vec<Missed>),
 }
@@ -109,8 +109,8 @@ enum Told {
 ///
 /// # Errors
 /// When a server cannot be started, a trace not read, or a cache answers wrongly.
-pub fn run(plan: &Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result<Vec<Missed>, LoadError> {
-    let cases = traces::present(plan, told);
+pub fn run(plan: &Plan, options: &Options, log: &mut dyn FnMut(&str)) -> Result<Vec<Missed>, LoadError> {
+    let cases = traces::present(plan, log);
     let mut jobs = Vec::new();
     for case in &cases {
         let extent = case.extent()?;
@@ -119,26 +119,26 @@ pub fn run(plan: &Plan, options: &Options, told: &mut dyn FnMut(&str)) -> Result
     }
     let left = Mutex::new(jobs.iter());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let (tell, hear) = mpsc::channel();
+    let (events, received) = mpsc::channel();
     let mut rows = Vec::new();
     thread::scope(|scope| {
         let threads: Vec<_> = lanes(options)
             .into_iter()
             .map(|cores| {
-                let (tell, next) = (tell.clone(), &next);
+                let (events, next) = (events.clone(), &next);
                 scope.spawn(move || -> Result<(), LoadError> {
                     while let Some(job) = next() {
-                        job.run(options, &cores, &tell)?;
+                        job.run(options, &cores, &events)?;
                     }
                     Ok(())
                 })
             })
             .collect();
-        drop(tell);
-        for news in hear {
-            match news {
-                Told::Line(line) => told(&line),
-                Told::Rows(more) => rows.extend(more),
+        drop(events);
+        for event in received {
+            match event {
+                Event::Line(line) => log(&line),
+                Event::Rows(more) => rows.extend(more),
             }
         }
         threads.into_iter().try_for_each(|thread| {
@@ -159,14 +159,14 @@ fn lanes(options: &Options) -> Vec<Vec<usize>> {
 }
 
 impl Job<'_> {
-    fn run(&self, options: &Options, cores: &[usize], tell: &Sender<Told>) -> Result<(), LoadError> {
+    fn run(&self, options: &Options, cores: &[usize], events: &Sender<Event>) -> Result<(), LoadError> {
         let mut rows = Vec::new();
         // Without a memcached Guira is given as much as memcached would have been.
         let mut target = (self.extent.bytes * self.percent / 100).max(2 * MIB) / MIB * MIB;
         if let Some(kind) = options.servers.iter().find(|kind| matches!(kind, Kind::Memcached { .. })) {
             let row = self.replay(&spec(kind.clone(), target, cores), kind.name())?;
             target = row.resident;
-            self.tell(tell, &row);
+            self.report(events, &row);
             rows.push(row);
         }
         for kind in &options.servers {
@@ -176,12 +176,12 @@ impl Job<'_> {
                 let args = args.iter().cloned().chain(more).collect();
                 let kind = Kind::Guira { binary: binary.clone(), args };
                 let row = self.replay_within(target, kind, name, options, cores)?;
-                self.tell(tell, &row);
+                self.report(events, &row);
                 rows.push(row);
             }
         }
-        // Nobody hears it only if the bench has failed already.
-        let _unheard = tell.send(Told::Rows(rows));
+        // The receiver is gone only if the bench has failed already.
+        let _failed = events.send(Event::Rows(rows));
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl Job<'_> {
         let outcome =
             self.case.replay().run_on(server.addr(), Some(server.process()), &spec.cores, &mut Quiet)?;
         outcome.require_right()?;
-        let counts = &outcome.tally.counts;
+        let counts = &outcome.counters.counts;
         Ok(Missed {
             trace: self.case.trace.name,
             value_len: (!self.extent.is_sized).then_some(self.case.trace.value_len),
@@ -251,7 +251,7 @@ impl Job<'_> {
         })
     }
 
-    fn tell(&self, tell: &Sender<Told>, row: &Missed) {
+    fn report(&self, events: &Sender<Event>, row: &Missed) {
         let line = format!(
             "misses {} {} %: {:<9} misses {:.2} %, {:.1} MiB, {} items",
             row.trace,
@@ -261,7 +261,7 @@ impl Job<'_> {
             row.resident as f64 / MIB as f64,
             row.items
         );
-        let _unheard = tell.send(Told::Line(line));
+        let _failed = events.send(Event::Line(line));
     }
 }
 

@@ -1,16 +1,17 @@
 //! The open loop: latencies at half the rate at which memcached is saturated.
 
+use guira_harness::rounds::{median, turns};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::loads::LoadSpec;
-use super::{Options, load_for, median, preloaded};
+use super::{Options, load_for, preloaded};
+use crate::counters::{Counters, Percentiles};
 use crate::engine::Quiet;
 use crate::error::LoadError;
 use crate::pace::{Gaps, Pace};
 use crate::run::Load;
 use crate::server::{GUIRA, Server};
-use crate::tally::{Percentiles, Tally};
 
 /// One point of a latency curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -51,11 +52,11 @@ impl Latencies {
 pub fn run(
     spec: &LoadSpec,
     options: &Options,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Vec<Latencies>, LoadError> {
     let mut servers: Vec<Server> = Vec::new();
     for kind in options.servers.iter().filter(|kind| kind.is_cache()) {
-        told(&format!("open: starting {} and setting {} keys", kind.name(), spec.data.keys));
+        log(&format!("open: starting {} and setting {} keys", kind.name(), spec.data.keys));
         servers.push(preloaded(spec, kind, options)?);
     }
     let peer = servers.iter().find(|server| server.name() != GUIRA).or(servers.first());
@@ -64,41 +65,40 @@ pub fn run(
     };
     let saturated = load_for(spec, peer, options, 0).run(None, &mut Quiet)?.per_second();
     let rate_per_s = saturated / 2.0;
-    told(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
-    let mut tallies: Vec<(Tally, Vec<f64>)> = servers.iter().map(|_| Default::default()).collect();
+    log(&format!("open: {} is saturated at {saturated:.0} requests per second", peer.name()));
+    let mut all: Vec<(Counters, Vec<f64>)> = servers.iter().map(|_| Default::default()).collect();
     for round in 0..options.rounds {
-        for turn in 0..servers.len() {
-            let index = (turn + round) % servers.len();
+        for index in turns(round, servers.len()) {
             let server = &servers[index];
             let pace = Pace::Open { rate_per_s, arrivals: Gaps::Poisson };
             let load = Load { pace, ..load_for(spec, server, options, round) };
             let outcome = load.run(None, &mut Quiet)?;
             outcome.require_right()?;
-            let p999_us = Percentiles::of(&outcome.tally.get_ns).p999_us;
-            told(&format!(
+            let p999_us = Percentiles::of(&outcome.counters.get_ns).p999_us;
+            log(&format!(
                 "open: round {} of {}: {:<9} p99.9 {p999_us:.0} us",
                 round + 1,
                 options.rounds,
                 server.name()
             ));
-            tallies[index].0.merge(&outcome.tally);
-            tallies[index].1.push(p999_us);
+            all[index].0.merge(&outcome.counters);
+            all[index].1.push(p999_us);
         }
     }
     Ok(servers
         .iter()
-        .zip(tallies)
-        .map(|(server, (tally, p999_us_rounds))| Latencies {
+        .zip(all)
+        .map(|(server, (counters, p999_us_rounds))| Latencies {
             server: server.name().to_owned(),
             rate_per_s,
             p999_us_rounds,
-            all: Percentiles::of(&tally.get_ns),
-            curve: curve(&tally.get_ns),
+            all: Percentiles::of(&counters.get_ns),
+            curve: curve(&counters.get_ns),
         })
         .collect())
 }
 
-/// The latency curve, denser towards the tail, as far as the number of requests lets it be told.
+/// The latency curve, denser towards the tail, down to the share of a single request.
 fn curve(latencies: &Histogram<u64>) -> Vec<Point> {
     let mut points = Vec::new();
     let mut slower = 1.0;
@@ -113,7 +113,7 @@ fn curve(latencies: &Histogram<u64>) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::curve;
-    use crate::tally::histogram;
+    use crate::counters::histogram;
 
     #[test]
     fn the_curve_rises_and_ends_where_requests_do() {

@@ -207,14 +207,15 @@ fn list(cores: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use guira_harness::scratch::Scratch;
+
     use super::new_folder;
 
     #[test]
     fn a_second_bench_of_the_day_gets_a_folder_of_its_own() {
-        let parent = std::env::temp_dir().join(format!("guira-report-{}", std::process::id()));
-        let first = new_folder(&parent, "2026-11-20-x").unwrap();
-        let second = new_folder(&parent, "2026-11-20-x").unwrap();
+        let parent = Scratch::new();
+        let first = new_folder(parent.path(), "2026-11-20-x").unwrap();
+        let second = new_folder(parent.path(), "2026-11-20-x").unwrap();
         assert!(first.ends_with("2026-11-20-x") && second.ends_with("2026-11-20-x-2"));
-        std::fs::remove_dir_all(&parent).unwrap();
     }
 }

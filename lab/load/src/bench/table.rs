@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
+use guira_harness::rounds::median;
+
 use super::dump::Dumped;
 use super::fairness::Beside;
 use super::idle::Idle;
 use super::memory::Held;
 use super::open_loop::Latencies;
 use super::{LoadResult, Results, Series, misses};
+use crate::counters::Percentiles;
 use crate::server::{FLOOR, GUIRA};
-use crate::tally::Percentiles;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -74,7 +76,7 @@ pub fn all(results: &Results) -> String {
 }
 
 fn has_misses(rounds: &[crate::run::Outcome]) -> bool {
-    rounds.iter().any(|round| round.tally.counts.hits < round.tally.counts.gets)
+    rounds.iter().any(|round| round.counters.counts.hits < round.counters.counts.gets)
 }
 
 /// A row for each load: medians in millions of operations per CPU second with their spread, then ratios.
@@ -129,13 +131,16 @@ fn hit_ratios(results: &[LoadResult]) -> String {
     let mut table = header(&["load", "server", "hit ratio", "fills for each operation"].map(str::to_owned));
     for result in results {
         for series in result.series.iter().filter(|series| has_misses(&series.rounds)) {
-            let ratios: Vec<f64> = series.rounds.iter().map(|round| round.tally.counts.hit_ratio()).collect();
+            let ratios: Vec<f64> =
+                series.rounds.iter().map(|round| round.counters.counts.hit_ratio()).collect();
             let fills: Vec<f64> = series
                 .rounds
                 .iter()
-                .map(|round| round.tally.counts.fills as f64 / round.tally.counts.operations().max(1) as f64)
+                .map(|round| {
+                    round.counters.counts.fills as f64 / round.counters.counts.operations().max(1) as f64
+                })
                 .collect();
-            let (ratio, fills) = (super::median(&ratios), super::median(&fills));
+            let (ratio, fills) = (median(&ratios), median(&fills));
             push(
                 &mut table,
                 format_args!("| {} | {} | {ratio:.4} | {fills:.4} |\n", result.spec.name, series.server),
@@ -317,8 +322,8 @@ mod tests {
     use crate::bench::fairness::{Beside, Round};
     use crate::bench::idle::Idle;
     use crate::bench::{LoadResult, Results, Series, loads as specs};
+    use crate::counters::{Counters, Percentiles};
     use crate::run::Outcome;
-    use crate::tally::{Percentiles, Tally};
 
     #[test]
     fn two_workers_are_shown_beside_one() {
@@ -393,9 +398,9 @@ mod tests {
 
     fn series(server: &str, figures: [u64; 3]) -> Series {
         let outcome = |gets| {
-            let mut tally = Tally::default();
-            (tally.counts.gets, tally.counts.hits) = (gets, gets);
-            Outcome { tally, elapsed_s: 1.0, server_cpu_s: Some(1.0) }
+            let mut counters = Counters::default();
+            (counters.counts.gets, counters.counts.hits) = (gets, gets);
+            Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(1.0) }
         };
         Series { server: server.to_owned(), rounds: figures.map(outcome).to_vec() }
     }

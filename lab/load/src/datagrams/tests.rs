@@ -3,11 +3,11 @@ use std::net::UdpSocket;
 use guira_workload::{Operation, ValuePool};
 
 use super::{Datagrams, PATIENCE_NS};
+use crate::counters::Counters;
 use crate::link::{Flow, OPEN_MAX, ReadError};
 use crate::reply::{Check, Judge};
 use crate::request::{ItemStyle, Protocol};
 use crate::source::{Source, Subject};
-use crate::tally::Tally;
 use guira_workload::OnMiss;
 
 const STYLE: ItemStyle = ItemStyle { flags: 0, multiget_keys: 1 };
@@ -35,7 +35,7 @@ struct Bench {
     server: UdpSocket,
     client: Datagrams,
     judge: Judge,
-    tally: Tally,
+    counters: Counters,
 }
 
 /// A client that sent gets of this many keys at the time 1000.
@@ -48,13 +48,13 @@ fn asked(requests: usize) -> Bench {
         server,
         client: Datagrams::open(addr, Protocol::Text).unwrap(),
         judge: Judge::new(values.clone(), Check::Contents { sample: 1 }, 0),
-        tally: Tally::default(),
+        counters: Counters::default(),
     };
     let mut gets = Gets { next_id: 0 };
     for _ in 0..requests {
         assert!(bench.client.push_next(&mut gets, &values, STYLE, 1000).unwrap());
     }
-    assert_eq!(bench.client.flush(&mut bench.tally, 1000).unwrap(), Flow::Done);
+    assert_eq!(bench.client.flush(&mut bench.counters, 1000).unwrap(), Flow::Done);
     bench
 }
 
@@ -80,7 +80,7 @@ impl Bench {
     }
 
     fn receive(&mut self) -> Result<Flow, ReadError> {
-        self.client.receive(&mut self.judge, &mut self.tally, || 4000)
+        self.client.receive(&mut self.judge, &mut self.counters, || 4000)
     }
 }
 
@@ -96,14 +96,14 @@ fn replies_come_in_any_order_and_in_pieces() {
     bench.send(1, 2, 3, &hit[12..]);
     bench.send(1, 0, 3, &hit[..5]);
     assert_eq!(bench.receive().unwrap(), Flow::Done);
-    assert_eq!((bench.tally.counts.hits, bench.client.open_requests()), (1, 2));
+    assert_eq!((bench.counters.counts.hits, bench.client.open_requests()), (1, 2));
     bench.send(0, 0, 1, &bench.hit(0));
     bench.send(1, 1, 3, &hit[5..12]);
     bench.receive().unwrap();
-    let counts = &bench.tally.counts;
+    let counts = &bench.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.wrong, counts.commands), (3, 3, 0, 3));
     assert_eq!((counts.contents_checked, bench.client.open_requests()), (3, 0));
-    assert_eq!(bench.tally.get_ns.max(), bench.tally.get_ns.highest_equivalent(3000));
+    assert_eq!(bench.counters.get_ns.max(), bench.counters.get_ns.highest_equivalent(3000));
 }
 
 #[test]
@@ -112,34 +112,34 @@ fn an_unanswered_request_is_given_up_and_its_reply_is_late() {
     bench.request();
     bench.send(1, 0, 1, &bench.hit(1));
     bench.receive().unwrap();
-    assert!(!bench.client.give_up(&mut bench.tally, 1000 + PATIENCE_NS));
-    assert!(bench.client.give_up(&mut bench.tally, 1001 + PATIENCE_NS));
-    assert_eq!((bench.tally.counts.lost, bench.client.open_requests()), (1, 0));
-    assert!((bench.tally.counts.lost_ratio() - 0.5).abs() < 1e-12);
+    assert!(!bench.client.give_up(&mut bench.counters, 1000 + PATIENCE_NS));
+    assert!(bench.client.give_up(&mut bench.counters, 1001 + PATIENCE_NS));
+    assert_eq!((bench.counters.counts.lost, bench.client.open_requests()), (1, 0));
+    assert!((bench.counters.counts.lost_ratio() - 0.5).abs() < 1e-12);
     bench.send(0, 0, 1, &bench.hit(0));
     bench.receive().unwrap();
-    let counts = &bench.tally.counts;
+    let counts = &bench.counters.counts;
     assert_eq!((counts.late, counts.wrong, counts.hits), (1, 0, 1), "a late value is no hit");
     bench.send(7, 0, 1, b"END\r\n");
     bench.receive().unwrap();
-    assert_eq!(bench.tally.counts.wrong, 1, "nobody asked");
+    assert_eq!(bench.counters.counts.wrong, 1, "nobody asked");
 }
 
 #[test]
 fn a_number_that_is_used_again_is_not_given_up_any_more() {
     let mut bench = asked(1);
     bench.request();
-    assert!(bench.client.give_up(&mut bench.tally, 1001 + PATIENCE_NS));
+    assert!(bench.client.give_up(&mut bench.counters, 1001 + PATIENCE_NS));
     // As after 65,536 requests.
     bench.client.next_id = 0;
     let values = bench.judge.values().clone();
     assert!(bench.client.push_next(&mut Gets { next_id: 5 }, &values, STYLE, 2000).unwrap());
-    bench.client.flush(&mut bench.tally, 2000).unwrap();
+    bench.client.flush(&mut bench.counters, 2000).unwrap();
     for _ in 0..2 {
         bench.send(0, 0, 1, &bench.hit(5));
     }
     bench.receive().unwrap();
-    let counts = &bench.tally.counts;
+    let counts = &bench.counters.counts;
     assert_eq!((counts.hits, counts.late, counts.wrong), (1, 0, 1), "the second reply is not late but wrong");
 }
 
@@ -152,13 +152,13 @@ fn a_miss_is_followed_by_a_datagram_with_a_set() {
     assert!(bench.client.has_fills());
     let values = bench.judge.values().clone();
     bench.client.push_fills(&values, STYLE, 2000).unwrap();
-    bench.client.flush(&mut bench.tally, 2000).unwrap();
+    bench.client.flush(&mut bench.counters, 2000).unwrap();
     let (header, text) = bench.request();
     assert_eq!(header, [0, 1, 0, 0, 0, 1, 0, 0]);
     assert!(text.starts_with("set key0 0 0 5\r\n"), "{text}");
     bench.send(1, 0, 1, b"STORED\r\n");
     bench.receive().unwrap();
-    assert_eq!((bench.tally.counts.fills, bench.client.open_requests()), (1, 0));
+    assert_eq!((bench.counters.counts.fills, bench.client.open_requests()), (1, 0));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn wrong_values_are_found() {
     hit[20] ^= 1;
     bench.send(0, 0, 1, &hit);
     bench.receive().unwrap();
-    assert_eq!(bench.tally.counts.wrong, 1);
+    assert_eq!(bench.counters.counts.wrong, 1);
 }
 
 #[test]
@@ -200,6 +200,6 @@ fn no_more_is_open_than_numbers_tell_apart() {
     let values = ValuePool::new(100);
     bench.client.push_next(&mut Gets { next_id: 0 }, &values, STYLE, 1000).unwrap();
     assert!(bench.client.is_full());
-    assert!(bench.client.give_up(&mut bench.tally, 2000 + PATIENCE_NS));
+    assert!(bench.client.give_up(&mut bench.counters, 2000 + PATIENCE_NS));
     assert!(!bench.client.is_full());
 }

@@ -4,9 +4,9 @@ use std::thread;
 
 use super::parser::{Parser, body_len};
 use super::{Floor, Queue, Shape, Templates};
-use crate::certificate::Certificate;
 use crate::stream::Stream;
 use crate::tls::{TlsClient, Trust, server_config};
+use guira_harness::certificate::Authority;
 
 const SHAPE: Shape = Shape { key_len: 2, value_len: 3 };
 const HIT: &str = "VALUE kk 0 3\r\nvvv\r\nEND\r\n";
@@ -123,13 +123,13 @@ fn a_datagram_is_answered_with_its_number() {
 
 #[test]
 fn over_tls_a_long_pipeline_is_answered_to_its_end() {
-    let certificate = Certificate::make().unwrap();
+    let authority = Authority::new().unwrap();
     let mut floor = Floor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SHAPE).unwrap();
-    floor.speak_tls(server_config(&certificate.certificate(), &certificate.key()).unwrap());
+    floor.speak_tls(server_config(&authority.certificate(), &authority.key()).unwrap());
     let addr = floor.local_addr().unwrap();
     thread::spawn(move || floor.serve());
     let mut socket = TcpStream::connect(addr).unwrap();
-    let tls = TlsClient::new(Trust::Authority(&certificate.authority())).unwrap();
+    let tls = TlsClient::new(Trust::Authority(&authority.root())).unwrap();
     let session = tls.shake_hands(&mut socket, addr).unwrap();
     let mut stream = Stream::tls(socket, session);
     let request = b"get aa\r\n".repeat(20_000);

@@ -51,7 +51,7 @@ pub fn run(
     sizes: &[u64],
     options: &Options,
     listener: &mut dyn Observer,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>, LoadError> {
     let mut kinds: Vec<&Kind> = options.servers.iter().filter(|kind| kind.is_cache()).collect();
     kinds.sort_by_key(|kind| !matches!(kind, Kind::Guira { .. }));
@@ -61,11 +61,11 @@ pub fn run(
         for kind in &kinds {
             let mut spec = spec(kind, size, options);
             if !matches!(kind, Kind::Guira { .. }) {
-                told(&format!("{}: finding the memory for {:.1} MiB", kind.name(), target as f64 / MIB));
+                log(&format!("{}: finding the memory for {:.1} MiB", kind.name(), target as f64 / MIB));
                 let case = filling(replay, target);
                 spec.memory = equal::fit(&spec, target, &mut |server| memory::fill(&case, server, options))?;
             }
-            told(&format!("{}: replaying in {:.0} MiB", kind.name(), spec.memory as f64 / MIB));
+            log(&format!("{}: replaying in {:.0} MiB", kind.name(), spec.memory as f64 / MIB));
             let row = measure(replay, size, &spec, options, listener)?;
             if matches!(kind, Kind::Guira { .. }) {
                 target = row.resident;
@@ -110,7 +110,7 @@ fn measure(
         .process()
         .resident_bytes()
         .map_err(LoadError::system("cannot read the server's resident size"))?;
-    let requests = outcome.tally.counts.operations().max(1) as f64;
+    let requests = outcome.counters.counts.operations().max(1) as f64;
     Ok(Row {
         size,
         server: server.name().to_owned(),
@@ -198,14 +198,14 @@ pub fn file(
 #[cfg(test)]
 mod tests {
     use super::{Row, table};
+    use crate::counters::Counters;
     use crate::run::Outcome;
-    use crate::tally::Tally;
 
     #[test]
     fn a_row_shows_size_ratio_and_cost() {
-        let mut tally = Tally::default();
-        (tally.counts.gets, tally.counts.hits) = (1000, 900);
-        let record = Outcome { tally, elapsed_s: 1.0, server_cpu_s: Some(0.5) }.record();
+        let mut counters = Counters::default();
+        (counters.counts.gets, counters.counts.hits) = (1000, 900);
+        let record = Outcome { counters, elapsed_s: 1.0, server_cpu_s: Some(0.5) }.record();
         let (size, resident) = (8 << 20, 17 << 19);
         let row = Row {
             size,

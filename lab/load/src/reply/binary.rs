@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 
 use super::{Check, Judge, ReplyError, Step, close_missed, excerpt};
+use crate::counters::Counters;
 use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, RESPONSE, SET};
 use crate::request::{Awaited, Outbox};
-use crate::tally::Tally;
 
 /// The longest body that is no value: the text of an error, a key.
 const TEXT_LEN_MAX: usize = 2048;
@@ -73,11 +73,11 @@ impl<'a> Packet<'a> {
     }
 
     /// Counts a refusal.
-    fn refused(&self, tally: &mut Tally) -> Result<(), ReplyError> {
+    fn refused(&self, counters: &mut Counters) -> Result<(), ReplyError> {
         if !REFUSALS.contains(&self.status) {
             return Err(fault("has a status that does not answer the request", self.header));
         }
-        tally.refused(|| format!("status {:#04x}: {}", self.status, excerpt(self.value)));
+        counters.refused(|| format!("status {:#04x}: {}", self.status, excerpt(self.value)));
         Ok(())
     }
 }
@@ -98,30 +98,30 @@ impl Judge {
         &mut self,
         rest: &[u8],
         outbox: &mut Outbox,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> Result<Step, ReplyError> {
         let body_len_max = self.values.len_max() + TEXT_LEN_MAX;
         let Some(packet) = Packet::read(rest, body_len_max)? else { return Ok(Step::NeedMore) };
         let Some(&mut front) = outbox.front() else { return Err(ReplyError::Unasked(excerpt(rest))) };
         match (packet.opcode, front.last_opcode) {
-            (GETKQ, NOOP) => self.read_quiet(&packet, front, outbox, tally),
+            (GETKQ, NOOP) => self.read_quiet(&packet, front, outbox, counters),
             (opcode, awaited) if opcode != awaited => {
                 Err(fault("does not answer the oldest request", packet.header))
             }
-            (GET, _) => self.read_single(&packet, front, outbox, tally),
+            (GET, _) => self.read_single(&packet, front, outbox, counters),
             (NOOP, _) => {
                 packet.require_empty()?;
                 let awaited = front.opaque.wrapping_add(front.keys_left);
-                self.check_opaque(&packet, awaited, tally);
-                close_missed(outbox, tally);
+                self.check_opaque(&packet, awaited, counters);
+                close_missed(outbox, counters);
                 Ok(Step::Finished(packet.len))
             }
             _ => {
-                self.check_opaque(&packet, front.opaque, tally);
+                self.check_opaque(&packet, front.opaque, counters);
                 match (packet.opcode, packet.status) {
                     (SET | DELETE, SUCCESS) => packet.require_empty()?,
                     (DELETE, NOT_FOUND) => {}
-                    _ => packet.refused(tally)?,
+                    _ => packet.refused(counters)?,
                 }
                 Ok(Step::Finished(packet.len))
             }
@@ -130,10 +130,10 @@ impl Judge {
 
     /// Whether `packet` carries the opaque `awaited`; anything else is a wrong reply, but not from the floor, which
     /// repeats one packet.
-    fn check_opaque(&self, packet: &Packet<'_>, awaited: u32, tally: &mut Tally) -> bool {
+    fn check_opaque(&self, packet: &Packet<'_>, awaited: u32, counters: &mut Counters) -> bool {
         let is_right = self.check == Check::Framing || packet.opaque == awaited;
         if !is_right {
-            tally.wrong(|| {
+            counters.wrong(|| {
                 format!(
                     "a reply to command {:#04x} has opaque {}, not {awaited}",
                     packet.opcode, packet.opaque
@@ -149,16 +149,16 @@ impl Judge {
         packet: &Packet<'_>,
         front: Awaited,
         outbox: &mut Outbox,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> Result<Step, ReplyError> {
-        let is_right = self.check_opaque(packet, front.opaque, tally);
+        let is_right = self.check_opaque(packet, front.opaque, counters);
         match packet.status {
             SUCCESS if !packet.key.is_empty() => return Err(fault("has a key", packet.header)),
-            SUCCESS if is_right => self.read_value(packet, outbox, tally)?,
-            SUCCESS | NOT_FOUND => close_missed(outbox, tally),
+            SUCCESS if is_right => self.read_value(packet, outbox, counters)?,
+            SUCCESS | NOT_FOUND => close_missed(outbox, counters),
             _ => {
-                packet.refused(tally)?;
-                close_missed(outbox, tally);
+                packet.refused(counters)?;
+                close_missed(outbox, counters);
             }
         }
         Ok(Step::Finished(packet.len))
@@ -170,32 +170,32 @@ impl Judge {
         packet: &Packet<'_>,
         front: Awaited,
         outbox: &mut Outbox,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> Result<Step, ReplyError> {
         if self.check == Check::Framing {
             if front.keys_left == 0 {
                 return Err(fault("answers no open key", packet.header));
             }
-            self.read_value(packet, outbox, tally)?;
+            self.read_value(packet, outbox, counters)?;
             return Ok(Step::Value(packet.len));
         }
         let skipped = packet.opaque.wrapping_sub(front.opaque);
         if skipped >= front.keys_left {
-            tally.wrong(|| format!("a value came for opaque {}, which is not open", packet.opaque));
+            counters.wrong(|| format!("a value came for opaque {}, which is not open", packet.opaque));
             return Ok(Step::Value(packet.len));
         }
         for _ in 0..skipped {
-            tally.counts.gets += 1;
+            counters.counts.gets += 1;
             outbox.key_missed();
         }
         if packet.status != SUCCESS {
-            packet.refused(tally)?;
-            tally.counts.gets += 1;
+            packet.refused(counters)?;
+            counters.counts.gets += 1;
             outbox.key_missed();
         } else if outbox.front_key().is_none_or(|(_, key)| key != packet.key) {
-            tally.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(packet.key)));
+            counters.wrong(|| format!("a value came for {:?}, which was not asked for", excerpt(packet.key)));
         } else {
-            self.read_value(packet, outbox, tally)?;
+            self.read_value(packet, outbox, counters)?;
         }
         Ok(Step::Value(packet.len))
     }
@@ -205,15 +205,15 @@ impl Judge {
         &mut self,
         packet: &Packet<'_>,
         outbox: &mut Outbox,
-        tally: &mut Tally,
+        counters: &mut Counters,
     ) -> Result<(), ReplyError> {
         let flags = packet.flags()?;
-        tally.counts.gets += 1;
-        tally.counts.hits += 1;
+        counters.counts.gets += 1;
+        counters.counts.hits += 1;
         if self.check != Check::Framing
             && let Some((awaited, key)) = outbox.front_key()
         {
-            self.judge_item(awaited.subject, key, flags, packet.value, tally);
+            self.judge_item(awaited.subject, key, flags, packet.value, counters);
         }
         outbox.key_found();
         Ok(())

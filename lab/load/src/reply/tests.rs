@@ -1,9 +1,9 @@
 use guira_workload::{Operation, ValuePool};
 
 use super::{Check, Judge, ReplyError};
+use crate::counters::Counters;
 use crate::request::{ItemStyle, Outbox};
 use crate::source::{Source, Subject};
-use crate::tally::Tally;
 use guira_workload::OnMiss;
 
 const LEN: u32 = 5;
@@ -31,7 +31,7 @@ impl Source for Keys {
 struct Bench {
     judge: Judge,
     outbox: Outbox,
-    tally: Tally,
+    counters: Counters,
 }
 
 fn asked(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
@@ -40,7 +40,11 @@ fn asked(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
     let mut keys = Keys { operation, left: requests, next_id: 0 };
     while outbox.push_next(&mut keys, &values, ItemStyle { flags: 0, multiget_keys }, 1000).unwrap() {}
     outbox.took(outbox.unsent().len());
-    Bench { judge: Judge::new(values, Check::Contents { sample: 1 }, 0), outbox, tally: Tally::default() }
+    Bench {
+        judge: Judge::new(values, Check::Contents { sample: 1 }, 0),
+        outbox,
+        counters: Counters::default(),
+    }
 }
 
 impl Bench {
@@ -56,7 +60,7 @@ impl Bench {
     }
 
     fn read(&mut self, input: &[u8]) -> Result<usize, ReplyError> {
-        self.judge.read(input, &mut self.outbox, &mut self.tally, 4000)
+        self.judge.read(input, &mut self.outbox, &mut self.counters, 4000)
     }
 }
 
@@ -65,10 +69,10 @@ fn hits_and_misses_of_a_multiget_are_told_apart() {
     let mut bench = asked(Operation::Multiget, 1, 4);
     let input = [bench.reply(1), bench.reply(3), b"END\r\n".to_vec()].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
-    let counts = &bench.tally.counts;
+    let counts = &bench.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.wrong, counts.commands), (4, 2, 0, 1));
     assert!(bench.outbox.has_fills());
-    assert_eq!(bench.tally.get_ns.max(), bench.tally.get_ns.highest_equivalent(3000));
+    assert_eq!(bench.counters.get_ns.max(), bench.counters.get_ns.highest_equivalent(3000));
 }
 
 #[test]
@@ -80,7 +84,7 @@ fn a_reply_may_come_byte_by_byte() {
         to += 1;
         from += bench.read(&input[from..to]).unwrap();
     }
-    assert_eq!((bench.tally.counts.gets, bench.tally.counts.hits), (2, 1));
+    assert_eq!((bench.counters.counts.gets, bench.counters.counts.hits), (2, 1));
     assert_eq!(bench.outbox.open_requests(), 0);
 }
 
@@ -92,8 +96,8 @@ fn wrong_contents_are_found() {
     input[last] ^= 1;
     input.extend(b"END\r\n");
     assert_eq!(bench.read(&input), Ok(input.len()));
-    assert_eq!(bench.tally.counts.wrong, 1);
-    assert!(bench.tally.examples[0].contains("wrong contents"), "{:?}", bench.tally.examples);
+    assert_eq!(bench.counters.counts.wrong, 1);
+    assert!(bench.counters.examples[0].contains("wrong contents"), "{:?}", bench.counters.examples);
 }
 
 #[test]
@@ -103,7 +107,7 @@ fn another_keys_value_is_found() {
     input.extend(bench.value(1, 5));
     input.extend(b"\r\nEND\r\n");
     bench.read(&input).unwrap();
-    assert_eq!(bench.tally.counts.wrong, 1);
+    assert_eq!(bench.counters.counts.wrong, 1);
 }
 
 #[test]
@@ -112,8 +116,8 @@ fn a_wrong_length_is_found_even_without_a_look_at_the_contents() {
     bench.judge.check = Check::Contents { sample: 1000 };
     bench.judge.until_sample = 500;
     bench.read(b"VALUE key0 0 4\r\nabcd\r\nEND\r\n").unwrap();
-    assert_eq!(bench.tally.counts.wrong, 1);
-    assert!(bench.tally.examples[0].contains("4 bytes, not 5"), "{:?}", bench.tally.examples);
+    assert_eq!(bench.counters.counts.wrong, 1);
+    assert!(bench.counters.examples[0].contains("4 bytes, not 5"), "{:?}", bench.counters.examples);
 }
 
 #[test]
@@ -123,10 +127,10 @@ fn wrong_flags_and_wrong_keys_are_found() {
     input.extend(bench.value(0, 5));
     input.extend(b"\r\nEND\r\n");
     bench.read(&input).unwrap();
-    assert_eq!(bench.tally.counts.wrong, 1);
+    assert_eq!(bench.counters.counts.wrong, 1);
     let mut bench = asked(Operation::Get, 1, 1);
     bench.read(b"VALUE nobody 0 1\r\nx\r\nEND\r\n").unwrap();
-    assert_eq!(bench.tally.counts.wrong, 1);
+    assert_eq!(bench.counters.counts.wrong, 1);
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn a_traces_value_may_have_any_length_whose_contents_are_right() {
     input.extend(bench.value(0, 7));
     input.extend(b"\r\nEND\r\nVALUE key1 0 7\r\n1234567\r\nEND\r\n");
     assert_eq!(bench.read(&input), Ok(input.len()));
-    assert_eq!(bench.tally.counts.wrong, 1, "the second value's contents are wrong, the first's are not");
+    assert_eq!(bench.counters.counts.wrong, 1, "the second value's contents are wrong, the first's are not");
 }
 
 #[test]
@@ -145,22 +149,22 @@ fn framing_only_accepts_any_key_and_value() {
     let mut bench = asked(Operation::Multiget, 1, 2);
     bench.judge.check = Check::Framing;
     bench.read(b"VALUE any0 0 5\r\n12345\r\nVALUE other 0 3\r\nabc\r\nEND\r\n").unwrap();
-    assert_eq!((bench.tally.counts.hits, bench.tally.counts.wrong), (2, 0));
+    assert_eq!((bench.counters.counts.hits, bench.counters.counts.wrong), (2, 0));
 }
 
 #[test]
 fn refusals_are_counted_and_shown() {
     let mut bench = asked(Operation::Set, 2, 1);
     bench.read(b"SERVER_ERROR out of memory storing object\r\nSTORED\r\n").unwrap();
-    assert_eq!((bench.tally.counts.sets, bench.tally.counts.refused), (2, 1));
-    assert_eq!(bench.tally.examples, ["SERVER_ERROR out of memory storing object"]);
+    assert_eq!((bench.counters.counts.sets, bench.counters.counts.refused), (2, 1));
+    assert_eq!(bench.counters.examples, ["SERVER_ERROR out of memory storing object"]);
 }
 
 #[test]
 fn deletes_are_answered_either_way() {
     let mut bench = asked(Operation::Delete, 2, 1);
     bench.read(b"DELETED\r\nNOT_FOUND\r\n").unwrap();
-    assert_eq!((bench.tally.counts.deletes, bench.tally.counts.refused), (2, 0));
+    assert_eq!((bench.counters.counts.deletes, bench.counters.counts.refused), (2, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A small cache over a map, text and binary, one thread for each connection, that can be told to misbehave.
+//! A small cache over a map, text and binary, one thread for each connection, that misbehaves on request.
 
 mod datagram;
 mod packet;
@@ -120,7 +120,7 @@ fn line_reply(input: &mut impl BufRead, items: &Items, fault: Fault) -> io::Resu
     })
 }
 
-/// What a refused set is told.
+/// The reply to a refused set.
 const REFUSAL: &str = "out of memory storing object";
 
 fn get(keys: &[String], items: &Items, fault: Fault) -> Vec<u8> {

@@ -1,16 +1,16 @@
-//! Whole loads over sockets, against a cache that can be told to misbehave.
+//! Whole loads over sockets, against a cache that misbehaves on request.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::fixture::{Fault, serve, serve_with_datagrams};
 use guira_load::LoadError;
+use guira_load::counters::Percentiles;
 use guira_load::engine::Quiet;
 use guira_load::pace::{Gaps, Pace};
 use guira_load::reply::Check;
 use guira_load::request::{ItemStyle, Protocol};
 use guira_load::run::Load;
-use guira_load::tally::Percentiles;
 use guira_load::target::{Carrier, DatagramWay, Direct, Target};
 use guira_workload::mix::Weights;
 use guira_workload::{Expiry, KeyShape, Mix, Model, OnMiss, Operation, Popularity, SizeModel};
@@ -60,10 +60,10 @@ fn right_under_every_operation(protocol: Protocol) {
     load.model.on_miss = OnMiss::Fill;
     load.threads = 2;
     let preloaded = load.preload(&mut Quiet).unwrap();
-    assert_eq!((preloaded.tally.counts.sets, preloaded.tally.counts.refused), (500, 0));
+    assert_eq!((preloaded.counters.counts.sets, preloaded.counters.counts.refused), (500, 0));
     let outcome = load.run(None, &mut Quiet).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert!(counts.hits > 100 && counts.deletes > 0 && counts.sets > 0, "{counts:?}");
     assert!(counts.fills > 0, "deleted keys were missed and set again: {counts:?}");
     assert!(counts.hits < counts.gets, "lone gets are never found: {counts:?}");
@@ -77,7 +77,7 @@ fn preloaded_keys_are_all_found() {
         load.target.protocol = protocol;
         load.preload(&mut Quiet).unwrap();
         let outcome = load.run(None, &mut Quiet).unwrap();
-        let counts = &outcome.tally.counts;
+        let counts = &outcome.counters.counts;
         assert!(counts.gets > 100);
         assert_eq!(counts.gets, counts.hits);
         assert!((counts.hit_ratio() - 1.0).abs() < 1e-12);
@@ -92,11 +92,11 @@ fn a_right_cache_is_found_right_over_udp() {
     load.model.on_miss = OnMiss::Fill;
     load.threads = 2;
     let preloaded = load.preload(&mut Quiet).unwrap();
-    assert_eq!((preloaded.tally.counts.sets, preloaded.tally.counts.lost), (500, 0));
+    assert_eq!((preloaded.counters.counts.sets, preloaded.counters.counts.lost), (500, 0));
     let outcome = load.run(None, &mut Quiet).unwrap();
     outcome.require_right().unwrap();
     outcome.require_answered(0.0).unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert!(counts.hits > 100 && counts.deletes > 0 && counts.sets > 0 && counts.fills > 0, "{counts:?}");
     assert!(counts.hits < counts.gets, "lone gets are never found: {counts:?}");
 }
@@ -118,7 +118,7 @@ fn lost_datagrams_are_counted_and_an_error_above_the_limit() {
     load.duration = Duration::from_millis(1500);
     let outcome = load.run(None, &mut Quiet).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert!(counts.lost > 0 && counts.commands > counts.lost, "{counts:?}");
     let error = outcome.require_answered(0.001).unwrap_err();
     assert!(matches!(error, LoadError::Lost { .. }), "{error}");
@@ -132,7 +132,7 @@ fn a_load_goes_on_when_no_datagram_is_answered() {
     let mut load = load(target.addr, GETS);
     load.target = target;
     load.duration = Duration::from_millis(1500);
-    let counts = load.run(None, &mut Quiet).unwrap().tally.counts;
+    let counts = load.run(None, &mut Quiet).unwrap().counters.counts;
     assert_eq!(counts.commands, 0);
     assert!(counts.lost > 3 * 4, "what was lost first was followed by more: {counts:?}");
 }
@@ -144,7 +144,7 @@ fn over_udp_an_open_loop_keeps_its_rate() {
     load.target = target;
     load.pace = Pace::Open { rate_per_s: 2000.0, arrivals: Gaps::Poisson };
     load.duration = Duration::from_millis(500);
-    let gets = load.run(None, &mut Quiet).unwrap().tally.counts.gets;
+    let gets = load.run(None, &mut Quiet).unwrap().counters.counts.gets;
     assert!((800..=1200).contains(&gets), "{gets}");
 }
 
@@ -156,7 +156,7 @@ fn misses_are_filled_until_there_are_none() {
     load.warmup = Duration::from_millis(400);
     load.model.popularity = Popularity::Uniform { count: 20 };
     let outcome = load.run(None, &mut Quiet).unwrap();
-    assert_eq!(outcome.tally.counts.gets, outcome.tally.counts.hits, "the warm-up set all keys");
+    assert_eq!(outcome.counters.counts.gets, outcome.counters.counts.hits, "the warm-up set all keys");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn wrong_values_are_counted_and_shown() {
         load.target.protocol = protocol;
         load.preload(&mut Quiet).unwrap();
         let outcome = load.run(None, &mut Quiet).unwrap();
-        assert!(outcome.tally.counts.wrong > 0, "{fault:?}");
+        assert!(outcome.counters.counts.wrong > 0, "{fault:?}");
         let error = outcome.require_right().unwrap_err().to_string();
         assert!(error.contains(told), "{fault:?}: {error}");
     }
@@ -183,7 +183,7 @@ fn refused_sets_are_counted_and_not_wrong() {
         let mut load = load(serve(Fault::Refuse), GETS);
         load.target.protocol = protocol;
         let outcome = load.preload(&mut Quiet).unwrap();
-        assert_eq!((outcome.tally.counts.sets, outcome.tally.counts.refused), (500, 500));
+        assert_eq!((outcome.counters.counts.sets, outcome.counters.counts.refused), (500, 500));
         outcome.require_right().unwrap();
     }
 }
@@ -208,10 +208,10 @@ fn a_stall_is_felt_by_every_request_of_an_open_loop() {
     load.pipeline = 1;
     load.duration = Duration::from_millis(500);
     load.pace = Pace::Open { rate_per_s: 1000.0, arrivals: Gaps::Even };
-    let open = Percentiles::of(&load.run(None, &mut Quiet).unwrap().tally.get_ns);
+    let open = Percentiles::of(&load.run(None, &mut Quiet).unwrap().counters.get_ns);
     assert!(open.p90_us > 100_000.0, "{open:?}");
     load.pace = Pace::Closed;
-    let closed = Percentiles::of(&load.run(None, &mut Quiet).unwrap().tally.get_ns);
+    let closed = Percentiles::of(&load.run(None, &mut Quiet).unwrap().counters.get_ns);
     assert!(closed.p90_us < 50_000.0 && closed.max_us > 190_000.0, "{closed:?}");
 }
 
@@ -221,7 +221,7 @@ fn an_open_loop_keeps_its_rate() {
     let mut load = load(addr, GETS);
     load.pace = Pace::Open { rate_per_s: 2000.0, arrivals: Gaps::Poisson };
     load.duration = Duration::from_millis(500);
-    let counts = load.run(None, &mut Quiet).unwrap().tally.counts;
+    let counts = load.run(None, &mut Quiet).unwrap().counters.counts;
     assert!((800..=1200).contains(&counts.gets), "{counts:?}");
     assert!(counts.behind_ns < 400_000_000, "{counts:?}");
 }
@@ -233,7 +233,7 @@ fn an_open_loop_that_nobody_could_keep_says_how_far_it_is_behind() {
         load.target = target;
         load.pace = Pace::Open { rate_per_s: 1e9, arrivals: Gaps::Even };
         load.duration = Duration::from_secs(1);
-        let counts = load.run(None, &mut Quiet).unwrap().tally.counts;
+        let counts = load.run(None, &mut Quiet).unwrap().counters.counts;
         assert!(counts.behind_ns > 800_000_000, "a rate that is far beyond anybody's: {counts:?}");
         assert!(counts.gets > 0, "{counts:?}");
     }

@@ -1,4 +1,4 @@
-//! The load generator over real sockets, against a cache that can be told to misbehave.
+//! The load generator over real sockets, against a cache that misbehaves on request.
 
 mod fixture;
 mod load;

@@ -1,10 +1,11 @@
 //! Real and invented traces through a cache that forgets nothing.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::fixture::{Fault, serve};
+use guira_harness::scratch::Scratch;
 use guira_load::LoadError;
 use guira_load::engine::{Observer, Quiet};
 use guira_load::pace::Pace;
@@ -31,13 +32,6 @@ fn orm_busy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload/traces/cache2k-orm-busy.trace.zst")
 }
 
-/// A file of the temporary directory with this text, and with a name of its own for each test.
-fn file(name: &str, text: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("guira-replay-{}-{name}", std::process::id()));
-    fs::write(&path, text).unwrap();
-    path
-}
-
 #[test]
 fn a_cache_that_forgets_nothing_misses_each_key_once() {
     let distinct: HashSet<u64> = Trace::new(File::open(orm_busy()).unwrap(), None)
@@ -50,38 +44,38 @@ fn a_cache_that_forgets_nothing_misses_each_key_once() {
         .collect();
     let outcome = replay(&orm_busy()).run_on(serve(Fault::None), None, &[], &mut Quiet).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert_eq!((counts.gets, counts.fills), (20_000, distinct.len() as u64));
     assert_eq!(counts.gets - counts.hits, distinct.len() as u64);
 }
 
 #[test]
 fn twitters_operations_are_sent_as_they_are() {
-    let path = file(
+    let scratch = Scratch::new();
+    let path = scratch.write(
         "operations.csv",
         "0,k,5,100,1,get,0\n1,k,5,200,1,set,60\n2,k,5,300,1,get,0\n3,k,5,0,1,delete,0\n4,k,5,0,1,get,0\n",
     );
     let outcome = replay(&path).run_on(serve(Fault::None), None, &[], &mut Quiet).unwrap();
-    fs::remove_file(&path).unwrap();
     outcome.require_right().unwrap();
-    let counts = &outcome.tally.counts;
+    let counts = &outcome.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.sets, counts.deletes), (3, 1, 1, 1));
     assert_eq!(counts.fills, 2, "the first get and the one after the delete");
 }
 
 #[test]
 fn a_wrong_value_is_found_whatever_its_length_was() {
-    let path = file("wrong.csv", "0,k,5,100,1,set,0\n1,k,5,300,1,get,0\n");
+    let scratch = Scratch::new();
+    let path = scratch.write("wrong.csv", "0,k,5,100,1,set,0\n1,k,5,300,1,get,0\n");
     let outcome = replay(&path).run_on(serve(Fault::Contents), None, &[], &mut Quiet).unwrap();
-    fs::remove_file(&path).unwrap();
-    assert_eq!(outcome.tally.counts.wrong, 1);
+    assert_eq!(outcome.counters.counts.wrong, 1);
 }
 
 #[test]
 fn a_broken_line_ends_the_replay_with_its_number() {
-    let path = file("broken.csv", "0,k,5,100,1,get,0\n1,k,5,oops,1,get,0\n");
+    let scratch = Scratch::new();
+    let path = scratch.write("broken.csv", "0,k,5,100,1,get,0\n1,k,5,oops,1,get,0\n");
     let error = replay(&path).run_on(serve(Fault::None), None, &[], &mut Quiet).unwrap_err();
-    fs::remove_file(&path).unwrap();
     let LoadError::Trace(cause) = error else { panic!("{error}") };
     assert!(cause.to_string().starts_with("line 2: the value size \"oops\""), "{cause}");
 }
@@ -105,11 +99,11 @@ impl Observer for Skipped {
 
 #[test]
 fn what_was_skipped_of_a_trace_is_told() {
-    let path = file("skipped", "0,a,1,5,1,get,0\nbroken\n1,b,1,5,1,get,0\n2,b\n");
+    let scratch = Scratch::new();
+    let path = scratch.write("skipped", "0,a,1,5,1,get,0\nbroken\n1,b,1,5,1,get,0\n2,b\n");
     let mut told = Skipped::default();
     let skipping = Replay { broken: Broken::Skip, ..replay(&path) };
     let outcome = skipping.run_on(serve(Fault::None), None, &[], &mut told).unwrap();
-    assert_eq!(outcome.tally.counts.gets, 2);
+    assert_eq!(outcome.counters.counts.gets, 2);
     assert!(told.0.len() == 1 && told.0[0].starts_with("2, line 2: "), "{:?}", told.0);
-    fs::remove_file(&path).unwrap();
 }

@@ -4,10 +4,10 @@ use super::{CLASSIC, ENGINES, FLEEC, MEMC3};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
 use crate::outcome::{Outcome, answer, table};
-use crate::spent::median;
+use guira_harness::rounds::median;
+use guira_harness::rounds::turns;
 use guira_roster::HugePages;
 
-/// Stores while the table grows.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-growth",
     claims: &["F3"],
@@ -29,7 +29,7 @@ struct Point {
     /// One in ten thousand takes longer.
     slow: f64,
     longest: f64,
-    longest_upkeep: f64,
+    longest_maintenance: f64,
 }
 
 fn longest(times: &[f32]) -> f64 {
@@ -54,7 +54,7 @@ fn measure(
         median: at(0.5),
         slow: at(0.9999),
         longest: longest(&timed.stores),
-        longest_upkeep: longest(&timed.upkeep),
+        longest_maintenance: longest(&timed.maintenance),
     })
 }
 
@@ -66,10 +66,10 @@ impl All {
         Figure::of(&self.0[pages][index].iter().map(of).collect::<Vec<f64>>())
     }
 
-    fn told(&self, pages: usize) -> String {
+    fn summary(&self, pages: usize) -> String {
         let of = |(index, &engine): (usize, &usize)| {
             let all = self.0[pages][index].iter().map(|point| point.longest);
-            format!("{} {:.0}", ENGINES[engine].name, median(all.collect()))
+            format!("{} {:.0}", ENGINES[engine].name, median(&all.collect::<Vec<f64>>()))
         };
         COMPARED.iter().enumerate().map(of).collect::<Vec<_>>().join(", ")
     }
@@ -82,11 +82,16 @@ impl All {
                 ENGINES[engine].name.to_owned(),
                 self.figure(pages, index, |point| point.median).to_string(),
                 self.figure(pages, index, |point| point.slow).to_string(),
-                format!("{:.0}", median(all().collect())),
+                format!("{:.0}", median(&all().collect::<Vec<f64>>())),
                 format!("{:.0}", all().fold(0.0, f64::max)),
                 format!(
                     "{:.0}",
-                    median(self.0[pages][index].iter().map(|point| point.longest_upkeep).collect())
+                    median(
+                        &self.0[pages][index]
+                            .iter()
+                            .map(|point| point.longest_maintenance)
+                            .collect::<Vec<f64>>()
+                    )
                 ),
             ]
         })
@@ -99,8 +104,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let mut all = vec![vec![Vec::new(); COMPARED.len()]; PAGES.len()];
     for run in 0..context.runs as usize {
         for (pages, (_, kind)) in PAGES.iter().enumerate() {
-            for turn in 0..COMPARED.len() {
-                let index = (turn + run) % COMPARED.len();
+            for index in turns(run, COMPARED.len()) {
                 all[pages][index].push(measure(COMPARED[index], *kind, keys, memory)?);
             }
         }
@@ -108,7 +112,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let all = All(all);
     Ok(Outcome {
         how: format!(
-            "One thread stores {} M keys of 16 + 32 bytes after {} M, in the engine in this process, with a slice of upkeep after every 32 as a worker does it. Time is the thread's own processor time, what the system does for it in page faults and interrupts included; the longest is the median of the runs' longest.",
+            "One thread stores {} M keys of 16 + 32 bytes after {} M, in the engine in this process, with a slice of maintenance after every 32 as a worker does it. Time is the thread's own processor time, what the system does for it in page faults and interrupts included; the longest is the median of the runs' longest.",
             f64::from(keys[1] - keys[0]) / 1e6,
             f64::from(keys[0]) / 1e6
         ),
@@ -116,10 +120,10 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "F3",
             format!(
                 "longest store while the table doubles, us: with pages of 4 KiB {}; with huge pages {}",
-                all.told(SMALL),
-                all.told(0)
+                all.summary(SMALL),
+                all.summary(0)
             ),
-            "Delays over a network, where threads wait for each other, are told with F1. With huge pages the longest store is the one for which the system clears 2 MiB; the virtual machine that this was measured on takes milliseconds for that, as its host gives it the memory only then.",
+            "Delays over a network, where threads wait for each other, are in F1. With huge pages a store may wait until the system has cleared 2 MiB.",
         )],
         tables: vec![table(
             "Microseconds of processor time:",
@@ -130,7 +134,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 "one in 10,000",
                 "longest",
                 "longest of all runs",
-                "longest upkeep",
+                "longest maintenance",
             ],
             (0..PAGES.len()).flat_map(|pages| all.rows(pages)).collect(),
         )],

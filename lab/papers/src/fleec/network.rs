@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use guira_harness::rounds::turns;
 use guira_load::engine::Quiet;
 use guira_load::floor::Shape;
 use guira_load::pace::{Gaps, Pace};
@@ -62,7 +63,7 @@ pub(super) struct Point {
 
 impl Point {
     fn of(loaded: &Loaded, before: [u64; 2], after: [u64; 2]) -> Self {
-        let delay = |quantile| loaded.tally.get_ns.value_at_quantile(quantile) as f64 / 1e3;
+        let delay = |quantile| loaded.counters.get_ns.value_at_quantile(quantile) as f64 / 1e3;
         let operations = (loaded.per_second() * loaded.elapsed_s).max(1.0);
         let each = |index: usize| 1e6 * after[index].saturating_sub(before[index]) as f64 / operations;
         Self {
@@ -76,7 +77,6 @@ impl Point {
     }
 }
 
-/// The mean over runs.
 pub(super) fn figure(points: &[Point], of: impl Fn(&Point) -> f64) -> Figure {
     Figure::of(&points.iter().map(of).collect::<Vec<f64>>())
 }
@@ -108,8 +108,7 @@ impl Running {
     pub(super) fn ask(&self, context: &Context, ask: Ask) -> Result<Vec<Vec<Point>>, Failure> {
         let mut points = vec![Vec::new(); self.0.len()];
         for run in 0..context.runs as usize {
-            for turn in 0..self.0.len() {
-                let index = (turn + run) % self.0.len();
+            for index in turns(run, self.0.len()) {
                 let server = &self.0[index];
                 let load = load(context, server, ask, run as u64)?;
                 let before = waited(index, server)?;

@@ -8,9 +8,8 @@ use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{ENGINES, FLEEC};
 use crate::caches::{Cache, Touch};
 use crate::experiment::{Context, Experiment, Failure, failed};
-use crate::outcome::{Outcome, answer, table};
+use crate::outcome::{Outcome, answer, table, verdict};
 
-/// Threads that stand still.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-parked",
     claims: &["F4"],
@@ -24,15 +23,14 @@ const KEY: u32 = 7;
 /// What a thread got done beside one that stood still.
 #[derive(Debug, Clone, Copy)]
 struct Beside {
-    /// How many operations, of so many that it was to do.
+    /// Operations done, of those wanted.
     done: u64,
     wanted: u64,
-    /// In so many seconds.
     seconds: f64,
 }
 
 impl Beside {
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         if self.done < self.wanted {
             format!("stalled: {} of {} in {:.1} s", self.done, self.wanted, self.seconds)
         } else {
@@ -111,14 +109,14 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             cache.fill(1_000)?;
             let beside = beside(cache.as_ref(), parked, other, wanted, patience)?;
             stalled[engine] += u32::from(beside.done < beside.wanted);
-            row.push(beside.told());
+            row.push(beside.summary());
         }
         rows.push(row);
     }
     if stalled[FLEEC] > 0 {
         return Err(Failure::Other("fleec stalled beside a thread that stands still".to_owned()));
     }
-    let told: Vec<String> =
+    let summary: Vec<String> =
         ENGINES.iter().zip(&stalled).map(|(config, stalled)| format!("{} {stalled}", config.name)).collect();
     let names = ENGINES.map(|config| config.name);
     let head: Vec<&str> = ["stands still in a", "the other does"].into_iter().chain(names).collect();
@@ -129,8 +127,11 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         ),
         answers: vec![answer(
             "F4",
-            format!("stalled in so many of {} cases: {}", CASES.len(), told.join(", ")),
-            "In memclock whoever is at a bucket holds up all others there, as in memcached. memc3 and classic hold up nobody by reading, and everybody by writing. In fleec nobody is held up. Rates and delays of memclock beside memcached's are told with F1.",
+            format!("cases of {} in which another thread stalled: {}", CASES.len(), summary.join(", ")),
+            verdict(&[
+                ("fleec stalls in no case", stalled[FLEEC] == 0),
+                ("memclock stalls in all cases", stalled[super::MEMCLOCK] == CASES.len() as u32),
+            ]) + "In memclock a thread at a bucket holds up all others there, as in memcached; in memc3 and classic only one that stores does. Rates and delays of memclock beside memcached's are in F1.",
         )],
         tables: vec![table("Another thread on the same key:", &head, rows)],
         charts: Vec::new(),

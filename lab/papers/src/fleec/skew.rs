@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+
 use super::network::{Ask, CONNECTIONS, FLEEC, MEMCACHED, MEMCLOCK, NAMES, Point, Running, figure};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Axis, Chart, Dot, Line, Outcome, Steps, Table, answer, table};
+use crate::outcome::{Outcome, Table, answer, table, verdict};
 use crate::servers;
 
-/// Servers by skew.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-skew",
     claims: &["F1", "F3", "F4"],
@@ -31,7 +32,7 @@ impl All {
     }
 
     /// Ratios of one server to another at the lowest exponent, at 0.99, and at the highest.
-    fn told(&self, server: usize, other: usize, of: fn(&Point) -> f64) -> String {
+    fn summary(&self, server: usize, other: usize, of: fn(&Point) -> f64) -> String {
         [0, 3, ALPHAS.len() - 1]
             .map(|alpha| format!("{:.2} at {}", self.ratio(alpha, server, other, of), ALPHAS[alpha]))
             .join(", ")
@@ -75,12 +76,12 @@ impl All {
                 let rate = self.figure(alpha, server, |point| point.per_cpu);
                 Dot { x, y: rate.mean, spread: rate.spread }
             };
-            Line { name: (*name).to_owned(), points: ALPHAS.iter().enumerate().map(dot).collect() }
+            Line::new(name, ALPHAS.iter().enumerate().map(dot).collect())
         });
         Chart {
             name: "fleec-skew".to_owned(),
             title: "99 % reads by skew".to_owned(),
-            x: Axis { about: "Zipf's exponent".to_owned(), steps: Steps::Linear },
+            x: Axis::new("Zipf's exponent", Steps::Linear),
             y: Axis {
                 about: "thousand operations per CPU second of the server".to_owned(),
                 steps: Steps::Linear,
@@ -102,6 +103,13 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let running = Running::start(context, context.scale.pick(512 << 20, 64 << 20), ask(ALPHAS[0]))?;
     let all = ALPHAS.iter().map(|&alpha| running.ask(context, ask(alpha))).collect::<Result<Vec<_>, _>>()?;
     let all = All(all);
+    let ratios = |server: usize, other: usize, of: fn(&Point) -> f64| -> Vec<f64> {
+        (0..ALPHAS.len()).map(|alpha| all.ratio(alpha, server, other, of)).collect()
+    };
+    let above = ratios(FLEEC, MEMCACHED, |point| point.per_cpu).iter().all(|ratio| *ratio > 1.0);
+    let sooner = ratios(FLEEC, MEMCACHED, |point| point.half).iter().all(|ratio| *ratio < 1.0);
+    let slowest = ratios(FLEEC, MEMCACHED, |point| point.slow).iter().all(|ratio| *ratio < 1.0);
+    let alike = ratios(FLEEC, MEMCLOCK, |point| point.per_cpu).iter().all(|ratio| (ratio - 1.0).abs() < 0.05);
     Ok(Outcome {
         how: format!(
             "Servers with two workers, and a client with two threads and {CONNECTIONS} connections with 8 requests in flight on each, all on the machine's two processors; {} keys of 16 + 32 bytes that all fit, 99 % reads. memcached is {}. Delays are those of a closed loop, with 256 requests in flight.",
@@ -113,27 +121,32 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 "F1",
                 format!(
                     "fleec ÷ memcached, operations per CPU second of the server: {}",
-                    all.told(FLEEC, MEMCACHED, |point| point.per_cpu)
+                    all.summary(FLEEC, MEMCACHED, |point| point.per_cpu)
                 ),
-                "Above memcached at every exponent, as in the paper, and by more: most of that is not the engine, but a server that answers several requests with one system call.",
+                verdict(&[("above memcached at every exponent", above)])
+                    + "Guira's server answers several requests with one system call, whatever the engine.",
             ),
             answer(
                 "F3",
                 format!(
                     "delay of fleec ÷ memcached: half of the reads {}; one in a hundred {}",
-                    all.told(FLEEC, MEMCACHED, |point| point.half),
-                    all.told(FLEEC, MEMCACHED, |point| point.slow)
+                    all.summary(FLEEC, MEMCACHED, |point| point.half),
+                    all.summary(FLEEC, MEMCACHED, |point| point.slow)
                 ),
-                "Half of the reads take a quarter to a third of memcached's time. The slowest hundredth takes longer, with all of Guira's engines alike: with four threads on two processors that is a turn of the system's scheduler, 2 to 4 ms, for which more requests are in flight when the rate is higher. What a thread that stands still does to the others is told with F4, and what growth does below (fleec-growth).",
+                verdict(&[
+                    ("half of the reads take less time than with memcached at every exponent", sooner),
+                    ("the slowest hundredth of the reads takes less time at every exponent", slowest),
+                ]) + "With four threads on two processors the slowest wait for a turn of the system's scheduler, 2 to 4 ms, for which more requests are in flight when the rate is higher. What a thread that stands still does to the others is in F4, and what growth does below (fleec-growth).",
             ),
             answer(
                 "F4",
                 format!(
                     "fleec ÷ memclock, operations per CPU second: {}; one read in a hundred takes {} of its time in memclock",
-                    all.told(FLEEC, MEMCLOCK, |point| point.per_cpu),
-                    all.told(FLEEC, MEMCLOCK, |point| point.slow)
+                    all.summary(FLEEC, MEMCLOCK, |point| point.per_cpu),
+                    all.summary(FLEEC, MEMCLOCK, |point| point.slow)
                 ),
-                "Same server, table and eviction; locks are all that differs. Over loopback system calls take most of the time and two threads meet seldom: on one key, inside the process, memclock does a fraction of what fleec does (fleec-contention). Whoever stands still in memclock holds up all others at the same bucket, in fleec nobody (fleec-parked).",
+                verdict(&[("over loopback locks cost less than a twentieth at every exponent", alike)])
+                    + "Same server, table and eviction; locks are all that differs. fleec-contention has the engines without system calls, fleec-parked a thread that stands still.",
             ),
         ],
         tables: vec![all.table()],

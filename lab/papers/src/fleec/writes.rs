@@ -14,7 +14,6 @@ use super::ENGINES;
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::outcome::{Outcome, answer, table};
 
-/// Writes to what others have written.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fleec-writes",
     claims: &["F2"],
@@ -27,7 +26,7 @@ const SESSIONS: [usize; 4] = [2, 4, 8, 16];
 const MIXES: [(&str, usize); 2] = [("99 % reads", 100), ("50 % reads", 2)];
 const ALPHA: f64 = 0.99;
 const KEYS: u32 = 2_000;
-/// The first so many requests are not counted: in them recency is noted that does not change afterwards.
+/// Requests that come before the counted ones: they set recency bits that do not change afterwards.
 const SETTLING: usize = 2_000;
 const COUNTED: usize = 4_000;
 
@@ -115,13 +114,13 @@ fn measure(turns: Turns) -> Result<f64, Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| Failure::Other(format!("valgrind cannot be started: {error}")))?;
-    let (Some(told), Some(trace)) = (child.stdout.take(), child.stderr.take()) else {
+    let (Some(output), Some(trace)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(Failure::Other("no pipe to valgrind".to_owned()));
     };
     let (marks, is_there) = std::sync::mpsc::channel();
     let listener = std::thread::spawn(move || {
         let mut line = String::new();
-        let _shorter = BufReader::new(told).read_line(&mut line);
+        let _shorter = BufReader::new(output).read_line(&mut line);
         let _nobody_waits = marks.send(line.trim().parse::<u64>());
     });
     let (mut watch, mut at) = (Watch::default(), None);
@@ -145,7 +144,7 @@ fn measure(turns: Turns) -> Result<f64, Failure> {
 }
 
 fn run(_: &Context) -> Result<Outcome, Failure> {
-    let (mut rows, mut told) = (Vec::new(), Vec::new());
+    let (mut rows, mut summary) = (Vec::new(), Vec::new());
     for (about, set_each) in MIXES {
         let mut of_mix = Vec::new();
         for (engine, config) in ENGINES.iter().enumerate() {
@@ -157,7 +156,7 @@ fn run(_: &Context) -> Result<Outcome, Failure> {
             let cells = writes.iter().map(|writes| format!("{writes:.3}"));
             rows.push([about.to_owned(), config.name.to_owned()].into_iter().chain(cells).collect());
         }
-        told.push(format!("{about}: {}", of_mix.join(", ")));
+        summary.push(format!("{about}: {}", of_mix.join(", ")));
     }
     Ok(Outcome {
         how: format!(
@@ -165,7 +164,7 @@ fn run(_: &Context) -> Result<Outcome, Failure> {
         ),
         answers: vec![answer(
             "F2",
-            format!("shared cache-line writes of an operation with 16 sessions: {}", told.join("; ")),
+            format!("shared cache-line writes of an operation with 16 sessions: {}", summary.join("; ")),
             "A read in fleec and memc3 writes nothing that others write but once in a while its recency. In memclock it takes and gives back a lock.",
         )],
         tables: vec![table(

@@ -2,12 +2,12 @@
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::outcome::{Outcome, Table, answer, table, verdict};
 use crate::simulate::{Misses, Replacement, in_parallel};
-use crate::spent::median;
 use crate::traces::{ALL, Source};
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::median;
 
-/// Miss-ratio curves.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-curves",
     claims: &["K1", "K2"],
@@ -59,13 +59,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             answer(
                 "K1",
                 nearest,
-                "The traces are others: MSR's, Twitter's and IBM's are not at hand. Where requests go to and fro or in loops segmentation is much worse, as on IBM 029; lazy LRU is FIFO in traces that are over within its minute.",
+                "The traces are others: MSR's, Twitter's and IBM's are not at hand. Lazy LRU is FIFO in traces that are over within its minute.",
             ),
-            answer(
-                "K2",
-                furthest,
-                "At 95 % of the keys next to nothing but in loops, and more the smaller the cache, as in the paper. There is a winner more often here: with half of the keys segmented LRU misses a little less on most traces, and KLRU much less on loops.",
-            ),
+            answer("K2", furthest, verdict(&[("the two drift apart as the cache shrinks", is_wider(&all))])),
         ],
         tables: vec![curve_table(&all), difference_table(&all)],
         charts,
@@ -105,13 +101,13 @@ fn chart(curves: &Curves) -> Chart {
             y: 100.0 * misses[index].mean,
             spread: 100.0 * misses[index].spread,
         });
-        line(&policy.name(), dots.collect())
+        Line::new(&policy.name(), dots.collect())
     });
     Chart {
         name: format!("klru-curve-{name}"),
         title: format!("{}: misses by size", curves.source.name),
-        x: axis("objects, % of the keys", Steps::Linear),
-        y: axis("misses, %", Steps::Linear),
+        x: Axis::new("objects, % of the keys", Steps::Linear),
+        y: Axis::new("misses, %", Steps::Linear),
         lines: lines.collect(),
     }
 }
@@ -150,8 +146,16 @@ fn difference_table(all: &[Curves]) -> Table {
     )
 }
 
-/// Points by which two are not told apart.
+/// Points within which two count as equal.
 const EVEN: f64 = 0.05;
+
+/// Whether the median gap of the two grows from each size of K2 to the next smaller one.
+fn is_wider(all: &[Curves]) -> bool {
+    let gap =
+        |size: usize| median(&all.iter().map(|curves| difference(curves, size).abs()).collect::<Vec<f64>>());
+    let count = SIZES.len();
+    gap(count - 1) < gap(count - 2) && gap(count - 2) < gap(count - 3)
+}
 
 /// What the curves come to: over all of them, and at the sizes of K2.
 fn apart(all: &[Curves]) -> (String, String) {
@@ -179,7 +183,7 @@ fn apart(all: &[Curves]) -> (String, String) {
         format!(
             "{} %: {:.2} points apart in the median, KLRU ahead on {led} of {}, behind on {lost}",
             SIZES[size],
-            median(gaps.iter().map(|gap| gap.abs()).collect()),
+            median(&gaps.iter().map(|gap| gap.abs()).collect::<Vec<f64>>()),
             gaps.len()
         )
     };

@@ -3,32 +3,29 @@
 use guira_slab::EngineOptions;
 use std::fmt;
 
-use guira_contract::{
-    Control, Decision, Engine, EngineStats, Expiry, ItemSpec, ItemView, Key, KeyHash, Meta, NewItem, Pace,
-    Provision, Read, Recency, Session, Sink, Spec, Value, Want,
-};
+use guira_contract::{Control, Engine, EngineStats, Expiry, Pace, Session, Spec};
+use guira_harness::driver::{Driver, Lookup, Maintenance};
+use guira_harness::process::thread_cpu_s;
+use guira_harness::together::{Placement, together};
 use guira_slab::{ChainedEngine, Policy, SlabOptions};
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_workload::{Generator, KeyShape, Model, Operation, Rng, ValuePool};
 
 use crate::experiment::Failure;
 use crate::experiment::failed;
-use crate::spent::processor_s;
-use crate::together::together;
 
 /// Bytes of a key; with the value an item has the paper's 96.
 pub(super) const KEY: usize = 16;
-/// Bytes of a value.
 pub(super) const VALUE: usize = 80;
 /// The largest item: small, so that a small cache may be opened.
 const LARGEST: usize = 4096;
 /// Requests between two quiescent points, as a worker has them.
 const BATCH: usize = 64;
-/// Steps of upkeep after a batch, as a worker does them.
-const UPKEEP: usize = 32;
+/// As a worker does it.
+const MAINTENANCE: Maintenance = Maintenance { every: 1, steps: 32 };
 /// What has to be known of the sizes of full caches here. A page is taken if there is memory for it, and what is noted of its chunks
-/// is charged after that: if there is none left for the notes, the page is drained again, and so on for ever.
-pub(super) const AVOIDED: &str = "Sizes of memory were chosen: where less was left than the notes of one more page take (8, 24 and 128 MiB with KLRU, 64 MiB with lazy LRU), the engine took and drained that page again and again, and evicted page by page whatever the policy; it does not any more.";
+/// is charged after that: if there is none left for the metadata, the page is drained again, and so on for ever.
+pub(super) const AVOIDED: &str = "Sizes of memory were chosen: where less was left than the metadata of one more page takes (8, 24 and 128 MiB with KLRU, 64 MiB with lazy LRU), the engine took and drained that page again and again, and evicted page by page whatever the policy; it does not any more.";
 /// When nothing expires.
 pub(super) const START: Seconds = Seconds(1_000);
 
@@ -56,7 +53,6 @@ impl Request {
     }
 }
 
-/// `count` requests of `model`.
 pub(super) fn draw(model: &Model, count: usize, seed: u64) -> Vec<Request> {
     let mut generator = Generator::new(model.clone(), Rng::new(seed));
     let request = |_| {
@@ -67,7 +63,6 @@ pub(super) fn draw(model: &Model, count: usize, seed: u64) -> Vec<Request> {
     (0..count).map(request).collect()
 }
 
-/// What became of requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Driven {
     pub(super) requests: u64,
@@ -128,9 +123,13 @@ impl Inside {
         self.engine.stats()
     }
 
-    /// Work for one thread.
     pub(super) fn hand(&self) -> Hand<'_> {
-        Hand { inside: self, session: self.engine.session(), bytes: Vec::new(), expiry: Expiry::Never }
+        Hand {
+            inside: self,
+            driver: Driver::new(self.engine.session(), MAINTENANCE),
+            bytes: Vec::new(),
+            expiry: Expiry::Never,
+        }
     }
 
     /// Stores the keys numbered `0..count`, the most popular last.
@@ -141,7 +140,8 @@ impl Inside {
 
     /// Has a thread for each of `parts` do its requests, all at the same time.
     pub(super) fn drive(&self, parts: &[Vec<Request>]) -> Driven {
-        let (done, seconds) = together(parts.len(), |index| self.hand().drive(&parts[index], START));
+        let (done, seconds) =
+            together(parts.len(), Placement::Free, |index| self.hand().drive(&parts[index], START));
         done.iter().fold(Driven { seconds, ..Driven::default() }, |sum, part| Driven {
             requests: sum.requests + part.requests,
             gets: sum.gets + part.gets,
@@ -155,7 +155,7 @@ impl Inside {
 /// One thread's work in a cache.
 pub(super) struct Hand<'a> {
     inside: &'a Inside,
-    session: <ChainedEngine as Engine>::Session,
+    driver: Driver<<ChainedEngine as Engine>::Session, VALUE>,
     /// The keys of a batch, one after the other.
     bytes: Vec<u8>,
     /// When what it stores expires.
@@ -168,110 +168,53 @@ impl fmt::Debug for Hand<'_> {
     }
 }
 
-type Pin = <<ChainedEngine as Engine>::Session as Session>::Pin;
-type Guess = <<ChainedEngine as Engine>::Session as Session>::Guess;
-
 impl Hand<'_> {
     /// From now on what is stored expires then.
     pub(super) fn expire(&mut self, expiry: Expiry) {
         self.expiry = expiry;
     }
 
-    /// Does upkeep as a worker that has nothing else to do. Returns how many seconds of processor time that took.
+    /// Maintains the engine as an idle worker does. Returns the seconds of processor time that it took.
     pub(super) fn idle(&mut self, now: Seconds, steps: usize) -> f64 {
-        let begin = processor_s();
-        self.session.quiesce();
-        self.session.maintain(now, Pace::Idle, steps);
-        processor_s() - begin
+        let begin = thread_cpu_s();
+        let session = self.driver.session();
+        session.quiesce();
+        session.maintain(now, Pace::Idle, steps);
+        thread_cpu_s() - begin
     }
 
-    /// Does `requests`, in batches, as a worker does: a get that misses is followed by a set.
+    /// Executes `requests` in batches, as a worker does: a get that misses is followed by a set.
     pub(super) fn drive(&mut self, requests: &[Request], now: Seconds) -> Driven {
-        let (watch, begin) = (Stopwatch::start(), processor_s());
+        let (watch, begin) = (Stopwatch::start(), thread_cpu_s());
         let mut driven = Driven { requests: requests.len() as u64, ..Driven::default() };
-        let mut sink = Reply::default();
         for batch in requests.chunks(BATCH) {
-            self.batch(batch, now, &mut driven, &mut sink);
+            self.batch(batch, now, &mut driven);
         }
         driven.seconds = watch.elapsed().as_secs_f64();
-        driven.processor_s = processor_s() - begin;
+        driven.processor_s = thread_cpu_s() - begin;
         driven
     }
 
-    fn batch(&mut self, batch: &[Request], now: Seconds, driven: &mut Driven, sink: &mut Reply) {
+    fn batch(&mut self, batch: &[Request], now: Seconds, driven: &mut Driven) {
         self.bytes.clear();
         batch.iter().for_each(|request| self.inside.keys.append(request.id(), &mut self.bytes));
-        let mut hashes = [KeyHash(0); BATCH];
-        for (hash, key) in hashes.iter_mut().zip(self.bytes.chunks(KEY)) {
-            *hash = self.session.hash(key);
-            self.session.prefetch_buckets(*hash);
-        }
-        let mut guesses = [Guess::default(); BATCH];
-        for (guess, hash) in guesses.iter_mut().zip(&hashes[..batch.len()]) {
-            *guess = self.session.prefetch_item(*hash);
-        }
-        let session = &mut self.session;
-        let store = |session: &mut <ChainedEngine as Engine>::Session, request: &Request, key: Key<'_>| {
+        let mut lookups = [Lookup::default(); BATCH];
+        let lookups = &mut lookups[..batch.len()];
+        self.driver.look_ahead(self.bytes.chunks(KEY), lookups);
+        for ((request, key), lookup) in batch.iter().zip(self.bytes.chunks(KEY)).zip(&*lookups) {
+            if !request.stores() {
+                driven.gets += 1;
+                if self.driver.get(key, *lookup, now).is_some() {
+                    driven.hits += 1;
+                    continue;
+                }
+            }
             let value = self.inside.values.get(request.id(), VALUE).unwrap_or_default();
-            let new = NewItem {
-                flags: 0,
-                expiry: self.expiry,
-                cas: None,
-                state: Default::default(),
-                value: Value::Bytes(value),
-            };
-            let room = ItemSpec::of(&new, value.len());
             // A refusal would show as a miss.
-            let _refused =
-                session.update(key, Default::default(), now, Provision::Item(room), |_| Decision::Put(new));
-        };
-        for (index, (request, bytes)) in batch.iter().zip(self.bytes.chunks(KEY)).enumerate() {
-            let key = Key { bytes, hash: hashes[index] };
-            if request.stores() {
-                store(session, request, key);
-                continue;
-            }
-            driven.gets += 1;
-            match session.read(key, guesses[index], now, sink) {
-                Read::Hit => driven.hits += 1,
-                Read::Miss(_) => store(session, request, key),
-            }
+            let _refused = self.driver.set(key, *lookup, value, self.expiry, now);
         }
-        session.quiesce();
-        session.maintain(now, Pace::Busy, UPKEEP);
+        self.driver.end_batch(now);
     }
-}
-
-/// A sink that copies the value, as a reply does.
-struct Reply {
-    value: [u8; VALUE],
-}
-
-impl Default for Reply {
-    fn default() -> Self {
-        Self { value: [0; VALUE] }
-    }
-}
-
-impl Sink for Reply {
-    type Pin = Pin;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    #[inline]
-    fn found<I: ItemView>(&mut self, item: &I) {
-        item.copy_value(0, &mut self.value);
-    }
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    fn pinned(&mut self, _meta: &Meta, _pin: Pin) {}
 }
 
 #[cfg(test)]

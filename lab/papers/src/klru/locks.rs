@@ -5,15 +5,16 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::process::thread_cpu_s;
+use guira_harness::rounds::turns;
+use guira_harness::together::{Placement, together};
 use guira_workload::Rng;
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
-use crate::spent::processor_s;
-use crate::together::together;
+use crate::outcome::{Outcome, Table, answer, table, verdict};
 
-/// The allocator's lock.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-locks",
     claims: &["K15"],
@@ -28,7 +29,7 @@ const THREADS: [usize; 4] = [1, 2, 4, 8];
 const VALUE: usize = 138;
 const CHUNK: usize = 192;
 
-/// A chunk. Whoever has it owns it.
+/// A chunk, owned by the thread that took it.
 type Chunk = Box<[u8; CHUNK]>;
 
 /// Free chunks of eight classes, under fewer locks or as many.
@@ -38,14 +39,14 @@ struct Slabs {
 }
 
 impl Slabs {
-    /// `count` locks, and so many free chunks in each class.
+    /// `count` locks, and `chunks` free chunks in each class.
     fn new(count: usize, free: usize) -> Self {
         let chunks = || (0..free).map(|_| Box::new([0; CHUNK])).collect();
         let lists = || Mutex::new((0..CLASSES / count).map(|_| chunks()).collect());
         Self { locks: (0..count).map(|_| lists()).collect() }
     }
 
-    /// The free chunks that are under one lock with those of `class`; counts if somebody else had it.
+    /// The free chunks that are under one lock with those of `class`; counts if the lock was taken.
     fn lock(&self, class: usize, waits: &mut u64) -> MutexGuard<'_, Vec<Vec<Chunk>>> {
         let lock = &self.locks[class % self.locks.len()];
         match lock.try_lock() {
@@ -73,7 +74,6 @@ impl Slabs {
     }
 }
 
-/// What threads came to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stored {
     /// Millions of requests per second.
@@ -87,7 +87,6 @@ struct Stored {
 /// Keys of each thread.
 const KEYS: usize = 4096;
 
-/// What one thread did.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
     /// How often it took a lock, and how often it waited for one.
@@ -98,7 +97,7 @@ struct Work {
 
 /// Requests of one thread by the mix of Twitter's cluster 32: 98 of 100 store.
 fn store(slabs: &Slabs, requests: usize, seed: u64) -> Work {
-    let begin = processor_s();
+    let begin = thread_cpu_s();
     let mut rng = Rng::new(seed);
     let mut held: Vec<Option<(usize, Chunk)>> = (0..KEYS).map(|_| None).collect();
     let (mut taken, mut waits, mut read) = (0, 0, 0_u64);
@@ -124,12 +123,12 @@ fn store(slabs: &Slabs, requests: usize, seed: u64) -> Work {
         slabs.give(class, chunk, &mut waits);
     }
     std::hint::black_box(read);
-    Work { taken, waits, processor_s: processor_s() - begin }
+    Work { taken, waits, processor_s: thread_cpu_s() - begin }
 }
 
 fn drive(slabs: &Slabs, threads: usize, requests: usize, seed: u64) -> Stored {
     let work = |thread| store(slabs, requests / threads, seed + thread as u64);
-    let (done, seconds) = together(threads, work);
+    let (done, seconds) = together(threads, Placement::Free, work);
     let sum = |of: fn(&Work) -> f64| done.iter().map(of).sum::<f64>();
     Stored {
         rate: requests as f64 / seconds / 1e6,
@@ -146,7 +145,7 @@ impl All {
         Figure::of(&self.0[threads][locks].iter().map(of).collect::<Vec<f64>>())
     }
 
-    fn told(&self, threads: usize) -> String {
+    fn summary(&self, threads: usize) -> String {
         let of = |locks: usize| {
             let rate = self.figure(threads, locks, |stored| stored.rate_of_core);
             let waits = self.figure(threads, locks, |stored| stored.waits);
@@ -180,13 +179,13 @@ impl All {
                 let waits = self.figure(threads, locks, |stored| stored.waits);
                 Dot { x: number as f64, y: waits.mean, spread: waits.spread }
             };
-            line(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
+            Line::new(&format!("{count} locks"), THREADS.iter().enumerate().map(dot).collect())
         });
         Chart {
             name: "klru-locks".to_owned(),
             title: "Waits for the allocator's locks".to_owned(),
-            x: axis("threads on two cores", Steps::Linear),
-            y: axis("waits in 1,000", Steps::Linear),
+            x: Axis::new("threads on two cores", Steps::Linear),
+            y: Axis::new("waits in 1,000", Steps::Linear),
             lines: lines.collect(),
         }
     }
@@ -198,14 +197,24 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     let of_threads = |&threads: &usize| {
         let mut stored = vec![Vec::new(); LOCKS.len()];
         for run in 0..context.runs as usize {
-            for turn in 0..LOCKS.len() {
-                let index = (turn + run) % LOCKS.len();
+            for index in turns(run, LOCKS.len()) {
                 stored[index].push(drive(&slabs[index], threads, requests, context.seed + run as u64));
             }
         }
         stored
     };
     let all = All(THREADS.iter().map(of_threads).collect());
+    // By threads: two on two cores, and the most.
+    let rises = |of: fn(&Stored) -> f64| {
+        [1, 3].iter().all(|&threads| {
+            let at = |locks: usize| all.figure(threads, locks, of).mean;
+            (1..LOCKS.len()).all(|locks| at(locks) > at(locks - 1))
+        })
+    };
+    let remark = verdict(&[
+        ("more locks, more stores", rises(|stored| stored.rate_of_core)),
+        ("more locks, fewer waits", rises(|stored| -stored.waits)),
+    ]);
     Ok(Outcome {
         how: format!(
             "An allocator of eight classes in this process, as a type of the experiment: 98 of 100 requests take a chunk, fill it with {VALUE} bytes and give the old one of their key back, {requests} requests a point. The machine has two cores: 4 and 8 threads are oversubscribed. A wait is a lock that somebody else had."
@@ -214,10 +223,10 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "K15",
             format!(
                 "2 threads: {}; 8 threads: {} (rates of a second of processor time)",
-                all.told(1),
-                all.told(3)
+                all.summary(1),
+                all.summary(3)
             ),
-            "More locks, fewer waits and more stores, as in the paper, already with two threads on two cores. The engine has a lock for each class, and takes up to 32 chunks under it at once.",
+            remark + "The engine has a lock for each class, and takes up to 32 chunks under it at once.",
         )],
         tables: vec![all.table()],
         charts: vec![all.chart()],

@@ -10,7 +10,6 @@ use super::inside::{Inside, KEY, VALUE};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::outcome::{Outcome, answer, percent, table};
 
-/// Metadata.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-metadata",
     claims: &["K11"],
@@ -18,7 +17,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Bytes in a word of notes.
+/// Bytes in a word of metadata.
 const WORD: usize = 4;
 /// memcached 1.6 has a header of 48 bytes before each item, and 8 of its cas unique; two pointers of 8 in it are those
 /// of the list.
@@ -51,13 +50,13 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         each.push(stats.memory_used as f64 / stats.items.max(1) as f64);
     }
     let cells = |(row, bytes): (&Row, &f64)| {
-        let (notes, more) = ((row.words * WORD).to_string(), format!("{:+.1}", bytes - each[SAMPLED]));
-        vec![row.name.to_owned(), notes, format!("{bytes:.1}"), more]
+        let (metadata, more) = ((row.words * WORD).to_string(), format!("{:+.1}", bytes - each[SAMPLED]));
+        vec![row.name.to_owned(), metadata, format!("{bytes:.1}"), more]
     };
     let rows = ROWS.iter().zip(&each).map(cells).collect();
     let saves = |other: usize| each[other] - each[SAMPLED];
     let ours = format!(
-        "KLRU notes {} bytes of an item and one bit, segmented LRU {}, lazy LRU {}: {:.1} bytes of memory less an item than segmented LRU ({} % of {:.1}), {:.1} less than lazy LRU ({} %)",
+        "KLRU keeps {} bytes of metadata for an item and one bit, segmented LRU {}, lazy LRU {}: {:.1} bytes of memory less an item than segmented LRU ({} % of {:.1}), {:.1} less than lazy LRU ({} %)",
         ROWS[SAMPLED].words * WORD,
         ROWS[SEGMENTED].words * WORD,
         ROWS[LAZY].words * WORD,
@@ -69,7 +68,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     );
     Ok(Outcome {
         how: format!(
-            "The engine classic with {keys} items of {} bytes of key and value; memory is all that the engine has committed, with its index. Notes lie beside the pages, so that what a policy does not note is not taken. memcached's header has {THEIR_HEADER} bytes an item, whatever the policy.",
+            "The engine classic with {keys} items of {} bytes of key and value; memory is all that the engine has committed, with its index. The metadata of a policy lies beside the pages, and only what it needs is taken. memcached's header has {THEIR_HEADER} bytes an item, whatever the policy.",
             KEY + VALUE
         ),
         answers: vec![answer(
@@ -77,7 +76,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             ours,
             "The paper's two pointers have 16 bytes; links are numbers of chunks here, 4 bytes each, so there is half as much to save. memcached's pointers stay in each header even where no list is kept.",
         )],
-        tables: vec![table("Bytes an item:", &["policy", "notes", "memory", "more than KLRU"], rows)],
+        tables: vec![table("Bytes an item:", &["policy", "metadata", "memory", "more than KLRU"], rows)],
         charts: Vec::new(),
     })
 }

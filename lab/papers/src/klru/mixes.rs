@@ -6,7 +6,7 @@ use super::inside::VALUE;
 use crate::experiment::Failure;
 use crate::traces::recipe;
 
-/// The policies that are compared, as tables name them and as the engine is told.
+/// The policies that are compared: their names in tables and in the options of the engine.
 pub(super) const POLICIES: [(&str, &str); 5] = [
     ("lru", "lru"),
     ("lazy-lru", "lazy-lru:tail_reclaim=off"),
@@ -36,7 +36,7 @@ pub(super) const MIXED: Mix = Mix { name: "041", shares: "50/50" };
 pub(super) const WRITES: Mix = Mix { name: "032", shares: "2/98" };
 
 impl Mix {
-    /// Operations and popularity of the cluster over so many keys; items are the paper's, and none expires.
+    /// Operations and popularity of the cluster over `keys` keys; items are the paper's, and none expires.
     pub(super) fn model(self, keys: u32) -> Result<Model, Failure> {
         let model = recipe(&format!("twitter-{}:keys={keys}", self.name))?.model;
         let sizes = SizeModel::Constant(VALUE as u32);

@@ -1,14 +1,14 @@
 //! K3: how many samples make KLRU an LRU.
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::Stream;
 
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, answer, axis, line, table};
+use crate::outcome::{Outcome, answer, table, verdict};
 use crate::simulate::{Misses, Replacement, in_parallel};
 use crate::traces::{OLTP, PAGES, SHOP, Source, ZIPF, infallible};
 
-/// K from 1 to 32.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-samples",
     claims: &["K3"],
@@ -30,7 +30,7 @@ struct Row {
 }
 
 impl Row {
-    /// How much of the way from random replacement to LRU is gone with so many samples.
+    /// How far from random replacement towards LRU a number of samples leads: 0 to 1.
     fn way(&self, index: usize) -> f64 {
         (self.sampled[index].mean - self.random.mean) / (self.lru.mean - self.random.mean)
     }
@@ -59,11 +59,16 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         gap(4),
         gap(5)
     );
+    let remark = verdict(&[
+        ("K = 1 is random, within half a point", from_random < 0.5),
+        ("K = 16 is within a point of LRU", gap(4) < 1.0),
+        ("K = 32 is no further from it", gap(5) <= gap(4)),
+    ]);
     Ok(Outcome {
         how: format!(
             "Room for {SIZE} % of the keys; every request reads, a miss is followed by an insert. Random replacement is written apart from the engine. Runs differ by what is drawn, not by the requests."
         ),
-        answers: vec![answer("K3", ours, "As the paper says, for all of its range.")],
+        answers: vec![answer("K3", ours, remark)],
         tables: vec![result_table(&rows)],
         charts: vec![chart(&rows)],
     })
@@ -87,8 +92,8 @@ fn measure(source: Source, stream: &Stream, context: &Context) -> Row {
 fn result_table(rows: &[Row]) -> crate::outcome::Table {
     let cells = rows.iter().map(|row| {
         let figures = [row.random].into_iter().chain(row.sampled.iter().copied()).chain([row.lru]);
-        let told = figures.map(|figure| format!("{:.2}", figure.scaled(100.0)));
-        [row.name.to_owned()].into_iter().chain(told).collect()
+        let cells = figures.map(|figure| format!("{:.2}", figure.scaled(100.0)));
+        [row.name.to_owned()].into_iter().chain(cells).collect()
     });
     table(
         "Hits, % of the requests:",
@@ -104,13 +109,13 @@ fn chart(rows: &[Row]) -> Chart {
             y: 100.0 * row.way(index),
             spread: 100.0 * row.sampled[index].spread / (row.lru.mean - row.random.mean).abs(),
         });
-        line(row.name, dots.collect())
+        Line::new(row.name, dots.collect())
     });
     Chart {
         name: "klru-samples".to_owned(),
         title: "From random replacement (0 %) to LRU (100 %)".to_owned(),
-        x: axis("samples", Steps::Logarithmic),
-        y: axis("of the way, %", Steps::Linear),
+        x: Axis::new("samples", Steps::Logarithmic),
+        y: Axis::new("of the way, %", Steps::Linear),
         lines: lines.collect(),
     }
 }

@@ -2,6 +2,9 @@
 
 use std::cell::Cell;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::median;
+use guira_harness::rounds::turns;
 use guira_memory::prefetch;
 use guira_slab::policy::klru::{Klru, Recency};
 use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order};
@@ -11,10 +14,8 @@ use guira_workload::Rng;
 use super::inside::{AVOIDED, Inside, Request, START};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, answer, axis, line, table};
-use crate::spent::median;
+use crate::outcome::{Outcome, answer, table};
 
-/// Costs of sampling.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-sampling",
     claims: &["K10"],
@@ -30,10 +31,10 @@ const USUAL: usize = 4;
 /// Victims that are taken at once, as a session does.
 const BATCH: usize = 32;
 
-/// Chunks that lie in memory as the engine's do: pages with a bitmap each, notes beside them, and items of which a
+/// Chunks that lie in memory as the engine's do: pages with a bitmap each, metadata beside them, and items of which a
 /// look at the expiry costs a line of the cache.
 struct Slots {
-    notes: Vec<Cell<u32>>,
+    metadata: Vec<Cell<u32>>,
     occupied: Vec<u64>,
     items: Vec<Item>,
 }
@@ -52,7 +53,7 @@ impl Slots {
     fn new(pages: u64) -> Self {
         let count = pages * PAGE;
         Self {
-            notes: (0..count).map(|_| Cell::new(0)).collect(),
+            metadata: (0..count).map(|_| Cell::new(0)).collect(),
             occupied: vec![u64::MAX; (count / 64) as usize],
             items: (0..count).map(|_| Item { expiry: NEVER, _rest: [0; 27] }).collect(),
         }
@@ -61,11 +62,11 @@ impl Slots {
 
 impl Chunks for Slots {
     fn note(&self, chunk: Chunk, word: usize) -> u32 {
-        self.notes[chunk as usize + word].get()
+        self.metadata[chunk as usize + word].get()
     }
 
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
-        self.notes[chunk as usize + word].set(value);
+        self.metadata[chunk as usize + word].set(value);
     }
 
     fn is_recent(&self, _chunk: Chunk) -> bool {
@@ -96,12 +97,12 @@ impl Chunks for Slots {
     fn prefetch(&self, chunk: Chunk) {
         prefetch(&raw const self.items[chunk as usize]);
         prefetch(&raw const self.occupied[chunk as usize / 64]);
-        prefetch(self.notes[chunk as usize].as_ptr());
+        prefetch(self.metadata[chunk as usize].as_ptr());
     }
 }
 
-/// Microseconds to find one victim among so many samples: the median of batches, which does not see when the thread was
-/// not running.
+/// Microseconds to find one victim among `samples` samples: the median of batches, which ignores those in which the
+/// thread did not run.
 fn draw(slots: &Slots, samples: u32, victims: usize, seed: u64) -> f64 {
     let mut order = Klru::<Recency>::new(samples, seed);
     let mut rng = Rng::new(seed);
@@ -123,7 +124,7 @@ fn draw(slots: &Slots, samples: u32, victims: usize, seed: u64) -> f64 {
         seconds.push(watch.elapsed().as_secs_f64());
         taken[..count].iter().for_each(|chunk| order.stored(slots, *chunk, Arrival::UNKNOWN, now));
     }
-    1e6 * median(seconds) / BATCH as f64
+    1e6 * median(&seconds) / BATCH as f64
 }
 
 /// What sets cost with one policy in a full cache, in microseconds.
@@ -177,14 +178,14 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     );
     Ok(Outcome {
         how: format!(
-            "Sampling: KLRU of the engine over {} chunks in arrays that lie in memory as the engine's do (bitmap, notes, and a look at the expiry of each drawn item), {victims} victims in batches of {BATCH}, which it also takes out of the order; the median of the batches. Sets, in processor time: the engine classic in this process with a full cache of {} MiB and items of 96 bytes, of new keys and of keys that are there. {AVOIDED}",
+            "Sampling: KLRU of the engine over {} chunks in arrays that lie in memory as the engine's do (bitmap, metadata, and a look at the expiry of each drawn item), {victims} victims in batches of {BATCH}, which it also takes out of the order; the median of the batches. Sets, in processor time: the engine classic in this process with a full cache of {} MiB and items of 96 bytes, of new keys and of keys that are there. {AVOIDED}",
             slots.items.len(),
             memory(context) >> 20
         ),
         answers: vec![answer(
             "K10",
             ours,
-            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the note, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen; one after the other, as in the paper, 16 samples took 1.45 µs here.",
+            "Each sample looks at three places in memory that are not in the processor's cache: the page's bitmap, the metadata, and the item for its expiry. All of them are asked for before the first is looked at, those for the next victim while this one is chosen.",
         )],
         tables: vec![table(
             "Microseconds for one victim, and for one set:",
@@ -213,8 +214,7 @@ fn sets(context: &Context, policies: &[String]) -> Result<Vec<Vec<Sets>>, Failur
     for run in 0..context.runs {
         let first = full + run * count;
         let requests: Vec<Request> = (first..first + count).map(Request::set).collect();
-        for turn in 0..policies.len() {
-            let index = (turn + run as usize) % policies.len();
+        for index in turns(run as usize, policies.len()) {
             let mut hand = caches[index].hand();
             let each = |seconds: f64| 1e6 * seconds / f64::from(count);
             let evicting = each(hand.drive(&requests, START).processor_s);
@@ -236,11 +236,11 @@ fn chart(drawn: &[Figure]) -> Chart {
     Chart {
         name: "klru-sampling".to_owned(),
         title: "Drawing K items".to_owned(),
-        x: axis("samples", Steps::Logarithmic),
-        y: axis("µs a victim", Steps::Logarithmic),
+        x: Axis::new("samples", Steps::Logarithmic),
+        y: Axis::new("µs a victim", Steps::Logarithmic),
         lines: vec![
-            line("here", dots(&|index| (drawn[index].mean, drawn[index].spread))),
-            line("the paper", dots(&|index| (THEIRS[index], 0.0))),
+            Line::new("here", dots(&|index| (drawn[index].mean, drawn[index].spread))),
+            Line::new("the paper", dots(&|index| (THEIRS[index], 0.0))),
         ],
     }
 }

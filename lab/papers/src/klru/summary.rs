@@ -4,7 +4,6 @@ use crate::document;
 use crate::experiment::{Context, Experiment, Failure};
 use crate::outcome::{Outcome, answer, table};
 
-/// The summary.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-summary",
     claims: &["K16"],
@@ -28,8 +27,8 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         let path = context.docs.join("papers").join(format!("{experiment}.json"));
         let found = document::read(&path)?
             .and_then(|outcome| outcome.answers.into_iter().find(|answer| answer.claim == claim));
-        let told = found.map_or_else(|| "not measured".to_owned(), |answer| answer.ours);
-        rows.push(vec![claim.to_owned(), told]);
+        let summary = found.map_or_else(|| "not measured".to_owned(), |answer| answer.ours);
+        rows.push(vec![claim.to_owned(), summary]);
     }
     let ours =
         rows.iter().take(2).map(|row| format!("{}: {}", row[0], row[1])).collect::<Vec<_>>().join("; ");
@@ -39,7 +38,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         answers: vec![answer(
             "K16",
             ours,
-            "KLRU is well ahead on writes while all fits, since it changes no list, and behind where stores evict, since it draws. Its state is the simplest of those that order items, a word of notes and a bit. The policy is changed while the server runs, with its options, by the command `policy`, as the paper asks.",
+            "KLRU changes no list on a write, and draws when a store evicts. Its state is a word of metadata and a bit. The policy is changed while the server runs, with its options, by the command `policy`, as the paper asks.",
         )],
         tables: vec![table("What it is drawn from:", &["claim", "found"], rows)],
         charts: Vec::new(),

@@ -4,9 +4,10 @@ use super::inside::{Driven, Inside, draw};
 use super::mixes::{LAZY, MIXED, MORE_READS, Mix, POLICIES, READS, SAMPLED, SEGMENTED, WRITES};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Chart, Dot, Outcome, Steps, Table, answer, axis, line, table};
+use crate::outcome::{Outcome, Table, answer, table, verdict};
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
+use guira_harness::rounds::turns;
 
-/// Throughput by threads.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "klru-threads",
     claims: &["K9"],
@@ -44,9 +45,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                 let part =
                     |thread| draw(&model, requests / threads, context.seed + (run * 100 + thread) as u64);
                 let parts: Vec<_> = (0..threads).map(part).collect();
-                for turn in 0..POLICIES.len() {
-                    // Each run begins with another policy.
-                    let index = (turn + run) % POLICIES.len();
+                for index in turns(run, POLICIES.len()) {
                     driven[index].push(caches[index].drive(&parts));
                 }
             }
@@ -58,6 +57,15 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         };
         all.push(Rates { mix, rates: figures(Driven::rate), of_core: figures(Driven::rate_of_core) });
     }
+    let keeps = |rates: &Rates, threads: usize, policy: usize| {
+        rates.of_core[threads][policy].mean / rates.of_core[0][policy].mean
+    };
+    let policies = [LAZY, SEGMENTED, SAMPLED];
+    let is_alike = all.iter().all(|rates| {
+        let kept = policies.map(|policy| keeps(rates, THREADS.len() - 1, policy));
+        kept.iter().all(|one| kept.iter().all(|other| (one - other).abs() < 0.1))
+    });
+    let remark = verdict(&[("no policy falls a tenth behind the others with threads", is_alike)]);
     let charts = all.iter().map(chart).collect();
     Ok(Outcome {
         how: format!(
@@ -65,8 +73,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
         ),
         answers: vec![answer(
             "K9",
-            told(&all),
-            "Two cores, perhaps two threads of one, cannot show where 12 end. When the other works too a core does less, and of reads as much less under the policies whose reads take no lock as under the others, so that it is not a lock they wait for; no policy falls behind the others with threads.",
+            summary(&all),
+            remark
+                + "Two cores, perhaps two threads of one, cannot show where 12 end; when the other works too a core does less.",
         )],
         tables: vec![
             rate_table(
@@ -80,7 +89,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     })
 }
 
-fn told(all: &[Rates]) -> String {
+fn summary(all: &[Rates]) -> String {
     let of = |rates: &Rates| {
         let keeps = |threads: usize, policy: usize| {
             format!("{:.2}", rates.of_core[threads][policy].mean / rates.of_core[0][policy].mean)
@@ -112,13 +121,13 @@ fn chart(rates: &Rates) -> Chart {
             y: figures[index].mean,
             spread: figures[index].spread,
         });
-        line(name, dots.collect())
+        Line::new(name, dots.collect())
     });
     Chart {
         name: format!("klru-threads-{}", rates.mix.name),
         title: format!("Stand-in {}: what a core does, by threads on two cores", rates.mix.title()),
-        x: axis("threads", Steps::Linear),
-        y: axis("million requests a second of processor time", Steps::Linear),
+        x: Axis::new("threads", Steps::Linear),
+        y: Axis::new("million requests a second of processor time", Steps::Linear),
         lines: lines.collect(),
     }
 }

@@ -1,17 +1,14 @@
 //! Threads that look up and insert, against the clock.
 
-use std::sync::Barrier;
-use std::time::Duration;
-
-use guira_load::server::pin_thread;
-use guira_sync::clock::Stopwatch;
+use guira_harness::rounds::turns;
+use guira_harness::together::{Placement, together};
 use guira_workload::Rng;
 
 use super::table::{Table, Writer, key_of};
 use crate::experiment::Failure;
 use crate::figure::Figure;
 
-/// One operation in so many of the mixed load is an insert.
+/// One operation in this many of the mixed load is an insert.
 const INSERT_EACH: u32 = 10;
 
 /// The most lookups that are asked for at once.
@@ -24,7 +21,6 @@ pub(super) const LOAD: (u32, u32) = (84, 90);
 /// What a table is put through.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// Slots of the table.
     pub(super) slots: u32,
     /// Numbers of threads, one after another on the same table.
     pub(super) threads: Vec<usize>,
@@ -55,7 +51,7 @@ pub(super) struct Point {
 /// Puts a table through a plan.
 pub(super) type Measure = fn(&Plan) -> Result<Vec<Rates>, Failure>;
 
-/// Puts all tables through a plan, in turn, so many times: a point for each number of threads of each table.
+/// Puts all tables through a plan in turns, `runs` times: a point for each number of threads of each table.
 pub(super) fn measure_all(
     tables: &[(&str, Measure)],
     plan: &Plan,
@@ -63,9 +59,7 @@ pub(super) fn measure_all(
 ) -> Result<Vec<Vec<Point>>, Failure> {
     let mut all: Vec<Vec<Vec<Rates>>> = vec![Vec::new(); tables.len()];
     for run in 0..runs {
-        // Each run begins with another table.
-        for turn in 0..tables.len() {
-            let table = (turn + run as usize) % tables.len();
+        for table in turns(run as usize, tables.len()) {
             let plan = Plan { seed: plan.seed + u64::from(run), ..plan.clone() };
             all[table].push((tables[table].1)(&plan)?);
         }
@@ -98,49 +92,24 @@ pub(super) fn measure<T: Table>(plan: &Plan) -> Result<Vec<Rates>, Failure> {
     let mut rates = Vec::new();
     for (turn, &threads) in plan.threads.iter().enumerate() {
         let keys = Keys { seed: plan.seed, filled };
-        let lookups =
-            together(threads, |thread| keys.look_up(&table, thread, plan.lookups / threads as u32))?;
+        let lookups = rate_of(threads, |thread| keys.look_up(&table, thread, plan.lookups / threads as u32))?;
         let first = filled + 1 + turn as u32 * each;
         let part = each / threads as u32;
-        let mixed = together(threads, |thread| keys.mix(&table, thread, first + thread as u32 * part, part))?;
+        let mixed = rate_of(threads, |thread| keys.mix(&table, thread, first + thread as u32 * part, part))?;
         rates.push(Rates { lookups, mixed });
     }
     Ok(rates)
 }
 
-/// Runs `work` on so many threads at the same time, each on a processor, in turn. It says how many operations it did; returns how many
-/// millions all did in a second.
-pub(crate) fn together<W>(threads: usize, work: W) -> Result<f64, Failure>
+/// Runs `work` on `threads` threads at the same time, each pinned to a processor. Each returns how many operations it did; the result is
+/// millions of operations a second of all of them.
+pub(crate) fn rate_of<W>(threads: usize, work: W) -> Result<f64, Failure>
 where
     W: Fn(usize) -> Result<u64, Failure> + Sync,
 {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let begin = Barrier::new(threads);
-    let watch = Stopwatch::start();
-    std::thread::scope(|scope| {
-        let at_work: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (begin, work) = (&begin, &work);
-                scope.spawn(move || {
-                    // A machine that does not allow it only measures less evenly.
-                    let _refused = pin_thread(&[thread % cores]);
-                    begin.wait();
-                    let from = watch.elapsed();
-                    let done = work(thread)?;
-                    Ok::<_, Failure>((done, from, watch.elapsed()))
-                })
-            })
-            .collect();
-        // From the first begin to the last end: with more threads than processors some begin late.
-        let (mut operations, mut from, mut to) = (0, Duration::MAX, Duration::ZERO);
-        for thread in at_work {
-            let (done, begun, ended) =
-                thread.join().map_err(|_| Failure::Other("a thread panicked".to_owned()))??;
-            operations += done;
-            (from, to) = (from.min(begun), to.max(ended));
-        }
-        Ok(operations as f64 / (to - from).as_secs_f64() / 1e6)
-    })
+    let (done, seconds) = together(threads, Placement::Pinned, work);
+    let operations: u64 = done.into_iter().sum::<Result<u64, Failure>>()?;
+    Ok(operations as f64 / seconds / 1e6)
 }
 
 /// The keys that are there.
@@ -155,7 +124,7 @@ impl Keys {
         rng.below(u64::from(self.filled)) as u32 + 1
     }
 
-    /// Draws so many keys, at most [`BATCH_MAX`], and looks them up. Returns how many were found.
+    /// Draws `count` keys, at most [`BATCH_MAX`], and looks them up. Returns how many were found.
     #[inline(always)]
     fn find<T: Table>(self, table: &T, rng: &mut Rng, count: usize) -> u64 {
         let key = |number| key_of(self.seed, number);

@@ -2,15 +2,16 @@
 
 use std::convert::Infallible;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::{Choice, Means, Measure, OnMiss, Reading, Rules, Sample, Size, Stream, Sweep, Writes};
 use guira_workload::trace::{Action, Request};
 use guira_workload::{Rng, Zipf};
 
 use super::items::SIZES;
-use crate::caches::{CONFIGS, MEMC3};
+use crate::caches::{CONFIGS, DEFAULT, MEMC3};
 use crate::experiment::{Context, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Answer, Outcome, Table, verdict};
 
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
@@ -21,7 +22,7 @@ const KEYS: u64 = 96_000_000;
 /// The paper's queries.
 const QUERIES: u64 = 100_000_000;
 
-/// One query in so many is a set.
+/// One query in this many is a set.
 const SET_EACH: u64 = 20;
 
 /// What the paper's caches stored, in thousands, in the order of [`CONFIGS`] and [`SIZES`].
@@ -45,7 +46,7 @@ fn stream(scale: u64, seed: u64) -> Result<Stream, Failure> {
     Ok(stream)
 }
 
-/// Hit ratios, in percent, of each cache at each size, if they store so many items. Scaled down as the stream is.
+/// Hit ratios, in percent, of each cache at each size, if they store these numbers of items. Scaled down as the stream is.
 fn simulate(stream: &Stream, items: &[[u64; SIZES.len()]; 3], scale: u64) -> Result<Vec<Vec<f64>>, Failure> {
     let rules = Rules { on_miss: OnMiss::Fill, measure: Measure::Objects };
     let means = Means { threads: 2, now_ns: &|| 0, progress: &|_| () };
@@ -58,12 +59,12 @@ fn simulate(stream: &Stream, items: &[[u64; SIZES.len()]; 3], scale: u64) -> Res
             let sizes = items.map(|count| Size::Objects((count / scale).max(1)));
             let sweep = Sweep { stream, policies: &policies, sizes: &sizes, rules };
             let points = sweep.run(means).map_err(|error| fail(&error))?;
-            Ok(points.iter().map(|point| point.tally.hit_ratio() * 100.0).collect())
+            Ok(points.iter().map(|point| point.counters.hit_ratio() * 100.0).collect())
         })
         .collect()
 }
 
-/// Simulates the three caches, which store so many items at each size.
+/// Simulates the three caches, which store these numbers of items at each size.
 pub(super) fn run(context: &Context, items: &[[u64; SIZES.len()]; 3]) -> Result<Outcome, Failure> {
     let scale = context.scale.pick(16, 1000);
     let mut runs = Vec::new();
@@ -94,7 +95,7 @@ fn outcome(scale: u64, ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Outcome {
         |(size, figure): (&u64, &Figure)| Dot { x: *size as f64, y: figure.mean, spread: figure.spread };
     let lines = names()
         .zip(ours)
-        .map(|(name, figures)| Line { name, points: SIZES.iter().zip(figures).map(dot).collect() });
+        .map(|(name, figures)| Line::new(&name, SIZES.iter().zip(figures).map(dot).collect()));
     Outcome {
         how: format!(
             "Hit ratios: requests with Zipf's law, {THETA}, 95 % gets and 5 % sets, a miss is followed by an insert; what is simulated is the code of the \
@@ -121,8 +122,8 @@ fn outcome(scale: u64, ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Outcome {
         charts: vec![Chart {
             name: "memc3-hits".to_owned(),
             title: "Hit ratios of the three caches (Tab 3)".to_owned(),
-            x: Axis { about: "cache, MiB".to_owned(), steps: Steps::Logarithmic },
-            y: Axis { about: "hit ratio, %".to_owned(), steps: Steps::Linear },
+            x: Axis::new("cache, MiB", Steps::Logarithmic),
+            y: Axis::new("hit ratio, %", Steps::Linear),
             lines: lines.collect(),
         }],
     }
@@ -144,6 +145,14 @@ fn answer(ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Answer {
         .filter(|&size| (0..MEMC3).all(|other| ours[MEMC3][size].mean > ours[other][size].mean))
         .map(|size| SIZES[size].to_string())
         .collect::<Vec<_>>();
+    let is_best = best.len() == SIZES.len();
+    let remark = verdict(&[
+        ("CLOCK + cuckoo hits most at each size", is_best),
+        (
+            "with the paper's numbers of items LRU + chaining is ahead of it in the smallest cache",
+            paper[DEFAULT][0] > paper[MEMC3][0],
+        ),
+    ]);
     Answer {
         claim: "M14".to_owned(),
         ours: format!(
@@ -152,7 +161,8 @@ fn answer(ours: &[Vec<Figure>], paper: &[Vec<f64>]) -> Answer {
             if best.is_empty() { "no".to_owned() } else { best.join(", ") },
             told(&|index| list(&paper[index]))
         ),
-        remark: "CLOCK + cuckoo has the most items at each size and so hits most, also with the paper's numbers of items where the paper has LRU ahead, up to 256 MB. Here a new item begins with a clear bit, so that what nobody reads goes when the hand next comes by; the paper does not say how its items begin. Large caches are held back by first reads, since nothing was loaded before; the paper's ratios at 1 and 2 GB are only possible if something was.".to_owned(),
+        remark: remark
+            + "Here a new item begins with a clear bit, so that what nobody reads goes when the hand next comes by; the paper does not say how its items begin. Nothing was loaded before, so that first reads hold back large caches.",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_load::engine::Quiet;
 use guira_load::pace::Pace;
 use guira_load::reply::Check;
@@ -16,7 +17,7 @@ use super::hits;
 use crate::caches::{CONFIGS, DEFAULT, MEMC3};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Axis, Chart, Dot, Line, Outcome, Steps, Table};
+use crate::outcome::{Answer, Outcome, Table};
 use crate::servers;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -44,7 +45,6 @@ const MEMCACHED: usize = CONFIGS.len();
 /// Bytes of resident memory for an item, less than any of the servers needs: what more keys than fit are reckoned by.
 const LEAST: [u64; SERVERS] = [68, 60, 59, 88];
 
-/// What a server held.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     memory: u64,
@@ -230,11 +230,9 @@ fn outcome(sizes: &[u64], all: &[[Runs; SERVERS]], context: &Context) -> Outcome
         charts: vec![Chart {
             name: "memc3-items".to_owned(),
             title: "Resident bytes for an item of 16 + 32 bytes".to_owned(),
-            x: Axis { about: "process, MiB".to_owned(), steps: Steps::Logarithmic },
-            y: Axis { about: "bytes".to_owned(), steps: Steps::Linear },
-            lines: (0..SERVERS)
-                .map(|server| Line { name: name(server).to_owned(), points: dots(server) })
-                .collect(),
+            x: Axis::new("process, MiB", Steps::Logarithmic),
+            y: Axis::new("bytes", Steps::Linear),
+            lines: (0..SERVERS).map(|server| Line::new(name(server), dots(server))).collect(),
         }],
     }
 }

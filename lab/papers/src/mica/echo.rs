@@ -1,6 +1,8 @@
 //! Bare echoes: what a path costs without a cache behind it.
 
-use guira_load::server::pin_thread;
+use guira_harness::affinity::pin_thread;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::READY;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
@@ -9,17 +11,15 @@ use guira_transport::{
 };
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::near;
-use super::near::SERVER_CORE;
-use super::net::{BURST, Path, READY, WINDOW, attach, connect};
+use super::net::{BURST, Path, WINDOW, attach, connect};
 use crate::experiment::{Failure, failed};
-use crate::servers::CLIENT_CORE;
+use crate::servers::{CLIENT_CORE, SERVER_CORE};
 
 /// Sends everything back that has arrived, and tells how much that was.
 fn send_back(end: &mut dyn ServerPath) -> io::Result<usize> {
@@ -34,7 +34,7 @@ fn send_back(end: &mut dyn ServerPath) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Rounds in which nothing has come before an echo sleeps, so that whoever looks at its core finds it free.
+/// Empty rounds before an echo sleeps, so that its processor is idle for `near` to look at.
 const IDLE_ROUNDS: u32 = 1000;
 /// How long it sleeps at most, before it looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(20);
@@ -64,7 +64,7 @@ pub(super) struct Echo {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     path: Path,
-    socket: PathBuf,
+    scratch: Scratch,
     udp: SocketAddr,
 }
 
@@ -83,7 +83,7 @@ impl Lender for Rich {
 impl Echo {
     /// Starts one on the server's core.
     pub(super) fn start(path: Path) -> Result<Self, Failure> {
-        let socket = std::env::temp_dir().join(format!("guira-papers-echo-{}", std::process::id()));
+        let scratch = Scratch::new();
         let mut udp = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut end: Box<dyn ServerPath> = match path {
             Path::Kernel => {
@@ -93,7 +93,7 @@ impl Echo {
             }
             Path::Ring => {
                 let lender: Arc<dyn Lender> = Arc::new(Rich);
-                let paths = ring_paths(socket.clone(), 0o700, 1, &lender).map_err(failed)?;
+                let paths = ring_paths(scratch.file("socket"), 0o700, 1, &lender).map_err(failed)?;
                 Box::new(paths.into_iter().next().ok_or_else(|| Failure::Other("no path".to_owned()))?)
             }
         };
@@ -104,12 +104,11 @@ impl Echo {
             let _ = pin_thread(&[SERVER_CORE]);
             let _ = send_back_until(&mut *end, || stopped.load(Ordering::Relaxed));
         });
-        Ok(Echo { stop, thread: Some(thread), path, socket, udp })
+        Ok(Echo { stop, thread: Some(thread), path, scratch, udp })
     }
 
-    /// A way to it.
     pub(super) fn connect(&self) -> Result<Box<dyn ClientPath>, Failure> {
-        connect(self.path, &self.socket, self.udp)
+        connect(self.path, &self.scratch.file("socket"), self.udp)
     }
 }
 
@@ -117,10 +116,9 @@ impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has told so.
+            // A thread that panicked has printed why.
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(&self.socket);
     }
 }
 

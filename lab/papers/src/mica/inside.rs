@@ -1,20 +1,16 @@
 //! I3, I7, I10, I14 and I16: engines inside the process, on one core and on two.
 
-use guira_contract::{
-    Decision, Engine, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta, NewItem, Opened, Pace,
-    Partitioning, Provision, Read, Recency, Session, Sink, Value, ValuePin, Want,
-};
+use guira_contract::{Engine, Expiry, Opened, Pace, Partitioning, Session};
+use guira_harness::driver::{Driver, Lookup, Maintenance};
+use guira_harness::together::{Placement, together};
 use guira_roster::{Choice, Host, Setup};
 use guira_sync::clock::Seconds;
-use std::marker::PhantomData;
 
 use super::{Data, KEY_MAX, LARGE, Request, SKEWED, SMALL, TINY, loads};
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Outcome, Table, answer, table};
-use crate::together::together;
+use crate::outcome::{Answer, Outcome, Table, answer, table, verdict};
 
-/// Engines without a network.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-inside",
     claims: &["I3", "I7", "I10", "I14", "I16"],
@@ -45,16 +41,19 @@ pub(super) fn label((engine, access): (&str, Option<&str>)) -> String {
 
 /// Requests looked up together.
 const BATCH: usize = 32;
-/// Upkeep goes on for so many slices at the most after an engine was filled.
+const MAINTENANCE: Maintenance = Maintenance { every: 8, steps: 32 };
+/// The longest value of all data.
+const VALUE_MAX: usize = LARGE.value;
+/// The most slices of maintenance after an engine was filled.
 const MAINTAINED_MOST: usize = 1 << 20;
 const NOW: Seconds = Seconds(1000);
 
 /// An engine, whichever it is.
 trait Served: Sync {
     fn fill(&self, data: Data, keys: u32) -> Result<(), Failure>;
-    /// Serves the requests of each thread, and tells the seconds until the last was done.
+    /// Serves the requests of each thread; returns the seconds until the last thread was done.
     fn serve(&self, data: Data, threads: &[Vec<Request>]) -> Result<f64, Failure>;
-    /// Divides requests by who of so many threads their keys are at home at.
+    /// Divides requests among `threads` threads by the home of their keys.
     fn divide(&self, data: Data, requests: &[Request], threads: usize) -> Vec<Vec<Request>>;
 }
 
@@ -70,79 +69,27 @@ impl Host for Make {
 
 struct Inside<E>(E);
 
-/// Takes the value.
-struct Take<P> {
-    value: [u8; 1024],
-    pin: PhantomData<P>,
-}
-
-impl<P: ValuePin> Sink for Take<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    #[inline(always)]
-    fn found<I: ItemView>(&mut self, item: &I) {
-        let length = item.value_len().min(self.value.len());
-        item.copy_value(0, &mut self.value[..length]);
-    }
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    fn pinned(&mut self, _meta: &Meta, _pin: P) {}
-}
-
-fn set<S: Session>(session: &mut S, key: Key<'_>, guess: S::Guess, value: &[u8]) -> Result<(), Failure> {
-    let new = NewItem {
-        flags: 0,
-        expiry: Expiry::Never,
-        cas: None,
-        state: ItemState::NONE,
-        value: Value::Bytes(value),
-    };
-    let provision = Provision::Item(ItemSpec::of(&new, value.len()));
-    session.update(key, guess, NOW, provision, |_| Decision::Put(new)).map_err(failed)
-}
-
-/// Rests between batches, as a worker does.
-fn between<S: Session>(session: &mut S, batch: usize) {
-    session.quiesce();
-    if batch.is_multiple_of(8) {
-        session.maintain(NOW, Pace::Busy, 32);
-    }
-}
-
-fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Result<(), Failure> {
+fn serve<S: Session>(session: S, data: Data, requests: &[Request]) -> Result<(), Failure> {
+    let mut driver = Driver::<S, VALUE_MAX>::new(session, MAINTENANCE);
     let value = vec![7; data.value];
-    let mut sink = Take { value: [0; 1024], pin: PhantomData };
     let mut keys = [[0; KEY_MAX]; BATCH];
-    let mut looked = [(KeyHash(0), S::Guess::default()); BATCH];
+    let mut lookups = [Lookup::default(); BATCH];
     let mut missed = 0;
-    for (number, batch) in requests.chunks(BATCH).enumerate() {
-        for ((request, key), (hash, _)) in batch.iter().zip(&mut keys).zip(&mut looked) {
-            *hash = session.hash(data.key(request.id, key));
-            session.prefetch_buckets(*hash);
+    for batch in requests.chunks(BATCH) {
+        for (request, key) in batch.iter().zip(&mut keys) {
+            data.key(request.id, key);
         }
-        let looked = &mut looked[..batch.len()];
-        looked.iter_mut().for_each(|(hash, guess)| *guess = session.prefetch_item(*hash));
-        for _ in 0..S::PREFETCH_STEPS {
-            looked.iter_mut().for_each(|(_, guess)| *guess = session.prefetch_next(*guess));
-        }
-        for ((request, key), (hash, guess)) in batch.iter().zip(&keys).zip(&*looked) {
-            let key = Key { bytes: &key[..data.key], hash: *hash };
+        let lookups = &mut lookups[..batch.len()];
+        driver.look_ahead(keys.iter().map(|key| &key[..data.key]), lookups);
+        for ((request, key), lookup) in batch.iter().zip(&keys).zip(&*lookups) {
+            let key = &key[..data.key];
             if request.is_set {
-                set(session, key, *guess, &value)?;
-            } else if session.read(key, *guess, NOW, &mut sink) != Read::Hit {
+                driver.set(key, *lookup, &value, Expiry::Never, NOW).map_err(failed)?;
+            } else if driver.get(key, *lookup, NOW).is_none() {
                 missed += 1;
             }
         }
-        between(session, number);
+        driver.end_batch(NOW);
     }
     // A lossy index may lose a little while it grows.
     if missed * 100 > requests.len() {
@@ -153,16 +100,17 @@ fn serve<S: Session>(session: &mut S, data: Data, requests: &[Request]) -> Resul
 
 impl<E: Engine> Served for Inside<E> {
     fn fill(&self, data: Data, keys: u32) -> Result<(), Failure> {
-        let mut session = self.0.session();
+        let mut driver = Driver::<_, VALUE_MAX>::new(self.0.session(), MAINTENANCE);
         let (value, mut key) = (vec![7; data.value], [0; KEY_MAX]);
         for id in 0..keys {
-            let bytes = data.key(id, &mut key);
-            let key = Key { bytes, hash: session.hash(bytes) };
-            set(&mut session, key, Default::default(), &value)?;
+            let key = data.key(id, &mut key);
+            let lookup = driver.look_up(key);
+            driver.set(key, lookup, &value, Expiry::Never, NOW).map_err(failed)?;
             if id.is_multiple_of(BATCH as u32) {
-                between(&mut session, id as usize / BATCH);
+                driver.end_batch(NOW);
             }
         }
+        let session = driver.session();
         // What is measured is not how a table grows.
         for _ in 0..MAINTAINED_MOST {
             if session.maintain(NOW, Pace::Idle, BATCH) == 0 {
@@ -174,8 +122,9 @@ impl<E: Engine> Served for Inside<E> {
     }
 
     fn serve(&self, data: Data, threads: &[Vec<Request>]) -> Result<f64, Failure> {
-        let (done, seconds) =
-            together(threads.len(), |thread| serve(&mut self.0.session(), data, &threads[thread]));
+        let (done, seconds) = together(threads.len(), Placement::Free, |thread| {
+            serve(self.0.session(), data, &threads[thread])
+        });
         done.into_iter().collect::<Result<Vec<()>, _>>()?;
         Ok(seconds)
     }
@@ -254,12 +203,23 @@ fn tables(data: Data, rates: &Rates) -> [Table; 2] {
     ]
 }
 
-/// What is found of tiny items.
-fn answers(tiny: &Rates) -> Vec<Answer> {
-    let mean = |rates: &[Vec<Vec<f64>>], engine: usize, load: usize| Figure::of(&rates[engine][load]).mean;
-    let over = |rates: &[Vec<Vec<f64>>], load: usize, other: usize| {
-        mean(rates, EREW, load) / mean(rates, other, load)
-    };
+fn mean(rates: &[Vec<Vec<f64>>], engine: usize, load: usize) -> f64 {
+    Figure::of(&rates[engine][load]).mean
+}
+
+/// mica's rate with EREW as a multiple of another engine's.
+fn over(rates: &[Vec<Vec<f64>>], load: usize, other: usize) -> f64 {
+    mean(rates, EREW, load) / mean(rates, other, load)
+}
+
+/// An engine's rates as shares of mica's with EREW, by load.
+fn of_erew(rates: &[Vec<Vec<f64>>], engine: usize) -> String {
+    let shares: Vec<String> = (0..4).map(|load| format!("{:.2}", 1.0 / over(rates, load, engine))).collect();
+    shares.join(" / ")
+}
+
+/// What is found of tiny items on one core.
+fn on_one_core(tiny: &Rates) -> Vec<Answer> {
     let each = |engine: usize| {
         (0..4).map(|load| Figure::of(&tiny.one[engine][load]).to_string()).collect::<Vec<_>>().join(" / ")
     };
@@ -274,18 +234,16 @@ fn answers(tiny: &Rates) -> Vec<Answer> {
                 skew(&tiny.two, 0),
                 skew(&tiny.two, 1)
             ),
-            "Hot keys lie in the processor's caches, which is worth more than what the uneven division costs.",
+            verdict(&[(
+                "a penalty of at most 14 % for skew",
+                [0, 1].iter().all(|&gets| skew(&tiny.two, gets) >= 0.86),
+            )]) + "Hot keys lie in the processor's caches.",
         ),
         answer(
             "I7",
-            format!(
-                "mica-store ÷ mica, tiny items: {}",
-                (0..4)
-                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.one, load, STORE)))
-                    .collect::<Vec<_>>()
-                    .join(" / ")
-            ),
-            "In the order of the table. The store has to leave items where they are and to link buckets that are full.",
+            format!("mica-store ÷ mica, tiny items: {}", of_erew(&tiny.one, STORE)),
+            verdict(&[("less than a third lost", (0..4).all(|load| over(&tiny.one, load, STORE) < 1.5))])
+                + "In the order of the table. The store has to leave items where they are and to link buckets that are full.",
         ),
         answer(
             "I10",
@@ -294,33 +252,39 @@ fn answers(tiny: &Rates) -> Vec<Answer> {
                 each(EREW),
                 each(CREW)
             ),
-            "The paper has 8.5 to 10.9 M a core of 2012; as there, skewed is faster than uniform, and EREW and CREW are alike.",
+            verdict(&[
+                ("skewed is faster than uniform", [0, 1].iter().all(|&gets| skew(&tiny.one, gets) > 1.0)),
+                (
+                    "EREW and CREW are alike, within a tenth",
+                    (0..4).all(|load| (over(&tiny.one, load, CREW) - 1.0).abs() < 0.1),
+                ),
+            ]) + "The paper has 8.5 to 10.9 M a core of 2012.",
         ),
+    ]
+}
+
+/// What is found of tiny items on two threads.
+fn on_two_threads(tiny: &Rates) -> Vec<Answer> {
+    vec![
         answer(
             "I14",
             format!(
                 "two threads, tiny items, ÷ EREW: CREW {}; CRCW {}",
-                (0..4)
-                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.two, load, CREW)))
-                    .collect::<Vec<_>>()
-                    .join(" / "),
-                (0..4)
-                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.two, load, CRCW)))
-                    .collect::<Vec<_>>()
-                    .join(" / ")
+                of_erew(&tiny.two, CREW),
+                of_erew(&tiny.two, CRCW)
             ),
-            "Requests go to where their keys are at home in all three. What CRCW loses here is taking a partition for each write.",
+            verdict(&[(
+                "CRCW is never ahead of EREW",
+                (0..4).all(|load| over(&tiny.two, load, CRCW) >= 1.0),
+            )]) + "Requests go to where their keys are at home in all three. CRCW takes a partition for each write.",
         ),
         answer(
             "I16",
-            format!(
-                "memc3 ÷ mica EREW, two threads, each with its own keys: {}",
-                (0..4)
-                    .map(|load| format!("{:.2}", 1.0 / over(&tiny.two, load, MEMC3)))
-                    .collect::<Vec<_>>()
-                    .join(" / ")
-            ),
-            "memc3 stands for the paper's Masstree: keys are divided among threads so that its readers and writers never meet, and it does what it does for others all the same. A hash table of today is nearer to MICA than a tree.",
+            format!("memc3 ÷ mica EREW, two threads, each with its own keys: {}", of_erew(&tiny.two, MEMC3)),
+            verdict(&[(
+                "partitioning alone reaches less than half of mica",
+                (0..4).all(|load| over(&tiny.two, load, MEMC3) > 2.0),
+            )]) + "memc3 stands for the paper's Masstree: keys are divided among threads so that its readers and writers never meet, and it does what it does for others all the same.",
         ),
     ]
 }
@@ -340,7 +304,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             "Each engine holds {} tiny, {} small or {} large items in 4 GiB, and is asked for keys that are all there, {} of them a run, hashed, prefetched and executed in batches of {BATCH}, as a worker does it, once its index has stopped growing; Zipf's exponent is {SKEWED}. On two threads, each has the requests whose keys are at home at it, in the order of one stream, and the time is that of the slower one.",
             sizes[0].1, sizes[1].1, sizes[2].1, sizes[0].2
         ),
-        answers: answers(&all[0]),
+        answers: [on_one_core(&all[0]), on_two_threads(&all[0])].concat(),
         tables: sizes.iter().zip(&all).flat_map(|((data, ..), rates)| tables(*data, rates)).collect(),
         charts: Vec::new(),
     })

@@ -43,7 +43,6 @@ impl Data {
 /// Zipf's exponent in the paper.
 pub(crate) const SKEWED: f64 = 0.99;
 
-/// What is asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     pub(crate) data: Data,
@@ -62,7 +61,6 @@ pub(crate) struct Request {
 }
 
 impl Ask {
-    /// So many requests.
     pub(crate) fn requests(&self, count: usize, seed: u64) -> Result<Vec<Request>, Failure> {
         let mut rng = Rng::new(seed);
         let popularity = match self.alpha {

@@ -4,23 +4,21 @@
 //! takes six times as long from one to the other, which half of all that is measured between two threads consists of. So each run is
 //! taken between two looks at the way, and again when it was long at either.
 
-use guira_load::server::pin_thread;
+use guira_harness::affinity::pin_thread;
 use guira_sync::atomic::{AtomicU64, Ordering, spin_loop};
 use guira_sync::clock::Stopwatch;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::experiment::{Failure, failed};
-use crate::servers::CLIENT_CORE;
+use crate::servers::{CLIENT_CORE, SERVER_CORE};
 
-/// The server's processor.
-pub(super) const SERVER_CORE: usize = 0;
 /// Round trips of a look, if they do not take too long.
 const ROUNDS: u64 = 20_000;
 const LOOK_MAX: Duration = Duration::from_millis(50);
-/// A way so many times as long as the shortest is far.
+/// A round trip longer than this multiple of the shortest counts as far.
 const FAR: f64 = 2.0;
-/// How often a run is taken again before it is told as it is, and the pause before: the host leaves them where they are for seconds.
+/// How often a run is repeated before it is reported as it is, and the pause before: the host moves processors only every few seconds.
 const ATTEMPTS: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -31,7 +29,7 @@ struct Seen {
     longest_ns: f64,
     runs: u32,
     again: u32,
-    /// Runs that were told although the way was long.
+    /// Runs that were reported although the processors were far apart.
     far: u32,
 }
 
@@ -109,9 +107,9 @@ pub(super) fn measured<T>(mut run: impl FnMut() -> Result<T, Failure>) -> Result
 }
 
 /// What was seen, for those who read the figures.
-pub(super) fn told() -> String {
+pub(super) fn summary() -> String {
     let Seen { shortest_ns, longest_ns, runs, again, far } = seen(|seen| *seen);
     format!(
-        "A cache line went from one processor to the other and back in {shortest_ns:.0} ns at best and {longest_ns:.0} at worst, as the host moved them about. Runs between which it took more than {FAR} times the best were taken again, {again} times in {runs} runs; {far} are told although it did."
+        "A cache line went from one processor to the other and back in {shortest_ns:.0} ns at best and {longest_ns:.0} at worst, as the host moved them about. Runs between which it took more than {FAR} times the best were taken again, {again} times in {runs} runs; {far} are reported although it did."
     )
 }

@@ -1,22 +1,23 @@
 //! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
 
-use guira_cable::Cable;
 use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
-use guira_load::server::pin_thread;
+use guira_harness::affinity::pin_thread;
+use guira_harness::scratch::Scratch;
+use guira_harness::server::{ServerProcess, Spec};
+use guira_netns::Netns;
 use guira_protocol::mica::{Directory, Operation, PartitionAccess, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
     ClientPath, RingClientPath, UdpClientPath, XdpAttach, XdpClientOptions, XdpClientPath, XdpCopying,
 };
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::{Ask, Data, KEY_MAX, Request as Asked, near};
 use crate::experiment::{Context, Failure, failed};
-use crate::servers::CLIENT_CORE;
+use crate::servers::{CLIENT_CORE, SERVER_CORE};
 
 /// How a client reaches the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,55 +35,56 @@ impl Path {
     }
 }
 
-/// A server with one worker, on a core of its own.
+/// How long a server may take to start: a large Region is mapped first.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A server on processors of its own.
 pub(super) struct Server {
-    child: Child,
-    socket: PathBuf,
+    process: ServerProcess,
+    scratch: Scratch,
     udp: SocketAddr,
-    tcp: String,
+    tcp: SocketAddr,
+}
+
+/// The socket of the rings in a server's folder.
+fn socket(scratch: &Scratch) -> PathBuf {
+    scratch.file("socket")
 }
 
 impl Server {
-    /// Starts guira with these arguments, and with so many workers on as many cores.
+    /// Starts guira with these arguments, with a processor for each of `workers`.
     pub(super) fn start(context: &Context, arguments: &[String], workers: usize) -> Result<Self, Failure> {
-        let socket = std::env::temp_dir().join(format!("guira-papers-{}", std::process::id()));
-        let cores = if workers == 1 { "0" } else { "0,1" };
-        let mut command = Command::new("taskset");
-        command.args(["-c", cores]).arg(&context.guira).args(["serve", "--listen", "127.0.0.1:0"]);
-        command.args(["--mica", "127.0.0.1:0", "--local"]).arg(&socket);
-        command.args(["--workers", &workers.to_string()]).args(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
-        let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
-        let (mut udp, mut tcp) = (None, None);
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            udp = udp.or_else(|| line.strip_prefix("listening on mica ")?.parse().ok());
-            tcp = tcp.or_else(|| line.strip_prefix("listening on ").map(str::to_owned));
-            if line.starts_with(READY) {
-                break;
-            }
-        }
-        let udp = udp.ok_or_else(|| Failure::Other("the server does not say where it listens".to_owned()))?;
-        Ok(Server { child, socket, udp, tcp: tcp.unwrap_or_default() })
+        let scratch = Scratch::new();
+        let mut command = Command::new(&context.guira);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--mica", "127.0.0.1:0", "--local"]);
+        command.arg(socket(&scratch)).args(["--workers", &workers.to_string()]).args(arguments);
+        let cores: Vec<usize> = (0..workers).collect();
+        let mut process = ServerProcess::start(Spec::new(quiet(command)).on(&cores)).map_err(failed)?;
+        process.wait_until_ready(START_MAX).map_err(failed)?;
+        let mut address = |by| process.wait_for_address(by, START_MAX).map_err(failed);
+        let (udp, tcp) = (address("mica")?, address("")?);
+        Ok(Server { process, scratch, udp, tcp })
     }
 
-    /// Hundredths of a second of processor time so far.
+    /// Seconds of processor time so far; none when the process has gone.
     pub(super) fn processor_s(&self) -> f64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks =
-            |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-        (ticks(11) + ticks(12)) / 100.0
+        self.process.process().cpu_ns().unwrap_or(0) as f64 / 1e9
     }
 
     /// Where it listens for connections.
-    pub(super) fn tcp(&self) -> &str {
-        &self.tcp
+    pub(super) fn tcp(&self) -> SocketAddr {
+        self.tcp
     }
 
-    /// A way to it.
     pub(super) fn connect(&self, path: Path) -> Result<Box<dyn ClientPath>, Failure> {
-        connect(path, &self.socket, self.udp)
+        connect(path, &socket(&self.scratch), self.udp)
     }
+}
+
+/// Without what it logs.
+fn quiet(mut command: Command) -> Command {
+    command.stderr(Stdio::null());
+    command
 }
 
 pub(super) fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<Box<dyn ClientPath>, Failure> {
@@ -92,64 +94,50 @@ pub(super) fn connect(path: Path, socket: &PathBuf, udp: SocketAddr) -> Result<B
     })
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.socket);
-    }
-}
-
-/// A server on another host, at the other end of a virtual cable, that bypasses the kernel's network stack.
+/// A server in another network namespace, at the other end of a veth pair, that bypasses the kernel's network stack.
 pub(super) struct Remote {
-    child: Child,
-    cable: Cable,
+    _process: ServerProcess,
+    netns: Netns,
 }
 
 impl Remote {
     /// Starts guira with these arguments on the server's core; `mode` says where the program at its interface runs. `None` if there can be no
-    /// cable here.
+    /// namespace here.
     pub(super) fn start(
         context: &Context,
         arguments: &[String],
         mode: &str,
     ) -> Result<Option<Self>, Failure> {
-        let Some(cable) = lay() else { return Ok(None) };
-        let [address, _] = cable.servers();
-        let mut command = cable.command("taskset");
-        let fixed = ["serve", "--listen", "0.0.0.0:0", "--workers", "1"];
-        command.args(["-c", "0"]).arg(&context.guira).args(fixed);
-        command.args(["--mica", &address.to_string()]);
-        command.args(["--xdp", &format!("{}:mode={mode}", Cable::REMOTE_INTERFACE)]).args(arguments);
-        Self::run(cable, command).map(Some)
+        let Some(netns) = second_host() else { return Ok(None) };
+        let [address, _] = netns.servers();
+        let mut command = netns.command(&context.guira);
+        command.args(["serve", "--listen", "0.0.0.0:0", "--workers", "1", "--mica", &address.to_string()]);
+        command.args(["--xdp", &format!("{}:mode={mode}", Netns::REMOTE_INTERFACE)]).args(arguments);
+        Self::run(netns, command).map(Some)
     }
 
     /// Starts bare echoes there instead.
     pub(super) fn echo(mode: &str) -> Result<Option<Self>, Failure> {
-        let Some(cable) = lay() else { return Ok(None) };
-        let [address, _] = cable.servers();
-        let mut command = cable.command(std::env::current_exe().map_err(failed)?);
-        command.args(["--echo", &format!("{address},{},{mode}", Cable::REMOTE_INTERFACE)]);
-        Self::run(cable, command).map(Some)
+        let Some(netns) = second_host() else { return Ok(None) };
+        let [address, _] = netns.servers();
+        let mut command = netns.command(std::env::current_exe().map_err(failed)?);
+        command.args(["--echo", &format!("{address},{},{mode}", Netns::REMOTE_INTERFACE)]);
+        Self::run(netns, command).map(Some)
     }
 
-    /// Runs a program there that says how much memory it has when it is ready.
-    fn run(cable: Cable, mut command: Command) -> Result<Self, Failure> {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
-        let output = child.stdout.take().ok_or_else(|| Failure::Other("no output".to_owned()))?;
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        if !lines.any(|line| line.starts_with(READY)) {
-            return Err(Failure::Other("the server does not start".to_owned()));
-        }
-        Ok(Remote { child, cable })
+    /// Runs a program there, on the server's processor, and waits until it is ready.
+    fn run(netns: Netns, command: Command) -> Result<Self, Failure> {
+        let spec = Spec::new(quiet(command)).on(&[SERVER_CORE]);
+        let mut process = ServerProcess::start(spec).map_err(failed)?;
+        process.wait_until_ready(START_MAX).map_err(failed)?;
+        Ok(Remote { _process: process, netns })
     }
 
     /// A way to it that bypasses the kernel too, in the same mode.
     pub(super) fn connect(&self, mode: &str) -> Result<Box<dyn ClientPath>, Failure> {
-        let [server, _] = self.cable.servers();
+        let [server, _] = self.netns.servers();
         let options = XdpClientOptions {
-            interface: self.cable.interface(),
+            interface: self.netns.interface(),
             server,
             cores: 1,
             threads: 1,
@@ -162,28 +150,16 @@ impl Remote {
     }
 }
 
-/// How the line begins that a server says last when it starts.
-pub(super) const READY: &str = "memory ";
-
 /// Where the program runs in a mode.
 pub(super) fn attach(mode: &str) -> XdpAttach {
     if mode == "generic" { XdpAttach::Generic } else { XdpAttach::NativeOnly }
 }
 
-/// A cable to another host, if there can be one.
-fn lay() -> Option<Cable> {
-    Cable::lay().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
+/// A second host, if there can be one.
+fn second_host() -> Option<Netns> {
+    Netns::create().inspect_err(|error| eprintln!("without AF_XDP: {error}")).ok()
 }
 
-impl Drop for Remote {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// How requests are sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     pub(super) per_datagram: u16,
@@ -192,7 +168,6 @@ pub(super) struct How {
     pub(super) duration: Duration,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Came {
     /// Requests answered per second.
@@ -211,7 +186,6 @@ const WINDOW_OPEN: usize = 4096;
 /// Requests that are made between two looks at what has arrived.
 pub(super) const BURST: usize = 64;
 
-/// A client.
 pub(super) struct Client {
     courier: Courier<Box<dyn ClientPath>>,
     watch: Stopwatch,
@@ -243,7 +217,6 @@ impl Client {
         Ok(Client { courier: Courier::new(path, directory, id, options).map_err(failed)?, watch })
     }
 
-    /// Stores all keys.
     pub(super) fn fill(&mut self, data: Data, keys: u32) -> Result<(), Failure> {
         let value = vec![7; data.value];
         let (mut key, mut next) = ([0; KEY_MAX], 0);
@@ -268,7 +241,7 @@ impl Client {
             let lost = &mut again;
             self.courier
                 .poll(now, &mut |ticket, outcome| {
-                    // To store the same again does no harm: nobody else stores.
+                    // Storing the same again does no harm: there is no other writer.
                     if outcome == Outcome::Lost {
                         lost.push(ticket.0 as u32);
                     }
@@ -278,7 +251,6 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for so long.
     pub(super) fn ask(
         &mut self,
         ask: &Ask,
@@ -365,7 +337,7 @@ pub(super) fn highest(mut at: impl FnMut(f64) -> Result<Came, Failure>, from: f6
     let mut best = Came::default();
     for _ in 0..9 {
         let came = at(high)?;
-        // Whoever cannot keep up loses, or does less than is asked.
+        // A server that cannot keep up loses requests, or serves fewer than are sent.
         let kept = came.lost < 0.01 && came.per_s > 0.97 * high;
         if kept {
             (best, low) = (came, high);

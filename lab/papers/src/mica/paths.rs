@@ -8,9 +8,8 @@ use super::net::{Came, Client, How, Path, Remote, Server, highest};
 use super::{Ask, Data, LARGE, SKEWED, SMALL, TINY, loads, near};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::figure::Figure;
-use crate::outcome::{Answer, Outcome, Table, answer, percent, table};
+use crate::outcome::{Answer, Outcome, Table, answer, percent, table, verdict};
 
-/// Servers behind paths.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-paths",
     claims: &["I1", "I2", "I4", "I5", "I6", "I7", "I11", "I17"],
@@ -79,7 +78,7 @@ fn measure(context: &Context, engine: usize, data: Data, keys: u32) -> Result<Ra
     Ok(rates)
 }
 
-/// Rates past the kernel's network stack at both ends of a virtual cable.
+/// Rates past the kernel's network stack at both ends of a veth pair.
 struct Bypassed {
     mode: &'static str,
     /// By load, then by run.
@@ -193,7 +192,6 @@ fn by_load(title: &str, rows: Vec<(String, Vec<String>)>) -> Table {
     table(title, &head, rows.collect())
 }
 
-/// What was measured.
 struct Found {
     sizes: Vec<(Data, Rates)>,
     engines: Vec<(usize, Rates)>,
@@ -209,7 +207,7 @@ impl Found {
         rates[point].iter().map(|runs| rate(runs).to_string()).collect()
     }
 
-    fn told(&self, data: usize, point: usize) -> String {
+    fn summary(&self, data: usize, point: usize) -> String {
         Self::cells(&self.sizes[data].1, point).join(" / ")
     }
 
@@ -225,25 +223,25 @@ impl Found {
     }
 
     /// The rates past the kernel's stack.
-    fn bypass_told(&self) -> String {
-        let told = |it: &Bypassed| {
+    fn bypass_summary(&self) -> String {
+        let summary = |it: &Bypassed| {
             let cells: Vec<String> = it.rates.iter().map(|runs| rate(runs).to_string()).collect();
-            format!("; AF_XDP over a virtual cable, {}, {}", it.mode, cells.join(" / "))
+            format!("; AF_XDP over a veth pair, {}, {}", it.mode, cells.join(" / "))
         };
-        self.bypassed.iter().map(told).collect()
+        self.bypassed.iter().map(summary).collect()
     }
 
     /// What that is of bare echoes.
-    fn bypass_shares_told(&self) -> String {
-        let told = |it: &Bypassed| {
+    fn bypass_shares(&self) -> String {
+        let summary = |it: &Bypassed| {
             let shares = Bypassed::cells(&it.shares()).join(" / ");
-            format!("; AF_XDP over a virtual cable, {}, {shares} % of {} M/s", it.mode, it.bare())
+            format!("; AF_XDP over a veth pair, {}, {shares} % of {} M/s", it.mode, it.bare())
         };
-        self.bypassed.iter().map(told).collect()
+        self.bypassed.iter().map(summary).collect()
     }
 
     /// What is found of rates.
-    fn rates_told(&self) -> Vec<Answer> {
+    fn rate_answers(&self) -> Vec<Answer> {
         let found = self;
         let tiny = &found.sizes[0].1;
         let share = |point: usize, bare: Figure| {
@@ -256,12 +254,12 @@ impl Found {
                 "I1",
                 format!(
                     "tiny items, M/s on one core: shared memory {}; kernel UDP {}, 16 to a datagram {}{}",
-                    found.told(0, 0),
-                    found.told(0, 1),
-                    found.told(0, 2),
-                    found.bypass_told()
+                    found.summary(0, 0),
+                    found.summary(0, 1),
+                    found.summary(0, 2),
+                    found.bypass_summary()
                 ),
-                "The paper has 4.1 to 4.8 M a core, one request to a packet, past the kernel. In shared memory there is nothing but the cache. Over loopback the kernel carries datagrams of one length as one, which a real network would not do for a client that asks for one thing at a time. On a virtual cable AF_XDP copies each packet.",
+                "The paper has 4.1 to 4.8 M a core, one request to a packet, past the kernel. In shared memory there is nothing but the cache. Over loopback the kernel carries datagrams of one length as one, which a real network would not do for a client that asks for one thing at a time. On a veth pair AF_XDP copies each packet.",
             ),
             answer(
                 "I2",
@@ -271,7 +269,7 @@ impl Found {
                     found.others(1),
                     found.others(2)
                 ),
-                "All engines are behind the same server, which hands them bursts. The paper compares with servers of their time, changed as little as needed; here the others are of this house too, and the network hides most of what is left.",
+                "All engines are behind the same server, which hands them bursts. The paper compares with servers of their time, changed as little as needed.",
             ),
             answer(
                 "I4",
@@ -281,7 +279,7 @@ impl Found {
                     found.bare[0],
                     share(1, found.bare[1]),
                     found.bare[1],
-                    found.bypass_shares_told()
+                    found.bypass_shares()
                 ),
                 "The paper's 82 to 100 % are of the bytes that its ports can carry. Bare echoes over loopback are packed by the kernel, 64 to one, and rings cost next to nothing, so that what is left is the cache, and a client that draws keys, hashes them and keeps track of what it has sent.",
             ),
@@ -289,16 +287,27 @@ impl Found {
                 "I5",
                 format!(
                     "small items, M/s: shared memory {}; kernel UDP {}",
-                    found.told(1, 0),
-                    found.told(1, 1)
+                    found.summary(1, 0),
+                    found.summary(1, 1)
                 ),
-                "A little below tiny ones, as there is more to copy.",
+                "There is more to copy than of tiny ones.",
             ),
         ]
     }
 
-    /// What is found besides.
-    fn rest_told(&self) -> Vec<Answer> {
+    /// Delays at half and at nine tenths of the highest rate.
+    fn delay_summary(&self) -> String {
+        let at = |delays: &[(f64, Came)], index: usize| {
+            delays.get(index).map_or(String::new(), |(_, came)| {
+                let [median, p5, p95] = came.delays;
+                format!("{median:.0} us (p5 {p5:.0}, p95 {p95:.0}) at {:.2} M/s", came.per_s / 1e6)
+            })
+        };
+        let both = |delays: &[(f64, Came)]| format!("{} and {}", at(delays, 2), at(delays, 5));
+        format!("median: shared memory {}; kernel UDP {}", both(&self.ring_delays), both(&self.kernel_delays))
+    }
+
+    fn other_answers(&self) -> Vec<Answer> {
         let found = self;
         let store =
             |load: usize| rate(&found.engines[1].1[0][load]).mean / rate(&found.engines[0].1[0][load]).mean;
@@ -312,10 +321,10 @@ impl Found {
                 "I6",
                 format!(
                     "large items, M/s: shared memory {}; kernel UDP {}",
-                    found.told(2, 0),
-                    found.told(2, 1)
+                    found.summary(2, 0),
+                    found.summary(2, 1)
                 ),
-                &format!(
+                format!(
                     "The paper, bound by its ports, is faster with more puts, since their replies are short. Over the kernel's UDP 50 % get ÷ 95 % get is {:.2} uniform and {:.2} skewed.",
                     rate(&large[1][0]).mean / rate(&large[1][1]).mean,
                     rate(&large[1][2]).mean / rate(&large[1][3]).mean
@@ -327,30 +336,14 @@ impl Found {
                     "behind shared memory mica-store ÷ mica: {}",
                     (0..4).map(|load| format!("{:.2}", store(load))).collect::<Vec<_>>().join(" / ")
                 ),
-                "A minor difference, as in the paper.",
+                verdict(&[(
+                    "a difference of less than a fifth",
+                    (0..4).all(|load| (store(load) - 1.0).abs() < 0.2),
+                )]),
             ),
             answer(
                 "I11",
-                {
-                    let at = |delays: &[(f64, Came)], index: usize| {
-                        delays.get(index).map_or(String::new(), |(_, came)| {
-                            format!(
-                                "{:.0} us (p5 {:.0}, p95 {:.0}) at {:.2} M/s",
-                                came.delays[0],
-                                came.delays[1],
-                                came.delays[2],
-                                came.per_s / 1e6
-                            )
-                        })
-                    };
-                    format!(
-                        "median: shared memory {} and {}; kernel UDP {} and {}",
-                        at(&found.ring_delays, 2),
-                        at(&found.ring_delays, 5),
-                        at(&found.kernel_delays, 2),
-                        at(&found.kernel_delays, 5)
-                    )
-                },
+                found.delay_summary(),
                 "At half and at nine tenths of the highest rate; an open loop on a virtual machine, whose host takes a processor away now and then.",
             ),
             answer(
@@ -360,7 +353,10 @@ impl Found {
                     path_ratio(1),
                     path_ratio(2)
                 ),
-                "The same cache behind two paths: as much as the paper gains for Masstree by leaving sockets (1.9 ×). Several requests to a datagram do as much.",
+                verdict(&[(
+                    "the factor by which the paper gains for Masstree by leaving sockets, 1.9",
+                    path_ratio(1) >= 1.9,
+                )]) + "The same cache behind two paths.",
             ),
         ]
     }
@@ -376,7 +372,7 @@ impl Found {
                 let lost = "kernel UDP, 1 to a datagram, highest rate with less than 1 % lost";
                 rows.push((lost.to_owned(), cells(&self.searched)));
                 for it in &self.bypassed {
-                    let name = format!("AF_XDP over a virtual cable, {}, 1 to a datagram", it.mode);
+                    let name = format!("AF_XDP over a veth pair, {}, 1 to a datagram", it.mode);
                     rows.push((name.clone(), cells(&it.rates)));
                     rows.push((format!("{name}, % of bare echoes"), Bypassed::cells(&it.shares())));
                 }
@@ -452,9 +448,9 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
             sizes[1].1,
             sizes[2].1,
             context.scale.pick(4 << 20, 20_000),
-            near::told()
+            near::summary()
         ),
-        answers: [found.rates_told(), found.rest_told()].concat(),
+        answers: [found.rate_answers(), found.other_answers()].concat(),
         tables: found.tables(),
         charts: Vec::new(),
     })

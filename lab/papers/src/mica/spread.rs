@@ -1,16 +1,15 @@
 //! I8 and I15: two workers, and who directs requests to them.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use guira_harness::stats::stats;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::net::{Client, How, Path, Server};
 use super::{Ask, SKEWED, TINY, near};
 use crate::experiment::{Context, Experiment, Failure, failed};
 use crate::figure::Figure;
-use crate::outcome::{Outcome, answer, table};
+use crate::outcome::{Answer, Outcome, answer, table, verdict};
 
-/// Two workers.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "mica-spread",
     claims: &["I8", "I15"],
@@ -19,15 +18,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How often bursts of each size came to each worker.
-fn bursts(address: &str) -> Result<Vec<Vec<(u64, u64)>>, Failure> {
-    let mut stream = TcpStream::connect(address).map_err(failed)?;
-    stream.write_all(b"stats bursts\r\nquit\r\n").map_err(failed)?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).map_err(failed)?;
+fn bursts(address: SocketAddr) -> Result<Vec<Vec<(u64, u64)>>, Failure> {
     let mut workers = vec![Vec::new(); 2];
-    for line in text.lines().filter_map(|line| line.strip_prefix("STAT ")) {
-        let (name, count) = line.split_once(' ').ok_or_else(|| Failure::Other(line.to_owned()))?;
-        let (worker, size) = name.split_once(':').ok_or_else(|| Failure::Other(line.to_owned()))?;
+    for (name, count) in stats(address, "bursts").map_err(failed)? {
+        let (worker, size) = name.split_once(':').ok_or_else(|| Failure::Other(name.clone()))?;
         let worker: usize = worker.parse().map_err(failed)?;
         workers[worker % 2].push((size.parse().map_err(failed)?, count.parse().map_err(failed)?));
     }
@@ -77,36 +71,17 @@ fn measure(context: &Context, server: &Server, how: How, keys: u32) -> Result<Fo
     Ok(found)
 }
 
-fn run(context: &Context) -> Result<Outcome, Failure> {
-    let keys = context.scale.pick(4 << 20, 20_000);
-    let how =
-        How { per_datagram: 1, rate: None, duration: Duration::from_millis(context.scale.pick(800, 50)) };
-    let arguments = ["--engine", "mica", "--access", "erew", "--memory", "1GiB"].map(str::to_owned);
-    let server = Server::start(context, &arguments, 2)?;
-    Client::new(server.connect(Path::Ring)?, how)?.fill(TINY, keys)?;
-    let Found { directed, anywhere, busiest } = measure(context, &server, how, keys)?;
-    let mut rows = Vec::new();
-    let figure = |runs: &[f64]| Figure::of(runs);
-    let of = |skew: usize, part: fn(&(f64, f64, f64)) -> f64| {
-        Figure::of(&busiest[skew].iter().map(part).collect::<Vec<_>>())
-    };
-    for (skew, name) in ["uniform", "Zipf 0.99"].into_iter().enumerate() {
-        rows.push(vec![
-            name.to_owned(),
-            figure(&directed[skew]).to_string(),
-            figure(&anywhere[skew]).to_string(),
-            of(skew, |it| it.0).to_string(),
-            of(skew, |it| it.1).to_string(),
-            format!("{:.1}", 100.0 * of(skew, |it| it.2).mean),
-        ]);
+impl Found {
+    /// A part of the mean bursts, over the runs.
+    fn bursts(&self, skew: usize, part: fn(&(f64, f64, f64)) -> f64) -> Figure {
+        Figure::of(&self.busiest[skew].iter().map(part).collect::<Vec<_>>())
     }
-    let ratio = |skew: usize| 100.0 * figure(&anywhere[skew]).mean / figure(&directed[skew]).mean;
-    Ok(Outcome {
-        how: format!(
-            "`guira serve --engine mica --access erew` with two workers and a client with one thread, all on the machine's two processors, {keys} tiny items, 50 % get, one request to a datagram, shared memory. Undirected requests go to the workers in turn, and half of them to the wrong one. {}",
-            near::told()
-        ),
-        answers: vec![
+
+    fn answers(&self) -> Vec<Answer> {
+        let of = |skew, part| self.bursts(skew, part);
+        let mean = |runs: &[f64]| Figure::of(runs).mean;
+        let ratio = |skew: usize| 100.0 * mean(&self.anywhere[skew]) / mean(&self.directed[skew]);
+        vec![
             answer(
                 "I8",
                 format!(
@@ -118,7 +93,10 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                     100.0 * of(0, |it| it.2).mean,
                     100.0 * of(1, |it| it.2).mean
                 ),
-                "Three threads share two processors, so that bursts are as long as a thread had to wait for its turn. A burst is taken for the largest of its size in the histogram.",
+                verdict(&[(
+                    "bursts of the busier worker grow with skew",
+                    of(1, |it| it.0).mean > of(0, |it| it.0).mean,
+                )]) + "Three threads share two processors, so that bursts are as long as a thread had to wait for its turn. A burst is taken for the largest of its size in the histogram.",
             ),
             answer(
                 "I15",
@@ -127,9 +105,40 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
                     ratio(0),
                     ratio(1)
                 ),
-                "The paper sends each request on through a queue between cores. Here the partition comes to the worker instead, at the end of a batch, which costs more. Requests over TCP are sent on, as in the paper.",
+                verdict(&[(
+                    "directing in software leaves less than half",
+                    ratio(0) < 50.0 && ratio(1) < 50.0,
+                )]) + "The paper sends each request on through a queue between cores. Here the partition comes to the worker instead, at the end of a batch. Requests over TCP are sent on, as in the paper.",
             ),
-        ],
+        ]
+    }
+}
+
+fn run(context: &Context) -> Result<Outcome, Failure> {
+    let keys = context.scale.pick(4 << 20, 20_000);
+    let how =
+        How { per_datagram: 1, rate: None, duration: Duration::from_millis(context.scale.pick(800, 50)) };
+    let arguments = ["--engine", "mica", "--access", "erew", "--memory", "1GiB"].map(str::to_owned);
+    let server = Server::start(context, &arguments, 2)?;
+    Client::new(server.connect(Path::Ring)?, how)?.fill(TINY, keys)?;
+    let found = measure(context, &server, how, keys)?;
+    let mut rows = Vec::new();
+    for (skew, name) in ["uniform", "Zipf 0.99"].into_iter().enumerate() {
+        rows.push(vec![
+            name.to_owned(),
+            Figure::of(&found.directed[skew]).to_string(),
+            Figure::of(&found.anywhere[skew]).to_string(),
+            found.bursts(skew, |it| it.0).to_string(),
+            found.bursts(skew, |it| it.1).to_string(),
+            format!("{:.1}", 100.0 * found.bursts(skew, |it| it.2).mean),
+        ]);
+    }
+    Ok(Outcome {
+        how: format!(
+            "`guira serve --engine mica --access erew` with two workers and a client with one thread, all on the machine's two processors, {keys} tiny items, 50 % get, one request to a datagram, shared memory. Undirected requests go to the workers in turn, and half of them to the wrong one. {}",
+            near::summary()
+        ),
+        answers: found.answers(),
         tables: vec![table(
             "Two workers, million requests per second of the server's processor time:",
             &[

@@ -1,7 +1,7 @@
 //! The engine's own policies: a cache of keys alone ([`Miniature`]) behind [`Policy`], so that what is simulated is the
 //! very code that evicts in the server.
 //!
-//! Seconds are those of the stream, or so many requests each if it tells no time.
+//! Seconds are those of the stream, or a fixed number of requests each if it has no times.
 
 use guira_slab::policy::miniature::{Keeper, Miniature, NEVER, Newcomer};
 use guira_workload::rng::mix64;
@@ -10,7 +10,7 @@ use guira_workload::trace::Action;
 use super::{Id, Policy};
 use crate::stream::Stream;
 
-/// Requests in a second of a stream that tells no time, if nobody says otherwise.
+/// Requests in a second of a stream without times, by default.
 pub(crate) const PACE: u64 = 1000;
 
 /// A cache in the order of an engine.

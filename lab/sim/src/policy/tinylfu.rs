@@ -2,7 +2,7 @@
 //! lately than the one that would have to go (Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission
 //! policy", ACM Transactions on Storage 13(4), 2017, section 4).
 //!
-//! The main part is a segmented LRU with four fifths protected, and how often a key was asked for is told by a sketch of
+//! The main part is a segmented LRU with four fifths protected, and how often a key was requested is estimated by a sketch of
 //! four rows of 4-bit counters, without the doorkeeper. The window begins as one hundredth and finds its size by climbing
 //! (Einziger, Eytan, Friedman and Manes, "Adaptive software cache management", Middleware 2018, section 3.1), unless a
 //! size is told.
@@ -30,7 +30,7 @@ use Place::{InWindow, Nowhere, Probation, Protected};
 /// How large the window is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Window {
-    /// So many percent of the room.
+    /// A share of the room, in percent.
     Percent(u64),
     /// As large as turns out to be good.
     Adaptive,
@@ -56,7 +56,7 @@ pub(crate) struct TinyLfu {
 }
 
 impl TinyLfu {
-    /// `entries` is about how many objects will be held: so many the sketch is made for.
+    /// `entries` is about how many objects will be held; the sketch is sized for them.
     pub(crate) fn new(limit: u64, keys: usize, entries: usize, window: Window) -> Self {
         let (percent, climber) = match window {
             Window::Percent(percent) => (percent, None),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use guira_harness::certificate::Authority;
 use guira_workload::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::certificate::Authority;
 use crate::field::Field;
 
 /// Between two changes.
@@ -13,26 +13,26 @@ const PAUSE: Duration = Duration::from_millis(1500);
 
 /// Replaces files and sends signals until the run ends.
 pub(crate) fn run(field: &Field, authority: &Authority, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     let Some(server) = i32::try_from(field.pid).ok().and_then(Pid::from_raw) else { return };
     while field.goes_on() {
         field.pause(PAUSE);
         let spoils = random.below(4) == 0;
         let changed = if spoils { authority.spoil() } else { authority.renew() };
-        if let Err(what) = changed {
-            field.fail(what);
+        if let Err(error) = changed {
+            field.fail(error.to_string());
             return;
         }
-        tally.one(if spoils { "certificates spoilt" } else { "certificates replaced" });
+        counters.one(if spoils { "certificates spoilt" } else { "certificates replaced" });
         if random.below(3) > 0 {
             field.remember("SIGHUP");
             // If it has ended, the watch over it tells.
             let _ = kill_process(server, Signal::HUP);
-            tally.one("SIGHUP");
+            counters.one("SIGHUP");
         }
     }
     // What comes next finds a good one.
-    if let Err(what) = authority.renew() {
-        field.fail(what);
+    if let Err(error) = authority.renew() {
+        field.fail(error.to_string());
     }
 }

@@ -1,4 +1,4 @@
-//! `flush_all`, with and without delay. The ledger is told what is gone.
+//! `flush_all`, with and without delay. It marks in the histories what is gone.
 
 use std::io;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use guira_workload::Rng;
 use super::wire;
 use crate::client::Wire;
 use crate::field::Field;
-use crate::ledger::{Ledger, SLACK_MS};
+use crate::history::{History, SLACK_MS};
 use crate::link::Carrier;
 
 /// Flushes until the run ends.
-pub(crate) fn run(field: &Field, ledger: &Ledger, mut random: Rng, between: Duration) {
-    let mut tally = field.tally();
+pub(crate) fn run(field: &Field, history: &History, mut random: Rng, between: Duration) {
+    let mut counters = field.counters();
     while field.goes_on() {
         field.pause(between.mul_f64(0.5 + random.unit()));
         let Some(mut wire) = wire(field, Carrier::random(&mut random)) else { continue };
         let delay = if random.below(2) == 0 { 0 } else { 1 + random.below(3) };
         let request = if delay == 0 { "flush_all\r\n".to_owned() } else { format!("flush_all {delay}\r\n") };
-        let before = ledger.snapshot();
+        let before = history.snapshot();
         if wire.send(request.as_bytes()).is_err() {
             continue;
         }
@@ -41,15 +41,12 @@ pub(crate) fn run(field: &Field, ledger: &Ledger, mut random: Rng, between: Dura
                 return;
             }
         }
-        ledger.forget(&before);
-        tally.one(if delay == 0 { "flush_all" } else { "flush_all with delay" });
+        history.forget(&before);
+        counters.one(if delay == 0 { "flush_all" } else { "flush_all with delay" });
     }
 }
 
 /// Flushes at once.
-///
-/// # Errors
-/// If it cannot.
 pub(crate) fn once(field: &Field) -> io::Result<()> {
     let mut wire = Wire::new(field.addresses.open(Carrier::Unix)?);
     wire.send(b"flush_all\r\n")?;

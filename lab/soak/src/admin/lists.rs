@@ -6,24 +6,24 @@ use guira_workload::Rng;
 
 use super::wire;
 use crate::client::is_stall;
-use crate::field::{Field, Tally};
+use crate::field::{Counters, Field};
 use crate::link::Carrier;
 
 /// Lists all keys, again and again.
 pub(crate) fn dumps(field: &Field, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         let (request, end, begin) = match random.below(4) {
             0 => ("lru_crawler mgdump all\r\n", "EN", "mg "),
             1 => ("stats cachedump 5 0\r\n", "END", "ITEM "),
             _ => ("lru_crawler metadump all\r\n", "END", "key="),
         };
-        dump(field, &mut random, &mut tally, [request, end, begin]);
+        dump(field, &mut random, &mut counters, [request, end, begin]);
         field.pause(Duration::from_millis(random.below(200)));
     }
 }
 
-fn dump(field: &Field, random: &mut Rng, tally: &mut Tally<'_>, [request, end, begin]: [&str; 3]) {
+fn dump(field: &Field, random: &mut Rng, counters: &mut Counters<'_>, [request, end, begin]: [&str; 3]) {
     let Some(mut wire) = wire(field, Carrier::random(random)) else { return };
     if wire.send(request.as_bytes()).is_err() {
         return;
@@ -34,8 +34,8 @@ fn dump(field: &Field, random: &mut Rng, tally: &mut Tally<'_>, [request, end, b
     while count < stays && field.goes_on() {
         match wire.log_line() {
             Ok(line) if line == end => {
-                tally.add("keys listed", count);
-                tally.one("lists of all keys read to the end");
+                counters.add("keys listed", count);
+                counters.one("lists of all keys read to the end");
                 return;
             }
             Ok(line) if line.starts_with(begin) || line == "OK" => count += 1,
@@ -48,8 +48,8 @@ fn dump(field: &Field, random: &mut Rng, tally: &mut Tally<'_>, [request, end, b
                 if is_stall(&error) {
                     field.fail("a list of keys does not go on");
                 }
-                // The server may send somebody away who is too slow.
-                tally.one("lists of all keys cut by the server");
+                // The server may close a connection that is too slow.
+                counters.one("lists of all keys cut by the server");
                 return;
             }
         }
@@ -57,12 +57,11 @@ fn dump(field: &Field, random: &mut Rng, tally: &mut Tally<'_>, [request, end, b
             field.pause(Duration::from_millis(100));
         }
     }
-    tally.one("lists of all keys left");
+    counters.one("lists of all keys left");
 }
 
-/// Watches the log.
 pub(crate) fn watchers(field: &Field, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     const KINDS: [&str; 6] =
         ["fetchers", "mutations", "evictions", "connevents", "deletions", "fetchers mutations"];
     while field.goes_on() {
@@ -80,7 +79,7 @@ pub(crate) fn watchers(field: &Field, mut random: Rng) {
             }
             Err(_) => continue,
         }
-        tally.one("watchers");
+        counters.one("watchers");
         let slow = random.below(2) == 0;
         // Nothing may happen that is watched for.
         let _ = wire.link().set_timeouts(Duration::from_millis(500));
@@ -92,7 +91,7 @@ pub(crate) fn watchers(field: &Field, mut random: Rng) {
             if !field.goes_on() {
                 return;
             }
-            tally.one("lines of the log watched");
+            counters.one("lines of the log watched");
             if slow && count % 100 == 0 {
                 std::thread::sleep(Duration::from_millis(50));
             }

@@ -60,7 +60,7 @@ const VERBS: [&str; 12] = [
 
 /// Asks and commands until the run ends. The server has `memory` MiB.
 pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         let Some(mut wire) = wire(field, Carrier::random(&mut random)) else { continue };
         for _ in 0..30 {
@@ -77,7 +77,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
                 }
                 _ => (VERBS[random.below(VERBS.len() as u64) as usize].to_owned(), ""),
             };
-            tally.one(match command.split(' ').next() {
+            counters.one(match command.split(' ').next() {
                 Some("stats") => "stats",
                 Some("cache_memlimit") => "cache_memlimit",
                 Some("policy") => "policy",
@@ -89,9 +89,11 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
             }
             match ask(&mut wire, &command, ends) {
                 Ok(answer) if answer.contains("MEMLIMIT_ADJUST_FAILED") => {
-                    tally.one("cache_memlimit refused");
+                    counters.one("cache_memlimit refused");
                 }
-                Ok(answer) if answer.starts_with("BUSY another policy") => tally.one("policy refused: busy"),
+                Ok(answer) if answer.starts_with("BUSY another policy") => {
+                    counters.one("policy refused: busy")
+                }
                 Ok(answer) if answer.starts_with("ERROR Too many open") => break,
                 Ok(answer) if answer.is_empty() || answer == "ERROR" => {
                     field.fail(format!("{answer:?} to {command}"));

@@ -32,7 +32,6 @@ impl<'f> Clients<'f> {
         random.below(self.clients.len() as u64) as usize
     }
 
-    /// One of them.
     pub(crate) fn get(&mut self, index: usize) -> &mut Client {
         &mut self.clients[index]
     }

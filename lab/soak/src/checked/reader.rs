@@ -4,22 +4,22 @@ use guira_workload::Rng;
 
 use super::{Clients, counted};
 use crate::client::Client;
-use crate::field::{Field, Tally};
-use crate::ledger::{Claim, Kind, Ledger, Missed};
+use crate::field::{Counters, Field};
+use crate::history::{Claim, History, Kind, Missed};
 use crate::speech::{Answer, Hit, Request, Verb};
 
 /// Keys of a multiget.
 const KEYS_MAX: u64 = 60;
 
 /// Reads until the run ends.
-pub(crate) fn run(field: &Field, ledger: &Ledger, mut random: Rng) {
+pub(crate) fn run(field: &Field, history: &History, mut random: Rng) {
     let Some(mut clients) = Clients::open(field, &mut random) else { return };
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         let index = clients.pick(&mut random);
-        let keys = some_keys(ledger, &mut random);
-        let claims = keys.iter().map(|key| ledger.claim(*key, field.now())).collect::<Vec<_>>();
-        let names = claims.iter().map(|claim| ledger.name(claim.owner)).collect::<Vec<_>>();
+        let keys = some_keys(history, &mut random);
+        let claims = keys.iter().map(|key| history.claim(*key, field.now())).collect::<Vec<_>>();
+        let names = claims.iter().map(|claim| history.name(claim.owner)).collect::<Vec<_>>();
         let client = clients.get(index);
         let found = if random.below(2) == 0 { client.many(&names) } else { one_by_one(client, names) };
         match found {
@@ -30,20 +30,20 @@ pub(crate) fn run(field: &Field, ledger: &Ledger, mut random: Rng) {
             }
             Ok(Err(what)) => field.fail(format!("{:?}: {what}", client.speech)),
             Ok(Ok(hits)) => {
-                tally.add(counted(client.speech), hits.len() as u64);
+                counters.add(counted(client.speech), hits.len() as u64);
                 for (claim, hit) in claims.into_iter().zip(hits) {
-                    judge(field, ledger, claim, hit.as_ref(), &mut tally);
+                    judge(field, history, claim, hit.as_ref(), &mut counters);
                 }
             }
         }
     }
 }
 
-fn some_keys(ledger: &Ledger, random: &mut Rng) -> Vec<usize> {
+fn some_keys(history: &History, random: &mut Rng) -> Vec<usize> {
     let most = [1, 8, KEYS_MAX][random.below(3) as usize];
     let count = 1 + random.below(most) as usize;
-    let all = ledger.len() as u64;
-    // The first keys are warm, and asked for most. No key twice: then answers need no order to be told apart.
+    let all = history.len() as u64;
+    // The first keys are warm, and asked for most. No key twice, so that answers can be told apart in any order.
     let mut keys = (0..count)
         .map(|_| if random.below(2) == 0 { random.below(all.div_ceil(10)) } else { random.below(all) } as usize)
         .collect::<Vec<_>>();
@@ -67,20 +67,26 @@ fn one_by_one(client: &mut Client, names: Vec<Vec<u8>>) -> Found {
 }
 
 /// Checks one answer against what could be read.
-pub(crate) fn judge(field: &Field, ledger: &Ledger, claim: Claim, hit: Option<&Hit>, tally: &mut Tally<'_>) {
-    let warm = ledger.kind(claim.owner.key as usize) == Kind::Warm;
+pub(crate) fn judge(
+    field: &Field,
+    history: &History,
+    claim: Claim,
+    hit: Option<&Hit>,
+    counters: &mut Counters<'_>,
+) {
+    let warm = history.kind(claim.owner.key as usize) == Kind::Warm;
     match hit {
         Some(hit) => {
-            tally.one(if warm { "hits of few short values" } else { "hits of others" });
-            if let Err(what) = ledger.found(claim, &hit.value, hit.flags) {
-                tally.one("wrong answers");
+            counters.one(if warm { "hits of few short values" } else { "hits of others" });
+            if let Err(what) = history.found(claim, &hit.value, hit.flags) {
+                counters.one("wrong answers");
                 field.fail(what);
             }
         }
-        None => match ledger.missed(claim) {
-            Missed::AsKnown => tally.one("misses as known"),
-            Missed::Evicted if warm => tally.one("evicted: few short values"),
-            Missed::Evicted => tally.one("evicted: others"),
+        None => match history.missed(claim) {
+            Missed::AsKnown => counters.one("misses as known"),
+            Missed::Evicted if warm => counters.one("evicted: few short values"),
+            Missed::Evicted => counters.one("evicted: others"),
         },
     }
 }

@@ -4,12 +4,11 @@ use guira_workload::Rng;
 
 use super::Clients;
 use super::reader::judge;
-use crate::field::{Field, Tally};
-use crate::ledger::{Claim, Kind, Ledger};
+use crate::field::{Counters, Field};
+use crate::history::{Claim, History, Kind};
 use crate::speech::{Answer, Request, Verb};
 use crate::value::{self, HEADER, Owner, Place, Segment};
 
-/// The longest value.
 const VALUE_MAX: usize = (1 << 20) - 1;
 
 /// A value longer than this may be refused: an item counts with its key and header.
@@ -21,7 +20,6 @@ const PIPELINE_BYTES: usize = 48 << 10;
 /// Requests that are sent before answers are read.
 const PIPELINE_MAX: u64 = 24;
 
-/// A write under way.
 #[derive(Debug)]
 struct Write {
     owner: Owner,
@@ -39,14 +37,13 @@ struct Write {
     claim: Claim,
 }
 
-/// One writer.
 #[derive(Debug)]
 pub(crate) struct Writer<'f> {
     field: &'f Field,
-    ledger: &'f Ledger,
+    history: &'f History,
     keys: Vec<usize>,
     random: Rng,
-    tally: Tally<'f>,
+    counters: Counters<'f>,
 }
 
 /// Seconds to live of a value.
@@ -71,9 +68,15 @@ fn some_length(random: &mut Rng, kind: Kind) -> usize {
 
 impl<'f> Writer<'f> {
     /// The writer `number` of `all`.
-    pub(crate) fn new(field: &'f Field, ledger: &'f Ledger, number: usize, all: usize, random: Rng) -> Self {
-        let keys = (0..ledger.len()).filter(|key| key % all == number).collect();
-        Writer { field, ledger, keys, random, tally: field.tally() }
+    pub(crate) fn new(
+        field: &'f Field,
+        history: &'f History,
+        number: usize,
+        all: usize,
+        random: Rng,
+    ) -> Self {
+        let keys = (0..history.len()).filter(|key| key % all == number).collect();
+        Writer { field, history, keys, random, counters: field.counters() }
     }
 
     /// Writes until the run ends.
@@ -103,7 +106,7 @@ impl<'f> Writer<'f> {
             let write = self.prepare(key, verb);
             bytes += write.request.value.len() + write.request.name.len();
             // What is read takes as long to be sent as what is written.
-            let reads = verb == Verb::Gat && self.ledger.log(key).length > PIPELINE_BYTES;
+            let reads = verb == Verb::Gat && self.history.log(key).length > PIPELINE_BYTES;
             writes.push(write);
             if bytes > PIPELINE_BYTES || reads {
                 break;
@@ -126,7 +129,7 @@ impl<'f> Writer<'f> {
         let answers = self.carry_out(clients, index, vec![write])?;
         match &answers[..] {
             [Answer::Exists] => {
-                let story = self.ledger.log(key).story();
+                let story = self.history.log(key).story();
                 self.field.fail(format!("key {key}: cas {} is another, and nobody wrote: {story}", hit.cas));
                 return None;
             }
@@ -136,7 +139,7 @@ impl<'f> Writer<'f> {
         let write = self.prepare(key, Verb::Cas(hit.cas));
         let answers = self.carry_out(clients, index, vec![write])?;
         if let [Answer::Done] = &answers[..] {
-            let story = self.ledger.log(key).story();
+            let story = self.history.log(key).story();
             self.field.fail(format!("key {key}: cas {} stored twice: {story}", hit.cas));
             return None;
         }
@@ -159,7 +162,7 @@ impl<'f> Writer<'f> {
             self.settle(write, answer);
         }
         for write in &writes[answers.len()..] {
-            let mut log = self.ledger.log(write.owner.key as usize);
+            let mut log = self.history.log(write.owner.key as usize);
             log.remember(self.field.now(), write.sequence, write.request.verb.name(), "no answer");
             log.give_up();
         }
@@ -173,8 +176,8 @@ impl<'f> Writer<'f> {
     }
 
     fn some_verb(&mut self, key: usize) -> Verb {
-        let kind = self.ledger.kind(key);
-        let log = self.ledger.log(key);
+        let kind = self.history.kind(key);
+        let log = self.history.log(key);
         // Commands for what is gone must fail, which is tried as well, but mostly there is to be something.
         if log.is_gone(self.field.now()) && self.random.below(10) < 7 {
             return Verb::Set;
@@ -198,10 +201,10 @@ impl<'f> Writer<'f> {
 
     /// Announces a write and makes its request.
     fn prepare(&mut self, key: usize, verb: Verb) -> Write {
-        let (field, ledger, kind) = (self.field, self.ledger, self.ledger.kind(key));
-        let (owner, now) = (ledger.owner(key), field.now());
-        let claim = ledger.claim(key, now);
-        let mut log = ledger.log(key);
+        let (field, history, kind) = (self.field, self.history, self.history.kind(key));
+        let (owner, now) = (history.owner(key), field.now());
+        let claim = history.claim(key, now);
+        let mut log = history.log(key);
         let (gone, mortal, before) = (log.is_gone(now), log.is_mortal(), log.acknowledged());
         let ttl = some_ttl(&mut self.random, kind);
         let changes = !matches!(verb, Verb::Touch | Verb::Gat | Verb::Gets);
@@ -209,14 +212,14 @@ impl<'f> Writer<'f> {
         if matches!(verb, Verb::Touch | Verb::Gat) {
             log.unsettle_life();
         }
-        let request = Request { verb, name: ledger.name(owner), value: Vec::new(), flags: 0, ttl };
+        let request = Request { verb, name: history.name(owner), value: Vec::new(), flags: 0, ttl };
         let mut write =
             Write { owner, sequence, request, gone, mortal, length: log.length, base: log.base, claim };
         let stores = matches!(verb, Verb::Set | Verb::Add | Verb::Replace | Verb::Cas(_));
         match kind {
             Kind::Up | Kind::Down => {
-                let number = ledger.number(owner, sequence);
-                let by = number.abs_diff(ledger.number(owner, before));
+                let number = history.number(owner, sequence);
+                let by = number.abs_diff(history.number(owner, before));
                 match verb {
                     Verb::Increment(_) => write.request.verb = Verb::Increment(by),
                     Verb::Decrement(_) => write.request.verb = Verb::Decrement(by),
@@ -253,13 +256,13 @@ impl<'f> Writer<'f> {
     /// Takes note of an answer, and whether it can be.
     fn settle(&mut self, write: &Write, answer: &Answer) {
         let verb = write.request.verb;
-        self.tally.one(counted(verb));
+        self.counters.one(counted(verb));
         let key = write.owner.key as usize;
         if let (Verb::Gets | Verb::Gat, Answer::Hit(hit)) = (verb, answer) {
-            judge(self.field, self.ledger, write.claim, Some(hit), &mut self.tally);
+            judge(self.field, self.history, write.claim, Some(hit), &mut self.counters);
         }
         let now = self.field.now();
-        let mut log = self.ledger.log(key);
+        let mut log = self.history.log(key);
         log.remember(now, write.sequence, verb.name(), answer.name());
         let did = matches!(answer, Answer::Done | Answer::Hit(_) | Answer::Number(_));
         let creates = matches!(verb, Verb::Set | Verb::Add);
@@ -271,7 +274,7 @@ impl<'f> Writer<'f> {
             (Verb::Gets, Answer::Hit(_)) | (Verb::Touch | Verb::Gat, Answer::NotFound) => {}
             (Verb::Append | Verb::Prepend, Answer::Done) => log.stored(write.sequence, write.length),
             (Verb::Increment(_) | Verb::Decrement(_), Answer::Number(number)) => {
-                let right = self.ledger.number(write.owner, write.sequence);
+                let right = self.history.number(write.owner, write.sequence);
                 if *number != right {
                     wrong = Some(format!("{number} instead of {right}"));
                 }
@@ -292,12 +295,12 @@ impl<'f> Writer<'f> {
                 // As in memcached, what was there before may have been removed.
                 log.unsettle_life();
                 let long = what.contains("large");
-                self.tally.one(if long { "refused: too long" } else { "refused: no memory" });
+                self.counters.one(if long { "refused: too long" } else { "refused: no memory" });
             }
             _ => wrong = Some("that is no answer".to_owned()),
         }
         if let Some(what) = wrong {
-            self.tally.one("wrong answers");
+            self.counters.one("wrong answers");
             self.field.fail(format!(
                 "{} #{} of key {key} with {} bytes: {answer:?}: {what}; {}",
                 verb.name(),

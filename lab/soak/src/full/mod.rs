@@ -10,6 +10,7 @@ mod worker;
 
 use std::time::Duration;
 
+use guira_harness::scratch::Scratch;
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
 
@@ -19,7 +20,7 @@ use crate::field::{Field, Losses};
 use crate::link::{Addresses, Carrier};
 use crate::plan::Plan;
 use crate::report;
-use crate::server::{Folder, Server};
+use crate::server;
 use crate::speech::Speech;
 use worker::{Share, Worker};
 
@@ -62,9 +63,6 @@ fn ways(engine: &str) -> &'static [(Keeping, &'static [&'static str])] {
 }
 
 /// Fills servers of all ways that the engine has. Tells whether all was well.
-///
-/// # Errors
-/// In words, if it could not be begun.
 pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
     let mut all_is_well = true;
     for (keeping, arguments) in ways(&plan.engine) {
@@ -75,15 +73,15 @@ pub(crate) fn run(plan: &Plan) -> Result<bool, String> {
 
 fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<bool, String> {
     println!("full: {} {}, seed {}, {:?}", plan.engine, more.join(" "), plan.seed, plan.filling);
-    let folder = Folder::new(&std::env::temp_dir(), "full")?;
-    let (memory, unix) = (format!("{MEMORY}MiB"), format!("unix:{}", folder.path().join("socket").display()));
+    let folder = Scratch::new();
+    let (memory, unix) = (format!("{MEMORY}MiB"), format!("unix:{}", folder.file("socket").display()));
     let words = ["--workers", "2", "--memory", &memory, "--listen", "127.0.0.1:0", "--listen", &unix];
     let arguments: Vec<String> = words.iter().chain(more).map(|word| (*word).to_owned()).collect();
-    let mut server = Server::spawn(plan, &arguments)?;
-    let tcp = server.wait_until_it_serves()?;
+    let mut server = server::spawn(plan, &arguments)?;
+    let tcp = server::wait_until_ready(&mut server)?;
     let [tcp] = tcp[..] else { return Err(format!("it listens on {tcp:?}, not on one port")) };
-    let addresses = Addresses { tcp, tls: None, unix: folder.path().join("socket") };
-    let field = Field::new(addresses, server.pid(), LONG, Losses::Wrong);
+    let addresses = Addresses { tcp, tls: None, unix: folder.file("socket") };
+    let field = Field::new(addresses, server.id(), LONG, Losses::Wrong);
     let mut workers = workers(plan, &field, keeping)?;
     for round in 0..ROUNDS {
         one_round(plan, &field, round, &mut workers);
@@ -98,7 +96,7 @@ fn fill(plan: &Plan, keeping: Keeping, more: &[&str]) -> Result<bool, String> {
     wait_for_items(&field, || 0);
     drop(workers);
     judge_fullness(&field, keeping);
-    for line in server.bad_lines() {
+    for line in server.alarms() {
         field.fail(format!("the server says: {line}"));
     }
     report::counts(&field, field.now() as f64 / 1000.0);
@@ -117,7 +115,6 @@ fn workers<'f>(plan: &Plan, field: &'f Field, keeping: Keeping) -> Result<Vec<Wo
     (0..of).zip(SPEECHES).map(worker).collect()
 }
 
-/// All connections at once.
 fn everybody<'f>(workers: &mut [Worker<'f>], act: impl Fn(&mut Worker<'f>) + Sync) {
     std::thread::scope(|scope| {
         for worker in workers {
@@ -147,15 +144,15 @@ fn resize(field: &Field, memory: u64) {
     let command = format!("cache_memlimit {memory}");
     field.remember(&command);
     match tell(field, &command) {
-        Some(answer) if answer == "OK" => field.tally().one("cache_memlimit"),
+        Some(answer) if answer == "OK" => field.counters().one("cache_memlimit"),
         Some(answer) if answer.starts_with("MEMLIMIT_ADJUST_FAILED") => {
-            field.tally().one("cache_memlimit refused");
+            field.counters().one("cache_memlimit refused");
         }
         answer => field.fail(format!("{answer:?} to {command}")),
     }
 }
 
-/// Nobody asks for anything any more: the server counts what was found.
+/// Without load: compares what the server counts with what was found.
 fn at_rest(field: &Field, workers: &mut [Worker<'_>]) {
     everybody(workers, Worker::remove_mortals);
     wait_for_items(field, || {
@@ -169,7 +166,7 @@ fn at_rest(field: &Field, workers: &mut [Worker<'_>]) {
 fn wait_for_items(field: &Field, mut items: impl FnMut() -> u64) {
     let begin = Stopwatch::start();
     while field.goes_on() {
-        // Items that have expired are counted until somebody looks for them.
+        // Expired items count until they are looked up.
         tell(field, "lru_crawler crawl all");
         let (found, counted) = (items(), stat(field, "curr_items"));
         if counted == Some(found) {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::Keeping;
-use crate::ledger::SLACK_MS;
+use crate::history::SLACK_MS;
 use crate::speech::{Answer, Hit, Verb};
 use crate::value::{self, Owner};
 
@@ -20,12 +20,14 @@ pub(super) struct Window {
     pub(super) answered: u64,
 }
 
-/// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// A store and what was put before and after it: the numbers of the last write and of the store, and how long it is.
-    Segments { newest: u64, base: u64, length: usize },
-    /// A number.
+    Segments {
+        newest: u64,
+        base: u64,
+        length: usize,
+    },
     Number(u64),
 }
 
@@ -46,7 +48,6 @@ enum Presence {
     Doubtful,
 }
 
-/// A request under way.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) key: u32,
@@ -64,7 +65,7 @@ pub(super) struct Model {
     held: HashMap<u32, Held>,
 }
 
-/// Between which moments a value ends that gets so many seconds to live.
+/// Between which moments a value with this time to live expires.
 fn life(ttl: u32, window: Window) -> (u64, u64) {
     if ttl == 0 {
         return (u64::MAX, u64::MAX);
@@ -154,7 +155,7 @@ impl Model {
             (Verb::Delete | Verb::Gets, Answer::Refused(_)) => return Err("it needs no memory".to_owned()),
             (_, Answer::Refused(what)) if what.contains("large") => return Err("it is not large".to_owned()),
             (verb, Answer::Refused(_)) => {
-                // Nobody is to read from a cache what is older than what was refused. A store has to keep it.
+                // A cache must not return what is older than a refused value; a store must keep it.
                 if verb == Verb::Set && self.keeping == Keeping::Some {
                     self.held.remove(&asked.key);
                 }

@@ -5,7 +5,7 @@ use guira_workload::Rng;
 use super::model::{Asked, Content, Model, Window};
 use super::{KEYS, Keeping};
 use crate::client::Client;
-use crate::field::{Field, Tally};
+use crate::field::{Counters, Field};
 use crate::speech::{Answer, Request, Verb};
 use crate::value::{self, HEADER, Owner, Place, Segment};
 
@@ -36,7 +36,7 @@ pub(super) struct Worker<'f> {
     pub(super) model: Model,
     random: Rng,
     sequence: u64,
-    tally: Tally<'f>,
+    counters: Counters<'f>,
 }
 
 fn some_length(random: &mut Rng) -> usize {
@@ -60,11 +60,10 @@ fn some_ttl(random: &mut Rng) -> u32 {
 
 impl<'f> Worker<'f> {
     pub(super) fn new(field: &'f Field, client: Client, share: Share, keeping: Keeping, random: Rng) -> Self {
-        let tally = field.tally();
-        Worker { field, client, share, model: Model::new(keeping), random, sequence: 0, tally }
+        let counters = field.counters();
+        Worker { field, client, share, model: Model::new(keeping), random, sequence: 0, counters }
     }
 
-    /// All its keys.
     fn keys(&self) -> impl Iterator<Item = u32> + use<> {
         (self.share.rest..KEYS).step_by(self.share.of as usize)
     }
@@ -92,7 +91,6 @@ impl<'f> Worker<'f> {
         }
     }
 
-    /// Reads all keys.
     pub(super) fn read_all(&mut self) {
         let keys: Vec<u32> = self.keys().collect();
         self.ask_all(&keys, Verb::Gets);
@@ -104,7 +102,6 @@ impl<'f> Worker<'f> {
         self.ask_all(&mortals, Verb::Delete);
     }
 
-    /// Removes everything.
     pub(super) fn remove_all(&mut self) {
         let keys: Vec<u32> = self.keys().collect();
         self.ask_all(&keys, Verb::Delete);
@@ -190,9 +187,9 @@ impl<'f> Worker<'f> {
         };
         let window = Window { sent, answered: self.field.now() };
         for ((asked, _), answer) in all.iter().zip(&answers) {
-            self.tally.one(counted(answer));
+            self.counters.one(counted(answer));
             if let Err(what) = self.model.settle(asked, answer, window) {
-                self.tally.one("wrong answers");
+                self.counters.one("wrong answers");
                 return self.field.fail(format!("{:?}: {what}", self.client.speech));
             }
         }

@@ -14,9 +14,6 @@ const HEAD: u64 = 64 << 10;
 const FLIPS: u64 = 8;
 
 /// Changes some bits of what the file at `path` holds.
-///
-/// # Errors
-/// In words, if it cannot.
 pub(super) fn flip(path: &Path, random: &mut Rng) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot damage {}: {error}", path.display());
     let file = File::options().read(true).write(true).open(path).map_err(|error| failed(&error))?;

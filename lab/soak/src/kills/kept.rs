@@ -7,15 +7,13 @@ use guira_sync::clock::Stopwatch;
 use crate::client::Client;
 use crate::speech::meta;
 
-/// A time to live may be told so many seconds too short: two clocks of whole seconds.
+/// Seconds by which a time to live may be too short: two clocks of whole seconds are involved.
 const ROUNDING: i64 = 2;
 
 /// An item as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
-    /// Its value.
     pub(crate) value: Vec<u8>,
-    /// Its flags.
     pub(crate) flags: u32,
     cas: u64,
     /// Seconds that it has left; -1 for ever.

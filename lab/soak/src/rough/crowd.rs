@@ -21,7 +21,7 @@ const IDLE_SLACK: Duration = Duration::from_secs(10);
 
 /// Opens as many connections as there may be, until the run ends, and has some left over. The server may have `most`.
 pub(crate) fn rush(field: &Field, mut random: Rng, most: usize) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         field.pause(PAUSE);
         let (mut held, mut refused) = (Vec::new(), 0);
@@ -43,8 +43,8 @@ pub(crate) fn rush(field: &Field, mut random: Rng, most: usize) {
                 }
             }
         }
-        tally.add("connections opened in a rush", held.len() as u64);
-        tally.add("connections refused beyond the limit", refused as u64);
+        counters.add("connections opened in a rush", held.len() as u64);
+        counters.add("connections refused beyond the limit", refused as u64);
         if refused == 0 && field.goes_on() {
             field.fail(format!("{} connections, and none was refused of {most}", held.len()));
         }
@@ -54,7 +54,7 @@ pub(crate) fn rush(field: &Field, mut random: Rng, most: usize) {
 
 /// Says nothing, and must be sent away after `idle`.
 pub(crate) fn idlers(field: &Field, mut random: Rng, idle: Duration) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         // Those on this host's own sockets are left alone, as in memcached.
         let carriers = [Carrier::Tcp, Carrier::Tls];
@@ -76,7 +76,7 @@ pub(crate) fn idlers(field: &Field, mut random: Rng, idle: Duration) {
             if read.is_err_and(|error| crate::client::is_stall(&error)) {
                 field.fail(format!("a silent connection is still open after {limit:?}"));
             } else {
-                tally.one("silent connections sent away");
+                counters.one("silent connections sent away");
             }
         }
     }

@@ -3,14 +3,15 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use guira_harness::socket::Socket;
 use guira_workload::Rng;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use super::any_request;
 use crate::client::Client;
-use crate::field::{Field, Tally};
-use crate::link::{Carrier, Plain};
+use crate::field::{Counters, Field};
+use crate::link::Carrier;
 use crate::speech::{Answer, Request, Speech, Verb};
 
 /// Between connections, so that the system does not run out of ports for those that have just ended.
@@ -21,15 +22,15 @@ const CUTS_MAX: usize = 400;
 
 /// Opens and cuts until the run ends.
 pub(crate) fn run(field: &Field, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     let Some(mut judge) = Client::open(field, Carrier::Unix, Speech::Text) else { return };
     let mut number = 0;
     while field.goes_on() {
         number += 1;
         match random.below(4) {
-            0 => handshakes(field, &mut random, &mut tally),
-            1 => stores(field, &mut random, number, &mut tally, &mut judge),
-            _ => requests(field, &mut random, &mut tally),
+            0 => handshakes(field, &mut random, &mut counters),
+            1 => stores(field, &mut random, number, &mut counters, &mut judge),
+            _ => requests(field, &mut random, &mut counters),
         }
     }
 }
@@ -39,7 +40,7 @@ fn cuts(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(step)
 }
 
-/// Sends a part and dies. Whoever is refused has died as well.
+/// Sends a part and closes the connection. A refused connection counts as closed.
 fn die_after(field: &Field, carrier: Carrier, part: &[u8], random: &mut Rng) -> io::Result<()> {
     let mut plain = field.addresses.raw(carrier)?;
     plain.write_all(part)?;
@@ -57,7 +58,7 @@ fn die_after(field: &Field, carrier: Carrier, part: &[u8], random: &mut Rng) -> 
 }
 
 /// One request of any kind, cut at every byte.
-fn requests(field: &Field, random: &mut Rng, tally: &mut Tally<'_>) {
+fn requests(field: &Field, random: &mut Rng, counters: &mut Counters<'_>) {
     let bytes = any_request(random, "rough");
     for at in cuts(bytes.len()) {
         if !field.goes_on() {
@@ -68,13 +69,13 @@ fn requests(field: &Field, random: &mut Rng, tally: &mut Tally<'_>) {
         if died.as_ref().is_err_and(crate::client::is_stall) {
             field.fail(format!("a connection that was closed halfway after {at} bytes is not closed"));
         }
-        tally.one("connections cut in a request");
+        counters.one("connections cut in a request");
         std::thread::sleep(PAUSE);
     }
 }
 
 /// Stores that are cut must not have stored anything.
-fn stores(field: &Field, random: &mut Rng, number: u64, tally: &mut Tally<'_>, judge: &mut Client) {
+fn stores(field: &Field, random: &mut Rng, number: u64, counters: &mut Counters<'_>, judge: &mut Client) {
     let speech = Speech::random(random);
     let (length, carrier) = (random.below(300) as usize, Carrier::plain(random));
     let name = format!("cut-{number}").into_bytes();
@@ -88,23 +89,23 @@ fn stores(field: &Field, random: &mut Rng, number: u64, tally: &mut Tally<'_>, j
         }
         // Refused connections have stored nothing either.
         let _ = die_after(field, carrier, &bytes[..at], random);
-        tally.one("connections cut in a store");
+        counters.one("connections cut in a store");
         std::thread::sleep(PAUSE);
     }
     let look = Request { verb: Verb::Gets, value: Vec::new(), ..request };
     match judge.call(&[look]) {
         Ok(answers) if answers == [Answer::NotFound] => {}
         Ok(answers) => {
-            tally.one("wrong answers");
+            counters.one("wrong answers");
             field.fail(format!("{speech:?}: half a store of {length} bytes was stored: {answers:?}"));
         }
         Err((_, error)) => field.fail(format!("the connection that looks after cuts broke: {error}")),
     }
 }
 
-/// A stream that dies after so many bytes.
+/// A stream that fails after a number of bytes.
 struct Dying {
-    plain: Plain,
+    plain: Socket,
     left: usize,
 }
 
@@ -131,7 +132,7 @@ impl Read for Dying {
 }
 
 /// Handshakes and first requests over TLS, cut after some bytes.
-fn handshakes(field: &Field, random: &mut Rng, tally: &mut Tally<'_>) {
+fn handshakes(field: &Field, random: &mut Rng, counters: &mut Counters<'_>) {
     let Some((address, config)) = &field.addresses.tls else { return };
     for _ in 0..40 {
         if !field.goes_on() {
@@ -154,7 +155,7 @@ fn handshakes(field: &Field, random: &mut Rng, tally: &mut Tally<'_>) {
         if random.below(2) == 0 {
             dying.plain.reset();
         }
-        tally.one("connections cut in a handshake");
+        counters.one("connections cut in a handshake");
         std::thread::sleep(PAUSE);
     }
 }

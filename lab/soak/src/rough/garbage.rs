@@ -15,7 +15,7 @@ const SILENCE: Duration = Duration::from_millis(5);
 
 /// Sends garbage until the run ends. All that is asked of the server is to survive.
 pub(crate) fn run(field: &Field, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         let (what, bytes) = some_garbage(&mut random);
         let carrier = Carrier::random(&mut random);
@@ -34,8 +34,8 @@ pub(crate) fn run(field: &Field, mut random: Rng) {
                 link.read(&mut [0; 4096])
             })
         };
-        tally.one(what);
-        tally.one(if sent.is_ok() { "garbage answered" } else { "garbage not answered" });
+        counters.one(what);
+        counters.one(if sent.is_ok() { "garbage answered" } else { "garbage not answered" });
         std::thread::sleep(SILENCE);
     }
 }

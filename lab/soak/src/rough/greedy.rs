@@ -10,16 +10,16 @@ use crate::field::Field;
 use crate::link::{Carrier, Link, PATIENCE};
 use crate::speech::{Request, Speech, Verb};
 
-/// What is asked for: so many values of this length.
+/// Values that each connection asks for, and their length.
 const VALUES: usize = 4;
 const LENGTH: usize = 900_000;
 
 /// How long a round of them lasts.
 const HOLD: Duration = Duration::from_secs(4);
 
-/// Asks until the run ends, over so many connections at a time.
+/// Asks until the run ends, over `count` connections at a time.
 pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         // They may be evicted or flushed.
         let Some(mut client) = Client::open(field, Carrier::Tcp, Speech::Text) else { return };
@@ -40,7 +40,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, connections: usize) {
             let Ok(mut link) = field.addresses.open(Carrier::random(&mut random)) else { continue };
             ask(&mut link, &mut random);
             links.push(link);
-            tally.one("connections that never read");
+            counters.one("connections that never read");
         }
         field.pause(HOLD);
         for link in links {

@@ -10,7 +10,7 @@ use guira_workload::Rng;
 
 use crate::speech::{Request, Speech, Verb};
 
-/// A request of each kind for a key that nobody checks.
+/// A request of each kind for a key that no checked client uses.
 pub(crate) fn any_request(random: &mut Rng, name: &str) -> Vec<u8> {
     let verbs = [
         Verb::Set,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use guira_workload::Rng;
 
 use crate::client::{Wire, is_stall};
-use crate::field::{Field, Tally};
+use crate::field::{Counters, Field};
 use crate::link::{Carrier, Link, PATIENCE};
 
 /// Connections at a time.
@@ -20,7 +20,7 @@ const SCRIPT: &str = "set slow 5 0 3 noreply\r\nabc\r\nversion\r\nms slow-m 4 T0
 
 /// Speaks slowly until the run ends.
 pub(crate) fn run(field: &Field, mut random: Rng) {
-    let mut tally = field.tally();
+    let mut counters = field.counters();
     while field.goes_on() {
         let links = (0..CONNECTIONS).filter_map(|_| field.addresses.open(Carrier::random(&mut random)).ok());
         let mut links = links.collect::<Vec<_>>();
@@ -32,20 +32,20 @@ pub(crate) fn run(field: &Field, mut random: Rng) {
             std::thread::sleep(PAUSE);
         }
         for link in links {
-            listen(field, link, &mut tally);
+            listen(field, link, &mut counters);
         }
-        half_closed(field, &mut random, &mut tally);
+        half_closed(field, &mut random, &mut counters);
     }
 }
 
-fn listen(field: &Field, link: Link, tally: &mut Tally<'_>) {
+fn listen(field: &Field, link: Link, counters: &mut Counters<'_>) {
     let mut wire = Wire::new(link);
     let mut expect = |right: &[&str]| match wire.line() {
         Ok(line) if right.iter().any(|right| line.starts_with(right)) => true,
         Ok(line) => {
-            // One that was refused is told so first.
+            // A refused connection gets an error first.
             if !line.starts_with("ERROR Too many open") {
-                tally.one("wrong answers");
+                counters.one("wrong answers");
                 field.fail(format!("{line:?} instead of {right:?} to somebody slow"));
             }
             false
@@ -58,12 +58,12 @@ fn listen(field: &Field, link: Link, tally: &mut Tally<'_>) {
         }
     };
     if expect(&["VERSION "]) && expect(&["HD", "SERVER_ERROR out of memory"]) && expect(&["MN"]) {
-        tally.one("slow conversations");
+        counters.one("slow conversations");
     }
 }
 
 /// Asks, ends its sending, and must still get all answers, and then the end.
-fn half_closed(field: &Field, random: &mut Rng, tally: &mut Tally<'_>) {
+fn half_closed(field: &Field, random: &mut Rng, counters: &mut Counters<'_>) {
     for _ in 0..20 {
         let count = 1 + random.below(300) as usize;
         let Ok(mut plain) = field.addresses.raw(Carrier::plain(random)) else { continue };
@@ -76,11 +76,11 @@ fn half_closed(field: &Field, random: &mut Rng, tally: &mut Tally<'_>) {
         });
         match answers {
             Ok(answers) if answers == "MN\r\n".repeat(count).as_bytes() => {
-                tally.one("half-closed connections")
+                counters.one("half-closed connections")
             }
             Ok(answers) if answers.starts_with(b"ERROR Too many open") => {}
             Ok(answers) => {
-                tally.one("wrong answers");
+                counters.one("wrong answers");
                 let length = answers.len();
                 field.fail(format!("{length} bytes to {count} mn on a half-closed connection"));
             }

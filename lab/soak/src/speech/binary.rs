@@ -5,10 +5,8 @@ use std::io;
 use super::{Answer, Hit, Request, Verb, error_line};
 use crate::client::Wire;
 
-/// Bytes of a header.
 pub(crate) const HEADER: usize = 24;
 
-/// Opcodes.
 const GET: u8 = 0x00;
 const NOOP: u8 = 0x0a;
 const GETKQ: u8 = 0x0d;
@@ -17,7 +15,6 @@ const GAT: u8 = 0x1d;
 /// Counting creates nothing.
 const CREATE_NOTHING: u32 = u32::MAX;
 
-/// A packet.
 struct Packet {
     opcode: u8,
     status: u16,
@@ -28,7 +25,6 @@ struct Packet {
     value: Vec<u8>,
 }
 
-/// Writes a packet.
 pub(crate) fn packet(out: &mut Vec<u8>, opcode: u8, opaque: u32, cas: u64, parts: [&[u8]; 3]) {
     let [extras, key, value] = parts;
     out.extend([0x80, opcode]);
@@ -56,7 +52,6 @@ fn opcode(verb: Verb) -> u8 {
     }
 }
 
-/// Writes a request.
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let Request { verb, name, value, flags, ttl } = request;
     let (opcode, ttl) = (opcode(*verb), ttl.to_be_bytes());
@@ -99,7 +94,6 @@ fn hit(packet: Packet) -> Hit {
     Hit { value: packet.value, flags, cas: packet.cas }
 }
 
-/// Reads the answer.
 pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
     let packet = match next(wire)? {
         Ok(packet) => packet,
@@ -132,7 +126,6 @@ pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
     packet(out, NOOP, u32::MAX, 0, [&[], &[], &[]]);
 }
 
-/// Reads its answer.
 pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result<Vec<Option<Hit>>, String>> {
     let mut hits = vec![None; names.len()];
     loop {

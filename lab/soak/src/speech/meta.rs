@@ -18,7 +18,6 @@ fn written(name: &[u8]) -> (String, &'static str) {
     }
 }
 
-/// Writes a request.
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let Request { verb, name, value, flags, ttl } = request;
     let (name, base64) = written(name);
@@ -45,7 +44,6 @@ pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let _ = write!(out, "{line}\r\n");
 }
 
-/// Reads the answer.
 pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
     let line = wire.line()?;
     if line.starts_with("VA ") {
@@ -71,9 +69,6 @@ pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
 }
 
 /// The value that follows this line; or the line, if it is wrong.
-///
-/// # Errors
-/// If the connection breaks.
 pub(crate) fn value(line: &str, wire: &mut Wire) -> io::Result<Result<Hit, String>> {
     let mut words = line.split(' ').skip(1);
     let Some(Ok(length)) = words.next().map(str::parse::<usize>) else { return Ok(Err(line.to_owned())) };
@@ -102,7 +97,6 @@ pub(crate) fn write_many(names: &[Vec<u8>], out: &mut Vec<u8>) {
     out.extend_from_slice(b"mn\r\n");
 }
 
-/// Reads its answer.
 pub(crate) fn read_many(names: &[Vec<u8>], wire: &mut Wire) -> io::Result<Result<Vec<Option<Hit>>, String>> {
     let mut hits = vec![None; names.len()];
     loop {

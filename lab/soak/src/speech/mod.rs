@@ -17,21 +17,17 @@ pub(crate) enum Speech {
     Text,
     /// `mg`, `ms` and their like.
     Meta,
-    /// Packets.
     Binary,
 }
 
 impl Speech {
-    /// One of them.
     pub(crate) fn random(random: &mut Rng) -> Self {
         [Speech::Text, Speech::Meta, Speech::Binary][random.below(3) as usize]
     }
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Stores.
     Set,
     /// Stores if there is nothing.
     Add,
@@ -43,7 +39,6 @@ pub(crate) enum Verb {
     Prepend,
     /// Stores if the cas unique is still this one.
     Cas(u64),
-    /// Removes.
     Delete,
     /// Changes the time to live.
     Touch,
@@ -51,9 +46,7 @@ pub(crate) enum Verb {
     Gets,
     /// Reads and changes the time to live.
     Gat,
-    /// Counts up.
     Increment(u64),
-    /// Counts down.
     Decrement(u64),
 }
 
@@ -80,9 +73,7 @@ impl Verb {
 /// A request about one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// What is asked.
     pub(crate) verb: Verb,
-    /// The key's name.
     pub(crate) name: Vec<u8>,
     /// What is to be stored.
     pub(crate) value: Vec<u8>,
@@ -95,15 +86,12 @@ pub(crate) struct Request {
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hit {
-    /// The value.
     pub(crate) value: Vec<u8>,
-    /// Its flags.
     pub(crate) flags: u32,
     /// Its cas unique, where it was asked for.
     pub(crate) cas: u64,
 }
 
-/// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It was stored, removed or touched.
@@ -112,15 +100,11 @@ pub(crate) enum Answer {
     NotStored,
     /// The cas unique is another.
     Exists,
-    /// There is nothing.
     NotFound,
-    /// A number after counting.
     Number(u64),
-    /// A value.
     Hit(Hit),
     /// The server cannot do it now: there is no memory, or the value is too long.
     Refused(String),
-    /// Anything else.
     Strange(String),
 }
 
@@ -152,7 +136,6 @@ pub(crate) fn error_line(line: &str) -> Answer {
 }
 
 impl Speech {
-    /// Writes a request.
     pub(crate) fn write(self, request: &Request, out: &mut Vec<u8>) {
         match self {
             Speech::Text => text::write(request, out),
@@ -162,9 +145,6 @@ impl Speech {
     }
 
     /// Reads its answer.
-    ///
-    /// # Errors
-    /// If the connection breaks.
     pub(crate) fn read(self, request: &Request, wire: &mut Wire) -> io::Result<Answer> {
         match self {
             Speech::Text => text::read(request, wire),
@@ -183,9 +163,6 @@ impl Speech {
     }
 
     /// Reads its answer: what was found of each key; or what else came, in words.
-    ///
-    /// # Errors
-    /// If the connection breaks.
     pub(crate) fn read_many(
         self,
         names: &[Vec<u8>],

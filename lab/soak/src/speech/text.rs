@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use super::{Answer, Hit, Request, Verb, error_line};
 use crate::client::Wire;
 
-/// Writes a request.
 pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     let Request { verb, name, value, flags, ttl } = request;
     let name = String::from_utf8_lossy(name);
@@ -28,7 +27,6 @@ pub(crate) fn write(request: &Request, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the answer.
 pub(crate) fn read(request: &Request, wire: &mut Wire) -> io::Result<Answer> {
     if matches!(request.verb, Verb::Gets | Verb::Gat) {
         let found = read_many(std::slice::from_ref(&request.name), wire)?;

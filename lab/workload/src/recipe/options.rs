@@ -1,5 +1,7 @@
 //! `NAME[:key=value,…]` with numbers that have units.
 
+use crate::units::scaled;
+
 /// A workload's name and options as they were written.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
@@ -101,18 +103,4 @@ impl Options {
         let value = || OptionError::Value { name, value: text.to_owned(), expected: expected.to_owned() };
         parse(text).ok_or_else(value).map(Some)
     }
-}
-
-fn scaled(text: &str, unit: f64) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let power = match text[end..].to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        _ => return None,
-    };
-    let number: f64 = text[..end].parse().ok()?;
-    let scaled = number * unit.powi(power);
-    (scaled < 1e15).then_some(scaled as u64)
 }

@@ -23,7 +23,7 @@ fn fields(record: &[u8; ORACLE_LEN]) -> (u32, u64, u32, i64) {
 }
 
 /// Whether the records at the start of a trace make sense: their times do not go back, objects are neither empty nor
-/// absurdly large, and the next request of a key comes later than this one, or never (told as -1 or the largest number).
+/// absurdly large, and the next request of a key comes later than this one, or never (written as -1 or the largest number).
 pub(super) fn looks_like_oracle(start: &[u8]) -> bool {
     let (records, _) = start.as_chunks::<ORACLE_LEN>();
     let mut earlier = 0;

@@ -91,7 +91,7 @@ fn is_text(start: &[u8]) -> bool {
 }
 
 impl Format {
-    /// The format that `start`, the first bytes of a trace, looks like. Text is told by the fields of its first line;
+    /// The format that `start`, the first bytes of a trace, looks like. Text is recognised by the fields of its first line;
     /// anything else is taken for libCacheSim's records if they make sense as such, and for 32-bit keys if not.
     #[must_use]
     pub fn guess(start: &[u8]) -> Self {

@@ -4,7 +4,7 @@
 const TRIES: u32 = 4;
 /// What is given at once: a page of Guira's.
 const STEP: u64 = 256 << 10;
-/// A server that is smaller by no more than one part in so many is as large.
+/// A server that is smaller by at most one part in this many counts as equal.
 const NEAR: u64 = 100;
 
 /// Guira does not start with less.
@@ -27,7 +27,7 @@ impl Fit {
         Self { target, memory: target.max(LEAST), too_much: u64::MAX, left: TRIES }
     }
 
-    /// A new and short search, from what this one has come to.
+    /// A new and short search that begins at the result of this one.
     pub(super) fn again(self) -> Self {
         Self { memory: self.memory, left: 2, ..Self::new(self.target) }
     }

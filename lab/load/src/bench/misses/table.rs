@@ -3,7 +3,7 @@
 use super::{DEFAULT, MIB, Missed, VARIANTS};
 use crate::bench::table::{header, push};
 
-/// Guira without options is to miss at most so many times as much as memcached.
+/// Guira without options may miss at most this many times as often as memcached.
 const BOUND: f64 = 1.02;
 /// Policies of which the best is to miss less than memcached.
 const BETTER: [&str; 3] = ["s3-fifo", "sieve", "klru"];

@@ -27,7 +27,7 @@ pub(super) struct Recorded {
     format: Option<Format>,
     /// Length of each value; of no meaning where the trace tells sizes.
     pub(super) value_len: u32,
-    /// So many of its first requests are replayed.
+    /// How many of its first requests are replayed.
     limit: Option<u64>,
     /// Parts of what it asks for that servers are given, in percent. A small trace has no small ones: what a server needs
     /// to start would be most of its size.
@@ -80,8 +80,8 @@ pub(super) struct Extent {
     pub(super) is_sized: bool,
 }
 
-/// The traces whose files are in the plan's folder, or among those of the repository; `told` hears of the others.
-pub(super) fn present(plan: &Plan, told: &mut dyn FnMut(&str)) -> Vec<Case> {
+/// The traces whose files are in the plan's folder, or among those of the repository; the others are reported to `log`.
+pub(super) fn present(plan: &Plan, log: &mut dyn FnMut(&str)) -> Vec<Case> {
     let committed = Path::new("lab/workload/traces");
     let mut cases = Vec::new();
     for &trace in TRACES {
@@ -91,7 +91,7 @@ pub(super) fn present(plan: &Plan, told: &mut dyn FnMut(&str)) -> Vec<Case> {
         let here = Path::new(trace.path).file_name().map(|name| committed.join(name));
         match elsewhere.into_iter().chain(here).find(|path| path.is_file()) {
             Some(path) => cases.push(Case { trace, path }),
-            None => told(&format!("misses: {} is left out, there is no {}", trace.name, trace.path)),
+            None => log(&format!("misses: {} is left out, there is no {}", trace.name, trace.path)),
         }
     }
     cases
@@ -142,6 +142,8 @@ impl Case {
 mod tests {
     use std::path::Path;
 
+    use guira_harness::scratch::Scratch;
+
     use super::{TRACES, present};
     use crate::bench::misses::Plan;
 
@@ -159,14 +161,14 @@ mod tests {
 
     #[test]
     fn each_key_counts_once_with_its_longest_value() {
-        let folder = std::env::temp_dir().join(format!("guira-extent-{}", std::process::id()));
+        let scratch = Scratch::new();
+        let folder = scratch.path().to_owned();
         std::fs::create_dir_all(folder.join("libcachesim")).unwrap();
         let text = "version,time,op,size,lbn\n1,1,28,100,7\n1,2,28,300,7\n1,3,28,0,9\n";
         std::fs::write(folder.join("libcachesim/cloudPhysicsIO.csv.zst"), text).unwrap();
-        let cases = present(&Plan { folder: Some(folder.clone()), limit: None }, &mut |_| ());
+        let cases = present(&Plan { folder: Some(folder), limit: None }, &mut |_| ());
         let extent = cases.iter().find(|case| case.trace.name == "cloudPhysics").unwrap().extent().unwrap();
         assert_eq!((extent.requests, extent.keys, extent.bytes), (3, 2, 1 + 300 + 1 + 4096));
         assert!(extent.is_sized);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,9 +1,9 @@
 use guira_workload::{Operation, ValuePool};
 
 use super::super::{Check, Judge, ReplyError};
+use crate::counters::Counters;
 use crate::request::{ItemStyle, Outbox, Protocol};
 use crate::source::{Source, Subject};
-use crate::tally::Tally;
 use guira_workload::OnMiss;
 
 const LEN: u32 = 5;
@@ -32,7 +32,7 @@ impl Source for Keys {
 struct Bench {
     judge: Judge,
     outbox: Outbox,
-    tally: Tally,
+    counters: Counters,
 }
 
 fn asked(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
@@ -41,7 +41,11 @@ fn asked(operation: Operation, requests: u32, multiget_keys: u32) -> Bench {
     let mut keys = Keys { operation, left: requests, next_id: 0 };
     while outbox.push_next(&mut keys, &values, ItemStyle { flags: 7, multiget_keys }, 1000).unwrap() {}
     outbox.took(outbox.unsent().len());
-    Bench { judge: Judge::new(values, Check::Contents { sample: 1 }, 7), outbox, tally: Tally::default() }
+    Bench {
+        judge: Judge::new(values, Check::Contents { sample: 1 }, 7),
+        outbox,
+        counters: Counters::default(),
+    }
 }
 
 /// A reply with the parts of its body.
@@ -74,14 +78,14 @@ impl Bench {
     }
 
     fn read(&mut self, input: &[u8]) -> Result<usize, ReplyError> {
-        self.judge.read(input, &mut self.outbox, &mut self.tally, 4000)
+        self.judge.read(input, &mut self.outbox, &mut self.counters, 4000)
     }
 
-    /// Reads `input`, which is well formed and wrong once; returns what was told of it.
+    /// Reads `input`, which is well formed and wrong once; returns the example that was kept.
     fn wrong(&mut self, input: &[u8]) -> String {
         assert_eq!(self.read(input), Ok(input.len()));
-        assert_eq!(self.tally.counts.wrong, 1, "{:?}", self.tally.examples);
-        self.tally.examples[0].clone()
+        assert_eq!(self.counters.counts.wrong, 1, "{:?}", self.counters.examples);
+        self.counters.examples[0].clone()
     }
 }
 
@@ -94,7 +98,7 @@ fn a_hit_and_a_miss_may_come_byte_by_byte() {
         to += 1;
         from += bench.read(&input[from..to]).unwrap();
     }
-    let counts = &bench.tally.counts;
+    let counts = &bench.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.wrong, counts.commands), (2, 1, 0, 2));
     assert_eq!(counts.contents_checked, 1);
     assert!(bench.outbox.has_fills());
@@ -107,7 +111,7 @@ fn hits_and_misses_of_a_multiget_are_told_apart() {
     let input =
         [bench.quiet_hit(1, 1), bench.quiet_hit(3, 3), noop(4), bench.quiet_hit(4, 5), noop(9)].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
-    let counts = &bench.tally.counts;
+    let counts = &bench.counters.counts;
     assert_eq!((counts.gets, counts.hits, counts.wrong, counts.commands), (8, 3, 0, 2));
     assert_eq!(bench.outbox.open_requests(), 0);
 }
@@ -117,15 +121,15 @@ fn replies_out_of_order_are_wrong() {
     let mut bench = asked(Operation::Get, 2, 1);
     let input = [bench.hit(1, 1), bench.hit(0, 0)].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
-    assert_eq!((bench.tally.counts.wrong, bench.tally.counts.hits), (2, 0));
-    assert!(bench.tally.examples[0].contains("has opaque 1, not 0"), "{:?}", bench.tally.examples);
+    assert_eq!((bench.counters.counts.wrong, bench.counters.counts.hits), (2, 0));
+    assert!(bench.counters.examples[0].contains("has opaque 1, not 0"), "{:?}", bench.counters.examples);
     let mut bench = asked(Operation::Multiget, 1, 2);
     let input = [bench.quiet_hit(1, 1), bench.quiet_hit(0, 0)].concat();
     assert!(bench.wrong(&input).contains("opaque 0, which is not open"));
     let mut bench = asked(Operation::Multiget, 2, 2);
     let input = bench.quiet_hit(2, 2);
     assert!(bench.wrong(&input).contains("opaque 2, which is not open"), "that is the first Noop's");
-    assert_eq!(bench.tally.counts.gets, 0);
+    assert_eq!(bench.counters.counts.gets, 0);
 }
 
 #[test]
@@ -160,8 +164,8 @@ fn refusals_are_counted_and_shown() {
     let mut bench = asked(Operation::Set, 2, 1);
     let input = [packet(1, 0x82, 0, b"", b"", b"Out of memory"), packet(1, 0, 1, b"", b"", b"")].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
-    assert_eq!((bench.tally.counts.sets, bench.tally.counts.refused), (2, 1));
-    assert_eq!(bench.tally.examples, ["status 0x82: Out of memory"]);
+    assert_eq!((bench.counters.counts.sets, bench.counters.counts.refused), (2, 1));
+    assert_eq!(bench.counters.examples, ["status 0x82: Out of memory"]);
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn deletes_are_answered_either_way() {
     let mut bench = asked(Operation::Delete, 2, 1);
     let input = [packet(4, 0, 0, b"", b"", b""), packet(4, 1, 1, b"", b"", b"Not found")].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
-    assert_eq!((bench.tally.counts.deletes, bench.tally.counts.refused), (2, 0));
+    assert_eq!((bench.counters.counts.deletes, bench.counters.counts.refused), (2, 0));
 }
 
 #[test]
@@ -179,7 +183,10 @@ fn the_floors_packets_are_taken_as_they_are() {
     let value = packet(0x0d, 0, 0, &[0; 4], b"any", b"12345");
     let input = [value.clone(), value, packet(0x0a, 0, 0, b"", b"", b"")].concat();
     assert_eq!(bench.read(&input), Ok(input.len()));
-    assert_eq!((bench.tally.counts.hits, bench.tally.counts.wrong, bench.tally.counts.commands), (2, 0, 1));
+    assert_eq!(
+        (bench.counters.counts.hits, bench.counters.counts.wrong, bench.counters.counts.commands),
+        (2, 0, 1)
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use guira_sync::version::{DEFAULT_STRIPES, Versions};
 
 /// How readers of a table and its one writer get along.
 pub(in crate::memc3) trait Discipline: Sync {
-    /// With so many counters, if it has any.
+    /// With `counters` version counters, if it has any.
     fn new(counters: usize) -> Self;
 
     /// Does the work of the one writer.
@@ -20,7 +20,7 @@ pub(in crate::memc3) trait Discipline: Sync {
     fn read<R>(&self, buckets: [u32; 2], look: impl FnMut() -> R) -> (R, u32);
 }
 
-/// Nobody waits: there is one thread.
+/// No locks: there is one thread.
 #[derive(Debug)]
 pub(in crate::memc3) struct Alone;
 

@@ -67,7 +67,7 @@ pub(in crate::memc3) trait Compare: Sync {
     fn same(item: &[AtomicU64; 4], key: Key) -> bool;
 }
 
-/// By the C library's `memcmp`, which is told the length at run time, as memcached does.
+/// By the C library's `memcmp`, which gets the length at run time, as in memcached.
 #[derive(Debug)]
 pub(in crate::memc3) struct Bytes;
 

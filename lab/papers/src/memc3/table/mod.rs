@@ -36,7 +36,7 @@ pub(super) trait Table: Sync + Sized {
     /// if the table is full.
     fn insert(&self, number: u32, key: Key, writer: &mut Writer) -> bool;
 
-    /// So many keys are looked up at once, each asked for before the first is looked up.
+    /// How many keys are looked up at once; all are prefetched before the first is looked up.
     const BATCH: usize = 1;
 
     /// Asks the processor for what a lookup will need first.

@@ -8,7 +8,6 @@ use super::items::{Huge, Integers, Items, Pages};
 use super::{Found, Key, hash};
 use crate::experiment::Failure;
 
-/// Slots in a bucket.
 pub(in crate::memc3) const SLOTS: u32 = 4;
 
 /// The buckets of a key, and its tag.
@@ -41,9 +40,7 @@ impl Geometry {
     }
 }
 
-/// What a slot holds.
 pub(in crate::memc3) trait Slots: Sync + Sized {
-    /// Bytes of a slot.
     const BYTES: usize;
 
     /// Empty slots in `buckets` buckets.
@@ -58,10 +55,8 @@ pub(in crate::memc3) trait Slots: Sync + Sized {
     /// An empty slot of a bucket.
     fn free(&self, bucket: u32) -> Option<u32>;
 
-    /// Fills a slot.
     fn put(&self, bucket: u32, slot: u32, entry: (u8, u32));
 
-    /// Empties a slot.
     fn clear(&self, bucket: u32, slot: u32);
 }
 

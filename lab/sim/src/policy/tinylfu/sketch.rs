@@ -6,7 +6,7 @@ use guira_workload::rng::mix64;
 use crate::policy::Id;
 
 const ROWS: usize = 4;
-/// The highest count: of so many requests, more do not matter.
+/// The highest count: more requests than this do not matter.
 const COUNT_MAX: u8 = 15;
 /// Counters of a row for each entry of the cache.
 const COUNTERS: usize = 4;

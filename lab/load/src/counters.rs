@@ -25,7 +25,7 @@ pub struct Counts {
     pub refused: u64,
     /// Values whose contents were compared, beside the length that is always compared.
     pub contents_checked: u64,
-    /// Values of wrong length, flags or contents, and keys nobody asked for.
+    /// Values of wrong length, flags or contents, and keys that were not asked for.
     pub wrong: u64,
     /// Requests over UDP that were not answered in time; they are part of no other count.
     pub lost: u64,
@@ -79,7 +79,7 @@ impl Counts {
 
 /// Counts and latencies of one run, or of one thread of it.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct Counters {
     /// The counts.
     pub counts: Counts,
     /// Latencies of get commands in nanoseconds.
@@ -90,13 +90,13 @@ pub struct Tally {
     pub examples: Vec<String>,
 }
 
-impl Default for Tally {
+impl Default for Counters {
     fn default() -> Self {
         Self { counts: Counts::default(), get_ns: histogram(), set_ns: histogram(), examples: Vec::new() }
     }
 }
 
-impl Tally {
+impl Counters {
     /// Forgets everything but the examples: the warm-up's figures are dropped, its errors are not.
     pub fn restart(&mut self) {
         let wrong = self.counts.wrong;
@@ -181,7 +181,7 @@ impl Percentiles {
 
 #[cfg(test)]
 mod tests {
-    use super::{Percentiles, Tally, histogram};
+    use super::{Counters, Percentiles, histogram};
 
     #[test]
     fn percentiles_of_known_values() {
@@ -196,17 +196,17 @@ mod tests {
 
     #[test]
     fn a_restart_keeps_what_was_wrong() {
-        let mut tally = Tally::default();
-        tally.counts.gets = 10;
-        tally.wrong(|| "bad".to_owned());
-        tally.restart();
-        assert_eq!((tally.counts.gets, tally.counts.wrong), (0, 1));
-        assert_eq!(tally.examples, ["bad"]);
+        let mut counters = Counters::default();
+        counters.counts.gets = 10;
+        counters.wrong(|| "bad".to_owned());
+        counters.restart();
+        assert_eq!((counters.counts.gets, counters.counts.wrong), (0, 1));
+        assert_eq!(counters.examples, ["bad"]);
     }
 
     #[test]
     fn merging_adds_counts_and_latencies() {
-        let (mut one, mut two) = (Tally::default(), Tally::default());
+        let (mut one, mut two) = (Counters::default(), Counters::default());
         two.counts.hits = 3;
         (one.counts.behind_ns, two.counts.behind_ns) = (5, 7);
         two.get_ns.saturating_record(1000);

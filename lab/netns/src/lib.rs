@@ -1,4 +1,4 @@
-//! Another host: a network namespace with a cable (veth) to this one.
+//! A second host on this machine: a network namespace, joined to this one by a veth pair.
 
 #![forbid(unsafe_code)]
 
@@ -7,47 +7,47 @@ use std::io;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-/// Why there can be no other host.
+/// Why no namespace could be made.
 #[derive(Debug, thiserror::Error)]
-pub enum CableError {
-    /// It takes root and iproute2.
+pub enum NetnsError {
+    /// `ip` refused, usually for want of root.
     #[error("network namespaces take root and iproute2: ip {command} failed")]
     Refused {
-        /// What was tried.
+        /// The arguments of `ip`.
         command: String,
     },
-    /// There is no iproute2.
+    /// `ip` could not be run.
     #[error("there is no iproute2")]
     NoIp(#[from] io::Error),
 }
 
-/// A cable between this host and another, which has nothing else. Both ends go when this is dropped.
+/// A network namespace with a veth pair to this one. Dropping it removes both.
 #[derive(Debug)]
-pub struct Cable {
+pub struct Netns {
     number: u16,
 }
 
-fn host(number: u16) -> String {
+fn name(number: u16) -> String {
     format!("guira-{number:x}")
 }
 
-fn ip(command: &str) -> Result<(), CableError> {
+fn ip(command: &str) -> Result<(), NetnsError> {
     let status = Command::new("ip").args(command.split_whitespace()).stderr(Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(CableError::Refused { command: command.to_owned() }) }
+    if status.success() { Ok(()) } else { Err(NetnsError::Refused { command: command.to_owned() }) }
 }
 
-/// How many names are tried before there is another reason why none can be had.
+/// Names that are tried: after that many, the reason is not that a name is taken.
 const ATTEMPTS: u16 = 8;
 
-impl Cable {
-    /// Lays a cable.
+impl Netns {
+    /// Makes a namespace and the veth pair, and gives both ends addresses and routes.
     ///
     /// # Errors
-    /// If this may not be done here.
-    pub fn lay() -> Result<Self, CableError> {
-        let cable = Self::new_host()?;
-        let (here, there, number) = (cable.interface(), cable.host(), cable.number);
-        let [v4, v6] = cable.servers().map(|address| address.ip());
+    /// When the caller lacks the privilege or iproute2 is missing.
+    pub fn create() -> Result<Self, NetnsError> {
+        let netns = Self::add()?;
+        let (here, there, number) = (netns.interface(), netns.name(), netns.number);
+        let [v4, v6] = netns.servers().map(|address| address.ip());
         let [a, b] = number.to_be_bytes();
         let (own4, own6) = (format!("10.213.{a}.{b}"), format!("fd21::{number:x}:1"));
         for command in [
@@ -65,60 +65,60 @@ impl Cable {
         ] {
             ip(&command)?;
         }
-        Ok(cable)
+        Ok(netns)
     }
 
-    /// A host without a cable yet, under a name that no other process and no other thread of this one has: a namespace is made once only.
-    fn new_host() -> Result<Self, CableError> {
+    /// Adds a namespace under a name that no other process and no other thread of this one uses.
+    fn add() -> Result<Self, NetnsError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut attempt = 0;
         loop {
             let number = (std::process::id() as u16)
                 .wrapping_mul(8)
                 .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed) as u16);
-            // Not a cable before it is ours: dropping one takes the namespace away.
-            match ip(&format!("netns add {}", host(number))) {
-                Ok(()) => return Ok(Cable { number }),
+            // The value exists only once the namespace is ours: dropping it deletes the namespace.
+            match ip(&format!("netns add {}", name(number))) {
+                Ok(()) => return Ok(Netns { number }),
                 Err(error) if attempt == ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
         }
     }
 
-    /// The other host's end.
+    /// The end of the veth pair inside the namespace.
     pub const REMOTE_INTERFACE: &str = "v0";
 
-    /// This host's end.
+    /// The end of the veth pair on this host.
     pub fn interface(&self) -> String {
         format!("gv{:x}", self.number)
     }
 
-    fn host(&self) -> String {
-        host(self.number)
+    fn name(&self) -> String {
+        name(self.number)
     }
 
-    /// Where a server on the other host may take datagrams, over both families.
+    /// Addresses inside the namespace for a server's datagrams, IPv4 and IPv6.
     pub fn servers(&self) -> [SocketAddr; 2] {
         let [high, low] = self.number.to_be_bytes();
         [([10, 214, high, low], 21_300).into(), ([0xfd21, 0, 0, 0, 0, 0, self.number, 2], 21_300).into()]
     }
 
-    /// Takes the cable away. True if it was there.
-    pub fn cut(&self) -> bool {
+    /// Deletes the veth pair. True if it existed.
+    pub fn disconnect(&self) -> bool {
         ip(&format!("link del {}", self.interface())).is_ok()
     }
 
-    /// A program on the other host.
+    /// A command that runs `program` inside the namespace.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.host()]).arg(program);
+        command.args(["netns", "exec", &self.name()]).arg(program);
         command
     }
 }
 
-impl Drop for Cable {
+impl Drop for Netns {
     fn drop(&mut self) {
-        // The cable goes with its other end. If that fails there is nobody to tell.
-        let _ = ip(&format!("netns del {}", self.host()));
+        // The veth pair goes with its other end. A failure here has no one to report to.
+        let _ = ip(&format!("netns del {}", self.name()));
     }
 }

@@ -6,6 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_linger;
+
+/// How long a TCP connection may take to open. A listener with a full queue drops the first packets, which are sent again after seconds.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+
 /// Where a server listens.
 #[derive(Clone, Debug)]
 pub enum Address {
@@ -17,16 +22,22 @@ pub enum Address {
 
 /// A connected stream socket.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub enum Socket {
+    /// Of a TCP port.
     Tcp(TcpStream),
+    /// Of the file system.
     Unix(UnixStream),
 }
 
 impl Socket {
-    pub(crate) fn connect(address: &Address) -> Result<Self> {
+    /// Connects; a TCP socket sends small pieces at once.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn connect(address: &Address) -> Result<Self> {
         match address {
             Address::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, Duration::from_secs(5))?;
+                let stream = TcpStream::connect_timeout(address, CONNECT_MAX)?;
                 stream.set_nodelay(true)?;
                 Ok(Self::Tcp(stream))
             }
@@ -34,14 +45,22 @@ impl Socket {
         }
     }
 
-    pub(crate) fn duplicate(&self) -> Result<Self> {
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn duplicate(&self) -> Result<Self> {
         match self {
             Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
             Self::Unix(stream) => stream.try_clone().map(Self::Unix),
         }
     }
 
-    pub(crate) fn set_timeouts(&self, timeout: Duration) -> Result<()> {
+    /// Bounds reads and writes.
+    ///
+    /// # Errors
+    /// When `timeout` is zero.
+    pub fn set_timeouts(&self, timeout: Duration) -> Result<()> {
         match self {
             Self::Tcp(stream) => {
                 stream.set_read_timeout(Some(timeout))?;
@@ -54,10 +73,22 @@ impl Socket {
         }
     }
 
-    pub(crate) fn end_of_sending(&self) -> Result<()> {
+    /// Closes the sending half.
+    ///
+    /// # Errors
+    /// When the peer has closed the connection.
+    pub fn end_of_sending(&self) -> Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// Closes a TCP connection by a reset; another socket in order.
+    pub fn reset(self) {
+        if let Self::Tcp(stream) = self {
+            // If this fails the connection ends in order, which is as well.
+            let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! older than what anybody has read before; and nothing newer than what is announced when the answer has come. A miss is always
 //! legal, but it settles something too: what had been acknowledged before it began must never be read again.
 //!
-//! Time to live is told by a clock of whole seconds that each worker looks at once a round, so a value that is
+//! Time to live is measured by a clock of whole seconds that each worker reads once a round, so a value that is
 //! about to expire may be missed on one connection and found on another an instant later. Misses of such values settle
 //! nothing; they must be gone [`SLACK_MS`] after their time.
 
@@ -20,7 +20,6 @@ pub(crate) const SLACK_MS: u64 = 3_000;
 /// Writes of each key that are remembered for the message of a failure.
 const REMEMBERED: usize = 12;
 
-/// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Short values, and so few that all fit.
@@ -45,7 +44,7 @@ pub(crate) struct Log {
     acknowledged: u64,
     /// Nothing up to this number may be read any more.
     dead: u64,
-    /// Somebody has read this.
+    /// The newest number that a reader has seen.
     seen: u64,
     /// The last write whose value was empty.
     empty: u64,
@@ -82,18 +81,15 @@ pub(crate) struct Claim {
     expected: bool,
 }
 
-/// What a miss means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missed {
     /// The key held nothing, as far as is known.
     AsKnown,
-    /// It was evicted.
     Evicted,
 }
 
-/// All keys.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct History {
     keys: Vec<(Kind, Mutex<Log>)>,
     prefix: String,
 }
@@ -185,7 +181,7 @@ impl Log {
         self.mortal != Mortal::No
     }
 
-    /// Nobody knows what became of a write: the key begins a new life under another name.
+    /// The outcome of a write is unknown: the key begins a new life under another name.
     pub(crate) fn give_up(&mut self) {
         let (life, recent) = (self.life + 1, std::mem::take(&mut self.recent));
         *self = Log { life, recent, ..Log::new() };
@@ -213,11 +209,11 @@ impl Log {
     }
 }
 
-impl Ledger {
+impl History {
     /// The keys that `kinds` lists: kinds, and how many of each. All names begin with `prefix`.
     pub(crate) fn new(prefix: &str, kinds: &[(Kind, usize)]) -> Self {
         let keys = kinds.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count));
-        Ledger { keys: keys.map(|kind| (kind, Mutex::new(Log::new()))).collect(), prefix: prefix.to_owned() }
+        History { keys: keys.map(|kind| (kind, Mutex::new(Log::new()))).collect(), prefix: prefix.to_owned() }
     }
 
     /// How many keys there are.
@@ -225,7 +221,6 @@ impl Ledger {
         self.keys.len()
     }
 
-    /// What a key holds.
     pub(crate) fn kind(&self, key: usize) -> Kind {
         self.keys[key].0
     }
@@ -266,7 +261,7 @@ impl Ledger {
         if log.life != claim.owner.life || claim.mortal || log.is_mortal() {
             return Missed::AsKnown;
         }
-        // Unless it was removed by somebody who knows, while the reader was asking.
+        // Unless its writer removed it while the reader was asking.
         let evicted = claim.expected && log.announced == claim.announced && log.dead < claim.acknowledged;
         log.dead = log.dead.max(claim.acknowledged);
         if evicted { Missed::Evicted } else { Missed::AsKnown }
@@ -326,7 +321,7 @@ impl Ledger {
         if self.kind(owner.key as usize) == Kind::Up { up } else { HIGH - up }
     }
 
-    /// What is acknowledged of each key, for somebody who is about to remove everything.
+    /// What is acknowledged of each key; taken before everything is removed.
     pub(crate) fn snapshot(&self) -> Vec<(u32, u64)> {
         let state = |key| {
             let log = self.log(key);
@@ -351,97 +346,97 @@ mod tests {
     use super::*;
     use crate::value::{HEADER, Place, Segment};
 
-    fn ledger() -> Ledger {
-        Ledger::new("test", &[(Kind::Warm, 1), (Kind::Up, 1), (Kind::Down, 1)])
+    fn history() -> History {
+        History::new("test", &[(Kind::Warm, 1), (Kind::Up, 1), (Kind::Down, 1)])
     }
 
-    fn stored(ledger: &Ledger, key: usize) -> u64 {
-        let mut log = ledger.log(key);
+    fn stored(history: &History, key: usize) -> u64 {
+        let mut log = history.log(key);
         let sequence = log.announce();
         log.stored(sequence, HEADER);
         log.remember(0, sequence, "set", "done");
         sequence
     }
 
-    fn read(ledger: &Ledger, claim: Claim, sequence: u64) -> Result<(), String> {
+    fn read(history: &History, claim: Claim, sequence: u64) -> Result<(), String> {
         let mut value = Vec::new();
         let segment = Segment { place: Place::Base, sequence, before: 0 };
         value::write(&mut value, claim.owner, segment, HEADER);
-        ledger.found(claim, &value, value::flags(claim.owner, sequence))
+        history.found(claim, &value, value::flags(claim.owner, sequence))
     }
 
     #[test]
     fn nothing_older_than_what_was_acknowledged_or_seen_may_be_read() {
-        let ledger = ledger();
-        stored(&ledger, 0);
-        let early = ledger.claim(0, 0);
-        stored(&ledger, 0);
-        assert_eq!(read(&ledger, early, 1), Ok(()));
-        let late = ledger.claim(0, 0);
-        assert!(read(&ledger, late, 1).is_err());
-        assert!(read(&ledger, late, 3).is_err(), "it was not announced");
-        let third = ledger.log(0).announce();
-        assert_eq!(read(&ledger, late, third), Ok(()));
-        assert!(read(&ledger, ledger.claim(0, 0), 2).is_err(), "something newer was seen");
+        let history = history();
+        stored(&history, 0);
+        let early = history.claim(0, 0);
+        stored(&history, 0);
+        assert_eq!(read(&history, early, 1), Ok(()));
+        let late = history.claim(0, 0);
+        assert!(read(&history, late, 1).is_err());
+        assert!(read(&history, late, 3).is_err(), "it was not announced");
+        let third = history.log(0).announce();
+        assert_eq!(read(&history, late, third), Ok(()));
+        assert!(read(&history, history.claim(0, 0), 2).is_err(), "something newer was seen");
     }
 
     #[test]
     fn what_was_missed_removed_or_flushed_never_comes_back() {
-        let ledger = ledger();
-        let first = stored(&ledger, 0);
-        assert_eq!(ledger.missed(ledger.claim(0, 0)), Missed::Evicted);
-        assert!(read(&ledger, ledger.claim(0, 0), first).is_err());
-        assert_eq!(ledger.missed(ledger.claim(0, 0)), Missed::AsKnown);
-        let second = stored(&ledger, 0);
-        let removal = ledger.log(0).announce();
-        ledger.log(0).removed(removal);
-        assert!(read(&ledger, ledger.claim(0, 0), second).is_err());
-        let fourth = stored(&ledger, 0);
-        assert_eq!(read(&ledger, ledger.claim(0, 0), fourth), Ok(()));
-        ledger.forget(&ledger.snapshot());
-        assert!(read(&ledger, ledger.claim(0, 0), fourth).is_err());
+        let history = history();
+        let first = stored(&history, 0);
+        assert_eq!(history.missed(history.claim(0, 0)), Missed::Evicted);
+        assert!(read(&history, history.claim(0, 0), first).is_err());
+        assert_eq!(history.missed(history.claim(0, 0)), Missed::AsKnown);
+        let second = stored(&history, 0);
+        let removal = history.log(0).announce();
+        history.log(0).removed(removal);
+        assert!(read(&history, history.claim(0, 0), second).is_err());
+        let fourth = stored(&history, 0);
+        assert_eq!(read(&history, history.claim(0, 0), fourth), Ok(()));
+        history.forget(&history.snapshot());
+        assert!(read(&history, history.claim(0, 0), fourth).is_err());
     }
 
     #[test]
     fn what_expires_must_be_gone_after_its_time() {
-        let ledger = ledger();
-        let first = stored(&ledger, 0);
-        ledger.log(0).lives(0, 2);
-        assert_eq!(ledger.missed(ledger.claim(0, 0)), Missed::AsKnown);
-        assert_eq!(read(&ledger, ledger.claim(0, 2_000 + SLACK_MS), first), Ok(()));
-        assert!(read(&ledger, ledger.claim(0, 2_001 + SLACK_MS), first).is_err());
+        let history = history();
+        let first = stored(&history, 0);
+        history.log(0).lives(0, 2);
+        assert_eq!(history.missed(history.claim(0, 0)), Missed::AsKnown);
+        assert_eq!(read(&history, history.claim(0, 2_000 + SLACK_MS), first), Ok(()));
+        assert!(read(&history, history.claim(0, 2_001 + SLACK_MS), first).is_err());
     }
 
     #[test]
     fn an_empty_value_needs_a_writer() {
-        let ledger = ledger();
-        stored(&ledger, 0);
-        assert!(ledger.found(ledger.claim(0, 0), b"", 0).is_err());
-        let sequence = ledger.log(0).announce();
-        ledger.log(0).announce_empty(sequence);
-        assert_eq!(ledger.found(ledger.claim(0, 0), b"", 0), Ok(()));
+        let history = history();
+        stored(&history, 0);
+        assert!(history.found(history.claim(0, 0), b"", 0).is_err());
+        let sequence = history.log(0).announce();
+        history.log(0).announce_empty(sequence);
+        assert_eq!(history.found(history.claim(0, 0), b"", 0), Ok(()));
     }
 
     #[test]
     fn numbers_go_one_way() {
-        let ledger = ledger();
+        let history = history();
         for key in [1, 2] {
-            let sequence = stored(&ledger, key);
-            let owner = ledger.owner(key);
-            let text = ledger.number(owner, sequence).to_string();
-            assert_eq!(ledger.found(ledger.claim(key, 0), text.as_bytes(), 0), Ok(()));
-            stored(&ledger, key);
-            assert!(ledger.found(ledger.claim(key, 0), text.as_bytes(), 0).is_err());
-            assert!(ledger.found(ledger.claim(key, 0), b"17", 0).is_err());
+            let sequence = stored(&history, key);
+            let owner = history.owner(key);
+            let text = history.number(owner, sequence).to_string();
+            assert_eq!(history.found(history.claim(key, 0), text.as_bytes(), 0), Ok(()));
+            stored(&history, key);
+            assert!(history.found(history.claim(key, 0), text.as_bytes(), 0).is_err());
+            assert!(history.found(history.claim(key, 0), b"17", 0).is_err());
         }
     }
 
     #[test]
     fn a_key_that_was_given_up_has_another_name() {
-        let ledger = ledger();
-        let claim = ledger.claim(0, 0);
-        ledger.log(0).give_up();
-        assert_ne!(ledger.name(claim.owner), ledger.name(ledger.owner(0)));
-        assert_eq!(ledger.found(claim, b"anything", 0), Ok(()));
+        let history = history();
+        let claim = history.claim(0, 0);
+        history.log(0).give_up();
+        assert_ne!(history.name(claim.owner), history.name(history.owner(0)));
+        assert_eq!(history.found(claim, b"anything", 0), Ok(()));
     }
 }

@@ -1,0 +1,17 @@
+//! What the laboratory and the tests of live servers have in common: a server as a child process, what a process costs, certificates, scratch
+//! folders, waiting with a deadline, threads that begin together, rounds in turns, engines driven inside the process, and plots.
+
+#![forbid(unsafe_code)]
+
+pub mod affinity;
+pub mod certificate;
+pub mod deadline;
+pub mod driver;
+pub mod plot;
+pub mod process;
+pub mod rounds;
+pub mod scratch;
+pub mod server;
+pub mod socket;
+pub mod stats;
+pub mod together;
