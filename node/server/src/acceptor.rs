@@ -1,7 +1,7 @@
 //! Accepting connections, and dealing them out to the workers in turn.
 
-use crate::dialogue::Access;
 use crate::division::{CONNECTION_BYTES, TLS_BYTES};
+use crate::interpreter::Access;
 use crate::listen::Speaks;
 use crate::options::Beyond;
 use crate::registry::ConnectionFacts;

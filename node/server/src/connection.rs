@@ -1,11 +1,11 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
 use crate::acceptor::Arrival;
-use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
 use crate::errand::Errand;
+use crate::forward::{BATCHES_OF_ONE, ForwardBatch, Leftover, Sender};
+use crate::interpreter::{Access, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
 use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
-use crate::post::{Leftover, PARCELS_OF_ONE, Parcel, Sender};
 use crate::queue::Rank;
 use crate::registry::{ConnectionFacts, Doing};
 use crate::room::{Asked, Holding, Room, Seat};
@@ -39,7 +39,7 @@ const SHORT_READ: usize = 2 << 10;
 pub(crate) struct Connection<S: Session> {
     pub(crate) stream: Stream,
     pub(crate) facts: Arc<ConnectionFacts>,
-    dialogue: Dialogue<S>,
+    state: ProtocolState<S>,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
     /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
@@ -93,7 +93,7 @@ impl<S: Session> Connection<S> {
         Connection {
             stream: arrival.stream,
             facts: arrival.facts,
-            dialogue: Dialogue::new(arrival.speaks, arrival.access, Some(sender)),
+            state: ProtocolState::new(arrival.speaks, arrival.access, Some(sender)),
             input: arrival.input,
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             leftovers: Vec::new(),
@@ -108,25 +108,18 @@ impl<S: Session> Connection<S> {
 
     /// The errand that it is to leave for.
     pub(crate) fn take_errand(&mut self) -> Option<Errand> {
-        self.dialogue.take_errand()
+        self.state.take_errand()
     }
 
     /// The connection, on its way to somewhere else.
     pub(crate) fn into_arrival(self) -> Arrival {
-        let Connection { stream, facts, dialogue, input, .. } = self;
-        Arrival {
-            stream,
-            facts,
-            speaks: dialogue.speaks(),
-            access: dialogue.access,
-            input,
-            output: Vec::new(),
-        }
+        let Connection { stream, facts, state, input, .. } = self;
+        Arrival { stream, facts, speaks: state.speaks(), access: state.access, input, output: Vec::new() }
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_midway = self.dialogue.is_midway() || !self.input.is_empty() || self.stream.has_input();
+        let is_midway = self.state.is_midway() || !self.input.is_empty() || self.stream.has_input();
         !is_midway && self.unsent.is_none()
     }
 
@@ -134,7 +127,7 @@ impl<S: Session> Connection<S> {
     fn farewell(&mut self) -> Turn {
         match self.stream.finish() {
             Ok(Progress::Blocked) => Turn::Wait(Interest::Write),
-            _ => Turn::Close(self.dialogue.ends),
+            _ => Turn::Close(self.state.ends),
         }
     }
 
@@ -146,14 +139,12 @@ impl<S: Session> Connection<S> {
         let now = bench.interpreter.executor.now();
         let slice = Slice::of(self.rank(now));
         let short = bench.interpreter.shared.room.is_short();
-        self.dialogue.slice = if short { slice.keeping_nothing() } else { slice };
+        self.state.slice = if short { slice.keeping_nothing() } else { slice };
         let turn = self.rounds(bench, counters);
-        self.rank = (self.dialogue.slice.rank(), now);
+        self.rank = (self.state.slice.rank(), now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
         self.facts.set_doing(match turn {
-            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.dialogue.is_midway() => {
-                Doing::Waiting
-            }
+            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,
             Turn::Wait(Interest::Read) => Doing::Receiving,
             Turn::Again => Doing::Serving,
             _ => Doing::Sending,
@@ -173,22 +164,21 @@ impl<S: Session> Connection<S> {
 
     /// What its last turn has taken.
     pub(crate) fn spent(&self) -> usize {
-        self.dialogue.slice.spent()
+        self.state.slice.spent()
     }
 
     /// Replies of another worker have come. False if they are somebody else's.
-    pub(crate) fn hear(&mut self, parcel: &mut Parcel<S::Pin>, room: &Room) -> bool {
-        let is_ours = self.dialogue.sender == Some(parcel.sender);
+    pub(crate) fn hear(&mut self, batch: &mut ForwardBatch<S::Pin>, room: &Room) -> bool {
+        let is_ours = self.state.sender == Some(batch.sender);
         if is_ours {
-            self.dialogue.out -= 1;
+            self.state.out -= 1;
         }
         if let Some(unsent) = self.unsent.as_mut().filter(|_| is_ours) {
             if room.is_short() {
-                parcel.put_off(unsent.next_slot());
+                batch.put_off(unsent.next_slot());
             }
-            let (parts, replies) = parcel.split();
-            unsent.fill(parts, replies);
-            self.leftovers.extend(parcel.leftover());
+            batch.fill(unsent);
+            self.leftovers.extend(batch.leftover());
         }
         is_ours
     }
@@ -239,10 +229,10 @@ impl<S: Session> Connection<S> {
             if self.over {
                 return self.farewell();
             }
-            if self.dialogue.leaves() {
+            if self.state.leaves() {
                 return Turn::Leave;
             }
-            let slice = self.dialogue.slice;
+            let slice = self.state.slice;
             if slice.is_cut() || (slice.is_over() && self.input.is_empty()) {
                 counters.add(WorkerCount::Yields, 1);
                 return Turn::Again;
@@ -274,12 +264,12 @@ impl<S: Session> Connection<S> {
     /// Sends what is still unsent. `None` if nothing is any more.
     fn send_unsent(&mut self, interpreter: &mut Interpreter<S>, counters: &WorkerCounters) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
-        let most = Self::sendable(interpreter, self.dialogue.slice.sendable());
+        let most = Self::sendable(interpreter, self.state.slice.sendable());
         let Ok((sent, bytes)) = unsent.send(&mut self.stream, most) else {
             return Some(Turn::Close(CloseReason::Error));
         };
         counters.add(WorkerCount::BytesWritten, bytes as u64);
-        self.dialogue.slice.copied(bytes);
+        self.state.slice.copied(bytes);
         match sent {
             Sent::All => {
                 self.unsent = None;
@@ -291,32 +281,28 @@ impl<S: Session> Connection<S> {
                 self.pause(interpreter);
                 Some(Turn::Again)
             }
-            Sent::Waiting => Some(self.post_leftovers(interpreter)),
+            Sent::Waiting => Some(self.forward_leftovers(interpreter)),
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
         }
     }
 
     /// All replies that have come were sent: now those that come after them are asked for.
-    fn post_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
+    fn forward_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
         let full = outbox_full(&interpreter.shared.room);
-        let post = &mut interpreter.post;
-        if let Some(sender) = self.dialogue.sender {
+        let forwarding = &mut interpreter.forwarding;
+        if let Some(sender) = self.state.sender {
             // The others when these have come and were sent.
-            let most = if full < OUTBOX_FULL { 1 } else { PARCELS_OF_ONE };
+            let most = if full < OUTBOX_FULL { 1 } else { BATCHES_OF_ONE };
             let mut put = 0;
             self.leftovers.retain(|leftover| {
-                let is_put = put < most && post.put_again(sender, leftover);
+                let is_put = put < most && forwarding.forward_again(sender, leftover);
                 put += usize::from(is_put);
                 !is_put
             });
-            self.dialogue.out += post.dispatch(full);
+            self.state.out += forwarding.dispatch(full);
         }
-        // If all parcels are under way, of others too, they will be back soon.
-        if self.dialogue.out > 0 || self.leftovers.is_empty() {
-            Turn::Wait(Interest::End)
-        } else {
-            Turn::Again
-        }
+        // If all batches are under way, of others too, they will be back soon.
+        if self.state.out > 0 || self.leftovers.is_empty() { Turn::Wait(Interest::End) } else { Turn::Again }
     }
 
     /// Executes what was read, or reads and executes; then sends.
@@ -324,7 +310,7 @@ impl<S: Session> Connection<S> {
         let Bench { interpreter, input, outbox } = bench;
         let short = interpreter.shared.room.is_short();
         interpreter.full = outbox_full(&interpreter.shared.room);
-        let input = match (short, self.dialogue.is_midway()) {
+        let input = match (short, self.state.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies. What comes behind that is kept, and counted.
             (false, true) => &mut input[..],
@@ -332,7 +318,7 @@ impl<S: Session> Connection<S> {
         };
         let mut stopped = Stopped::NeedsInput;
         if !self.input.is_empty() {
-            let (taken, why) = interpreter.run(&mut self.dialogue, &self.input, outbox);
+            let (taken, why) = interpreter.run(&mut self.state, &self.input, outbox);
             self.drop_input(taken);
             stopped = why;
         }
@@ -340,14 +326,14 @@ impl<S: Session> Connection<S> {
         let mut blocked = false;
         if stopped == Stopped::NeedsInput && outbox.is_empty() {
             // What is left of the input is part of a request: a client that is never read to its end would have a turn without end.
-            if self.dialogue.slice.is_over() {
+            if self.state.slice.is_over() {
                 counters.add(WorkerCount::Yields, 1);
                 return Ok(Some(Turn::Again));
             }
             match self.stream.read(input)? {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
                 Progress::Ended => {
-                    self.dialogue.ends = CloseReason::Normal;
+                    self.state.ends = CloseReason::Normal;
                     self.over = true;
                     return Ok(None);
                 }
@@ -358,7 +344,7 @@ impl<S: Session> Connection<S> {
                     let (taken, why) = self.take(interpreter, &input[..bytes], outbox);
                     stopped = why;
                     // Afterwards: what was read of a long value is put where that lies, and not kept.
-                    self.dialogue.slice.copied(bytes);
+                    self.state.slice.copied(bytes);
                     if taken > 0 || self.awaits_value() {
                         self.facts.active(interpreter.executor.now());
                     }
@@ -367,7 +353,7 @@ impl<S: Session> Connection<S> {
         }
         self.over = stopped == Stopped::Over;
         self.flush(bench, counters)?;
-        if self.unsent.is_some() || self.over || self.dialogue.leaves() {
+        if self.unsent.is_some() || self.over || self.state.leaves() {
             return Ok(None);
         }
         // A read that did not fill the buffer has emptied the socket: the event loop tells when there is more.
@@ -382,12 +368,12 @@ impl<S: Session> Connection<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
         if self.input.is_empty() {
-            let (taken, stopped) = interpreter.run(&mut self.dialogue, read, outbox);
+            let (taken, stopped) = interpreter.run(&mut self.state, read, outbox);
             self.input.extend_from_slice(&read[taken..]);
             return (taken, stopped);
         }
         self.input.extend_from_slice(read);
-        let (taken, stopped) = interpreter.run(&mut self.dialogue, &self.input, outbox);
+        let (taken, stopped) = interpreter.run(&mut self.state, &self.input, outbox);
         self.drop_input(taken);
         (taken, stopped)
     }
@@ -395,8 +381,8 @@ impl<S: Session> Connection<S> {
     /// Whether a request has arrived but for the rest of its value: whoever sends that is at work. Whoever only adds to a line, or has not
     /// logged in, says nothing, as in memcached.
     fn awaits_value(&self) -> bool {
-        self.dialogue.access == Access::Free
-            && match self.dialogue.speaks() {
+        self.state.access == Access::Free
+            && match self.state.speaks() {
                 Speaks::Binary => self.input.len() >= HEADER_BYTES,
                 Speaks::Any | Speaks::Text => memchr::memchr(b'\n', &self.input).is_some(),
             }
@@ -416,11 +402,11 @@ impl<S: Session> Connection<S> {
         if outbox.is_empty() {
             return Ok(());
         }
-        let most = Self::sendable(interpreter, self.dialogue.slice.sendable().max(REPLIES));
+        let most = Self::sendable(interpreter, self.state.slice.sendable().max(REPLIES));
         match outbox.send(&mut self.stream, most) {
             Ok((sent, bytes)) => {
                 counters.add(WorkerCount::BytesWritten, bytes as u64);
-                self.dialogue.slice.copied(bytes);
+                self.state.slice.copied(bytes);
                 match sent {
                     Sent::All => {}
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {

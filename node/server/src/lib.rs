@@ -1,7 +1,7 @@
 //! The server: an engine behind sockets.
 //!
 //! ```text
-//! Server ── Worker (one a thread) ── Connection ── Dialogue ── Executor ── engine session
+//! Server ── Worker (one a thread) ── Connection ── ProtocolState ── Executor ── engine session
 //!              │                         │             │
 //!              poll, mailbox             Outbox        guira-protocol
 //! ```
@@ -11,15 +11,18 @@
 
 #![forbid(unsafe_code)]
 
+mod about_server;
 mod acceptor;
 mod admin;
 mod auth;
+mod batch;
 mod binary;
 mod connection;
-mod dialogue;
 mod direct;
 mod division;
 mod errand;
+mod forward;
+mod interpreter;
 mod listen;
 mod login;
 mod node;
@@ -27,7 +30,6 @@ mod notes;
 mod options;
 mod outbox;
 mod ports;
-mod post;
 mod queue;
 mod registry;
 mod room;
@@ -36,6 +38,7 @@ mod seldom;
 mod shared;
 mod size;
 mod slice;
+mod text;
 mod udp;
 mod watch;
 mod worker;

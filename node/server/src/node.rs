@@ -4,10 +4,10 @@ use crate::acceptor::Acceptor;
 use crate::admin::{Admin, EngineAdmin, Settings};
 use crate::direct::{self, DirectEnd, DirectError, Place};
 use crate::division::{Division, least_memory};
+use crate::forward::{Forwarding, Inboxes};
 use crate::notes;
 use crate::options::{Options, Placement, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
-use crate::post::{Offices, Post};
 use crate::room::Room;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
@@ -284,7 +284,7 @@ fn start_with<E: Engine + Clone>(
     let admin = admin_of(engine, &shared, settings);
     let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
-    let offices = Arc::new(Offices::new(options.workers));
+    let inboxes = Arc::new(Inboxes::new(options.workers));
     let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
     let (ready, started) = mpsc::channel();
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
@@ -293,7 +293,7 @@ fn start_with<E: Engine + Clone>(
             acceptor: acceptor.take(),
             udp: (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks)),
             direct: DirectEnd::new(ways, place, shared.bursts[index].clone()),
-            post: Post::new(index, offices.clone(), shared.mailboxes.clone(), partitioning),
+            forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
         };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
         let make = move || Worker::new(index, session, shared, admin, ends);

@@ -2,10 +2,9 @@
 //!
 //! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
-//! whose reply comes later, from another worker (crate::post). Everything is sent in order, up to the first slot that is still empty.
+//! whose reply comes later, from another worker (crate::forward). Everything is sent in order, up to the first slot that is still empty.
 
-use crate::dialogue::OUTBOX_FULL;
-use crate::post::{Part, ReplyEnd};
+use crate::interpreter::OUTBOX_FULL;
 use crate::room::Holding;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
@@ -18,6 +17,13 @@ use std::ops::Range;
 /// Names a slot of an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotId(u64);
+
+/// A place in an outbox: bytes of its buffer, and inserts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplyEnd {
+    bytes: usize,
+    inserts: usize,
+}
 
 /// Replies that were not sent yet.
 #[derive(Debug)]
@@ -168,13 +174,6 @@ impl<P: ValuePin> Outbox<P> {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
     }
 
-    /// Takes these bytes off its end, if it ends so.
-    pub(crate) fn trim_end(&mut self, bytes: &[u8]) {
-        if self.buffer.as_slice().ends_with(bytes) {
-            self.buffer.truncate(self.buffer.len() - bytes.len());
-        }
-    }
-
     /// Forgets everything, and keeps a buffer of no more than `kept` bytes.
     pub(crate) fn forget(&mut self, kept: usize) {
         self.inserts.clear();
@@ -195,19 +194,23 @@ impl<P: ValuePin> Outbox<P> {
         id
     }
 
-    /// Replies have come for slots, in the order of those: they are taken out of `replies`, where each part tells where its reply ends.
-    pub(crate) fn fill(&mut self, parts: &[Part], replies: &mut Outbox<P>) {
+    /// Replies have come for slots, in the order of those: they are taken out of `replies`, where each ends as `parts` says.
+    pub(crate) fn fill(
+        &mut self,
+        mut parts: impl Iterator<Item = (SlotId, ReplyEnd)> + Clone,
+        replies: &mut Outbox<P>,
+    ) {
         self.compact();
         let bytes = replies.buffer.as_slice();
         // No more than it takes: what is held is counted by capacity.
-        self.late.reserve_exact(parts.last().map_or(0, |part| part.reply_end.bytes));
+        self.late.reserve_exact(parts.clone().last().map_or(0, |(_, end)| end.bytes));
         let mut values = replies.inserts.drain(..);
-        let mut parts = parts.iter();
         let mut next = parts.next();
         let mut done = ReplyEnd::default();
         for insert in std::mem::take(&mut self.inserts) {
-            let part = next.filter(|part| matches!(insert.what, Inserted::Slot(slot) if slot == part.slot));
-            let Some(part) = part else {
+            let part =
+                next.filter(|(wanted, _)| matches!(insert.what, Inserted::Slot(slot) if slot == *wanted));
+            let Some((_, end)) = part else {
                 self.inserts.push_back(insert);
                 continue;
             };
@@ -219,7 +222,6 @@ impl<P: ValuePin> Outbox<P> {
                     inserts.push_back(Insert { at: insert.at, what, sent: 0 });
                 }
             };
-            let end = part.reply_end;
             for value in values.by_ref().take(end.inserts - done.inserts) {
                 late(&mut self.inserts, done.bytes..value.at);
                 done.bytes = value.at;
@@ -406,15 +408,14 @@ impl<P: ValuePin> Replies for Outbox<P> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::post::Trim;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     /// A value of two pieces.
     #[derive(Debug)]
-    struct TwoPieces(Vec<u8>, usize);
+    pub(crate) struct TwoPieces(Vec<u8>, usize);
 
     impl ValuePin for TwoPieces {
         fn value_len(&self) -> usize {
@@ -505,17 +506,14 @@ mod tests {
         assert!(outbox.buffer.capacity() <= KEPT_MAX, "taken out");
     }
 
-    fn part(slot: SlotId, replies: &Outbox<TwoPieces>) -> Part {
-        Part { slot, trim: Trim::Nothing, request_end: 0, reply_end: replies.end() }
-    }
-
     fn fill(outbox: &mut Outbox<TwoPieces>, slot: SlotId, reply: &[u8]) {
         let mut replies = Outbox::of(reply);
-        outbox.fill(&[part(slot, &replies)], &mut replies);
+        let end = replies.end();
+        outbox.fill([(slot, end)].into_iter(), &mut replies);
     }
 
     #[test]
-    fn replies_of_a_parcel_fill_their_slots_with_the_values_in_them() {
+    fn replies_of_a_forward_batch_fill_their_slots_with_the_values_in_them() {
         let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
         let slots = [outbox.defer(), outbox.defer(), outbox.defer(), outbox.defer()];
         outbox.buffer().put(b".");
@@ -529,9 +527,9 @@ mod tests {
                 replies.pin(TwoPieces(b"xy".to_vec(), 1));
                 replies.buffer().put(b">");
             }
-            parts.push(part(slot, &replies));
+            parts.push((slot, replies.end()));
         }
-        outbox.fill(&parts, &mut replies);
+        outbox.fill(parts.into_iter(), &mut replies);
         assert_eq!(outbox.open_slots(), 1);
         let mut out = Vec::new();
         outbox.collect(&mut out);

@@ -2,9 +2,9 @@
 
 use crate::acceptor::Arrival;
 use crate::auth::Users;
-use crate::dialogue::Access;
 use crate::direct::BurstSizes;
 use crate::division::Division;
+use crate::interpreter::Access;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::registry::{ConnectionFacts, Registry};

@@ -3,11 +3,11 @@
 use crate::acceptor::{Acceptor, Arrival};
 use crate::admin::Admin;
 use crate::connection::{Bench, Connection, Turn};
-use crate::dialogue::{Interpreter, OUTBOX_FULL};
 use crate::direct::{DirectEnd, Next};
 use crate::errand::Guest;
+use crate::forward::Forwarding;
+use crate::interpreter::{Interpreter, OUTBOX_FULL};
 use crate::outbox::Outbox;
-use crate::post::Post;
 use crate::queue::{Queue, Rank};
 use crate::registry::Doing;
 use crate::room::{Asked, Seat};
@@ -41,8 +41,8 @@ const REST_AFTER: Duration = Duration::from_millis(10);
 /// round.
 const TOLD: usize = 16;
 
-/// Parcels that are dealt with before connections have their turn.
-const PARCELS_AT_ONCE: usize = 32;
+/// Forward batches that are dealt with before connections have their turn.
+const BATCHES_AT_ONCE: usize = 32;
 
 /// The bell of the mailbox. Listeners come next, connections after [`FIRST_CONNECTION`].
 const BELL: Token = Token(0);
@@ -60,7 +60,7 @@ pub(crate) struct Ends<P> {
     pub(crate) udp: Option<UdpEnd>,
     pub(crate) direct: DirectEnd,
     /// From and to other workers.
-    pub(crate) post: Post<P>,
+    pub(crate) forwarding: Forwarding<P>,
 }
 
 /// A worker.
@@ -102,7 +102,7 @@ impl<S: Session> Worker<S> {
         admin: Arc<dyn Admin>,
         ends: Ends<S::Pin>,
     ) -> io::Result<Self> {
-        let Ends { acceptor, udp, direct, post } = ends;
+        let Ends { acceptor, udp, direct, forwarding } = ends;
         let poll = Poll::new()?;
         let mailbox = shared.mailboxes[index].clone();
         poll.add(&*mailbox, BELL, Interest::Read)?;
@@ -125,7 +125,7 @@ impl<S: Session> Worker<S> {
                 shared: shared.clone(),
                 counters: counters.clone(),
                 tap,
-                post,
+                forwarding,
                 full: OUTBOX_FULL,
                 unsent: 0,
             },
@@ -185,9 +185,9 @@ impl<S: Session> Worker<S> {
             let is_over = self.shared.is_stopping() && self.close_those_at_rest();
             // Others may wait for replies of this one.
             if is_over && !std::mem::replace(&mut self.finished, true) {
-                self.bench.interpreter.post.finish();
+                self.bench.interpreter.forwarding.finish();
             }
-            if is_over && (self.bench.interpreter.post.is_over() || self.is_abandoned()) {
+            if is_over && (self.bench.interpreter.forwarding.is_over() || self.is_abandoned()) {
                 return Ok(());
             }
         }
@@ -221,9 +221,9 @@ impl<S: Session> Worker<S> {
             Some(soon) => timeout.map(|timeout| timeout.min(soon)),
             None => timeout,
         };
-        let post = &self.bench.interpreter.post;
-        if !post.doze() || self.direct.doze() == Doze::Disturbed {
-            post.wake();
+        let forwarding = &self.bench.interpreter.forwarding;
+        if !forwarding.doze() || self.direct.doze() == Doze::Disturbed {
+            forwarding.wake();
             self.direct.wake();
             return self.poll.wait(Some(Duration::ZERO), events);
         }
@@ -231,7 +231,7 @@ impl<S: Session> Worker<S> {
         session.offline();
         let result = self.poll.wait(timeout, events);
         self.direct.wake();
-        self.bench.interpreter.post.wake();
+        self.bench.interpreter.forwarding.wake();
         let session = self.bench.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {
@@ -280,35 +280,35 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Executes what other workers have posted, and takes the replies that come back. True if there was something.
+    /// Executes what other workers have forwarded, and takes the replies that come back. True if there was something.
     fn deliver(&mut self) -> bool {
         let mut delivered = false;
-        for _ in 0..PARCELS_AT_ONCE {
-            let Some(mut parcel) = self.bench.interpreter.post.next() else {
+        for _ in 0..BATCHES_AT_ONCE {
+            let Some(mut batch) = self.bench.interpreter.forwarding.next() else {
                 break;
             };
             delivered = true;
-            if !self.bench.interpreter.post.is_own(&parcel) {
-                // What has changed before it was posted has changed for it.
+            if !self.bench.interpreter.forwarding.is_own(&batch) {
+                // What has changed before it was forwarded has changed for it.
                 self.look_around();
-                self.bench.interpreter.run_parcel(&mut parcel);
+                self.bench.interpreter.run_forwarded(&mut batch);
                 self.bench.interpreter.executor.session().quiesce();
-                self.counters.add(WorkerCount::Forwarded, parcel.parts.len() as u64);
-                self.bench.interpreter.post.give_back(parcel);
+                self.counters.add(WorkerCount::Forwarded, batch.len() as u64);
+                self.bench.interpreter.forwarding.give_back(batch);
                 continue;
             }
-            let place = parcel.sender.place;
+            let place = batch.sender.place;
             let room = &self.shared.room;
             let now = self.bench.interpreter.executor.now();
             let seat = Seat { worker: self.index, place };
             if let Some(Some(connection)) = self.connections.get_mut(place)
-                && connection.hear(&mut parcel, room)
+                && connection.hear(&mut batch, room)
             {
                 // What it holds now is known to the next who asks for room. If there is none, its turn is what finds out.
                 connection.settle(room, seat);
                 self.again.push(place, connection.rank(now));
             }
-            self.bench.interpreter.post.keep(parcel);
+            self.bench.interpreter.forwarding.keep(batch);
         }
         delivered
     }

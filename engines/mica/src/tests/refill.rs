@@ -3,8 +3,9 @@
 use super::open_with;
 use super::tools::{NOW, check, get, key_of, put};
 use crate::{MicaEngine, MicaOptions};
-use guira_contract::{Provision, 
-    Access, Decision, Engine, Expiry, ItemSpec, ItemState, NewItem, Pace, Session, StoreError, Value,
+use guira_contract::{
+    Access, Decision, Engine, Expiry, ItemSpec, ItemState, NewItem, Pace, Provision, Session, StoreError,
+    Value,
 };
 
 fn item(value: &[u8]) -> NewItem<'_> {

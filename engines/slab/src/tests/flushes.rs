@@ -3,9 +3,9 @@
 use super::open;
 use super::pins::Keep;
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Control, 
-    Amendment, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Provision, Read,
-    Session, Value, ValuePin, Walked,
+use guira_contract::{
+    Amendment, Control, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Provision,
+    Read, Session, Value, ValuePin, Walked,
 };
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;

@@ -3,7 +3,7 @@
 use super::SlabEngine;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Control, Amendment, Decision, Engine, Expiry, Key, Provision, Session};
+use guira_contract::{Amendment, Control, Decision, Engine, Expiry, Key, Provision, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);

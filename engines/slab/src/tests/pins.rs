@@ -2,9 +2,9 @@
 
 use super::{SlabPin, open};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Control, 
-    Amendment, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Provision, Read, Recency, Session,
-    Sink, ValuePin, Want,
+use guira_contract::{
+    Amendment, Control, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Provision, Read, Recency,
+    Session, Sink, ValuePin, Want,
 };
 use guira_sync::clock::Seconds;
 

@@ -5,8 +5,8 @@ use super::scratch::Scratch;
 use super::{SlabEngine, SlabPin, SlabSession};
 use crate::{Eviction, Policy, SlabOptions, Worth};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Control, 
-    Engine, Expiry, ItemView, Key, Meta, Pace, PolicyError, Recency, Session, Sink, Spec, Want,
+use guira_contract::{
+    Control, Engine, Expiry, ItemView, Key, Meta, Pace, PolicyError, Recency, Session, Sink, Spec, Want,
 };
 use guira_memory::{MIB, Offset};
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};

@@ -3,7 +3,9 @@
 use super::{SlabEngine, SlabSession};
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Control, Decision, Engine, Expiry, Key, Pace, Provision, ResizeError, Session, StoreError};
+use guira_contract::{
+    Control, Decision, Engine, Expiry, Key, Pace, Provision, ResizeError, Session, StoreError,
+};
 use guira_memory::MIB;
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::atomic::{AtomicBool, Ordering, yield_now};

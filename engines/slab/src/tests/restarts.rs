@@ -5,9 +5,9 @@ use super::scratch::Scratch;
 use super::{Opened, SlabEngine, SlabSession};
 use crate::{Eviction, Hashing, OpenError, SlabOptions};
 use guira_contract::suite::{self, Image, store, value_of};
-use guira_contract::{Control, 
-    Amendment, CloseError, Decision, Emptied, Engine, Expiry, ItemState, ItemView, Key, Opening, Pace,
-    Provision, ResizeError, Session,
+use guira_contract::{
+    Amendment, CloseError, Control, Decision, Emptied, Engine, Expiry, ItemState, ItemView, Key, Opening,
+    Pace, Provision, ResizeError, Session,
 };
 use guira_memory::HugePages;
 use guira_memory::MIB;

@@ -4,7 +4,9 @@ use super::{SlabEngine, SlabSession, Tested};
 use crate::index::Scheme;
 use crate::{Eviction, HugePages, OpenError, Residence, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
-use guira_contract::{Control, Decision, Engine, Expiry, ItemSpec, Key, Pace, Provision, Session, StoreError};
+use guira_contract::{
+    Control, Decision, Engine, Expiry, ItemSpec, Key, Pace, Provision, Session, StoreError,
+};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);

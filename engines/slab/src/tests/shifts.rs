@@ -4,8 +4,8 @@ use super::SlabSession;
 use super::open;
 use crate::{Eviction, SlabOptions};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Control, 
-    Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Value,
+use guira_contract::{
+    Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Value,
 };
 use guira_sync::clock::Seconds;
 

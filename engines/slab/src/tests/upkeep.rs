@@ -2,7 +2,7 @@
 
 use super::{SlabSession, open};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{Control, ClassCounts, Engine, Expiry, ItemSpec, Pace, Reassign, Session};
+use guira_contract::{ClassCounts, Control, Engine, Expiry, ItemSpec, Pace, Reassign, Session};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);

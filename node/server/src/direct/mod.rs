@@ -14,7 +14,7 @@ pub use interface::Interface;
 pub use open::DirectError;
 pub(crate) use open::{OpenPath, describe_all, open};
 
-use crate::dialogue::Interpreter;
+use crate::interpreter::Interpreter;
 use crate::options::Options;
 use crate::shared::WorkerCount;
 use burst::Burst;
