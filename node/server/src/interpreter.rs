@@ -162,7 +162,7 @@ pub(crate) enum Stopped {
 #[derive(Debug)]
 pub(crate) struct Interpreter<S: Session> {
     pub(crate) executor: Executor<S>,
-    pub(crate) admin: Arc<dyn Admin>,
+    pub(crate) admin: Arc<Admin>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) tap: Arc<Tap>,

@@ -1,7 +1,7 @@
 //! Starting and stopping a server.
 
 use crate::acceptor::Acceptor;
-use crate::admin::{Admin, EngineAdmin, Settings};
+use crate::admin::{Admin, Settings};
 use crate::direct::{self, DirectEnd, DirectError, Place};
 use crate::division::{Division, least_memory};
 use crate::forward::{Forwarding, Inboxes};
@@ -128,14 +128,14 @@ impl fmt::Debug for Running {
 pub struct Pulse {
     shared: Arc<Shared>,
     /// Weak: the engine is closed by its last handle, which is none of ours.
-    admin: Weak<dyn Admin>,
+    admin: Weak<Admin>,
 }
 
 impl Pulse {
     /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. 0, once the
     /// server has stopped.
     pub fn items(&self) -> u64 {
-        self.admin.upgrade().map_or(0, |admin| admin.items())
+        self.admin.upgrade().map_or(0, |admin| admin.item_count())
     }
 
     /// How many connections there are.
@@ -323,8 +323,8 @@ fn start_with<E: Engine + Clone>(
 }
 
 /// What workers ask of the engine beside items. A region that holds more than there is memory for now is told of.
-fn admin_of<E: Engine + Clone>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<dyn Admin> {
-    let admin = EngineAdmin::new(engine.clone(), shared.clone(), settings);
+fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
+    let admin = Admin::new(engine, shared.clone(), settings);
     if let Some([used, limit]) = admin.look_for_excess() {
         tracing::warn!("items and index take {used} MiB of {limit}: items go until they fit");
     }

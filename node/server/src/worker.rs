@@ -99,7 +99,7 @@ impl<S: Session> Worker<S> {
         index: usize,
         session: S,
         shared: Arc<Shared>,
-        admin: Arc<dyn Admin>,
+        admin: Arc<Admin>,
         ends: Ends<S::Pin>,
     ) -> io::Result<Self> {
         let Ends { acceptor, udp, direct, forwarding } = ends;

@@ -1,11 +1,11 @@
 //! `stats` and `stats reset`.
 
-use super::{EngineAdmin, Lines};
+use super::{Admin, Lines};
 use crate::VERSION;
 use crate::shared::{Shared, WorkerCount};
 use crate::worker::INPUT_BYTES;
 use guira_commands::CommandCount;
-use guira_contract::{Engine, EngineStats};
+use guira_contract::EngineStats;
 use guira_sync::atomic::Ordering;
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use std::sync::PoisonError;
@@ -29,7 +29,7 @@ const ABSENT: &[&str] = &[
     "unexpected_napi_ids",
 ];
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     pub(super) fn reset(&self) {
         let mut base = self.shared.since.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = &self.shared.connections;
@@ -50,7 +50,7 @@ impl<E: Engine> EngineAdmin<E> {
         ] {
             count.store(0, Ordering::Relaxed);
         }
-        self.engine.reset_stats();
+        self.control.reset_stats();
         self.shared.prefixes.reset();
         if let Some(advisor) = &self.shared.advisor {
             advisor.reset();
@@ -101,7 +101,7 @@ impl<E: Engine> EngineAdmin<E> {
         for what in self.settings.counts_of_datagrams() {
             out.stat(what.name(), worker(*what));
         }
-        if self.engine.partitioning().is_some() {
+        if self.control.partitioning().is_some() {
             out.stat("forwarded_requests", worker(WorkerCount::Forwarded));
         }
         out.stat("limit_maxbytes", self.memory.load(Ordering::Relaxed));
@@ -123,13 +123,13 @@ impl<E: Engine> EngineAdmin<E> {
         if let Some(tls) = &shared.tls {
             tell_tls(out, tls, shared.clock.now_unix());
         }
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         engine(out, &stats);
         self.region(out, &stats);
     }
 }
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     /// What is to be told of the region, if there is one.
     fn region(&self, out: &mut Lines<'_>, stats: &EngineStats) {
         if let Some(dropped) = self.settings.dropped {

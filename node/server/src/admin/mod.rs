@@ -13,44 +13,22 @@ pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 
 use crate::VERSION;
-use crate::errand::{Errand, Guest, LAST_DUMPED, Listing, walk};
+use crate::errand::{BeginWalk, Errand, Guest, LAST_DUMPED, Listing, begin_walk};
 use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::watch::TooMany;
-use guira_contract::{Engine, Session, Switch};
+use guira_contract::{Control, Engine, Switch};
 use guira_memory::MIB;
-use guira_protocol::{AdminVerb, ReplyBuffer, exact_u32};
+use guira_protocol::{ReplyBuffer, exact_u32};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The server, as a conversation may ask about it.
-pub(crate) trait Admin: Send + Sync + fmt::Debug {
-    /// Items stored now are gone at `at`.
-    fn flush(&self, now: Seconds, at: Seconds);
-    /// Answers `stats` with these arguments, or says what it takes to answer.
-    fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand>;
-    /// Carries out a command about the server.
-    fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer;
-    /// Runs an errand for a connection, which comes back to its worker afterwards; or gives it back at once, with the
-    /// answer why not.
-    fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)>;
-    /// Sets how much is logged.
-    fn set_verbosity(&self, level: u32);
-    /// How many items there are.
-    fn items(&self) -> u64;
-    /// Another second has passed.
-    fn pulse(&self, now: Seconds);
-    /// The answer to `version`.
-    fn version_line(&self) -> String {
-        format!("VERSION {VERSION}")
-    }
-}
-
-/// Answers for an engine.
-pub(crate) struct EngineAdmin<E> {
-    engine: E,
+/// What clients and operators ask of the server: one for all workers, whatever the engine.
+pub(crate) struct Admin {
+    control: Arc<dyn Control>,
+    begin_walk: BeginWalk,
     shared: Arc<Shared>,
     settings: Settings,
     /// The ceiling of the process, in bytes. Relaxed: it is told, and nothing follows from it.
@@ -72,19 +50,20 @@ pub(crate) struct EngineAdmin<E> {
     advice_flushed_at: AtomicU32,
 }
 
-impl<E> fmt::Debug for EngineAdmin<E> {
+impl fmt::Debug for Admin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("EngineAdmin").field("settings", &self.settings).finish_non_exhaustive()
+        formatter.debug_struct("Admin").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
 /// The most verbose level that is told apart.
 const VERBOSITY_MAX: u32 = 2;
 
-impl<E: Engine> EngineAdmin<E> {
-    pub(crate) fn new(engine: E, shared: Arc<Shared>, settings: Settings) -> Self {
-        EngineAdmin {
-            engine,
+impl Admin {
+    pub(crate) fn new<E: Engine>(engine: &E, shared: Arc<Shared>, settings: Settings) -> Self {
+        Admin {
+            control: Arc::new(engine.clone()),
+            begin_walk: begin_walk(engine.clone()),
             shared,
             memory: AtomicU64::new(settings.options.memory.0 as u64),
             settings,
@@ -106,7 +85,7 @@ impl<E: Engine> EngineAdmin<E> {
         let Some(place) = &self.settings.options.storage.region else {
             return;
         };
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         let is_news = stats.region_no_room > self.region_no_room.load(Ordering::Relaxed);
         if is_news && self.tells_of_region.is_due(now) {
             self.region_no_room.store(stats.region_no_room, Ordering::Relaxed);
@@ -122,7 +101,7 @@ impl<E: Engine> EngineAdmin<E> {
         if !self.is_shrinking.load(Ordering::Relaxed) {
             return;
         }
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         if stats.memory_used <= stats.memory_limit {
             self.is_shrinking.store(false, Ordering::Relaxed);
             tracing::info!("memory is down to its limit: {} items are left", stats.items);
@@ -131,7 +110,7 @@ impl<E: Engine> EngineAdmin<E> {
 
     /// The limit was moved, or a region opened: looks whether more memory is in use, and how much, in MiB.
     pub(crate) fn look_for_excess(&self) -> Option<[u64; 2]> {
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         let is_over = stats.memory_used > stats.memory_limit;
         self.is_shrinking.store(is_over, Ordering::Relaxed);
         is_over.then(|| [stats.memory_used, stats.memory_limit].map(|bytes| bytes / MIB as u64))
@@ -196,23 +175,25 @@ fn refuse(reply: &mut ReplyBuffer, line: &str) -> Option<Errand> {
     None
 }
 
-impl<E: Engine> Admin for EngineAdmin<E> {
-    fn flush(&self, now: Seconds, at: Seconds) {
-        self.engine.flush(now, at);
+impl Admin {
+    /// Makes all items that are stored now disappear at `at`.
+    pub(crate) fn flush(&self, now: Seconds, at: Seconds) {
+        self.control.flush(now, at);
         self.flush_advice(now, at);
     }
 
-    fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand> {
+    /// Answers `stats` with these arguments, or returns the task that answers it.
+    pub(crate) fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand> {
         let text = String::from_utf8_lossy(arguments);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         self.stats_about(now, &words, reply)
     }
 
-    fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
-        EngineAdmin::carry_out(self, verb, rest)
-    }
-
-    fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)> {
+    /// Runs a task for a connection, which comes back to its worker afterwards.
+    ///
+    /// # Errors
+    /// The connection, with the line that says why not.
+    pub(crate) fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)> {
         let listing = match errand {
             Errand::List(listing) => listing,
             Errand::Watch(kinds) => {
@@ -221,8 +202,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
                     .map_err(|(guest, TooMany)| (guest, "WATCHER_TOO_MANY log watcher limit reached"));
             }
         };
-        let mut session = self.engine.session();
-        let Some(walked) = session.begin_walk() else {
+        let Some(walk) = (self.begin_walk)() else {
             self.shared.walk_wanted.store(true, Ordering::Relaxed);
             return Err((guest, "BUSY currently processing crawler request"));
         };
@@ -236,7 +216,7 @@ impl<E: Engine> Admin for EngineAdmin<E> {
         self.shared.errands.fetch_add(1, Ordering::SeqCst);
         let run = move || {
             if let Some(guest) = take(&taken) {
-                walk(session, walked, listing, guest, &shared);
+                walk(listing, guest, &shared);
             }
             shared.errands.fetch_sub(1, Ordering::SeqCst);
         };
@@ -248,18 +228,26 @@ impl<E: Engine> Admin for EngineAdmin<E> {
         take(&handed_over).map_or(Ok(()), |guest| Err((guest, "SERVER_ERROR out of memory")))
     }
 
-    fn items(&self) -> u64 {
-        self.engine.stats().items
+    /// How many items there are, expired ones that were not found yet among them.
+    pub(crate) fn item_count(&self) -> u64 {
+        self.control.stats().items
     }
 
-    fn pulse(&self, now: Seconds) {
+    /// To be called once a second.
+    pub(crate) fn pulse(&self, now: Seconds) {
         self.tell_advisor(now);
         self.tell_of_region(now);
         self.tell_of_shrinking();
     }
 
-    fn set_verbosity(&self, level: u32) {
+    /// Sets how much is logged.
+    pub(crate) fn set_verbosity(&self, level: u32) {
         self.shared.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+    }
+
+    /// The reply to `version`.
+    pub(crate) fn version_line(&self) -> String {
+        format!("VERSION {VERSION}")
     }
 }
 

@@ -1,11 +1,11 @@
 //! Commands about the server: `slabs`, `lru`, `lru_crawler`, `cache_memlimit`, `shutdown` and their like.
 
-use super::EngineAdmin;
+use super::Admin;
 use crate::division::{Division, least_memory, memory_for};
 use crate::errand::{ClassFilter, Errand, Listing};
 use crate::size::Size;
 use crate::watch::LogKinds;
-use guira_contract::{Engine, Reassign, ResizeError, Switch, Tuning};
+use guira_contract::{Reassign, ResizeError, Switch, Tuning};
 use guira_memory::MIB;
 use guira_protocol::{AdminVerb, exact_i32, exact_u32};
 use guira_sync::atomic::Ordering;
@@ -37,9 +37,9 @@ const BAD_CLASS: &str = "BADCLASS invalid class id";
 /// The longest that the crawler may be told to sleep, in microseconds.
 const SLEEP_MAX: u32 = 1_000_000;
 
-impl<E: Engine> EngineAdmin<E> {
-    /// Carries out a command.
-    pub(super) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
+impl Admin {
+    /// Executes an operator's command.
+    pub(crate) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(rest);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         match verb {
@@ -81,7 +81,7 @@ impl<E: Engine> EngineAdmin<E> {
         let options = &self.settings.options;
         let memory = wanted.max(least_memory(options)).0;
         let division = Division::of(options, memory);
-        let resized = self.engine.resize(division.engine);
+        let resized = self.control.resize(division.engine);
         let tells = self.tells.is_due(self.shared.clock.now());
         match resized {
             Ok(()) => {
@@ -135,7 +135,7 @@ impl<E: Engine> EngineAdmin<E> {
             ["automove", level, ..] => match unsigned(level) {
                 Some(level @ 0..=2) => {
                     self.automove.store(level, Ordering::Relaxed);
-                    self.engine.tune(Tuning::Automove(if level > 0 { Switch::On } else { Switch::Off }));
+                    self.control.tune(Tuning::Automove(if level > 0 { Switch::On } else { Switch::Off }));
                     OK.into()
                 }
                 Some(_) => ERROR.into(),
@@ -159,7 +159,7 @@ impl<E: Engine> EngineAdmin<E> {
         if from == 0 {
             return NO_SPARE.into();
         }
-        match self.engine.reassign(class(from), to) {
+        match self.control.reassign(class(from), to) {
             Reassign::Begun => OK.into(),
             Reassign::Busy => "BUSY currently processing reassign request".into(),
             Reassign::NoClass => "BADCLASS invalid src or dst class id".into(),
@@ -183,7 +183,7 @@ impl<E: Engine> EngineAdmin<E> {
             ["mgdump", _] if !dumps => "ERROR key dump not allowed".into(),
             ["crawl", classes] => match ClassFilter::parse(classes) {
                 Some(_) => {
-                    self.engine.tune(Tuning::CrawlNow);
+                    self.control.tune(Tuning::CrawlNow);
                     OK.into()
                 }
                 None => BAD_CLASS.into(),
@@ -211,7 +211,7 @@ impl<E: Engine> EngineAdmin<E> {
 
     fn set_crawler(&self, switch: Switch) -> Answer {
         self.crawler.store(switch == Switch::On, Ordering::Relaxed);
-        self.engine.tune(Tuning::Crawler(switch));
+        self.control.tune(Tuning::Crawler(switch));
         OK.into()
     }
 

@@ -5,7 +5,7 @@ mod listing;
 mod walker;
 
 pub(crate) use listing::{ClassFilter, LAST_DUMPED, Listing, push_encoded};
-pub(crate) use walker::walk;
+pub(crate) use walker::{BeginWalk, begin_walk};
 
 use crate::acceptor::Arrival;
 use crate::shared::Shared;

@@ -4,7 +4,7 @@ use super::listing::{ListWriter, Listing};
 use super::{Guest, Waited, send_down_to, send_some};
 use crate::shared::Shared;
 use crate::watch::CloseReason;
-use guira_contract::{Session, Walked};
+use guira_contract::{Engine, Session, Walked};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
@@ -19,8 +19,24 @@ const NICENESS: i32 = 19;
 /// … but the system lets whoever runs go on for a millisecond or more, at any priority: after so long the walk offers its processor to whoever waits.
 const STRETCH: Duration = Duration::from_micros(100);
 
-/// Lists all items to a guest, who goes home afterwards; or is dropped, if something fails.
-pub(crate) fn walk<S: Session>(
+/// Lists all items to a client. To be called on a thread of its own.
+pub(crate) type Walk = Box<dyn FnOnce(Listing, Guest, &Arc<Shared>) + Send>;
+
+/// Begins a walk over all items in a session of its own, unless one is under way.
+pub(crate) type BeginWalk = Box<dyn Fn() -> Option<Walk> + Send + Sync>;
+
+/// Walks over the items of `engine`.
+pub(crate) fn begin_walk<E: Engine>(engine: E) -> BeginWalk {
+    Box::new(move || {
+        let mut session = engine.session();
+        let begun = session.begin_walk()?;
+        let run: Walk = Box::new(move |listing, guest, shared| walk(session, begun, listing, guest, shared));
+        Some(run)
+    })
+}
+
+/// Lists all items to a client, whose connection goes back to its worker afterwards; or is dropped, if something fails.
+fn walk<S: Session>(
     mut session: S,
     mut walk: S::Walk,
     listing: Listing,
