@@ -2,11 +2,11 @@
 
 use crate::division::{CONNECTION_BYTES, TLS_BYTES};
 use crate::interpreter::Access;
-use crate::listen::Speaks;
 use crate::options::Beyond;
-use crate::registry::ConnectionFacts;
-use crate::seldom::Seldom;
 use crate::shared::Shared;
+use guira_serving::ConnectionFacts;
+use guira_serving::RateLimited;
+use guira_serving::Speaks;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, TlsAcceptor, Token};
@@ -53,7 +53,7 @@ pub(crate) struct Acceptor {
     next: usize,
     rest: Rest,
     /// When the log may tell again that descriptors are short.
-    tells: Seldom,
+    tells: RateLimited,
 }
 
 /// Why nothing is accepted.
@@ -77,7 +77,7 @@ const ACCEPTS: usize = 16;
 
 impl Acceptor {
     pub(crate) fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
-        Acceptor { ports, workers, next: 0, rest: Rest::No, tells: Seldom::every(TELL_EVERY) }
+        Acceptor { ports, workers, next: 0, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
     }
 
     /// Has the event loop tell of connections, by tokens from `first` on.
@@ -190,7 +190,7 @@ impl Acceptor {
             return None;
         }
         let bytes = CONNECTION_BYTES + if port.tls.is_some() { TLS_BYTES } else { 0 };
-        if !shared.room.enter(bytes) {
+        if !shared.budget.enter(bytes) {
             connections.rejected.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return None;
@@ -200,7 +200,7 @@ impl Acceptor {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::error!(%error, "cannot speak TLS");
-                shared.room.leave(bytes);
+                shared.budget.leave(bytes);
                 return None;
             }
         };
@@ -233,9 +233,9 @@ mod tests {
     use super::*;
     use crate::division::Division;
     use crate::options::Options;
-    use crate::room::Room;
     use crate::secrets::Secrets;
     use crate::watch::Hub;
+    use guira_serving::ConnBudget;
     use guira_sync::clock::CoarseClock;
     use guira_transport::ListenOptions;
     use std::net::TcpStream;
@@ -247,8 +247,9 @@ mod tests {
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
         let options = Options { workers: 1, ..Options::default() };
         let mailboxes = vec![Arc::new(Mailbox::new().unwrap())];
-        let room = Arc::new(Room::new(&Division::of(&options, options.memory.0), 1));
-        let hub = Arc::new(Hub::new(1, options.log, room).unwrap());
+        let limits = Division::of(&options, options.memory.0).conn_limits();
+        let budget = Arc::new(ConnBudget::new(limits, 1));
+        let hub = Arc::new(Hub::new(1, options.log, budget).unwrap());
         let secrets = Secrets { users: None, tls: None };
         let shared =
             Shared::new(CoarseClock::manual(0), &options, secrets, mailboxes.clone(), hub, Vec::new());

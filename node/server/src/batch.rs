@@ -216,7 +216,7 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
         mut replied: impl FnMut(usize, &Outbox<S::Pin>),
     ) -> Ran {
-        // Asked once: what is executed is out of the compiler's sight, and it would be asked again for each request.
+        // Grant once: what is executed is out of the compiler's sight, and it would be asked again for each request.
         let forwards = self.forwarding.is_in_use();
         if forwards {
             let forwarding = &self.forwarding;

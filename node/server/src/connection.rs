@@ -4,16 +4,16 @@ use crate::acceptor::Arrival;
 use crate::errand::Errand;
 use crate::forward::{BATCHES_OF_ONE, ForwardBatch, Leftover, Sender};
 use crate::interpreter::{Access, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
-use crate::listen::Speaks;
 use crate::outbox::{Outbox, Sent};
-use crate::queue::Rank;
-use crate::registry::{ConnectionFacts, Doing};
-use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
-use crate::slice::Slice;
 use crate::watch::CloseReason;
 use guira_contract::Session;
 use guira_protocol::binary::HEADER_BYTES;
+use guira_serving::Rank;
+use guira_serving::Slice;
+use guira_serving::Speaks;
+use guira_serving::{ConnBudget, ConnId, ConnMemory, Grant};
+use guira_serving::{ConnectionFacts, Doing};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream};
@@ -49,7 +49,7 @@ pub(crate) struct Connection<S: Session> {
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
     /// What it holds, as the room knows.
-    held: Holding,
+    held: ConnMemory,
     /// By what it had to do in its last turn, and when that was.
     rank: (Rank, Seconds),
     /// Bytes of long values that it has pinned while it waits for another turn to send them.
@@ -82,7 +82,7 @@ pub(crate) enum Turn {
 }
 
 /// When an outbox counts as full, in bytes.
-fn outbox_full(room: &Room) -> usize {
+fn outbox_full(room: &ConnBudget) -> usize {
     if room.is_short() { OUTBOX_FULL_SHORT } else { OUTBOX_FULL }
 }
 
@@ -98,7 +98,7 @@ impl<S: Session> Connection<S> {
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             leftovers: Vec::new(),
             interest: Interest::Read,
-            held: Holding::default(),
+            held: ConnMemory::default(),
             rank: (Rank::Light, Seconds(0)),
             paused: 0,
             row: 0,
@@ -138,7 +138,7 @@ impl<S: Session> Connection<S> {
         self.resume(&mut bench.interpreter);
         let now = bench.interpreter.executor.now();
         let slice = Slice::of(self.rank(now));
-        let short = bench.interpreter.shared.room.is_short();
+        let short = bench.interpreter.shared.budget.is_short();
         self.state.slice = if short { slice.keeping_nothing() } else { slice };
         let turn = self.rounds(bench, counters);
         self.rank = (self.state.slice.rank(), now);
@@ -168,7 +168,7 @@ impl<S: Session> Connection<S> {
     }
 
     /// Replies of another worker have come. False if they are somebody else's.
-    pub(crate) fn hear(&mut self, batch: &mut ForwardBatch<S::Pin>, room: &Room) -> bool {
+    pub(crate) fn hear(&mut self, batch: &mut ForwardBatch<S::Pin>, room: &ConnBudget) -> bool {
         let is_ours = self.state.sender == Some(batch.sender);
         if is_ours {
             self.state.out -= 1;
@@ -184,8 +184,8 @@ impl<S: Session> Connection<S> {
     }
 
     /// What it holds now.
-    pub(crate) fn holding(&self) -> Holding {
-        let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
+    pub(crate) fn holding(&self) -> ConnMemory {
+        let mut holding = self.unsent.as_ref().map_or(ConnMemory::default(), |unsent| unsent.holding());
         if self.paused > 0 {
             holding.pinned = 0;
         }
@@ -195,25 +195,25 @@ impl<S: Session> Connection<S> {
     }
 
     /// Takes room for what is held from now on.
-    pub(crate) fn settle(&mut self, room: &Room, seat: Seat) -> Asked {
+    pub(crate) fn settle(&mut self, room: &ConnBudget, seat: ConnId) -> Grant {
         let wanted = self.holding();
         if wanted == self.held {
-            return Asked::Granted;
+            return Grant::Granted;
         }
         let asked = room.change(seat, self.held, wanted);
-        if asked == Asked::Granted {
+        if asked == Grant::Granted {
             self.held = wanted;
         }
         asked
     }
 
     /// Whether its room was given to somebody else.
-    pub(crate) fn is_evicted(&self, room: &Room, seat: Seat) -> bool {
+    pub(crate) fn is_evicted(&self, room: &ConnBudget, seat: ConnId) -> bool {
         room.is_evicted(seat, self.held)
     }
 
     /// Counts it as closed for want of room.
-    pub(crate) fn count_crowded_out(&self, room: &Room) {
+    pub(crate) fn count_crowded_out(&self, room: &ConnBudget) {
         let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -247,7 +247,7 @@ impl<S: Session> Connection<S> {
 
     /// How much may be sent in this turn, if that is `usual` unless others have too much pinned that waits for a turn.
     fn sendable(interpreter: &Interpreter<S>, usual: usize) -> usize {
-        if interpreter.unsent > interpreter.shared.room.for_turns() { usize::MAX } else { usual }
+        if interpreter.unsent > interpreter.shared.budget.for_turns() { usize::MAX } else { usual }
     }
 
     /// The rest is sent in another turn.
@@ -288,7 +288,7 @@ impl<S: Session> Connection<S> {
 
     /// All replies that have come were sent: now those that come after them are asked for.
     fn forward_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
-        let full = outbox_full(&interpreter.shared.room);
+        let full = outbox_full(&interpreter.shared.budget);
         let forwarding = &mut interpreter.forwarding;
         if let Some(sender) = self.state.sender {
             // The others when these have come and were sent.
@@ -308,8 +308,8 @@ impl<S: Session> Connection<S> {
     /// Executes what was read, or reads and executes; then sends.
     fn round(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<Option<Turn>> {
         let Bench { interpreter, input, outbox } = bench;
-        let short = interpreter.shared.room.is_short();
-        interpreter.full = outbox_full(&interpreter.shared.room);
+        let short = interpreter.shared.budget.is_short();
+        interpreter.full = outbox_full(&interpreter.shared.budget);
         let input = match (short, self.state.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies. What comes behind that is kept, and counted.

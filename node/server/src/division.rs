@@ -7,6 +7,7 @@ use crate::udp::UDP_BYTES;
 use guira_advice::Advisor;
 use guira_contract::Switch;
 use guira_memory::{KIB, MIB};
+use guira_serving::ConnLimits;
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
@@ -15,6 +16,9 @@ const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
 /// … and each worker's buffers and stack, without those for datagrams.
 const WORKER_BYTES: usize = 512 * KIB;
+
+/// Long values in replies that are not taken keep at most this part of the engine's memory from being used otherwise.
+const PINNED_PART: usize = 4;
 
 /// What a connection takes that does nothing: measured, and rounded up.
 pub(crate) const CONNECTION_BYTES: usize = 512;
@@ -69,6 +73,11 @@ impl Division {
         let beside = (process + workers + idle + advice + rings).saturating_add(traffic);
         let engine = memory.saturating_sub(beside);
         Division { process, workers, idle, traffic, rings, advice, engine }
+    }
+
+    /// What connections may take.
+    pub(crate) fn conn_limits(&self) -> ConnLimits {
+        ConnLimits { idle: self.idle, traffic: self.traffic, pinned: self.engine / PINNED_PART }
     }
 
     /// Whether the engine's part is enough for a cache.

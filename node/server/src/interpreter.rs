@@ -7,16 +7,16 @@ use crate::admin::Admin;
 use crate::binary::PacketValue;
 use crate::errand::Errand;
 use crate::forward::{Forwarding, Sender};
-use crate::listen::Speaks;
 use crate::outbox::Outbox;
 use crate::shared::{Shared, WorkerCounters};
-use crate::slice::Slice;
 use crate::text::LongValue;
 use crate::watch::{CloseReason, Tap};
 use guira_commands::Executor;
 use guira_contract::Session;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{Exptime, Unique};
+use guira_serving::Slice;
+use guira_serving::Speaks;
 use std::sync::Arc;
 
 /// An outbox is full when it holds this many bytes: what follows waits until they were sent.
@@ -176,7 +176,7 @@ pub(crate) struct Interpreter<S: Session> {
 impl<S: Session> Interpreter<S> {
     /// Whether more is held, or about to be sent, than there should be for long.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.shared.room.is_short() || self.unsent > self.shared.room.for_turns()
+        self.shared.budget.is_short() || self.unsent > self.shared.budget.for_turns()
     }
 
     /// Takes requests from `input` and answers them, or has others answer them. Returns how many bytes were taken, and why it has stopped.

@@ -23,21 +23,15 @@ mod division;
 mod errand;
 mod forward;
 mod interpreter;
-mod listen;
 mod login;
 mod node;
 mod notes;
 mod options;
 mod outbox;
 mod ports;
-mod queue;
-mod registry;
-mod room;
 mod secrets;
-mod seldom;
 mod shared;
 mod size;
-mod slice;
 mod text;
 mod udp;
 mod watch;
@@ -49,11 +43,11 @@ pub use division::least_memory;
 pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
+pub use guira_serving::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets, read_file,
 };
-pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use node::{Ending, Pulse, Running, StartError, StopError, check, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};

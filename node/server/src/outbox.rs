@@ -5,10 +5,10 @@
 //! whose reply comes later, from another worker (crate::forward). Everything is sent in order, up to the first slot that is still empty.
 
 use crate::interpreter::OUTBOX_FULL;
-use crate::room::Holding;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
 use guira_protocol::ReplyBuffer;
+use guira_serving::ConnMemory;
 use guira_transport::{Progress, Stream};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -246,10 +246,10 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// What it holds: bytes, and bytes of long values.
-    pub(crate) fn holding(&self) -> Holding {
+    pub(crate) fn holding(&self) -> ConnMemory {
         let Slots { late, ring, .. } = &self.slots;
         let slots = late.capacity() + ring.capacity() * size_of::<Option<LateReply<P>>>();
-        Holding { bytes: self.buffer.len() + slots + size_of::<Self>(), pinned: self.long_weight() }
+        ConnMemory { bytes: self.buffer.len() + slots + size_of::<Self>(), pinned: self.long_weight() }
     }
 
     fn long_weight(&self) -> usize {

@@ -4,10 +4,10 @@
 
 use crate::acceptor::Port;
 use crate::direct::{self, OpenPath};
-use crate::listen::{ListenTraits, Security};
 use crate::node::StartError;
 use crate::options::Options;
 use crate::udp;
+use guira_serving::{ListenTraits, Security};
 use guira_transport::{Address, Inherited, ListenOptions, Listener, TlsAcceptor, VerifyMode};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

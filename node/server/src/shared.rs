@@ -7,13 +7,13 @@ use crate::division::Division;
 use crate::interpreter::Access;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
-use crate::registry::{ConnectionFacts, Registry};
-use crate::room::Room;
 use crate::secrets::{Secrets, unix_now};
-use crate::seldom::Seldom;
 use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
 use guira_commands::{CommandCount, CommandCounters, Uniques};
+use guira_serving::ConnBudget;
+use guira_serving::RateLimited;
+use guira_serving::{ConnectionFacts, Registry};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
@@ -131,7 +131,7 @@ pub(crate) struct Shared {
     pub(crate) errand_bytes: AtomicU64,
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) budget: Arc<ConnBudget>,
     pub(crate) registry: Registry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) prefixes: Arc<Prefixes>,
@@ -143,7 +143,7 @@ pub(crate) struct Shared {
     pub(crate) permissions: Permissions,
     pub(crate) uniques: Uniques,
     pub(crate) verbosity: AtomicU32,
-    tells_of_refresh: Seldom,
+    tells_of_refresh: RateLimited,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
     pub(crate) stopping: AtomicBool,
     /// Set once: there was time enough, and what is still under way is given up.
@@ -202,7 +202,7 @@ impl Shared {
             since: Mutex::default(),
             errand_bytes: AtomicU64::new(0),
             mailboxes,
-            room: hub.room.clone(),
+            budget: hub.budget.clone(),
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
@@ -212,7 +212,7 @@ impl Shared {
             permissions: options.permissions,
             uniques: options.uniques,
             verbosity: AtomicU32::new(0),
-            tells_of_refresh: Seldom::every(1),
+            tells_of_refresh: RateLimited::every(1),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         }
@@ -241,7 +241,7 @@ impl Shared {
     pub(crate) fn gone(&self, facts: &ConnectionFacts, reason: CloseReason) {
         self.hub.connection_close(facts, reason);
         self.registry.remove(facts.id);
-        self.room.leave(facts.bytes);
+        self.budget.leave(facts.bytes);
         // SeqCst, as in `Acceptor::is_full`.
         self.connections.current.fetch_sub(1, Ordering::SeqCst);
         if self.connections.waiting.load(Ordering::SeqCst) {

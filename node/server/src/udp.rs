@@ -12,14 +12,14 @@
 
 use crate::batch::{Batch, Execute, Kind, Request, is_local};
 use crate::interpreter::{Interpreter, OUTBOX_FULL, Phase, ProtocolState, Stopped};
-use crate::listen::Speaks;
 use crate::options::{Options, UdpPorts};
 use crate::outbox::Outbox;
-use crate::room::Room;
 use crate::shared::{WorkerCount, WorkerCounters};
 use guira_commands::Replies;
 use guira_contract::Session;
 use guira_protocol::binary::{REQUEST_MAGIC, RESPONSE_MAGIC};
+use guira_serving::ConnBudget;
+use guira_serving::Speaks;
 use guira_transport::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };
@@ -69,7 +69,7 @@ struct Reply {
 
 impl Reply {
     /// Makes room for so many bytes more. False if there is none.
-    fn reserve(&mut self, more: usize, room: &Room) -> bool {
+    fn reserve(&mut self, more: usize, room: &ConnBudget) -> bool {
         let wanted = self.bytes.len() + more;
         if wanted > REPLY_MAX {
             return false;
@@ -88,7 +88,7 @@ impl Reply {
     }
 
     /// It was sent. Memory that is the room's goes back.
-    fn clear(&mut self, room: &Room) {
+    fn clear(&mut self, room: &ConnBudget) {
         self.bytes.clear();
         if self.lent > 0 {
             self.bytes = Vec::new();
@@ -283,7 +283,7 @@ impl Sending<'_> {
         interpreter: &Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
     ) -> bool {
-        let (reply, room) = (&mut *self.reply, &interpreter.shared.room);
+        let (reply, room) = (&mut *self.reply, &interpreter.shared.budget);
         let length = reply.bytes.len() + outbox.weight();
         if before + length > REPLY_MAX || !reply.reserve(outbox.weight(), room) {
             drop(outbox.take_rest());
@@ -309,7 +309,7 @@ impl Sending<'_> {
                 self.counters.add(WorkerCount::BytesWritten, bytes as u64);
             }
         }
-        self.reply.clear(&interpreter.shared.room);
+        self.reply.clear(&interpreter.shared.budget);
     }
 
     /// Sends what is in the outbox as a message. Returns how long it is.
@@ -457,14 +457,11 @@ const _: () = assert!(REPLY_MAX / PAYLOAD_MAX < u16::MAX as usize, "every datagr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::division::Division;
+    use guira_serving::ConnLimits;
 
     #[test]
     fn a_long_reply_is_made_in_the_room_of_connections() {
-        let room = Room::new(
-            &Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, rings: 0, advice: 0, engine: 0 },
-            1,
-        );
+        let room = ConnBudget::new(ConnLimits { idle: 0, traffic: 1 << 20, pinned: 0 }, 1);
         let mut reply = Reply::default();
         assert!(reply.reserve(REPLY_KEPT, &room));
         assert_eq!(room.usage().0, 0, "that much is the worker's own");

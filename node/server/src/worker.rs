@@ -8,15 +8,15 @@ use crate::errand::Guest;
 use crate::forward::Forwarding;
 use crate::interpreter::{Interpreter, OUTBOX_FULL};
 use crate::outbox::Outbox;
-use crate::queue::{Queue, Rank};
-use crate::registry::Doing;
-use crate::room::{Asked, Seat};
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
-use crate::slice::Slice;
 use crate::udp::UdpEnd;
 use crate::watch::{CloseReason, Tap, TapEnd};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
+use guira_serving::Doing;
+use guira_serving::Slice;
+use guira_serving::{ConnId, Grant};
+use guira_serving::{Queue, Rank};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Doze, Event, Interest, Mailbox, Poll, Token};
@@ -298,9 +298,9 @@ impl<S: Session> Worker<S> {
                 continue;
             }
             let place = batch.sender.place;
-            let room = &self.shared.room;
+            let room = &self.shared.budget;
             let now = self.bench.interpreter.executor.now();
-            let seat = Seat { worker: self.index, place };
+            let seat = ConnId { worker: self.index, place };
             if let Some(Some(connection)) = self.connections.get_mut(place)
                 && connection.hear(&mut batch, room)
             {
@@ -340,7 +340,7 @@ impl<S: Session> Worker<S> {
         // Closing the socket does the same; it is done here so that no event of it is left.
         let _ = self.poll.remove(&connection.stream);
         self.vacant.push(index);
-        self.shared.room.release(Seat { worker: self.index, place: index });
+        self.shared.budget.release(ConnId { worker: self.index, place: index });
         Some(connection)
     }
 
@@ -387,10 +387,10 @@ impl<S: Session> Worker<S> {
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return 0;
         };
-        let seat = Seat { worker: self.index, place: index };
+        let seat = ConnId { worker: self.index, place: index };
         let turn = connection.turn(&mut self.bench, &self.counters);
         let spent = connection.spent();
-        let settled = connection.settle(&self.shared.room, seat) == Asked::Granted;
+        let settled = connection.settle(&self.shared.budget, seat) == Grant::Granted;
         self.bench.interpreter.executor.session().quiesce();
         if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
             self.close(index, CloseReason::Error);
@@ -443,17 +443,17 @@ impl<S: Session> Worker<S> {
 
     /// Makes room for what a connection holds: whoever holds most has to go. False if that is the connection itself.
     fn make_room(&mut self, index: usize) -> bool {
-        let seat = Seat { worker: self.index, place: index };
+        let seat = ConnId { worker: self.index, place: index };
         loop {
             let Some(connection) = self.connections[index].as_mut() else {
                 return false;
             };
-            let asked = connection.settle(&self.shared.room, seat);
+            let asked = connection.settle(&self.shared.budget, seat);
             let wanted = connection.holding().total();
             let victim = match asked {
-                Asked::Granted => return true,
-                Asked::Evicted => None,
-                Asked::Full => self.shared.room.evict_above(wanted, self.index),
+                Grant::Granted => return true,
+                Grant::Evicted => None,
+                Grant::Full => self.shared.budget.evict_above(wanted, self.index),
             };
             match victim {
                 Some(victim) if victim == seat => {}
@@ -461,7 +461,7 @@ impl<S: Session> Worker<S> {
                 // It is closed when its worker looks.
                 Some(victim) => self.shared.mailboxes[victim.worker].ring(),
                 None => {
-                    connection.count_crowded_out(&self.shared.room);
+                    connection.count_crowded_out(&self.shared.budget);
                     return false;
                 }
             }
@@ -471,18 +471,18 @@ impl<S: Session> Worker<S> {
     /// Closes a connection whose room was given to somebody else.
     fn crowd_out(&mut self, index: usize) {
         if let Some(connection) = self.connections.get(index).and_then(Option::as_ref) {
-            connection.count_crowded_out(&self.shared.room);
+            connection.count_crowded_out(&self.shared.budget);
         }
         self.close(index, CloseReason::Error);
     }
 
     /// Closes those whose room another worker's connection was given.
     fn close_evicted(&mut self) {
-        for place in self.shared.room.evicted(self.index) {
-            let seat = Seat { worker: self.index, place };
+        for place in self.shared.budget.evicted(self.index) {
+            let seat = ConnId { worker: self.index, place };
             let connection = self.connections.get(place).and_then(Option::as_ref);
             // Its place may be somebody else's by now.
-            if connection.is_some_and(|connection| connection.is_evicted(&self.shared.room, seat)) {
+            if connection.is_some_and(|connection| connection.is_evicted(&self.shared.budget, seat)) {
                 self.crowd_out(place);
             }
         }

@@ -37,7 +37,7 @@ impl Admin {
         base.workers = WorkerCount::ALL.iter().map(|what| self.shared.worker_sum(*what)).collect();
         base.total_connections = connections.total.load(Ordering::Relaxed);
         base.rejected_connections = connections.rejected.load(Ordering::Relaxed);
-        let (room, log) = (&self.shared.room, &self.shared.hub.counts);
+        let (room, log) = (&self.shared.budget, &self.shared.hub.counts);
         for count in [
             &connections.full,
             &connections.waited_us,
@@ -72,7 +72,7 @@ impl Admin {
         out.stat("total_connections", total);
         out.stat("rejected_connections", rejected);
         out.stat("connection_structures", current);
-        let (held, pinned, allowed) = shared.room.usage();
+        let (held, pinned, allowed) = shared.budget.usage();
         // Replies are no objects, and connections have no buffers to read into: each worker has one for all of them, which is in use
         // only while it reads.
         let buffers = shared.workers.len();
@@ -81,8 +81,8 @@ impl Admin {
         out.stat("read_buf_count", buffers);
         out.stat("read_buf_bytes", buffers * INPUT_BYTES);
         out.stat("read_buf_bytes_free", buffers * INPUT_BYTES);
-        out.stat("response_obj_oom", shared.room.closed_sending.load(Ordering::Relaxed));
-        out.stat("read_buf_oom", shared.room.closed_receiving.load(Ordering::Relaxed));
+        out.stat("response_obj_oom", shared.budget.closed_sending.load(Ordering::Relaxed));
+        out.stat("read_buf_oom", shared.budget.closed_receiving.load(Ordering::Relaxed));
         out.stat("conn_memory_used", held);
         out.stat("conn_memory_pinned", pinned);
         out.stat("conn_memory_limit", allowed);

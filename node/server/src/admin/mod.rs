@@ -14,12 +14,12 @@ pub(crate) use verbs::Answer;
 
 use crate::VERSION;
 use crate::errand::{BeginWalk, Errand, Guest, LAST_DUMPED, Listing, begin_walk};
-use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::watch::TooMany;
 use guira_contract::{Control, Engine, Switch};
 use guira_memory::MIB;
 use guira_protocol::{ReplyBuffer, exact_u32};
+use guira_serving::RateLimited;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::fmt;
@@ -39,11 +39,11 @@ pub(crate) struct Admin {
     crawler_tocrawl: AtomicU32,
     automove: AtomicU32,
     /// What clients ask for is not logged each time: a log that they can fill fills the disk.
-    tells: Seldom,
-    tells_of_lru: Seldom,
+    tells: RateLimited,
+    tells_of_lru: RateLimited,
     /// More memory was in use than the limit allows when it was last moved. Relaxed: it is told when that is over, and nothing follows from it.
     is_shrinking: AtomicBool,
-    tells_of_region: Seldom,
+    tells_of_region: RateLimited,
     /// How often there had been no room for the region when that was last told. Relaxed: it is told, and nothing follows from it.
     region_no_room: AtomicU64,
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
@@ -71,10 +71,10 @@ impl Admin {
             crawler_sleep: AtomicU32::new(100),
             crawler_tocrawl: AtomicU32::new(0),
             automove: AtomicU32::new(1),
-            tells: Seldom::every(1),
-            tells_of_lru: Seldom::once(),
+            tells: RateLimited::every(1),
+            tells_of_lru: RateLimited::once(),
             is_shrinking: AtomicBool::new(false),
-            tells_of_region: Seldom::every(60),
+            tells_of_region: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
         }

@@ -86,7 +86,7 @@ impl Admin {
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
-                self.shared.room.resize(&division);
+                self.shared.budget.resize(division.conn_limits());
                 self.look_for_excess();
                 if tells {
                     tracing::info!(%wanted, "the memory limit is {}", Size(memory));

@@ -3,10 +3,10 @@
 use super::{ForwardBatch, Requests};
 use crate::batch::{BATCH, Batch, Execute, Kind, Order, Pause, Subject};
 use crate::interpreter::{Access, Interpreter, OUTBOX_FULL, ProtocolState};
-use crate::listen::Speaks;
 use crate::outbox::Outbox;
 use guira_commands::Item;
 use guira_contract::{KeyHash, Session};
+use guira_serving::Speaks;
 
 /// So many requests of a connection may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;

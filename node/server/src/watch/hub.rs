@@ -2,11 +2,11 @@
 
 use super::{CloseReason, LogKinds, lines};
 use crate::errand::Guest;
-use crate::registry::ConnectionFacts;
-use crate::room::Room;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
+use guira_serving::ConnBudget;
+use guira_serving::ConnectionFacts;
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_transport::{Mailbox, Progress};
@@ -74,20 +74,20 @@ impl Lines {
     }
 
     /// Makes room for a line more, within `limit`. False if there is none.
-    fn reserve(&mut self, limit: usize, room: &Room) -> bool {
+    fn reserve(&mut self, limit: usize, room: &ConnBudget) -> bool {
         self.len() < limit
             && grow(&mut self.bytes, LINE_MAX, limit + LINE_MAX, &mut self.lent, room)
             && grow(&mut self.ends, 1, limit.div_ceil(size_of::<End>()), &mut self.lent, room)
     }
 
     /// Forgets all lines, and gives back what they took.
-    fn give_back(&mut self, room: &Room) {
+    fn give_back(&mut self, room: &ConnBudget) {
         room.take_back(std::mem::take(self).lent);
     }
 }
 
 /// Makes room for `spare` more, in steps, of which none goes beyond `most` unless it must. False if the room has none.
-fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &Room) -> bool {
+fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &ConnBudget) -> bool {
     let (least, capacity) = (all.len() + spare, all.capacity());
     if least <= capacity {
         return true;
@@ -123,7 +123,7 @@ pub(crate) struct Hub {
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
     limits: LogBuffers,
-    pub(crate) room: Arc<Room>,
+    pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
     running: Mutex<bool>,
@@ -144,13 +144,13 @@ impl Hub {
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(workers: usize, limits: LogBuffers, room: Arc<Room>) -> io::Result<Self> {
+    pub(crate) fn new(workers: usize, limits: LogBuffers, budget: Arc<ConnBudget>) -> io::Result<Self> {
         Ok(Hub {
             kinds: AtomicU8::new(0),
             gid: AtomicU64::new(1),
             buffers: (0..=workers).map(|_| Mutex::default()).collect(),
             limits,
-            room,
+            budget,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
             counts: LogCounts::default(),
@@ -173,12 +173,12 @@ impl Hub {
 
     /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
     fn worker_limit(&self) -> usize {
-        self.limits.worker.min(self.room.for_logs() / 2 / (self.buffers.len() + 1))
+        self.limits.worker.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
     }
 
     /// What each of so many watchers may take.
     fn watcher_limit(&self, watchers: usize) -> usize {
-        self.limits.watcher.min(self.room.for_logs() / 2 / watchers.max(1))
+        self.limits.watcher.min(self.budget.for_logs() / 2 / watchers.max(1))
     }
 
     fn log(&self, buffer: usize, kinds: LogKinds, write: impl FnOnce(u64, &mut Vec<u8>)) {
@@ -186,7 +186,7 @@ impl Hub {
             return;
         }
         let mut lines = self.buffer(buffer);
-        if !lines.reserve(self.worker_limit(), &self.room) {
+        if !lines.reserve(self.worker_limit(), &self.budget) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -285,7 +285,7 @@ struct Watcher {
 
 impl Watcher {
     /// Adds a line, if it fits. False if not, and then it is told later how many did not.
-    fn put(&mut self, line: &[u8], limit: usize, room: &Room) -> bool {
+    fn put(&mut self, line: &[u8], limit: usize, room: &ConnBudget) -> bool {
         let fits = self.out.len() + line.len() <= limit
             && grow(&mut self.out, line.len() + SKIPPED_MAX, limit + SKIPPED_MAX, &mut self.lent, room);
         if !fits {
@@ -300,7 +300,7 @@ impl Watcher {
     }
 
     /// Gives back a buffer that is empty and was needed once.
-    fn tidy_up(&mut self, room: &Room) {
+    fn tidy_up(&mut self, room: &ConnBudget) {
         if self.out.is_empty() && self.out.capacity() > KEPT_MAX {
             self.out = Vec::new();
             room.take_back(std::mem::take(&mut self.lent));
@@ -354,7 +354,7 @@ impl Reporter {
             begin = *at;
             let watches = |watcher: &&mut Watcher| watcher.kinds.any(*kinds) && watcher.since <= *gid;
             for watcher in self.watchers.iter_mut().filter(watches) {
-                if watcher.put(line, limit, &self.hub.room) {
+                if watcher.put(line, limit, &self.hub.budget) {
                     counts.sent.fetch_add(1, Ordering::Relaxed);
                 } else {
                     counts.skipped.fetch_add(1, Ordering::Relaxed);
@@ -369,7 +369,7 @@ impl Reporter {
             match push(&mut watcher) {
                 Ok(bytes) => {
                     self.shared.bytes_sent(bytes);
-                    watcher.tidy_up(&self.hub.room);
+                    watcher.tidy_up(&self.hub.budget);
                     self.watchers.push(watcher);
                 }
                 Err(_) => self.leave(&watcher),
@@ -379,7 +379,7 @@ impl Reporter {
 
     fn leave(&self, watcher: &Watcher) {
         self.hub.counts.watchers.fetch_sub(1, Ordering::Relaxed);
-        self.hub.room.take_back(watcher.lent);
+        self.hub.budget.take_back(watcher.lent);
         self.shared.gone(&watcher.guest.arrival.facts, CloseReason::Normal);
     }
 
@@ -390,8 +390,8 @@ impl Reporter {
         self.admit();
         *running = !self.watchers.is_empty();
         if !*running {
-            taken.give_back(&hub.room);
-            (0..hub.buffers.len()).for_each(|number| hub.buffer(number).give_back(&hub.room));
+            taken.give_back(&hub.budget);
+            (0..hub.buffers.len()).for_each(|number| hub.buffer(number).give_back(&hub.budget));
         }
         !*running
     }

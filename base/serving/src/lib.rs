@@ -1,0 +1,21 @@
+//! What a server of connections needs whatever it serves: listeners and their addresses, the registry of connections, what each may have done before others
+//! have their turn, and what all of them together may hold in memory.
+//!
+//! A cache node is built on it (node/server); nothing here knows of items or of a protocol.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
+
+mod conn_budget;
+mod listen;
+mod queue;
+mod rate_limited;
+mod registry;
+mod slice;
+
+pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
+pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
+pub use queue::{Queue, Rank};
+pub use rate_limited::RateLimited;
+pub use registry::{ConnectionFacts, Doing, Registry};
+pub use slice::Slice;
