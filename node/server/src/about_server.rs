@@ -36,8 +36,8 @@ impl<S: Session> Interpreter<S> {
                 say(outbox, *noreply, "OK");
             }
             ServerCommand::Stats(arguments) => {
-                if let Some(errand) = self.admin.stats(self.executor.now(), arguments, outbox.buffer()) {
-                    state.phase = Phase::Errand(Box::new(errand));
+                if let Some(task) = self.admin.stats(self.executor.now(), arguments, outbox.buffer()) {
+                    state.phase = Phase::Background(Box::new(task));
                 }
             }
             ServerCommand::Admin(verb, rest) => self.administer(state, *verb, rest, outbox),
@@ -78,7 +78,7 @@ impl<S: Session> Interpreter<S> {
             Answer::Alone(name, _) if !outbox.is_settled() => {
                 say(outbox, noreply, &format!("ERROR cannot pipeline other commands before {name}"));
             }
-            Answer::Alone(_, Ok(errand)) => state.phase = Phase::Errand(Box::new(errand)),
+            Answer::Alone(_, Ok(task)) => state.phase = Phase::Background(Box::new(task)),
             Answer::Alone(_, Err(line)) => say(outbox, noreply, line),
         }
     }

@@ -1,7 +1,7 @@
 //! Accepting connections, and dealing them out to the workers in turn.
 
-use crate::division::{CONNECTION_BYTES, TLS_BYTES};
 use crate::interpreter::Access;
+use crate::memory_split::{CONNECTION_BYTES, TLS_BYTES};
 use crate::options::Beyond;
 use crate::shared::Shared;
 use guira_serving::ConnectionFacts;
@@ -231,7 +231,7 @@ fn refuse(mut stream: Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::division::Division;
+    use crate::memory_split::MemorySplit;
     use crate::options::Options;
     use crate::secrets::Secrets;
     use crate::watch::Hub;
@@ -247,7 +247,7 @@ mod tests {
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
         let options = Options { workers: 1, ..Options::default() };
         let mailboxes = vec![Arc::new(Mailbox::new().unwrap())];
-        let limits = Division::of(&options, options.memory.0).conn_limits();
+        let limits = MemorySplit::of(&options, options.memory.0).conn_limits();
         let budget = Arc::new(ConnBudget::new(limits, 1));
         let hub = Arc::new(Hub::new(1, options.log, budget).unwrap());
         let secrets = Secrets { users: None, tls: None };

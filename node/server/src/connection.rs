@@ -1,7 +1,7 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
 use crate::acceptor::Arrival;
-use crate::errand::Errand;
+use crate::background::BackgroundTask;
 use crate::forward::{BATCHES_OF_ONE, ForwardBatch, Leftover, Sender};
 use crate::interpreter::{Access, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
 use crate::outbox::{Outbox, Sent};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Bytes of replies that are sent although the turn is over: those of the last requests.
 const REPLIES: usize = OUTBOX_FULL;
 
-/// Turns in a row of whoever goes on before others.
+/// The most turns in a row that one connection has while others wait.
 const ROW: u32 = 16;
 
 /// A connection keeps no buffer larger than this while it is at rest.
@@ -31,7 +31,7 @@ const KEPT_MAX: usize = 256;
 const SPARE_MAX: usize = 8 << 10;
 /// Bytes read at once: what is not executed in this turn is kept.
 const USUAL_READ: usize = 16 << 10;
-/// The same where room is short.
+/// The same while memory for connections is short.
 const SHORT_READ: usize = 2 << 10;
 
 /// A connection of a worker.
@@ -48,7 +48,7 @@ pub(crate) struct Connection<S: Session> {
     leftovers: Vec<Leftover>,
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
-    /// What it holds, as the room knows.
+    /// What it holds, as the budget knows.
     held: ConnMemory,
     /// By what it had to do in its last turn, and when that was.
     rank: (Rank, Seconds),
@@ -60,9 +60,9 @@ pub(crate) struct Connection<S: Session> {
     over: bool,
 }
 
-/// What a worker lends to each connection in turn.
+/// What a worker uses for one connection after another.
 #[derive(Debug)]
-pub(crate) struct Bench<S: Session> {
+pub(crate) struct WorkerScratch<S: Session> {
     pub(crate) interpreter: Interpreter<S>,
     pub(crate) input: Box<[u8]>,
     pub(crate) outbox: Outbox<S::Pin>,
@@ -75,7 +75,7 @@ pub(crate) enum Turn {
     Wait(Interest),
     /// It has more to do: another turn.
     Again,
-    /// It leaves for an errand.
+    /// It leaves for a background task.
     Leave,
     /// It is finished, or broken.
     Close(CloseReason),
@@ -106,9 +106,9 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// The errand that it is to leave for.
-    pub(crate) fn take_errand(&mut self) -> Option<Errand> {
-        self.state.take_errand()
+    /// The background task that it is to leave for.
+    pub(crate) fn take_background_task(&mut self) -> Option<BackgroundTask> {
+        self.state.take_background_task()
     }
 
     /// The connection, on its way to somewhere else.
@@ -132,15 +132,15 @@ impl<S: Session> Connection<S> {
     }
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
-    pub(crate) fn turn(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+    pub(crate) fn turn(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> Turn {
         self.facts.set_doing(Doing::Serving);
-        bench.interpreter.tap.serve(self.facts.id);
-        self.resume(&mut bench.interpreter);
-        let now = bench.interpreter.executor.now();
+        scratch.interpreter.tap.serve(self.facts.id);
+        self.resume(&mut scratch.interpreter);
+        let now = scratch.interpreter.executor.now();
         let slice = Slice::of(self.rank(now));
-        let short = bench.interpreter.shared.budget.is_short();
+        let short = scratch.interpreter.shared.budget.is_short();
         self.state.slice = if short { slice.keeping_nothing() } else { slice };
-        let turn = self.rounds(bench, counters);
+        let turn = self.rounds(scratch, counters);
         self.rank = (self.state.slice.rank(), now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
         self.facts.set_doing(match turn {
@@ -152,7 +152,7 @@ impl<S: Session> Connection<S> {
         turn
     }
 
-    /// When its turn comes. What was much is forgotten with the second: whoever has stored a lot may well ask for little now.
+    /// When its turn comes. A heavy turn counts until the next second: a client that has filled the cache may ask for little afterwards.
     pub(crate) fn rank(&self, now: Seconds) -> Rank {
         if self.rank.1 == now { self.rank.0 } else { Rank::Light }
     }
@@ -167,7 +167,7 @@ impl<S: Session> Connection<S> {
         self.state.slice.spent()
     }
 
-    /// Replies of another worker have come. False if they are somebody else's.
+    /// Takes the replies of another worker. False if they are for an earlier connection in its place.
     pub(crate) fn hear(&mut self, batch: &mut ForwardBatch<S::Pin>, room: &ConnBudget) -> bool {
         let is_ours = self.state.sender == Some(batch.sender);
         if is_ours {
@@ -194,7 +194,7 @@ impl<S: Session> Connection<S> {
         holding
     }
 
-    /// Takes room for what is held from now on.
+    /// Tells the budget what it holds now.
     pub(crate) fn settle(&mut self, room: &ConnBudget, seat: ConnId) -> Grant {
         let wanted = self.holding();
         if wanted == self.held {
@@ -207,23 +207,23 @@ impl<S: Session> Connection<S> {
         asked
     }
 
-    /// Whether its room was given to somebody else.
+    /// Whether what it had was given to another connection.
     pub(crate) fn is_evicted(&self, room: &ConnBudget, seat: ConnId) -> bool {
         room.is_evicted(seat, self.held)
     }
 
-    /// Counts it as closed for want of room.
+    /// Counts it as closed for lack of memory.
     pub(crate) fn count_crowded_out(&self, room: &ConnBudget) {
         let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+    fn rounds(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> Turn {
         if self.stream.flush().is_err() {
             return Turn::Close(CloseReason::Error);
         }
         loop {
-            if let Some(turn) = self.send_unsent(&mut bench.interpreter, counters) {
+            if let Some(turn) = self.send_unsent(&mut scratch.interpreter, counters) {
                 return turn;
             }
             if self.over {
@@ -237,7 +237,7 @@ impl<S: Session> Connection<S> {
                 counters.add(WorkerCount::Yields, 1);
                 return Turn::Again;
             }
-            match self.round(bench, counters) {
+            match self.round(scratch, counters) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
                 Err(_) => return Turn::Close(CloseReason::Error),
@@ -306,8 +306,12 @@ impl<S: Session> Connection<S> {
     }
 
     /// Executes what was read, or reads and executes; then sends.
-    fn round(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<Option<Turn>> {
-        let Bench { interpreter, input, outbox } = bench;
+    fn round(
+        &mut self,
+        scratch: &mut WorkerScratch<S>,
+        counters: &WorkerCounters,
+    ) -> std::io::Result<Option<Turn>> {
+        let WorkerScratch { interpreter, input, outbox } = scratch;
         let short = interpreter.shared.budget.is_short();
         interpreter.full = outbox_full(&interpreter.shared.budget);
         let input = match (short, self.state.is_midway()) {
@@ -352,7 +356,7 @@ impl<S: Session> Connection<S> {
             }
         }
         self.over = stopped == Stopped::Over;
-        self.flush(bench, counters)?;
+        self.flush(scratch, counters)?;
         if self.unsent.is_some() || self.over || self.state.leaves() {
             return Ok(None);
         }
@@ -397,8 +401,8 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    fn flush(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<()> {
-        let Bench { interpreter, outbox, .. } = bench;
+    fn flush(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> std::io::Result<()> {
+        let WorkerScratch { interpreter, outbox, .. } = scratch;
         if outbox.is_empty() {
             return Ok(());
         }

@@ -4,13 +4,13 @@
 //! own: a get of many keys, a long value, a fault. It is cut short when its replies fill the outbox.
 
 use crate::admin::Admin;
+use crate::background::BackgroundTask;
 use crate::binary::PacketValue;
-use crate::errand::Errand;
 use crate::forward::{Forwarding, Sender};
 use crate::outbox::Outbox;
 use crate::shared::{Shared, WorkerCounters};
 use crate::text::LongValue;
-use crate::watch::{CloseReason, Tap};
+use crate::watch::{CloseReason, EventSink};
 use guira_commands::Executor;
 use guira_contract::Session;
 use guira_protocol::binary::REQUEST_MAGIC;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// An outbox is full when it holds this many bytes: what follows waits until they were sent.
 pub(crate) const OUTBOX_FULL: usize = 64 << 10;
-/// The same where room is short.
+/// The same while memory for connections is short.
 pub(crate) const OUTBOX_FULL_SHORT: usize = 2 << 10;
 
 /// What comes next.
@@ -30,7 +30,7 @@ pub(crate) enum Phase<D> {
     /// A command comes next.
     #[default]
     Command,
-    /// So many bytes of data nobody wants come next.
+    /// This many bytes of unwanted data come next.
     Swallow(u64),
     /// The data block of this command comes next, in pieces.
     Value(Box<LongValue<D>>),
@@ -39,7 +39,7 @@ pub(crate) enum Phase<D> {
     /// More keys of a get come next, in a line whose end has arrived.
     Keys(Unique, Option<Exptime>),
     /// Nothing, until this is done.
-    Errand(Box<Errand>),
+    Background(Box<BackgroundTask>),
     /// Nothing: it is over.
     Over,
 }
@@ -99,15 +99,15 @@ impl<S: Session> ProtocolState<S> {
         }
     }
 
-    /// Whether it goes on only after an errand.
+    /// Whether it goes on only after a background task.
     pub(crate) fn leaves(&self) -> bool {
-        matches!(self.phase, Phase::Errand(_))
+        matches!(self.phase, Phase::Background(_))
     }
 
-    /// Takes the errand; the next command comes after it.
-    pub(crate) fn take_errand(&mut self) -> Option<Errand> {
+    /// Takes the task; the next command comes after it.
+    pub(crate) fn take_background_task(&mut self) -> Option<BackgroundTask> {
         match std::mem::take(&mut self.phase) {
-            Phase::Errand(errand) => Some(*errand),
+            Phase::Background(task) => Some(*task),
             _ => None,
         }
     }
@@ -152,7 +152,7 @@ pub(crate) enum Stopped {
     OutboxFull,
     /// Others have their turn.
     SliceOver,
-    /// The connection leaves for an errand after the outbox was sent.
+    /// The connection leaves for a background task after the outbox was sent.
     Leaves,
     /// The connection is to be closed after the outbox was sent.
     Over,
@@ -165,7 +165,7 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) admin: Arc<Admin>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
-    pub(crate) tap: Arc<Tap>,
+    pub(crate) tap: Arc<EventSink>,
     pub(crate) forwarding: Forwarding<S::Pin>,
     /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where room is short.
     pub(crate) full: usize,
@@ -232,12 +232,12 @@ impl<S: Session> Interpreter<S> {
                     let (unique, touch) = (*unique, *touch);
                     self.more_keys(state, rest, (unique, touch), outbox)
                 }
-                Phase::Errand(_) => return (at, Stopped::Leaves),
+                Phase::Background(_) => return (at, Stopped::Leaves),
                 Phase::Over => return (at, Stopped::Over),
             };
             at += taken;
-            if taken == 0 && !matches!(state.phase, Phase::Over | Phase::Errand(_)) {
-                // It may be others that it needs.
+            if taken == 0 && !matches!(state.phase, Phase::Over | Phase::Background(_)) {
+                // It may be replies of other workers that it needs.
                 let stopped = if outbox.open_slots() > 0 { Stopped::OutboxFull } else { Stopped::NeedsInput };
                 return (at, stopped);
             }

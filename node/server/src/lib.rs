@@ -19,11 +19,12 @@ mod batch;
 mod binary;
 mod connection;
 mod direct;
-mod division;
-mod errand;
+
+mod background;
 mod forward;
 mod interpreter;
 mod login;
+mod memory_split;
 mod node;
 mod notes;
 mod options;
@@ -39,7 +40,6 @@ mod worker;
 
 pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
-pub use division::least_memory;
 pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
@@ -48,7 +48,8 @@ pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets, read_file,
 };
-pub use node::{Ending, Pulse, Running, StartError, StopError, check, start};
+pub use memory_split::least_memory;
+pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
 pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};

@@ -2,16 +2,16 @@
 
 use crate::acceptor::Acceptor;
 use crate::admin::{Admin, Settings};
-use crate::direct::{self, DirectEnd, DirectError, Place};
-use crate::division::{Division, least_memory};
+use crate::direct::{self, DatagramListener, DirectError, Place};
 use crate::forward::{Forwarding, Inboxes};
+use crate::memory_split::{MemorySplit, least_memory};
 use crate::notes;
 use crate::options::{Options, Placement, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
 use crate::secrets::Secrets;
 use crate::shared::Shared;
-use crate::udp::UdpEnd;
-use crate::watch::{EvictionTap, Hub};
+use crate::udp::UdpListener;
+use crate::watch::{EvictionSink, Hub};
 use crate::worker::{Ends, Worker};
 use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
 use guira_memory::release_code;
@@ -96,7 +96,7 @@ pub struct Running {
     mica_addresses: Vec<SocketAddr>,
     local: Option<PathBuf>,
     shared: Arc<Shared>,
-    pulse: Pulse,
+    status: ServerStatus,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
@@ -123,15 +123,15 @@ impl fmt::Debug for Running {
     }
 }
 
-/// Tells how a running server is, to any thread.
+/// What any thread may ask of a running server.
 #[derive(Clone, Debug)]
-pub struct Pulse {
+pub struct ServerStatus {
     shared: Arc<Shared>,
     /// Weak: the engine is closed by its last handle, which is none of ours.
     admin: Weak<Admin>,
 }
 
-impl Pulse {
+impl ServerStatus {
     /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. 0, once the
     /// server has stopped.
     pub fn items(&self) -> u64 {
@@ -156,7 +156,7 @@ pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> R
     {
         return Err(StartError::NamelessDatagrams);
     }
-    if !Division::of(options, options.memory.0).is_enough() {
+    if !MemorySplit::of(options, options.memory.0).is_enough() {
         let least = least_memory(options);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
@@ -176,7 +176,7 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
     let udp = handed.datagrams.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
     let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
     check(options, &secrets, &[])?;
-    let division = Division::of(options, options.memory.0);
+    let division = MemorySplit::of(options, options.memory.0);
     let ports = Ports::open(options, &wanted_udp, handed, secrets.tls.as_ref())?;
     let host = Starting { options, secrets, ports };
     let running = options.engine.open(&setup(options, division.engine), host)??;
@@ -236,7 +236,7 @@ fn setup(options: &Options, memory: usize) -> Setup {
     let storage = &options.storage;
     let usual = Setup::new(memory, options.max_item_size.0, seed());
     Setup {
-        reserve: storage.reserve.map(|reserve| Division::of(options, reserve.0).engine),
+        reserve: storage.reserve.map(|reserve| MemorySplit::of(options, reserve.0).engine),
         reserve_least: address_space_to_spare(options),
         machine: machine_memory(),
         factor: storage.factor.unwrap_or(usual.factor),
@@ -266,10 +266,10 @@ fn start_with<E: Engine + Clone>(
     let partitioning = engine.partitioning();
     let ways = direct::describe_all(paths, partitioning, options.workers);
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let division = Division::of(options, options.memory.0);
+    let division = MemorySplit::of(options, options.memory.0);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
     let hub = Arc::new(Hub::new(options.workers, options.log, budget)?);
-    engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
+    engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
     notes::read(notes, &shared);
@@ -282,7 +282,7 @@ fn start_with<E: Engine + Clone>(
     }
     let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses, dropped);
     let admin = admin_of(engine, &shared, settings);
-    let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
+    let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let inboxes = Arc::new(Inboxes::new(options.workers));
     let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
@@ -291,8 +291,8 @@ fn start_with<E: Engine + Clone>(
         let place = Place { worker: index, workers: options.workers, partitioning };
         let ends = Ends {
             acceptor: acceptor.take(),
-            udp: (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks)),
-            direct: DirectEnd::new(ways, place, shared.bursts[index].clone()),
+            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.speaks)),
+            direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
             forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
         };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
@@ -314,7 +314,7 @@ fn start_with<E: Engine + Clone>(
         mica_addresses,
         local: options.local.clone(),
         shared,
-        pulse,
+        status,
         threads,
         memory,
         found: None,
@@ -393,9 +393,9 @@ impl Running {
         self.local.as_deref()
     }
 
-    /// How it is.
-    pub fn pulse(&self) -> &Pulse {
-        &self.pulse
+    /// What any thread may ask of it.
+    pub fn status(&self) -> &ServerStatus {
+        &self.status
     }
 
     /// Reads again whatever can change while it runs: users and certificates.
@@ -426,8 +426,8 @@ impl Running {
             return ended;
         }
         if self.found.is_some() && ending == Ending::Kept {
-            // Errands see that the server stops, and give their sessions back.
-            while self.shared.errands.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
+            // Background tasks see that the server stops, and give their sessions back.
+            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
                 std::thread::sleep(Duration::from_millis(1));
             }
             (self.closer)(&self.shared)?;

@@ -3,8 +3,8 @@
 use crate::acceptor::Arrival;
 use crate::auth::Users;
 use crate::direct::BurstSizes;
-use crate::division::Division;
 use crate::interpreter::Access;
+use crate::memory_split::MemorySplit;
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::secrets::{Secrets, unix_now};
@@ -121,14 +121,14 @@ pub(crate) struct Shared {
     /// Tell of datagrams that were lost on their way to a worker.
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) connections: Connections,
-    /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
-    pub(crate) errands: AtomicU64,
+    /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
+    pub(crate) background_tasks: AtomicU64,
     /// Somebody was told that there is a walk already. Relaxed: whoever holds that one up has less time, sooner or later.
     pub(crate) walk_wanted: AtomicBool,
     /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
     pub(crate) since: Mutex<Since>,
-    /// Bytes that errands have sent.
-    pub(crate) errand_bytes: AtomicU64,
+    /// Bytes that background tasks have sent.
+    pub(crate) background_bytes: AtomicU64,
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
     pub(crate) budget: Arc<ConnBudget>,
@@ -168,7 +168,7 @@ pub(crate) struct Connections {
 
 /// Whoever learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
-    let budget = Division::of(options, options.memory.0).advice;
+    let budget = MemorySplit::of(options, options.memory.0).advice;
     let delimiter = options.prefix_delimiter.unwrap_or(DEFAULT_DELIMITER);
     (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter)))
 }
@@ -197,10 +197,10 @@ impl Shared {
                 waiting: AtomicBool::new(false),
                 waited_us: AtomicU64::new(0),
             },
-            errands: AtomicU64::new(0),
+            background_tasks: AtomicU64::new(0),
             walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
-            errand_bytes: AtomicU64::new(0),
+            background_bytes: AtomicU64::new(0),
             mailboxes,
             budget: hub.budget.clone(),
             registry: Registry::default(),
@@ -220,7 +220,7 @@ impl Shared {
 
     pub(crate) fn worker_sum(&self, what: WorkerCount) -> u64 {
         let beside = match what {
-            WorkerCount::BytesWritten => self.errand_bytes.load(Ordering::Relaxed),
+            WorkerCount::BytesWritten => self.background_bytes.load(Ordering::Relaxed),
             WorkerCount::MicaMalformed => self.losses(|losses| losses.unreadable),
             WorkerCount::MicaDropped => self.losses(|losses| losses.overrun),
             _ => 0,
@@ -232,9 +232,9 @@ impl Shared {
         self.loss_meters.iter().map(|meter| which(meter.losses())).sum()
     }
 
-    /// An errand has sent so many bytes.
+    /// Counts bytes that a background task has sent.
     pub(crate) fn bytes_sent(&self, bytes: usize) {
-        self.errand_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.background_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// A connection is gone: there is room for another. Called before its descriptor is closed.

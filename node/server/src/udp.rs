@@ -49,7 +49,7 @@ pub(crate) const UDP_BYTES: usize = DATAGRAMS_BYTES + 2 * OUTGOING_FULL + REPLY_
 
 /// The UDP sockets of one worker.
 #[derive(Debug)]
-pub(crate) struct UdpEnd {
+pub(crate) struct UdpListener {
     sockets: Vec<UdpSocket>,
     speaks: Speaks,
     received: Datagrams,
@@ -135,9 +135,9 @@ pub(crate) fn open(
     Ok(workers)
 }
 
-impl UdpEnd {
+impl UdpListener {
     pub(crate) fn new(sockets: Vec<UdpSocket>, speaks: Speaks) -> Self {
-        UdpEnd {
+        UdpListener {
             sockets,
             speaks,
             received: Datagrams::default(),
@@ -210,7 +210,7 @@ impl UdpEnd {
         outbox: &mut Outbox<S::Pin>,
         counters: &WorkerCounters,
     ) -> (usize, usize) {
-        let UdpEnd { sockets, speaks, received, outgoing, reply, .. } = self;
+        let UdpListener { sockets, speaks, received, outgoing, reply, .. } = self;
         let mut sending = Sending { socket: &sockets[socket], outgoing, reply, counters };
         let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
         for (number, (_, datagram)) in received.iter().enumerate().skip(first) {

@@ -2,15 +2,15 @@
 
 use crate::acceptor::{Acceptor, Arrival};
 use crate::admin::Admin;
-use crate::connection::{Bench, Connection, Turn};
-use crate::direct::{DirectEnd, Next};
-use crate::errand::Guest;
+use crate::background::DetachedConnection;
+use crate::connection::{Connection, Turn, WorkerScratch};
+use crate::direct::{DatagramListener, Next};
 use crate::forward::Forwarding;
 use crate::interpreter::{Interpreter, OUTBOX_FULL};
 use crate::outbox::Outbox;
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
-use crate::udp::UdpEnd;
-use crate::watch::{CloseReason, Tap, TapEnd};
+use crate::udp::UdpListener;
+use crate::watch::{CloseReason, EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
 use guira_serving::Doing;
@@ -57,8 +57,8 @@ const FIRST_CONNECTION: u64 = 1 << 32;
 pub(crate) struct Ends<P> {
     /// The first worker's.
     pub(crate) acceptor: Option<Acceptor>,
-    pub(crate) udp: Option<UdpEnd>,
-    pub(crate) direct: DirectEnd,
+    pub(crate) udp: Option<UdpListener>,
+    pub(crate) direct: DatagramListener,
     /// From and to other workers.
     pub(crate) forwarding: Forwarding<P>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Worker<S: Session> {
     mailbox: Arc<Mailbox<Arrival>>,
     shared: Arc<Shared>,
     counters: Arc<WorkerCounters>,
-    bench: Bench<S>,
+    scratch: WorkerScratch<S>,
     /// Connections by token; empty places are used again.
     connections: Vec<Option<Connection<S>>>,
     /// How many there have been.
@@ -82,8 +82,8 @@ pub(crate) struct Worker<S: Session> {
     /// Nothing has happened since the session was told to rest.
     rested: bool,
     acceptor: Option<Acceptor>,
-    udp: Option<UdpEnd>,
-    direct: DirectEnd,
+    udp: Option<UdpListener>,
+    direct: DatagramListener,
     /// It stops, and its last connection is gone.
     finished: bool,
     /// When idle connections were last looked for.
@@ -109,16 +109,16 @@ impl<S: Session> Worker<S> {
         if let Some(acceptor) = &acceptor {
             acceptor.listen(&poll, FIRST_LISTENER)?;
         }
-        for (index, socket) in udp.iter().flat_map(UdpEnd::sockets).enumerate() {
+        for (index, socket) in udp.iter().flat_map(UdpListener::sockets).enumerate() {
             poll.add(socket, Token(FIRST_UDP + index as u64), Interest::Read)?;
         }
         direct.listen(&poll, PATH)?;
         let (counters, commands) = shared.workers[index].clone();
-        let tap = Arc::new(Tap::new(&shared, index));
-        let observer = Box::new(TapEnd(tap.clone()));
+        let tap = Arc::new(EventSink::new(&shared, index));
+        let observer = Box::new(EventObserver(tap.clone()));
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
         let executor = executor.with_uniques(shared.uniques);
-        let bench = Bench {
+        let scratch = WorkerScratch {
             interpreter: Interpreter {
                 executor,
                 admin,
@@ -138,7 +138,7 @@ impl<S: Session> Worker<S> {
             mailbox,
             shared,
             counters,
-            bench,
+            scratch,
             connections: Vec::new(),
             serial: 0,
             vacant: Vec::new(),
@@ -159,7 +159,7 @@ impl<S: Session> Worker<S> {
         let mut events = Vec::new();
         let mut more_upkeep = true;
         loop {
-            let next = self.direct.serve(&mut self.bench.interpreter);
+            let next = self.direct.serve(&mut self.scratch.interpreter);
             if next == Next::Again {
                 continue;
             }
@@ -174,7 +174,7 @@ impl<S: Session> Worker<S> {
             }
             let delivered = self.deliver();
             self.serve_again();
-            if let Some(index) = self.udp.as_ref().and_then(UdpEnd::unanswered) {
+            if let Some(index) = self.udp.as_ref().and_then(UdpListener::unanswered) {
                 self.serve_datagrams(index);
             }
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
@@ -185,9 +185,9 @@ impl<S: Session> Worker<S> {
             let is_over = self.shared.is_stopping() && self.close_those_at_rest();
             // Others may wait for replies of this one.
             if is_over && !std::mem::replace(&mut self.finished, true) {
-                self.bench.interpreter.forwarding.finish();
+                self.scratch.interpreter.forwarding.finish();
             }
-            if is_over && (self.bench.interpreter.forwarding.is_over() || self.is_abandoned()) {
+            if is_over && (self.scratch.interpreter.forwarding.is_over() || self.is_abandoned()) {
                 return Ok(());
             }
         }
@@ -195,7 +195,7 @@ impl<S: Session> Worker<S> {
 
     /// Looks at what changes between rounds: the time, and what is to be told of.
     fn look_around(&mut self) {
-        let interpreter = &mut self.bench.interpreter;
+        let interpreter = &mut self.scratch.interpreter;
         interpreter.executor.look_at_clock();
         interpreter.executor.tell_of(interpreter.tap.kinds());
         interpreter.executor.tell_sample(interpreter.tap.threshold());
@@ -221,18 +221,18 @@ impl<S: Session> Worker<S> {
             Some(soon) => timeout.map(|timeout| timeout.min(soon)),
             None => timeout,
         };
-        let forwarding = &self.bench.interpreter.forwarding;
+        let forwarding = &self.scratch.interpreter.forwarding;
         if !forwarding.doze() || self.direct.doze() == Doze::Disturbed {
             forwarding.wake();
             self.direct.wake();
             return self.poll.wait(Some(Duration::ZERO), events);
         }
-        let session = self.bench.interpreter.executor.session();
+        let session = self.scratch.interpreter.executor.session();
         session.offline();
         let result = self.poll.wait(timeout, events);
         self.direct.wake();
-        self.bench.interpreter.forwarding.wake();
-        let session = self.bench.interpreter.executor.session();
+        self.scratch.interpreter.forwarding.wake();
+        let session = self.scratch.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {
             session.release_caches();
@@ -242,7 +242,7 @@ impl<S: Session> Worker<S> {
     }
 
     fn upkeep(&mut self, pace: Pace, budget: usize) -> usize {
-        let executor = &mut self.bench.interpreter.executor;
+        let executor = &mut self.scratch.interpreter.executor;
         let now = executor.now();
         let session = executor.session();
         session.quiesce();
@@ -265,7 +265,7 @@ impl<S: Session> Worker<S> {
                 let reads = [Interest::Read, Interest::ReadWrite];
                 // Whoever is queued has a turn anyway.
                 let queued = self.again.has(index);
-                let now = self.bench.interpreter.executor.now();
+                let now = self.scratch.interpreter.executor.now();
                 let Some(connection) = self.connection(index).filter(|_| !queued) else {
                     return;
                 };
@@ -284,22 +284,22 @@ impl<S: Session> Worker<S> {
     fn deliver(&mut self) -> bool {
         let mut delivered = false;
         for _ in 0..BATCHES_AT_ONCE {
-            let Some(mut batch) = self.bench.interpreter.forwarding.next() else {
+            let Some(mut batch) = self.scratch.interpreter.forwarding.next() else {
                 break;
             };
             delivered = true;
-            if !self.bench.interpreter.forwarding.is_own(&batch) {
+            if !self.scratch.interpreter.forwarding.is_own(&batch) {
                 // What has changed before it was forwarded has changed for it.
                 self.look_around();
-                self.bench.interpreter.run_forwarded(&mut batch);
-                self.bench.interpreter.executor.session().quiesce();
+                self.scratch.interpreter.run_forwarded(&mut batch);
+                self.scratch.interpreter.executor.session().quiesce();
                 self.counters.add(WorkerCount::Forwarded, batch.len() as u64);
-                self.bench.interpreter.forwarding.give_back(batch);
+                self.scratch.interpreter.forwarding.give_back(batch);
                 continue;
             }
             let place = batch.sender.place;
             let room = &self.shared.budget;
-            let now = self.bench.interpreter.executor.now();
+            let now = self.scratch.interpreter.executor.now();
             let seat = ConnId { worker: self.index, place };
             if let Some(Some(connection)) = self.connections.get_mut(place)
                 && connection.hear(&mut batch, room)
@@ -308,7 +308,7 @@ impl<S: Session> Worker<S> {
                 connection.settle(room, seat);
                 self.again.push(place, connection.rank(now));
             }
-            self.bench.interpreter.forwarding.keep(batch);
+            self.scratch.interpreter.forwarding.keep(batch);
         }
         delivered
     }
@@ -335,7 +335,7 @@ impl<S: Session> Worker<S> {
     /// Takes a connection out of its place.
     fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
         let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
-        connection.resume(&mut self.bench.interpreter);
+        connection.resume(&mut self.scratch.interpreter);
         self.again.forget(index);
         // Closing the socket does the same; it is done here so that no event of it is left.
         let _ = self.poll.remove(&connection.stream);
@@ -345,7 +345,7 @@ impl<S: Session> Worker<S> {
     }
 
     fn serve_datagrams(&mut self, index: usize) {
-        let Bench { interpreter, outbox, .. } = &mut self.bench;
+        let WorkerScratch { interpreter, outbox, .. } = &mut self.scratch;
         if let Some(udp) = &mut self.udp {
             udp.serve(index, interpreter, outbox, &self.counters);
         }
@@ -369,11 +369,11 @@ impl<S: Session> Worker<S> {
         if index == self.connections.len() {
             self.connections.push(None);
         }
-        // One that comes back from an errand may have what no poller tells of.
+        // A connection that comes back from a background task may have input that no poller reports.
         let stream = &arrival.stream;
         let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
         let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
-        // Nor would one that comes back with nothing to do ever be found idle, if it seemed to be on its errand.
+        // Otherwise a connection that comes back with nothing to do would never be found idle.
         arrival.facts.set_doing(Doing::Waiting);
         self.serial += 1;
         self.connections[index] = Some(Connection::new(arrival, index, self.serial));
@@ -388,10 +388,10 @@ impl<S: Session> Worker<S> {
             return 0;
         };
         let seat = ConnId { worker: self.index, place: index };
-        let turn = connection.turn(&mut self.bench, &self.counters);
+        let turn = connection.turn(&mut self.scratch, &self.counters);
         let spent = connection.spent();
         let settled = connection.settle(&self.shared.budget, seat) == Grant::Granted;
-        self.bench.interpreter.executor.session().quiesce();
+        self.scratch.interpreter.executor.session().quiesce();
         if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
             self.close(index, CloseReason::Error);
         } else {
@@ -402,7 +402,7 @@ impl<S: Session> Worker<S> {
 
     /// What is to happen after a turn.
     fn after(&mut self, index: usize, turn: Turn) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
@@ -411,7 +411,7 @@ impl<S: Session> Worker<S> {
                 let rank = connection.rank(now);
                 // Where much is held one after the other comes to its end, or is found not to read, before all hold as much as they can,
                 // here and in the kernel.
-                if connection.may_go_on() && self.bench.interpreter.is_crowded() {
+                if connection.may_go_on() && self.scratch.interpreter.is_crowded() {
                     self.again.push_first(index);
                 } else {
                     self.again.push(index, rank);
@@ -441,7 +441,7 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Makes room for what a connection holds: whoever holds most has to go. False if that is the connection itself.
+    /// Closes the connections that hold most until this one fits into the budget. False if it holds most itself.
     fn make_room(&mut self, index: usize) -> bool {
         let seat = ConnId { worker: self.index, place: index };
         loop {
@@ -468,7 +468,7 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Closes a connection whose room was given to somebody else.
+    /// Closes a connection whose memory was given to another.
     fn crowd_out(&mut self, index: usize) {
         if let Some(connection) = self.connections.get(index).and_then(Option::as_ref) {
             connection.count_crowded_out(&self.shared.budget);
@@ -476,32 +476,32 @@ impl<S: Session> Worker<S> {
         self.close(index, CloseReason::Error);
     }
 
-    /// Closes those whose room another worker's connection was given.
+    /// Closes the connections whose memory was given to another worker's.
     fn close_evicted(&mut self) {
         for place in self.shared.budget.evicted(self.index) {
             let seat = ConnId { worker: self.index, place };
             let connection = self.connections.get(place).and_then(Option::as_ref);
-            // Its place may be somebody else's by now.
+            // Another connection may have its place by now.
             if connection.is_some_and(|connection| connection.is_evicted(&self.shared.budget, seat)) {
                 self.crowd_out(place);
             }
         }
     }
 
-    /// Hands a connection to whoever runs its errand.
+    /// Hands a connection over to its background task.
     fn send_away(&mut self, index: usize) {
         let Some(mut connection) = self.take_out(index) else {
             return;
         };
-        let Some(errand) = connection.take_errand() else {
+        let Some(task) = connection.take_background_task() else {
             return self.shared.gone(&connection.facts, CloseReason::Error);
         };
         connection.facts.set_doing(Doing::Watching);
-        let guest = Guest { arrival: connection.into_arrival(), home: self.index };
-        if let Err((mut guest, line)) = self.bench.interpreter.admin.run(errand, guest) {
+        let detached = DetachedConnection { arrival: connection.into_arrival(), home: self.index };
+        if let Err((mut detached, line)) = self.scratch.interpreter.admin.run(task, detached) {
             // The line is short: a client that cannot take it takes nothing.
-            let _ = guest.arrival.stream.write(format!("{line}\r\n").as_bytes());
-            self.admit(guest.arrival);
+            let _ = detached.arrival.stream.write(format!("{line}\r\n").as_bytes());
+            self.admit(detached.arrival);
         }
     }
 
@@ -512,7 +512,7 @@ impl<S: Session> Worker<S> {
     }
 
     fn accept(&mut self, port: usize) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         let stopping = self.shared.is_stopping();
         let Some(acceptor) = self.acceptor.as_mut().filter(|_| !stopping) else {
             return;
@@ -524,7 +524,7 @@ impl<S: Session> Worker<S> {
 
     /// Once a second, one worker looks whether there are new certificates.
     fn look_after_certificates(&mut self) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         if self.acceptor.is_some() && self.shared.tls.is_some() && now != self.looked {
             self.looked = now;
             self.shared.reload_changed_tls();
@@ -533,7 +533,7 @@ impl<S: Session> Worker<S> {
 
     /// Closes connections that have not said anything for too long.
     fn kick_idle(&mut self) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         let Some(limit) = self.shared.connections.limits.idle.filter(|_| now != self.kicked) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! `stats mrc`: what more memory, less of it, or another policy would be worth.
 
 use super::{Admin, Lines};
-use crate::errand::push_encoded;
+use crate::background::push_encoded;
 use guira_advice::{Advice, Advisor, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
 use guira_contract::{ClassStats, EngineStats};

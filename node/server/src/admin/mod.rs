@@ -13,7 +13,7 @@ pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 
 use crate::VERSION;
-use crate::errand::{BeginWalk, Errand, Guest, LAST_DUMPED, Listing, begin_walk};
+use crate::background::{BackgroundTask, BeginWalk, DetachedConnection, LAST_DUMPED, Listing, begin_walk};
 use crate::shared::Shared;
 use crate::watch::TooMany;
 use guira_contract::{Control, Engine, Switch};
@@ -117,7 +117,7 @@ impl Admin {
     }
 
     /// Answers `stats` with a word behind it.
-    fn stats_about(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<Errand> {
+    fn stats_about(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<BackgroundTask> {
         let dump = self.shared.permissions.dump;
         let mut out = Lines(reply);
         match words {
@@ -145,7 +145,7 @@ impl Admin {
                 return None;
             }
             ["detail", ..] => return refuse(reply, "CLIENT_ERROR usage: stats detail on|off|dump"),
-            ["sizes", ..] => return Some(Errand::List(Listing::Sizes)),
+            ["sizes", ..] => return Some(BackgroundTask::List(Listing::Sizes)),
             ["cachedump", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats cachedump not allowed"),
             ["cachedump", class, limit, ..] => {
                 let number = |word: &str| exact_u32(word.as_bytes());
@@ -155,7 +155,7 @@ impl Admin {
                 let Some(class) = u8::try_from(class).ok().filter(|class| *class <= LAST_DUMPED) else {
                     return refuse(reply, "CLIENT_ERROR Illegal slab id");
                 };
-                return Some(Errand::List(Listing::Cachedump { class, limit }));
+                return Some(BackgroundTask::List(Listing::Cachedump { class, limit }));
             }
             ["cachedump", ..] => return refuse(reply, "CLIENT_ERROR bad command line"),
             ["reset", ..] => {
@@ -170,7 +170,7 @@ impl Admin {
 }
 
 /// Answers with a line of its own.
-fn refuse(reply: &mut ReplyBuffer, line: &str) -> Option<Errand> {
+fn refuse(reply: &mut ReplyBuffer, line: &str) -> Option<BackgroundTask> {
     reply.line(line);
     None
 }
@@ -183,7 +183,12 @@ impl Admin {
     }
 
     /// Answers `stats` with these arguments, or returns the task that answers it.
-    pub(crate) fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand> {
+    pub(crate) fn stats(
+        &self,
+        now: Seconds,
+        arguments: &[u8],
+        reply: &mut ReplyBuffer,
+    ) -> Option<BackgroundTask> {
         let text = String::from_utf8_lossy(arguments);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         self.stats_about(now, &words, reply)
@@ -193,39 +198,45 @@ impl Admin {
     ///
     /// # Errors
     /// The connection, with the line that says why not.
-    pub(crate) fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)> {
-        let listing = match errand {
-            Errand::List(listing) => listing,
-            Errand::Watch(kinds) => {
-                let refused = self.shared.hub.watch(guest, kinds, &self.shared);
+    pub(crate) fn run(
+        &self,
+        task: BackgroundTask,
+        detached: DetachedConnection,
+    ) -> Result<(), (DetachedConnection, &'static str)> {
+        let listing = match task {
+            BackgroundTask::List(listing) => listing,
+            BackgroundTask::Watch(kinds) => {
+                let refused = self.shared.hub.watch(detached, kinds, &self.shared);
                 return refused
-                    .map_err(|(guest, TooMany)| (guest, "WATCHER_TOO_MANY log watcher limit reached"));
+                    .map_err(|(detached, TooMany)| (detached, "WATCHER_TOO_MANY log watcher limit reached"));
             }
         };
         let Some(walk) = (self.begin_walk)() else {
             self.shared.walk_wanted.store(true, Ordering::Relaxed);
-            return Err((guest, "BUSY currently processing crawler request"));
+            return Err((detached, "BUSY currently processing crawler request"));
         };
         let shared = self.shared.clone();
         // Left where it can be taken back: with the closure its descriptor would be closed while the connection is still registered, and the next
         // connection may get the same.
-        let handed_over = Arc::new(Mutex::new(Some(guest)));
+        let handed_over = Arc::new(Mutex::new(Some(detached)));
         let taken = handed_over.clone();
-        let take = |guest: &Mutex<Option<Guest>>| guest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take = |detached: &Mutex<Option<DetachedConnection>>| {
+            detached.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
         let thread = std::thread::Builder::new().name("lister".to_owned());
-        self.shared.errands.fetch_add(1, Ordering::SeqCst);
+        self.shared.background_tasks.fetch_add(1, Ordering::SeqCst);
         let run = move || {
-            if let Some(guest) = take(&taken) {
-                walk(listing, guest, &shared);
+            if let Some(detached) = take(&taken) {
+                walk(listing, detached, &shared);
             }
-            shared.errands.fetch_sub(1, Ordering::SeqCst);
+            shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
         };
         let Err(error) = thread.spawn(run) else {
             return Ok(());
         };
         tracing::error!(%error, "cannot start a thread to list items");
-        self.shared.errands.fetch_sub(1, Ordering::SeqCst);
-        take(&handed_over).map_or(Ok(()), |guest| Err((guest, "SERVER_ERROR out of memory")))
+        self.shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
+        take(&handed_over).map_or(Ok(()), |detached| Err((detached, "SERVER_ERROR out of memory")))
     }
 
     /// How many items there are, expired ones that were not found yet among them.

@@ -1,8 +1,8 @@
 //! Commands about the server: `slabs`, `lru`, `lru_crawler`, `cache_memlimit`, `shutdown` and their like.
 
 use super::Admin;
-use crate::division::{Division, least_memory, memory_for};
-use crate::errand::{ClassFilter, Errand, Listing};
+use crate::background::{BackgroundTask, ClassFilter, Listing};
+use crate::memory_split::{MemorySplit, least_memory, memory_for};
 use crate::size::Size;
 use crate::watch::LogKinds;
 use guira_contract::{Reassign, ResizeError, Switch, Tuning};
@@ -20,7 +20,7 @@ pub(crate) enum Answer {
     Close,
     /// Something that takes long, of which no other request may be under way on the connection: its name, and what it is, or
     /// this line if it cannot be done.
-    Alone(&'static str, Result<Errand, &'static str>),
+    Alone(&'static str, Result<BackgroundTask, &'static str>),
 }
 
 impl From<&str> for Answer {
@@ -52,7 +52,7 @@ impl Admin {
                 "CLIENT_ERROR watch commands not allowed".into()
             }
             AdminVerb::Watch => {
-                Answer::Alone("watch", LogKinds::parse(&words).map(Errand::Watch).ok_or(ERROR))
+                Answer::Alone("watch", LogKinds::parse(&words).map(BackgroundTask::Watch).ok_or(ERROR))
             }
             // The words of a memcached that knows TLS.
             AdminVerb::RefreshCerts if self.shared.tls.is_none() => "Error TLS not enabled".into(),
@@ -80,7 +80,7 @@ impl Admin {
     fn resize(&self, wanted: Size) -> Answer {
         let options = &self.settings.options;
         let memory = wanted.max(least_memory(options)).0;
-        let division = Division::of(options, memory);
+        let division = MemorySplit::of(options, memory);
         let resized = self.control.resize(division.engine);
         let tells = self.tells.is_due(self.shared.clock.now());
         match resized {
@@ -173,7 +173,7 @@ impl Admin {
         let dumps = self.shared.permissions.dump;
         let list = |name, classes, listing: fn(ClassFilter) -> Listing| {
             let classes = ClassFilter::parse(classes).ok_or(BAD_CLASS);
-            Answer::Alone(name, classes.map(|classes| Errand::List(listing(classes))))
+            Answer::Alone(name, classes.map(|classes| BackgroundTask::List(listing(classes))))
         };
         match words {
             ["enable"] => self.set_crawler(Switch::On),

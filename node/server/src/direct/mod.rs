@@ -56,7 +56,7 @@ pub(crate) fn shared_bytes(options: &Options) -> usize {
 
 /// A path, and what its clients are told of the server.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct DirectPath {
     pub(crate) path: Box<dyn ServerPath>,
     pub(crate) directory: Directory,
 }
@@ -71,8 +71,8 @@ pub(crate) struct Place {
 
 /// The paths of one worker.
 #[derive(Debug)]
-pub(crate) struct DirectEnd {
-    ways: Vec<Way>,
+pub(crate) struct DatagramListener {
+    ways: Vec<DirectPath>,
     place: Place,
     sizes: Arc<BurstSizes>,
     /// Rounds without a datagram.
@@ -94,10 +94,10 @@ pub(crate) enum Next {
     Wait,
 }
 
-impl DirectEnd {
-    pub(crate) fn new(ways: Vec<Way>, place: Place, sizes: Arc<BurstSizes>) -> Self {
+impl DatagramListener {
+    pub(crate) fn new(ways: Vec<DirectPath>, place: Place, sizes: Arc<BurstSizes>) -> Self {
         let patience = *AWAKE.start();
-        DirectEnd { ways, place, sizes, quiet: patience, patience, rounds: 0 }
+        DatagramListener { ways, place, sizes, quiet: patience, patience, rounds: 0 }
     }
 
     /// Has `poll` tell when something arrives.
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn a_worker_is_as_patient_as_it_has_been_worth_while() {
         let place = Place { worker: 0, workers: 1, partitioning: None };
-        let mut end = DirectEnd::new(Vec::new(), place, Arc::default());
-        let rounds_until_sleep = |end: &mut DirectEnd| {
+        let mut end = DatagramListener::new(Vec::new(), place, Arc::default());
+        let rounds_until_sleep = |end: &mut DatagramListener| {
             let mut rounds = 0;
             while end.quiet < end.patience {
                 end.note(0);

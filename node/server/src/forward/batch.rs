@@ -89,7 +89,7 @@ impl Requests {
     }
 }
 
-/// Requests for another worker, with room for their replies.
+/// Requests for another worker, and their replies.
 #[derive(Debug)]
 pub(crate) struct ForwardBatch<P> {
     /// The worker that has sent it.
@@ -100,7 +100,7 @@ pub(crate) struct ForwardBatch<P> {
     pub(super) requests: Requests,
     /// Nothing in it changes anything: it can be executed once more.
     pub(super) reads_only: bool,
-    /// Replies of so many bytes are enough: what is left is sent back as it is.
+    /// Once the replies have this many bytes, the requests that are left are sent back as they are.
     pub(super) full: usize,
     /// Requests that were executed.
     pub(super) done: usize,
@@ -160,7 +160,7 @@ impl<P: ValuePin> ForwardBatch<P> {
         outbox.fill(answered.iter().map(|request| (request.slot, request.reply_end)), &mut self.replies);
     }
 
-    /// There is no room for the replies, but for the first if it is the one in `slot`, which is sent next. Reads are executed again later.
+    /// There is no memory for the replies, except for the first if it is the one in `slot`, which is sent next. Reads are executed again later.
     pub(crate) fn put_off(&mut self, slot: Option<SlotId>) {
         if self.reads_only {
             let is_next = self.requests.list.first().is_some_and(|request| Some(request.slot) == slot);

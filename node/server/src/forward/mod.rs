@@ -5,7 +5,7 @@
 //! copy of its bytes: nothing is parsed or hashed twice. No worker waits for another: each has a fixed number of forward batches, so that every inbox has
 //! room for all of them, and while all are under way its connections wait, or their requests are executed here, which is slow and never wrong
 //! (engines/mica/src/hold.rs). Long replies come in portions: the requests behind them are sent back as they are, and forwarded again when the replies were
-//! sent. Where room for replies is short nothing is forwarded, and reads whose replies find no room are executed again later.
+//! sent. While memory for replies is short nothing is forwarded, and reads whose replies find none are executed again later.
 //!
 //! What depends on the order of requests waits until no slot is open: commands without a key whose effects matter, and requests that are executed here
 //! although their key is at home elsewhere.

@@ -8,7 +8,7 @@ use guira_commands::Item;
 use guira_contract::{KeyHash, Session};
 use guira_serving::Speaks;
 
-/// So many requests of a connection may be under way: what follows waits for their replies.
+/// The most requests of a connection that may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;
 
 /// Where a request is executed.
@@ -50,7 +50,7 @@ impl<S: Session> Interpreter<S> {
         let (Some(home), Some(sender)) = (home, state.sender) else {
             return Route::Here;
         };
-        // Where room is short nothing is asked of others: what they send comes whether there is room for it or not.
+        // Replies of other workers come whether there is memory for them or not: while it is short, nothing is forwarded.
         if self.full < OUTBOX_FULL {
             return if open > 0 { Route::Waits } else { Route::Here };
         }

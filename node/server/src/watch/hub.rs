@@ -1,7 +1,7 @@
 //! The buffers between those who log and those who watch, and the thread between them.
 
 use super::{CloseReason, LogKinds, lines};
-use crate::errand::Guest;
+use crate::background::DetachedConnection;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
@@ -133,7 +133,7 @@ pub(crate) struct Hub {
 /// A client that begins to watch.
 #[derive(Debug)]
 struct Newcomer {
-    guest: Guest,
+    detached: DetachedConnection,
     kinds: LogKinds,
     /// It is told of nothing that was before.
     since: u64,
@@ -240,16 +240,16 @@ impl Hub {
     /// If there are too many; then it is given back. If there is no thread to be had, it is gone.
     pub(crate) fn watch(
         self: &Arc<Self>,
-        guest: Guest,
+        detached: DetachedConnection,
         kinds: LogKinds,
         shared: &Arc<Shared>,
-    ) -> Result<(), (Guest, TooMany)> {
+    ) -> Result<(), (DetachedConnection, TooMany)> {
         if self.counts.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
             self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
-            return Err((guest, TooMany));
+            return Err((detached, TooMany));
         }
         let mut running = self.running();
-        self.newcomers.send(Newcomer { guest, kinds, since: self.gid.load(Ordering::Relaxed) });
+        self.newcomers.send(Newcomer { detached, kinds, since: self.gid.load(Ordering::Relaxed) });
         if !*running {
             let reporter = Reporter { hub: self.clone(), shared: shared.clone(), watchers: Vec::new() };
             let thread = std::thread::Builder::new().name("log".to_owned());
@@ -257,9 +257,9 @@ impl Hub {
                 Ok(_) => *running = true,
                 Err(error) => {
                     tracing::error!(%error, "cannot start the log's thread");
-                    for Newcomer { guest, .. } in self.newcomers.take() {
+                    for Newcomer { detached, .. } in self.newcomers.take() {
                         self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
-                        shared.gone(&guest.arrival.facts, CloseReason::Error);
+                        shared.gone(&detached.arrival.facts, CloseReason::Error);
                     }
                 }
             }
@@ -271,7 +271,7 @@ impl Hub {
 /// A client that watches.
 #[derive(Debug)]
 struct Watcher {
-    guest: Guest,
+    detached: DetachedConnection,
     kinds: LogKinds,
     /// The number of the first line that it is sent.
     since: u64,
@@ -335,9 +335,9 @@ impl Reporter {
     }
 
     fn admit(&mut self) {
-        for Newcomer { guest, kinds, since } in self.hub.newcomers.take() {
+        for Newcomer { detached, kinds, since } in self.hub.newcomers.take() {
             let out = b"OK\r\n".to_vec();
-            self.watchers.push(Watcher { guest, kinds, since, out, lent: 0, skipped: 0 });
+            self.watchers.push(Watcher { detached, kinds, since, out, lent: 0, skipped: 0 });
         }
         let all = self.watchers.iter().fold(0, |all, watcher| all | watcher.kinds.0);
         self.hub.kinds.store(all, Ordering::Relaxed);
@@ -380,7 +380,7 @@ impl Reporter {
     fn leave(&self, watcher: &Watcher) {
         self.hub.counts.watchers.fetch_sub(1, Ordering::Relaxed);
         self.hub.budget.take_back(watcher.lent);
-        self.shared.gone(&watcher.guest.arrival.facts, CloseReason::Normal);
+        self.shared.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }
 
     /// Ends the thread, unless somebody has just come. Lines that nobody is told of are forgotten.
@@ -401,7 +401,7 @@ impl Reporter {
         let mut waits = vec![PollFd::new(&self.hub.newcomers, PollFlags::IN)];
         waits.extend(self.watchers.iter().map(|watcher| {
             let flags = if watcher.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-            PollFd::new(&watcher.guest.arrival.stream, flags)
+            PollFd::new(&watcher.detached.arrival.stream, flags)
         }));
         let timeout = Timespec { tv_sec: HEARTBEAT.as_secs() as i64, tv_nsec: 0 };
         // If it fails, the next round comes early.
@@ -411,7 +411,7 @@ impl Reporter {
 
 /// Sends what a watcher takes, and looks whether it is still there. Returns how many bytes it took.
 fn push(watcher: &mut Watcher) -> io::Result<usize> {
-    let stream = &mut watcher.guest.arrival.stream;
+    let stream = &mut watcher.detached.arrival.stream;
     let mut total = 0;
     while total < watcher.out.len() {
         match stream.write(&watcher.out[total..])? {

@@ -1,7 +1,7 @@
 //! What log lines look like.
 
 use super::CloseReason;
-use crate::errand::push_encoded;
+use crate::background::push_encoded;
 use guira_commands::observe::{DeletedBy, Event, Got, StoreEnd};
 use guira_contract::{Expiry, ItemState, Meta, MissKind};
 use guira_protocol::Verb;

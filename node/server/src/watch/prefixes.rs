@@ -1,6 +1,6 @@
 //! `stats detail`: how often keys of each prefix are asked for, found, stored and deleted.
 
-use crate::errand::push_encoded;
+use crate::background::push_encoded;
 use guira_commands::observe::{Event, Got, StoredBy};
 use guira_contract::Switch;
 use guira_protocol::fits_in_text;

@@ -1,5 +1,5 @@
-//! Errands: what a client asks for that takes long, such as a list of all keys. Its connection leaves its worker, is served by a
-//! thread of its own, and comes back afterwards. Workers do not wait for it.
+//! Background tasks: what a client asks for that takes long, such as a list of all keys. Its connection is *detached* from its worker, served by a thread of
+//! its own, and comes back afterwards. Workers do not wait for it.
 
 mod listing;
 mod walker;
@@ -17,18 +17,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::time::Duration;
 
-/// What a client asks for that takes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// To see all items, in some form.
+pub(crate) enum BackgroundTask {
+    /// Send all items, in some form.
     List(Listing),
-    /// To be told of what happens.
+    /// Send a log of what happens.
     Watch(LogKinds),
 }
 
-/// A connection on an errand.
+/// A connection without a worker, while a background task serves it.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct DetachedConnection {
     pub(crate) arrival: Arrival,
     /// The worker that it comes back to.
     pub(crate) home: usize,

@@ -1,7 +1,7 @@
 //! The thread that goes through all items for one client.
 
 use super::listing::{ListWriter, Listing};
-use super::{Guest, Waited, send_down_to, send_some};
+use super::{DetachedConnection, Waited, send_down_to, send_some};
 use crate::shared::Shared;
 use crate::watch::CloseReason;
 use guira_contract::{Engine, Session, Walked};
@@ -20,7 +20,7 @@ const NICENESS: i32 = 19;
 const STRETCH: Duration = Duration::from_micros(100);
 
 /// Lists all items to a client. To be called on a thread of its own.
-pub(crate) type Walk = Box<dyn FnOnce(Listing, Guest, &Arc<Shared>) + Send>;
+pub(crate) type Walk = Box<dyn FnOnce(Listing, DetachedConnection, &Arc<Shared>) + Send>;
 
 /// Begins a walk over all items in a session of its own, unless one is under way.
 pub(crate) type BeginWalk = Box<dyn Fn() -> Option<Walk> + Send + Sync>;
@@ -30,7 +30,8 @@ pub(crate) fn begin_walk<E: Engine>(engine: E) -> BeginWalk {
     Box::new(move || {
         let mut session = engine.session();
         let begun = session.begin_walk()?;
-        let run: Walk = Box::new(move |listing, guest, shared| walk(session, begun, listing, guest, shared));
+        let run: Walk =
+            Box::new(move |listing, detached, shared| walk(session, begun, listing, detached, shared));
         Some(run)
     })
 }
@@ -40,7 +41,7 @@ fn walk<S: Session>(
     mut session: S,
     mut walk: S::Walk,
     listing: Listing,
-    mut guest: Guest,
+    mut detached: DetachedConnection,
     shared: &Arc<Shared>,
 ) {
     // It is a wish: the walk goes on at any priority.
@@ -64,7 +65,7 @@ fn walk<S: Session>(
             Walked::Done => writer.end(&mut out),
             Walked::Overrun => {
                 tracing::warn!("a client was too slow to be listed all items while so many were stored");
-                return shared.gone(&guest.arrival.facts, CloseReason::Error);
+                return shared.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }
         if walked == Walked::Done {
@@ -72,14 +73,14 @@ fn walk<S: Session>(
         }
         if out.len() >= CHUNK {
             session.offline();
-            let sent = send_down_to(CHUNK, &mut guest.arrival.stream, &mut out, &mut waited, shared);
+            let sent = send_down_to(CHUNK, &mut detached.arrival.stream, &mut out, &mut waited, shared);
             session.online();
             if sent.is_err() {
-                return shared.gone(&guest.arrival.facts, CloseReason::Error);
+                return shared.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }
         if shared.is_stopping() {
-            return shared.gone(&guest.arrival.facts, CloseReason::Error);
+            return shared.gone(&detached.arrival.facts, CloseReason::Error);
         }
         if stretch.elapsed() >= STRETCH {
             session.offline();
@@ -90,13 +91,13 @@ fn walk<S: Session>(
     }
     // The next walk may begin. What the client does not take at once its worker sends, so that no thread waits for it.
     drop((walk, session));
-    match send_some(&mut guest.arrival.stream, &out) {
+    match send_some(&mut detached.arrival.stream, &out) {
         Ok(sent) => {
             shared.bytes_sent(sent);
             out.drain(..sent);
-            guest.arrival.output = out;
+            detached.arrival.output = out;
         }
-        Err(_) => return shared.gone(&guest.arrival.facts, CloseReason::Error),
+        Err(_) => return shared.gone(&detached.arrival.facts, CloseReason::Error),
     }
-    shared.mailboxes[guest.home].send(guest.arrival);
+    shared.mailboxes[detached.home].send(detached.arrival);
 }
