@@ -108,7 +108,7 @@ impl ConnBudget {
         self.bytes.used() > self.bytes.limit() / SHORT_PART
     }
 
-    /// How much of long values a worker's connections may have pinned that wait for their next turn: nobody asks for room for it, since it
+    /// How much of long values a worker's connections may have pinned that wait for their next turn: it is not counted, since it
     /// is soon sent.
     pub fn for_turns(&self) -> usize {
         self.pinned.limit() / self.ledgers.len()
@@ -151,7 +151,7 @@ impl ConnBudget {
         if *entry != held {
             return Grant::Evicted;
         }
-        // What is more first: what was given back may be somebody else's before it could be taken again.
+        // First what is more: what is given back may be taken by another connection before it can be taken again.
         let more = wanted.bytes.saturating_sub(held.bytes);
         if !self.bytes.take(more) {
             return Grant::Full;
@@ -173,7 +173,7 @@ impl ConnBudget {
         }
     }
 
-    /// Whether the room of a connection, which believes that it holds `held`, was given to somebody else.
+    /// Whether the memory of a connection, which believes that it holds `held`, was given to another.
     pub fn is_evicted(&self, id: ConnId, held: ConnMemory) -> bool {
         self.ledger(id.worker).held.get(id.place).copied().unwrap_or_default() != held
     }
@@ -183,7 +183,7 @@ impl ConnBudget {
         std::mem::take(&mut self.ledger(worker).evicted)
     }
 
-    /// Frees the room of whoever holds most, if that is more than `wanted` in all, for `worker`. Another worker has to be told, by its
+    /// Frees the memory of the connection that holds most, if that is more than `wanted` in all, for `worker`. Another worker has to be told, by its
     /// bell, and closes it then: until that moment the connection has what it has, beside what is counted.
     pub fn evict_above(&self, wanted: usize, worker: usize) -> Option<ConnId> {
         let largest = |worker| {

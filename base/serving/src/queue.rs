@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// When somebody's turn comes.
+/// When a connection's turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// Before those that have much to do.
@@ -73,7 +73,7 @@ impl Queue {
         Some(place)
     }
 
-    /// Its place is free for somebody else.
+    /// Its place is free for another connection.
     pub fn forget(&mut self, place: usize) {
         if self.has(place) {
             self.queued[place] = false;

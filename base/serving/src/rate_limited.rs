@@ -13,7 +13,7 @@ pub struct RateLimited {
 }
 
 impl RateLimited {
-    /// At most once in so many seconds.
+    /// At most once in `seconds`.
     pub const fn every(seconds: u32) -> Self {
         RateLimited { every: seconds, next: AtomicU32::new(0) }
     }

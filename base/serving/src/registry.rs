@@ -39,7 +39,7 @@ impl Doing {
     }
 }
 
-/// What is told of a connection. Written by its worker, read by whoever asks: all orderings are Relaxed.
+/// What is told of a connection. Written by its worker, read for statistics: all orderings are Relaxed.
 #[derive(Debug)]
 pub struct ConnectionFacts {
     /// Its descriptor: a name that no other connection has at the same time.
@@ -160,7 +160,7 @@ impl Registry {
 
     /// Tells of all, as `stats conns` does.
     pub fn tell(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
-        // A copy, so that nobody waits for whoever reads.
+        // A copy, so that no worker waits for the reader.
         let (listeners, connections) = {
             let entries = self.lock();
             let connections: Vec<_> = entries.connections.values().cloned().collect();

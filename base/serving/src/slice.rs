@@ -8,9 +8,9 @@ use crate::queue::Rank;
 
 /// What a request, or a key of a get, counts beside its bytes.
 const REQUEST: usize = 512;
-/// A turn of whoever has not asked for much lately: a few batches.
+/// A turn of a connection that has not asked for much lately: a few batches.
 const LIGHT: usize = 64 << 10;
-/// A turn of whoever has, and what all of those may have done before the poller is asked who has come.
+/// A turn of a connection that has, and what all of those may have done before the poller is asked again.
 const WHOLE: usize = 256 << 10;
 /// What is sent at once in a whole slice: a value of the usual greatest length. In smaller pieces it would cost a third more, since each
 /// of them wakes the client up.
@@ -39,7 +39,7 @@ impl Slice {
     /// For requests that are executed all at once.
     pub const ENDLESS: Self = Slice { size: usize::MAX, left: usize::MAX, cut: Cut::AfterInput };
 
-    /// A turn of somebody of this rank.
+    /// A turn of a connection of this rank.
     pub fn of(rank: Rank) -> Self {
         let size = match rank {
             Rank::Light => LIGHT,
@@ -53,12 +53,12 @@ impl Slice {
         Slice { cut: Cut::AfterInput, ..self }
     }
 
-    /// So many bytes were read or sent.
+    /// Counts bytes that were read or sent.
     pub fn copied(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// So many requests were executed.
+    /// Counts requests that were executed.
     #[inline(always)]
     pub fn executed(&mut self, requests: usize) {
         self.left = self.left.saturating_sub(requests * REQUEST);
@@ -89,7 +89,7 @@ impl Slice {
         TURN + self.size - self.left
     }
 
-    /// The rank of whoever has taken it.
+    /// The rank of the connection that has taken it.
     pub fn rank(self) -> Rank {
         if self.size - self.left >= LIGHT { Rank::Heavy } else { Rank::Light }
     }

@@ -146,7 +146,7 @@ impl Acceptor {
                         tracing::warn!(%error, "cannot accept connections for now");
                     }
                     shared.connections.full.fetch_add(1, Ordering::Relaxed);
-                    // As when there are as many as there may be: whoever is gone tells.
+                    // As at the limit of connections: the next one that is closed rings.
                     shared.connections.waiting.store(true, Ordering::SeqCst);
                     self.rest = Rest::Descriptors(Stopwatch::start());
                     self.ignore(poll);
@@ -163,7 +163,7 @@ impl Acceptor {
         if connections.limits.beyond == Beyond::Refused || !full() {
             return false;
         }
-        // SeqCst, with the loads and stores in [`Shared::gone`]: either it sees that somebody waits, or it is
+        // SeqCst, with the loads and stores in [`Shared::gone`]: either it sees that the acceptor waits, or it is
         // seen here that one is gone.
         connections.waiting.store(true, Ordering::SeqCst);
         if full() {
@@ -224,7 +224,7 @@ impl Acceptor {
 
 /// Tells a client that there are too many others, as memcached does.
 fn refuse(mut stream: Stream) {
-    // The client may be gone already; there is nobody else to tell.
+    // An error means that the client is gone already.
     let _ = stream.write(b"ERROR Too many open connections\r\n");
 }
 

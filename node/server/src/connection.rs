@@ -421,7 +421,7 @@ impl<S: Session> Connection<S> {
                 Ok(())
             }
             Err(error) => {
-                // The outbox serves other connections too: what this one did not take is nobody's.
+                // The outbox serves other connections too: what this one did not take must not reach them.
                 drop(outbox.take_rest());
                 Err(error)
             }

@@ -64,7 +64,7 @@ pub enum StartError {
         memory: crate::Size,
         /// What is needed.
         least: crate::Size,
-        /// With so many workers.
+        /// How many workers there are.
         workers: usize,
     },
     /// The system refused something that every server needs.
@@ -105,7 +105,7 @@ pub struct Running {
     closer: Closer,
 }
 
-/// Closes an engine that nobody uses any more.
+/// Closes an engine after its last use.
 type Closer = Box<dyn FnOnce(&Shared) -> Result<(), CloseError> + Send>;
 
 /// What becomes of the items when a server stops.
@@ -145,7 +145,7 @@ impl ServerStatus {
 }
 
 /// Looks whether a server can be started with these, as far as that can be known without starting one. [`start`] does so itself; who goes to
-/// the background first does so before, as long as there is somebody to tell.
+/// the background first does so before, while its errors can still be shown.
 ///
 /// # Errors
 /// If users and datagrams are to be served, or there is too little memory.
@@ -250,7 +250,7 @@ fn setup(options: &Options, memory: usize) -> Setup {
     }
 }
 
-/// Starts a server with this engine and clock, at these ports. If it cannot be started nobody uses the engine any more.
+/// Starts a server with this engine and clock, at these ports. After an error the engine is not in use.
 fn start_with<E: Engine + Clone>(
     options: &Options,
     secrets: Secrets,
@@ -356,7 +356,7 @@ fn start_worker<S: Session>(
     })
 }
 
-/// A seed that nobody outside can know.
+/// A seed that clients cannot know.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one("guira")
@@ -452,7 +452,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Why they end is told by whoever drops it.
+        // The error that it is dropped for is reported by its owner.
         let _ = end_workers(&self.shared, std::mem::take(&mut self.threads), Duration::ZERO);
     }
 }

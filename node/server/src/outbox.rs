@@ -58,7 +58,7 @@ struct LateReply<P> {
 
 #[derive(Debug)]
 struct Insert<P> {
-    /// It comes after so many bytes of the buffer.
+    /// How many bytes of the buffer come before it.
     at: usize,
     what: Inserted<P>,
     /// How much of it was sent.
@@ -350,7 +350,7 @@ impl<P: ValuePin> Outbox<P> {
         parts
     }
 
-    /// So many bytes were sent.
+    /// Passes over bytes that were sent.
     fn advance(&mut self, mut bytes: usize) {
         while let Some(insert) = self.inserts.front_mut() {
             let before = insert.at - self.sent;

@@ -1,6 +1,6 @@
 //! Everything that requests come by.
 //!
-//! It is opened before the engine: whoever opens a region and cannot serve has taken the items away from the next server.
+//! It is opened before the engine: a server that opens a region and then cannot listen would keep the items from the next one.
 
 use crate::acceptor::Port;
 use crate::direct::{self, OpenPath};

@@ -40,7 +40,7 @@ pub(crate) enum WorkerCount {
     MicaRequests,
     /// Datagrams that made no sense, or were no datagrams for this port.
     MicaMalformed,
-    /// Datagrams that nobody took in time.
+    /// Datagrams that arrived faster than they were received.
     MicaDropped,
     /// Answers that could not be sent.
     MicaUnsent,
@@ -123,7 +123,7 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections,
     /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) background_tasks: AtomicU64,
-    /// Somebody was told that there is a walk already. Relaxed: whoever holds that one up has less time, sooner or later.
+    /// A walk was refused since one is under way. Relaxed: the client that holds that one up has less time, sooner or later.
     pub(crate) walk_wanted: AtomicBool,
     /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
     pub(crate) since: Mutex<Since>,

@@ -33,15 +33,15 @@ const FRAME_BYTES: usize = 8;
 const PAYLOAD_MAX: usize = 1400 - FRAME_BYTES;
 /// The replies to a datagram may be so long altogether, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;
-/// So many commands of a datagram are answered in messages of their own, and those after them in one.
+/// The first commands of a datagram are answered in messages of their own, and those after them in one.
 const MESSAGES_MAX: usize = 64;
-/// A worker keeps room for a reply of this length; for a longer one it is taken from that of connections, as long as it takes.
+/// A worker keeps memory for a reply of this length; more is lent by the budget of connections until the reply is sent.
 const REPLY_KEPT: usize = 64 << 10;
 /// So much is collected before it is sent: what one call sends.
 const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + PAYLOAD_MAX);
 /// Batches of datagrams of one socket before others have their turn …
 const ROUNDS: u32 = 4;
-/// … or so many bytes of replies, whichever comes first.
+/// … or bytes of replies, whichever comes first.
 const TURN_MAX: usize = 512 << 10;
 
 /// What a worker takes that serves datagrams, beside what every worker does.
@@ -63,12 +63,12 @@ pub(crate) struct UdpListener {
 #[derive(Debug, Default)]
 struct Reply {
     bytes: Vec<u8>,
-    /// Bytes of it that are the room's.
+    /// Bytes of it that are lent by the budget of connections.
     lent: usize,
 }
 
 impl Reply {
-    /// Makes room for so many bytes more. False if there is none.
+    /// Reserves memory for `more` bytes. False if there is none.
     fn reserve(&mut self, more: usize, room: &ConnBudget) -> bool {
         let wanted = self.bytes.len() + more;
         if wanted > REPLY_MAX {
@@ -87,7 +87,7 @@ impl Reply {
         true
     }
 
-    /// It was sent. Memory that is the room's goes back.
+    /// Forgets it after it was sent, and gives lent memory back.
     fn clear(&mut self, room: &ConnBudget) {
         self.bytes.clear();
         if self.lent > 0 {
@@ -177,7 +177,7 @@ impl UdpListener {
             let Some(socket) = self.sockets.get(from) else {
                 return;
             };
-            // An error is one of a datagram sent before: whoever it was for is not there.
+            // An error belongs to a datagram sent before, whose receiver is gone.
             if first == 0 && !matches!(self.received.receive(socket), Ok(1..)) {
                 return;
             }
@@ -327,7 +327,7 @@ impl Sending<'_> {
     }
 }
 
-/// Whether this is what a server says: two servers would answer each other for ever, once somebody has sent one of them a datagram in the
+/// Whether this is what a server says: two servers would answer each other for ever, once one of them gets a forged datagram in the
 /// other's name.
 fn is_reply(request: &[u8]) -> bool {
     let errors: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR ", b"SERVER_ERROR "];

@@ -34,10 +34,10 @@ const IDLE_UPKEEP: usize = 4;
 /// The longest wait of the worker that keeps the time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// A worker that has had nothing to do for so long gives back what its session keeps.
+/// After so long without work, a worker gives back the memory that its session keeps.
 const REST_AFTER: Duration = Duration::from_millis(10);
 
-/// From so many connections on that have much to do, the poller is not asked about more of them: it would tell of each of them in each
+/// While more connections than this have much to do, the poller is not asked about others of them: it would report each of them in each
 /// round.
 const TOLD: usize = 16;
 
@@ -314,7 +314,7 @@ impl<S: Session> Worker<S> {
     }
 
     /// One more turn for those that have more to do: for all that ask for little, and then for the others, as long as they take no more
-    /// than a slice together. Before the rest of them comes whoever asks for little meanwhile.
+    /// than a slice together. Connections that ask for little meanwhile come before the rest of them.
     fn serve_again(&mut self) {
         for _ in 0..self.again.len(Rank::Light) {
             if let Some(index) = self.again.pop(Rank::Light) {

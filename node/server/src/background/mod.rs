@@ -35,7 +35,7 @@ pub(crate) struct DetachedConnection {
 
 /// How long a client may keep the one walk that there can be waiting …
 const PATIENCE: Duration = Duration::from_secs(30);
-/// … and how long if somebody else has asked for one meanwhile.
+/// … and how long if another client has asked for one meanwhile.
 const PATIENCE_WANTED: Duration = Duration::from_secs(2);
 /// Bytes a second that a client may take slowly for ever: fewer count as waiting.
 const SLOWEST: usize = 16 << 10;

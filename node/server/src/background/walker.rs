@@ -12,11 +12,11 @@ use std::time::Duration;
 
 /// Bytes collected before they are sent. As many may wait for the client without a thread that waits with them.
 const CHUNK: usize = 64 << 10;
-/// How long a walk waits for whoever has to do something first.
+/// How long a walk waits for the thread that has to do something first.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Workers come first …
 const NICENESS: i32 = 19;
-/// … but the system lets whoever runs go on for a millisecond or more, at any priority: after so long the walk offers its processor to whoever waits.
+/// … but the system lets a running thread go on for a millisecond or more, at any priority: the walk yields its processor this often.
 const STRETCH: Duration = Duration::from_micros(100);
 
 /// Lists all items to a client. To be called on a thread of its own.

@@ -127,7 +127,7 @@ impl<'b> Burst<'b> {
                 (header, Kind::Moved)
             }
             Ok(header) if header.kind == Kind::AskDirectory => {
-                // What is shorter than its answer is nobody's honest question.
+                // A question shorter than its answer could be forged to amplify traffic: it is not answered.
                 let length = self.directory.write(header, room);
                 return if datagram.len() < length { 0 } else { length };
             }
@@ -135,7 +135,7 @@ impl<'b> Burst<'b> {
                 self.counters.add(WorkerCount::MicaMalformed, 1);
                 (header, Kind::Malformed)
             }
-            // To answer answers would never end, once somebody has sent one in another server's name.
+            // Two servers that answered answers would never stop, once one of them got a forged datagram.
             Ok(_) | Err(Unreadable::Foreign) => {
                 self.counters.add(WorkerCount::MicaMalformed, 1);
                 return 0;

@@ -77,7 +77,7 @@ pub(crate) struct DatagramListener {
     sizes: Arc<BurstSizes>,
     /// Rounds without a datagram.
     quiet: u32,
-    /// So many of them before the worker sleeps.
+    /// How many of them pass before the worker sleeps.
     patience: u32,
     /// Rounds since the connections were looked at.
     rounds: u32,
@@ -149,7 +149,7 @@ impl DatagramListener {
         if self.quiet < self.patience { Next::LookAround } else { Next::Wait }
     }
 
-    /// So many datagrams have come in a round.
+    /// Adapts to the number of datagrams in a round.
     fn note(&mut self, datagrams: usize) {
         let was_awake = self.quiet < self.patience;
         if datagrams == 0 {

@@ -5,7 +5,7 @@ use crossbeam_queue::ArrayQueue;
 use guira_sync::atomic::{AtomicU64, Padded};
 use guira_sync::sleep::{fall_asleep, must_wake, wake_up};
 
-/// Forward batches for a worker. Nobody who puts one in waits, and nobody who takes one out.
+/// Forward batches for a worker. Neither putting one in nor taking one out waits.
 #[derive(Debug)]
 pub(crate) struct Inbox<P> {
     batches: ArrayQueue<Box<ForwardBatch<P>>>,

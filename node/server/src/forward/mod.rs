@@ -42,7 +42,7 @@ pub(crate) struct Inboxes<P> {
 }
 
 impl<P> Inboxes<P> {
-    /// Inboxes for so many workers, with room for all batches that there are.
+    /// Inboxes of all workers, each with room for all batches that there are.
     pub(crate) fn new(workers: usize) -> Self {
         Inboxes {
             of: (0..workers).map(|_| Inbox::with_capacity(workers * BATCHES)).collect(),

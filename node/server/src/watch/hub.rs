@@ -117,7 +117,7 @@ pub(crate) struct LogCounts {
 /// What connects those who log and those who watch.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    /// Everything that somebody watches.
+    /// Everything that is watched.
     kinds: AtomicU8,
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
@@ -157,7 +157,7 @@ impl Hub {
         })
     }
 
-    /// What somebody watches. Relaxed: who looks late logs late.
+    /// What is watched. Relaxed: a worker that looks late logs late.
     #[inline]
     pub(crate) fn kinds(&self) -> LogKinds {
         LogKinds(self.kinds.load(Ordering::Relaxed))
@@ -383,7 +383,7 @@ impl Reporter {
         self.shared.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }
 
-    /// Ends the thread, unless somebody has just come. Lines that nobody is told of are forgotten.
+    /// Ends the thread, unless a watcher has just come. Lines without a watcher are dropped.
     fn rest(&mut self, taken: &mut Lines) -> bool {
         let hub = self.hub.clone();
         let mut running = hub.running();

@@ -6,7 +6,7 @@
 //! acceptor, engine ────────┘
 //! ```
 //!
-//! A worker writes lines into a buffer of its own, and only of kinds that somebody watches. One thread, which lives as long as there
+//! A worker writes lines into a buffer of its own, and only of kinds that are watched. One thread, which lives as long as there
 //! are watchers, hands them out. Both the workers' buffers and the watchers' are bounded: what does not fit is dropped and counted, so
 //! that nobody waits for a watcher.
 
