@@ -75,7 +75,7 @@ pub struct ConnBudget {
     pub closed_sending: AtomicU64,
 }
 
-/// ConnBudget is short from this part of it on.
+/// Memory is short once this part of it is used.
 const SHORT_PART: usize = 2;
 /// Logs for watchers take at most this part of it.
 const LOGS_PART: usize = 4;

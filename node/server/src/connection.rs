@@ -1,19 +1,16 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
-use crate::acceptor::Arrival;
 use crate::background::BackgroundTask;
 use crate::forward::{BATCHES_OF_ONE, ForwardBatch, Leftover, Sender};
-use crate::interpreter::{Access, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
+use crate::interpreter::{Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
 use crate::outbox::{Outbox, Sent};
 use crate::shared::{WorkerCount, WorkerCounters};
 use crate::watch::CloseReason;
 use guira_contract::Session;
 use guira_protocol::binary::HEADER_BYTES;
-use guira_serving::Rank;
-use guira_serving::Slice;
-use guira_serving::Speaks;
-use guira_serving::{ConnBudget, ConnId, ConnMemory, Grant};
-use guira_serving::{ConnectionFacts, Doing};
+use guira_serving::{
+    Access, Arrival, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank, Slice, Speaks,
+};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream};

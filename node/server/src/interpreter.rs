@@ -15,8 +15,7 @@ use guira_commands::Executor;
 use guira_contract::Session;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{Exptime, Unique};
-use guira_serving::Slice;
-use guira_serving::Speaks;
+use guira_serving::{Access, Slice, Speaks};
 use std::sync::Arc;
 
 /// An outbox is full when it holds this many bytes: what follows waits until they were sent.
@@ -60,15 +59,6 @@ pub(crate) struct ProtocolState<S: Session> {
     pub(crate) out: usize,
     /// What is left of its turn.
     pub(crate) slice: Slice,
-}
-
-/// Whether a client has said who it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// It has, or need not.
-    Free,
-    /// It has to.
-    Login,
 }
 
 impl<S: Session> ProtocolState<S> {

@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 mod about_server;
-mod acceptor;
 mod admin;
 mod auth;
 mod batch;
@@ -43,14 +42,14 @@ pub use direct::{DirectError, Interface};
 pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
-pub use guira_serving::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
+pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets, read_file,
 };
 pub use memory_split::least_memory;
 pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
-pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
+pub use options::{ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 pub use watch::LogBuffers;

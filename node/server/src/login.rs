@@ -1,12 +1,13 @@
 //! Clients that have to say who they are: by a fake `set` in the text protocol, by SASL PLAIN in the binary one.
 
-use crate::interpreter::{Access, Interpreter, Phase, ProtocolState};
+use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::outbox::Outbox;
 use crate::shared::WorkerCount;
 use guira_commands::Replies;
 use guira_commands::binary::{reply_status, reply_text};
 use guira_contract::Session;
 use guira_protocol::binary::{HEADER_BYTES, Packet, REQUEST_MAGIC, Status};
+use guira_serving::Access;
 
 /// A line of a stranger may be so long.
 const LINE_MAX: usize = 2048;

@@ -1,6 +1,5 @@
 //! Starting and stopping a server.
 
-use crate::acceptor::Acceptor;
 use crate::admin::{Admin, Settings};
 use crate::direct::{self, DatagramListener, DirectError, Place};
 use crate::forward::{Forwarding, Inboxes};
@@ -16,7 +15,7 @@ use crate::worker::{Ends, Worker};
 use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
 use guira_memory::release_code;
 use guira_roster::{Host, Lasting, OpenError, Opened, RegionPlace, Setup};
-use guira_serving::ConnBudget;
+use guira_serving::{Acceptor, ConnBudget};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
 use guira_transport::{Address, Inherited, ListenError, Mailbox};

@@ -6,7 +6,7 @@ use crate::watch::LogBuffers;
 use guira_commands::Uniques;
 use guira_contract::Switch;
 use guira_roster::{Choice, Eviction, HugePages, RegionPlace, Residence};
-use guira_serving::{Listen, Speaks};
+use guira_serving::{Beyond, Listen, Speaks};
 use guira_transport::{Address, TlsOptions};
 use rustix::process::{Resource, getrlimit};
 use std::net::SocketAddr;
@@ -138,16 +138,6 @@ pub struct ConnectionLimits {
     pub idle: Option<Duration>,
     /// What all of them may hold of requests and replies under way; as suits the memory if `None`.
     pub memory: Option<Size>,
-}
-
-/// What becomes of a connection beyond the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Beyond {
-    /// It is told so and closed.
-    #[default]
-    Refused,
-    /// It is accepted once another has gone.
-    Waits,
 }
 
 /// What clients may do besides storing and reading.

@@ -1,19 +1,17 @@
 //! What workers, the acceptor and `stats` share.
 
-use crate::acceptor::Arrival;
 use crate::auth::Users;
 use crate::direct::BurstSizes;
-use crate::interpreter::Access;
-use crate::memory_split::MemorySplit;
+use crate::memory_split::{CONNECTION_BYTES, MemorySplit, TLS_BYTES};
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
 use crate::secrets::{Secrets, unix_now};
 use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
 use guira_commands::{CommandCount, CommandCounters, Uniques};
-use guira_serving::ConnBudget;
-use guira_serving::RateLimited;
-use guira_serving::{ConnectionFacts, Registry};
+use guira_serving::{
+    AcceptorHost, Access, Arrival, ConnBudget, ConnectionFacts, Connections, RateLimited, Registry,
+};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
@@ -121,6 +119,7 @@ pub(crate) struct Shared {
     /// Tell of datagrams that were lost on their way to a worker.
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) connections: Connections,
+    pub(crate) limits: ConnectionLimits,
     /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) background_tasks: AtomicU64,
     /// A walk was refused since one is under way. Relaxed: the client that holds that one up has less time, sooner or later.
@@ -150,22 +149,6 @@ pub(crate) struct Shared {
     pub(crate) abandoned: AtomicBool,
 }
 
-/// Counts of connections. The orderings are Relaxed, for these are statistics, but of `current` and `waiting`: by these a connection that
-/// goes and an acceptor that is about to rest see each other.
-#[derive(Debug)]
-pub(crate) struct Connections {
-    pub(crate) limits: ConnectionLimits,
-    pub(crate) current: AtomicU64,
-    pub(crate) total: AtomicU64,
-    pub(crate) rejected: AtomicU64,
-    /// Times the limit was reached.
-    pub(crate) full: AtomicU64,
-    /// Nothing is accepted until a connection is gone.
-    pub(crate) waiting: AtomicBool,
-    /// For how long nothing was accepted, in microseconds.
-    pub(crate) waited_us: AtomicU64,
-}
-
 /// Whoever learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
@@ -188,15 +171,8 @@ impl Shared {
             workers: (0..options.workers).map(|_| Default::default()).collect(),
             bursts: (0..options.workers).map(|_| Default::default()).collect(),
             loss_meters,
-            connections: Connections {
-                limits: options.connections,
-                current: AtomicU64::new(0),
-                total: AtomicU64::new(0),
-                rejected: AtomicU64::new(0),
-                full: AtomicU64::new(0),
-                waiting: AtomicBool::new(false),
-                waited_us: AtomicU64::new(0),
-            },
+            connections: Connections::new(options.connections.max, options.connections.beyond),
+            limits: options.connections,
             background_tasks: AtomicU64::new(0),
             walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
@@ -242,10 +218,7 @@ impl Shared {
         self.hub.connection_close(facts, reason);
         self.registry.remove(facts.id);
         self.budget.leave(facts.bytes);
-        // SeqCst, as in `Acceptor::is_full`.
-        self.connections.current.fetch_sub(1, Ordering::SeqCst);
-        if self.connections.waiting.load(Ordering::SeqCst) {
-            self.connections.waiting.store(false, Ordering::SeqCst);
+        if self.connections.gone() {
             self.mailboxes[0].ring();
         }
     }
@@ -288,13 +261,34 @@ impl Shared {
         }
     }
 
-    /// How a conversation begins: with a login, if there are users.
-    pub(crate) fn access(&self) -> Access {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+impl AcceptorHost for Shared {
+    fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    fn budget(&self) -> &ConnBudget {
+        &self.budget
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn access(&self) -> Access {
         if self.users.is_some() { Access::Login } else { Access::Free }
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+    fn idle_bytes(&self, is_tls: bool) -> usize {
+        CONNECTION_BYTES + if is_tls { TLS_BYTES } else { 0 }
+    }
+
+    fn connected(&self, facts: &ConnectionFacts) {
+        self.hub.connection_new(facts);
     }
 }
 

@@ -18,8 +18,7 @@ use crate::shared::{WorkerCount, WorkerCounters};
 use guira_commands::Replies;
 use guira_contract::Session;
 use guira_protocol::binary::{REQUEST_MAGIC, RESPONSE_MAGIC};
-use guira_serving::ConnBudget;
-use guira_serving::Speaks;
+use guira_serving::{AcceptorHost, ConnBudget, Speaks};
 use guira_transport::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };

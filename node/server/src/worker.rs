@@ -1,6 +1,5 @@
 //! A worker: one thread, one event loop, one engine session.
 
-use crate::acceptor::{Acceptor, Arrival};
 use crate::admin::Admin;
 use crate::background::DetachedConnection;
 use crate::connection::{Connection, Turn, WorkerScratch};
@@ -13,10 +12,7 @@ use crate::udp::UdpListener;
 use crate::watch::{CloseReason, EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
-use guira_serving::Doing;
-use guira_serving::Slice;
-use guira_serving::{ConnId, Grant};
-use guira_serving::{Queue, Rank};
+use guira_serving::{Acceptor, Arrival, ConnId, Doing, Grant, Queue, Rank, Slice};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Doze, Event, Interest, Mailbox, Poll, Token};
@@ -167,7 +163,7 @@ impl<S: Session> Worker<S> {
             self.look_around();
             let idle = events.is_empty() && self.again.is_empty();
             if let Some(acceptor) = self.acceptor.as_mut() {
-                acceptor.wake_up(&self.poll, FIRST_LISTENER, &self.shared);
+                acceptor.wake_up(&self.poll, FIRST_LISTENER, &*self.shared);
             }
             for event in events.drain(..) {
                 self.on_event(event);
@@ -214,7 +210,7 @@ impl<S: Session> Worker<S> {
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
         // Each of them wakes up once more, soon, to give back what its session keeps: others may wait for it.
-        let kicks = self.shared.connections.limits.idle.is_some();
+        let kicks = self.shared.limits.idle.is_some();
         let wakes = self.acceptor.is_some() || kicks || self.shared.is_stopping();
         let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
         let timeout = match self.acceptor.as_ref().and_then(Acceptor::patience) {
@@ -517,7 +513,7 @@ impl<S: Session> Worker<S> {
         let Some(acceptor) = self.acceptor.as_mut().filter(|_| !stopping) else {
             return;
         };
-        for arrival in acceptor.accept(port, &self.poll, &self.shared, now) {
+        for arrival in acceptor.accept(port, &self.poll, &*self.shared, now) {
             self.admit(arrival);
         }
     }
@@ -534,7 +530,7 @@ impl<S: Session> Worker<S> {
     /// Closes connections that have not said anything for too long.
     fn kick_idle(&mut self) {
         let now = self.scratch.interpreter.executor.now();
-        let Some(limit) = self.shared.connections.limits.idle.filter(|_| now != self.kicked) else {
+        let Some(limit) = self.shared.limits.idle.filter(|_| now != self.kicked) else {
             return;
         };
         self.kicked = now;

@@ -67,7 +67,7 @@ impl Admin {
         let current = connections.current.load(Ordering::Relaxed);
         let total = connections.total.load(Ordering::Relaxed) - base.total_connections;
         let rejected = connections.rejected.load(Ordering::Relaxed) - base.rejected_connections;
-        out.stat("max_connections", connections.limits.max);
+        out.stat("max_connections", connections.max);
         out.stat("curr_connections", current);
         out.stat("total_connections", total);
         out.stat("rejected_connections", rejected);
@@ -93,7 +93,7 @@ impl Admin {
         }
         out.stat("auth_cmds", worker(WorkerCount::AuthCommands));
         out.stat("auth_errors", worker(WorkerCount::AuthErrors));
-        if connections.limits.idle.is_some() {
+        if shared.limits.idle.is_some() {
             out.stat("idle_kicks", worker(WorkerCount::IdleKicks));
         }
         out.stat("bytes_read", worker(WorkerCount::BytesRead));

@@ -1,12 +1,12 @@
 //! `stats settings`.
 
 use super::{Admin, Lines};
-use crate::options::{Beyond, Options, UdpPorts};
+use crate::options::{Options, UdpPorts};
 use crate::shared::WorkerCount;
 use guira_commands::Uniques;
 use guira_contract::Dropped;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SIZE_WEIGHT, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
-use guira_serving::Speaks;
+use guira_serving::{Beyond, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption, TlsOptions};
 use std::net::SocketAddr;

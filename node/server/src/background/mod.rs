@@ -7,9 +7,9 @@ mod walker;
 pub(crate) use listing::{ClassFilter, LAST_DUMPED, Listing, push_encoded};
 pub(crate) use walker::{BeginWalk, begin_walk};
 
-use crate::acceptor::Arrival;
 use crate::shared::Shared;
 use crate::watch::LogKinds;
+use guira_serving::Arrival;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Progress, Stream};

@@ -63,7 +63,7 @@ pub(crate) struct Forwarding<P> {
     worker: usize,
     inboxes: Arc<Inboxes<P>>,
     /// Whose threads may have to be woken.
-    bells: Vec<Arc<Mailbox<crate::acceptor::Arrival>>>,
+    bells: Vec<Arc<Mailbox<guira_serving::Arrival>>>,
     /// How keys are divided, if it matters which worker executes a request.
     division: Option<Partitioning>,
     /// Forward batches that are not under way; they go from hand to hand as they are.
@@ -77,7 +77,7 @@ impl<P: ValuePin> Forwarding<P> {
     pub(crate) fn new(
         worker: usize,
         inboxes: Arc<Inboxes<P>>,
-        bells: Vec<Arc<Mailbox<crate::acceptor::Arrival>>>,
+        bells: Vec<Arc<Mailbox<guira_serving::Arrival>>>,
         partitioning: Option<Partitioning>,
     ) -> Self {
         let workers = bells.len();

@@ -2,11 +2,11 @@
 
 use super::{ForwardBatch, Requests};
 use crate::batch::{BATCH, Batch, Execute, Kind, Order, Pause, Subject};
-use crate::interpreter::{Access, Interpreter, OUTBOX_FULL, ProtocolState};
+use crate::interpreter::{Interpreter, OUTBOX_FULL, ProtocolState};
 use crate::outbox::Outbox;
 use guira_commands::Item;
 use guira_contract::{KeyHash, Session};
-use guira_serving::Speaks;
+use guira_serving::{Access, Speaks};
 
 /// The most requests of a connection that may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;
