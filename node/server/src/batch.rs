@@ -216,7 +216,7 @@ impl<S: Session> Interpreter<S> {
         outbox: &mut Outbox<S::Pin>,
         mut replied: impl FnMut(usize, &Outbox<S::Pin>),
     ) -> Ran {
-        // Grant once: what is executed is out of the compiler's sight, and it would be asked again for each request.
+        // Asked once: what is executed is out of the compiler's sight, and it would be asked again for each request.
         let forwards = self.forwarding.is_in_use();
         if forwards {
             let forwarding = &self.forwarding;
@@ -243,6 +243,32 @@ impl<S: Session> Interpreter<S> {
             return Ran { done: number + 1, pause };
         }
         Ran { done: batch.len(), pause: Pause::Done }
+    }
+}
+
+impl<S: Session> Interpreter<S> {
+    /// Reads a batch with `read`, which pushes the request that begins where it is told, and executes it. Returns how many bytes were taken.
+    ///
+    /// # Errors
+    /// What comes first, if it does not belong into a batch.
+    #[inline(always)]
+    pub(crate) fn read_and_run<'a, E>(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        outbox: &mut Outbox<S::Pin>,
+        read: impl Fn(&Self, &mut Batch<Kind<'a>, S::Guess>, usize) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut batch = Batch::new();
+        match batch.fill(|batch, at| read(self, batch, at)) {
+            Some(special) if batch.is_empty() => {
+                state.slice.executed(1);
+                Err(special)
+            }
+            _ => {
+                let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
+                Ok(batch.end(ran.done, 0))
+            }
+        }
     }
 }
 

@@ -43,20 +43,12 @@ impl<S: Session> Interpreter<S> {
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let mut batch = Batch::<Kind<'_>, S::Guess>::new();
-        match batch.fill(|batch, at| self.read_packet(batch, input, at)) {
-            Some(special) if batch.is_empty() => {
-                state.slice.executed(1);
-                match special {
-                    Special::Login => self.packet_login(state, input, outbox),
-                    other => self.special_packet(state, other, outbox),
-                }
-            }
-            _ => {
-                let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
-                batch.end(ran.done, 0)
-            }
-        }
+        self.read_and_run(state, outbox, |this, batch, at| this.read_packet(batch, input, at)).unwrap_or_else(
+            |special| match special {
+                Special::Login => self.packet_login(state, input, outbox),
+                other => self.special_packet(state, other, outbox),
+            },
+        )
     }
 
     /// Reads the packet at `at` into a batch, if it belongs into one.

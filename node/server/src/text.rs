@@ -82,17 +82,8 @@ impl<S: Session> Interpreter<S> {
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let mut batch = Batch::<Kind<'_>, S::Guess>::new();
-        match batch.fill(|batch, at| self.read_command(batch, input, at)) {
-            Some(special) if batch.is_empty() => {
-                state.slice.executed(1);
-                self.special(state, special, outbox)
-            }
-            _ => {
-                let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
-                batch.end(ran.done, 0)
-            }
-        }
+        self.read_and_run(state, outbox, |this, batch, at| this.read_command(batch, input, at))
+            .unwrap_or_else(|special| self.special(state, special, outbox))
     }
 
     /// Reads the request at `at` into a batch, if it belongs into one.
