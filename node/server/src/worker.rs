@@ -15,7 +15,7 @@ use guira_contract::{Pace, Session};
 use guira_serving::{Acceptor, Arrival, ConnId, Doing, Grant, Queue, Rank, Slice};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
-use guira_transport::{Doze, Event, Interest, Mailbox, Poll, Token};
+use guira_transport::{Event, Interest, Mailbox, Park, Poll, Token};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -218,16 +218,16 @@ impl<S: Session> Worker<S> {
             None => timeout,
         };
         let forwarding = &self.scratch.interpreter.forwarding;
-        if !forwarding.doze() || self.direct.doze() == Doze::Disturbed {
-            forwarding.wake();
-            self.direct.wake();
+        if !forwarding.park() || self.direct.park() == Park::Pending {
+            forwarding.unpark();
+            self.direct.unpark();
             return self.poll.wait(Some(Duration::ZERO), events);
         }
         let session = self.scratch.interpreter.executor.session();
         session.offline();
         let result = self.poll.wait(timeout, events);
-        self.direct.wake();
-        self.scratch.interpreter.forwarding.wake();
+        self.direct.unpark();
+        self.scratch.interpreter.forwarding.unpark();
         let session = self.scratch.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {

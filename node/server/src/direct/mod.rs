@@ -21,7 +21,7 @@ use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
 use guira_transport::{
-    Doze, Interest, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
+    Interest, Park, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
 };
 use rustix::fd::AsRawFd;
 use std::io;
@@ -168,19 +168,19 @@ impl DatagramListener {
     }
 
     /// The worker is about to sleep.
-    pub(crate) fn doze(&mut self) -> Doze {
-        let mut doze = Doze::Sound;
+    pub(crate) fn park(&mut self) -> Park {
+        let mut park = Park::Quiet;
         for way in &mut self.ways {
-            if way.path.doze() == Doze::Disturbed {
-                doze = Doze::Disturbed;
+            if way.path.park() == Park::Pending {
+                park = Park::Pending;
             }
         }
-        doze
+        park
     }
 
     /// The worker is awake again.
-    pub(crate) fn wake(&mut self) {
-        self.ways.iter_mut().for_each(|way| way.path.wake());
+    pub(crate) fn unpark(&mut self) {
+        self.ways.iter_mut().for_each(|way| way.path.unpark());
     }
 }
 

@@ -32,13 +32,13 @@ impl<P> Inbox<P> {
     }
 
     /// The worker is about to sleep. False if there is a batch.
-    pub(super) fn doze(&self) -> bool {
+    pub(super) fn park(&self) -> bool {
         fall_asleep(&self.asleep.0);
         self.batches.is_empty()
     }
 
     /// It is awake.
-    pub(super) fn wake(&self) {
+    pub(super) fn unpark(&self) {
         wake_up(&self.asleep.0);
     }
 }

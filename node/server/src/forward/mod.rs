@@ -189,13 +189,13 @@ impl<P: ValuePin> Forwarding<P> {
     }
 
     /// The worker is about to sleep. False if there is a batch for it.
-    pub(crate) fn doze(&self) -> bool {
-        self.division.is_none() || self.inboxes.of[self.worker].doze()
+    pub(crate) fn park(&self) -> bool {
+        self.division.is_none() || self.inboxes.of[self.worker].park()
     }
 
     /// It is awake.
-    pub(crate) fn wake(&self) {
-        self.inboxes.of[self.worker].wake();
+    pub(crate) fn unpark(&self) {
+        self.inboxes.of[self.worker].unpark();
     }
 
     /// The worker has no connections any more, and gets none. Told once.
