@@ -71,7 +71,7 @@ fn serve_until_told<T>(
 /// Returns the signal.
 fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
     let notifier = Notifier::from_environment();
-    let (addresses, pulse) = (addresses(running), running.pulse());
+    let (addresses, pulse) = (addresses(running), running.status());
     let status = || {
         let (items, connections) = (pulse.items(), pulse.connections());
         format!("listening on {addresses}; {items} items, {connections} connections")

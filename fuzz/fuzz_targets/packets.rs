@@ -21,10 +21,8 @@ fuzz_target!(|input: &[u8]| {
     let Some(head) = input[HEADER_BYTES..].get(..packet.head_len()) else {
         return;
     };
-    let key = match packet.command(kind, head) {
-        Binary::Get { key, .. } | Binary::Store { key, .. } | Binary::Arithmetic { key, .. } => key,
-        Binary::Delete(key) => key,
-        _ => return,
+    let Binary::Item { key, .. } = packet.command(kind, head) else {
+        return;
     };
     assert!((1..=250).contains(&key.len()) && head.ends_with(key));
     let header = Response::plain(packet, Status::Success).header();

@@ -1,7 +1,8 @@
 //! What must hold of every line that is cut and parsed, whatever is in it.
 
 use guira_protocol::{
-    Command, Cut, Fault, KEY_MAX, KeyBuffer, Line, Meta, MetaFlags, MetaKey, Noreply, VALUE_MAX, cut, parse,
+    Command, Cut, Fault, KEY_MAX, KeyBuffer, Line, Meta, MetaFlags, MetaKey, Noreply, ServerCommand,
+    VALUE_MAX, cut, parse,
 };
 
 /// Cuts `input` into lines and checks each.
@@ -75,12 +76,17 @@ fn check_command(command: &Command<'_>, text: &[u8]) {
             check_meta(&get.key, &get.flags);
         }
         Command::MetaDebug(key) => check_key(key.bytes(&mut KeyBuffer::from([0; 336]))),
-        Command::FlushAll { noreply, .. } | Command::Verbosity { noreply, .. } => {
+        Command::Server(command) => check_server_command(command, text),
+    }
+}
+
+fn check_server_command(command: &ServerCommand<'_>, text: &[u8]) {
+    match command {
+        ServerCommand::FlushAll { noreply, .. } | ServerCommand::Verbosity { noreply, .. } => {
             check_noreply(*noreply, text);
         }
-        Command::Stats(arguments) => assert!(text.ends_with(arguments)),
-        Command::MetaNoop | Command::Version | Command::Quit => {}
-        Command::Admin(_, rest) => assert!(text.ends_with(rest)),
+        ServerCommand::Stats(rest) | ServerCommand::Admin(_, rest) => assert!(text.ends_with(rest)),
+        ServerCommand::MetaNoop | ServerCommand::Version | ServerCommand::Quit => {}
     }
 }
 

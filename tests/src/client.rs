@@ -122,16 +122,7 @@ impl Client {
     /// do not fit into the buffers of the kernel.
     #[track_caller]
     pub fn exchange_at_once(&mut self, request: &[u8], reply: &[u8]) {
-        let mut sender = self.socket.duplicate().expect("a socket can be duplicated");
-        let got = std::thread::scope(|scope| {
-            let sending = scope.spawn(move || sender.write_all(request));
-            let got = self.read_up_to(reply.len());
-            sending
-                .join()
-                .expect("the sending thread does not panic")
-                .expect("the server takes all requests");
-            got
-        });
+        let got = self.while_sending(request, |client| client.read_up_to(reply.len()));
         let differs = got.iter().zip(reply).position(|(one, other)| one != other);
         let at = differs.unwrap_or_else(|| got.len().min(reply.len()));
         let near = at.saturating_sub(60);
@@ -143,6 +134,24 @@ impl Client {
             escape::bytes(&reply[near..]),
             escape::bytes(&got[near..])
         );
+    }
+
+    /// Sends `request` from a second thread while `hear` reads.
+    ///
+    /// # Panics
+    /// If the server does not take all of it.
+    #[track_caller]
+    pub fn while_sending<T>(&mut self, request: &[u8], hear: impl FnOnce(&mut Self) -> T) -> T {
+        let mut sender = self.socket.duplicate().expect("a socket can be duplicated");
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(move || sender.write_all(request));
+            let heard = hear(self);
+            sending
+                .join()
+                .expect("the sending thread does not panic")
+                .expect("the server takes all requests");
+            heard
+        })
     }
 
     /// Expects that everything sent so far is answered by nothing more: `mn` is answered next.

@@ -141,24 +141,24 @@ impl Packet {
         // Here no time is negative, and the largest are as good as never.
         let time = |at: usize| Exptime(word(at).min(i32::MAX as u32) as i32);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-        match kind {
-            Kind::Version => Binary::Version,
-            Kind::Noop => Binary::Noop,
-            Kind::Quit => Binary::Quit,
-            Kind::Flush => Binary::Flush(time(0)),
-            Kind::Stat => Binary::Stat(key),
-            Kind::Delete => Binary::Delete(key),
-            Kind::Get(shown) => Binary::Get { key, shown, touch: None },
-            Kind::Touch(shown) => Binary::Get { key, shown, touch: Some(time(0)) },
-            Kind::Store(verb) => Binary::Store { verb, key, flags: word(0), exptime: time(4) },
-            Kind::Join(verb) => Binary::Store { verb, key, flags: 0, exptime: Exptime(0) },
-            Kind::Arithmetic(direction) => Binary::Arithmetic {
+        let operation = match kind {
+            Kind::Version => return Binary::Server(ServerOperation::Version),
+            Kind::Noop => return Binary::Server(ServerOperation::Noop),
+            Kind::Quit => return Binary::Server(ServerOperation::Quit),
+            Kind::Flush => return Binary::Server(ServerOperation::Flush(time(0))),
+            Kind::Stat => return Binary::Server(ServerOperation::Stat(key)),
+            Kind::Delete => ItemOperation::Delete,
+            Kind::Get(shown) => ItemOperation::Get { shown, touch: None },
+            Kind::Touch(shown) => ItemOperation::Get { shown, touch: Some(time(0)) },
+            Kind::Store(verb) => ItemOperation::Store(PacketStore { verb, flags: word(0), exptime: time(4) }),
+            Kind::Join(verb) => ItemOperation::Store(PacketStore { verb, flags: 0, exptime: Exptime(0) }),
+            Kind::Arithmetic(direction) => ItemOperation::Arithmetic {
                 direction,
-                key,
                 delta: long(0),
                 initial: (word(16) != NO_INITIAL).then(|| (long(8), time(16))),
             },
-        }
+        };
+        Binary::Item { key, operation }
     }
 
     /// Whether only the unexpected is told.
@@ -243,39 +243,56 @@ impl Kind {
 /// A command, as a client gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary<'a> {
-    /// get, getk, gat, gatk, touch
-    Get {
+    /// A command about the item under a key.
+    Item {
         /// The key.
         key: &'a [u8],
+        /// What to do with it.
+        operation: ItemOperation,
+    },
+    /// A command that has no key.
+    Server(ServerOperation<'a>),
+}
+
+/// What a command does with the item under its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemOperation {
+    /// get, getk, gat, gatk, touch
+    Get {
         /// What to tell of it.
         shown: Shown,
         /// A new expiration time.
         touch: Option<Exptime>,
     },
     /// set, add, replace, append, prepend; the value follows
-    Store {
-        /// How.
-        verb: Verb,
-        /// The key.
-        key: &'a [u8],
-        /// The client's flags.
-        flags: u32,
-        /// When it expires.
-        exptime: Exptime,
-    },
+    Store(PacketStore),
     /// delete
-    Delete(&'a [u8]),
+    Delete,
     /// increment, decrement
     Arithmetic {
         /// Which way.
         direction: Direction,
-        /// The key.
-        key: &'a [u8],
         /// By how much.
         delta: u64,
         /// What to store if there is nothing, and when that expires.
         initial: Option<(u64, Exptime)>,
     },
+}
+
+/// How a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketStore {
+    /// How.
+    pub verb: Verb,
+    /// The client's flags.
+    pub flags: u32,
+    /// When it expires.
+    pub exptime: Exptime,
+}
+
+/// A command about the server or the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerOperation<'a> {
     /// flush, when
     Flush(Exptime),
     /// no-op

@@ -21,10 +21,17 @@ pub enum Command<'a> {
     Touch(Touch<'a>),
     /// mg, ms, md, ma; after ms a data block follows
     Meta(Meta<'a>),
-    /// mn
-    MetaNoop,
     /// me
     MetaDebug(MetaKey<'a>),
+    /// A command that has no key.
+    Server(ServerCommand<'a>),
+}
+
+/// A command about the server or the connection.
+#[derive(Clone, Copy, Debug)]
+pub enum ServerCommand<'a> {
+    /// mn
+    MetaNoop,
     /// flush_all
     FlushAll {
         /// When, as an expiration time; `None` if it cannot be read.
@@ -43,7 +50,7 @@ pub enum Command<'a> {
     },
     /// stats, with what follows the word
     Stats(&'a [u8]),
-    /// A command about the server, with what follows its first word.
+    /// An operator's command, with what follows its first word.
     Admin(AdminVerb, &'a [u8]),
     /// quit
     Quit,
@@ -222,7 +229,7 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
         b"ms" => meta::parse(MetaVerb::Set, rest),
         b"md" => meta::parse(MetaVerb::Delete, rest),
         b"ma" => meta::parse(MetaVerb::Arithmetic, rest),
-        b"mn" => Ok(Command::MetaNoop),
+        b"mn" => Ok(Command::Server(ServerCommand::MetaNoop)),
         b"me" => meta::debug(rest),
         b"get" => get(rest, Unique::Untold),
         b"gets" => get(rest, Unique::Told),
@@ -238,17 +245,25 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
 
 fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
     if let Some(verb) = AdminVerb::of(word) {
-        return Ok(Command::Admin(verb, rest));
+        return Ok(Command::Server(ServerCommand::Admin(verb, rest)));
     }
-    match word {
-        b"flush_all" => Ok(flush_all(rest)),
-        b"version" => Ok(Command::Version),
-        b"verbosity" => verbosity(rest),
-        b"stats" => Ok(Command::Stats(rest)),
-        b"quit" => Ok(Command::Quit),
-        _ if last_token(rest).starts_with(b"HTTP/") => Err(Fault::Close),
-        _ if noreply(rest) == Noreply::Yes => Err(Fault::Silent),
-        _ => Err(Fault::Answer(UNKNOWN)),
+    let command = match word {
+        b"flush_all" => flush_all(rest),
+        b"version" => ServerCommand::Version,
+        b"verbosity" => verbosity(rest)?,
+        b"stats" => ServerCommand::Stats(rest),
+        b"quit" => ServerCommand::Quit,
+        _ => return Err(unknown(rest)),
+    };
+    Ok(Command::Server(command))
+}
+
+/// What to do about a line that names no command.
+fn unknown(rest: &[u8]) -> Fault {
+    match noreply(rest) {
+        _ if last_token(rest).starts_with(b"HTTP/") => Fault::Close,
+        Noreply::Yes => Fault::Silent,
+        Noreply::No => Fault::Answer(UNKNOWN),
     }
 }
 
@@ -353,7 +368,7 @@ fn touch(rest: &[u8]) -> Result<Command<'_>, Fault> {
     Ok(Command::Touch(Touch { key, exptime, noreply }))
 }
 
-fn flush_all(rest: &[u8]) -> Command<'_> {
+fn flush_all(rest: &[u8]) -> ServerCommand<'_> {
     let noreply = noreply(rest);
     let mut tokens = Tokens::of(rest);
     let delay = match (tokens.next(), tokens.next()) {
@@ -361,14 +376,14 @@ fn flush_all(rest: &[u8]) -> Command<'_> {
         // Whatever stands behind it.
         (Some(delay), _) => number::exact_exptime(delay),
     };
-    Command::FlushAll { delay, noreply }
+    ServerCommand::FlushAll { delay, noreply }
 }
 
-fn verbosity(rest: &[u8]) -> Result<Command<'_>, Fault> {
+fn verbosity(rest: &[u8]) -> Result<ServerCommand<'_>, Fault> {
     let noreply = noreply(rest);
     let level = Tokens::of(rest).next().ok_or(Fault::Answer(BAD_FORMAT))?;
     let level = number::exact_u32(level).ok_or(answer(BAD_FORMAT, noreply))?;
-    Ok(Command::Verbosity { level, noreply })
+    Ok(ServerCommand::Verbosity { level, noreply })
 }
 
 #[cfg(test)]

@@ -13,10 +13,13 @@ mod line;
 mod meta;
 pub mod mica;
 mod number;
+mod relocate;
 mod reply;
 
 pub use admin::AdminVerb;
-pub use classic::{Arithmetic, Command, Delete, Direction, Get, Keys, Store, Touch, Unique, Verb, parse};
+pub use classic::{
+    Arithmetic, Command, Delete, Direction, Get, Keys, ServerCommand, Store, Touch, Unique, Verb, parse,
+};
 pub use line::{Cut, Fault, Line, Noreply, cut, noreply};
 pub use meta::{
     KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key, fits_in_text,

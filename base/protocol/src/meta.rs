@@ -73,13 +73,13 @@ pub struct Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaKey<'a> {
     /// As it stands in the command.
-    text: &'a [u8],
-    form: KeyForm,
+    pub(crate) text: &'a [u8],
+    pub(crate) form: KeyForm,
 }
 
 /// How a key was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeyForm {
+pub(crate) enum KeyForm {
     Plain,
     Base64,
 }
@@ -172,9 +172,9 @@ pub fn encode_key<'b>(key: &[u8], buffer: &'b mut KeyBuffer) -> &'b [u8] {
 #[derive(Clone, Copy, Debug)]
 pub struct MetaFlags<'a> {
     /// Which letters there are: bit `letter - b'A'`.
-    letters: u64,
-    /// All of them, in order.
-    tokens: Tokens<'a>,
+    pub(crate) letters: u64,
+    /// All of them, as they stand in the command.
+    pub(crate) text: &'a [u8],
     /// T: a new expiration time.
     pub exptime: Option<Exptime>,
     /// N: store an item if there is none, with this expiration time.
@@ -192,7 +192,7 @@ pub struct MetaFlags<'a> {
     /// D: by how much.
     pub delta: u64,
     /// M: the mode, 0 if none was given.
-    mode: u8,
+    pub(crate) mode: u8,
 }
 
 impl<'a> MetaFlags<'a> {
@@ -209,7 +209,7 @@ impl<'a> MetaFlags<'a> {
 
     /// The flags in order, each with its token.
     pub fn in_order(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
-        self.tokens.filter_map(|token| token.first().map(|letter| (*letter, token)))
+        Tokens::of(self.text).filter_map(|token| token.first().map(|letter| (*letter, token)))
     }
 }
 
@@ -318,7 +318,7 @@ const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
     let mut flags = MetaFlags {
         letters: 0,
-        tokens,
+        text: tokens.rest(),
         exptime: None,
         vivify: None,
         recache: None,

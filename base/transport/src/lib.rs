@@ -20,7 +20,7 @@ pub use inherited::{Inherited, inherited_sockets};
 pub use listener::{ListenError, ListenOptions, Listener};
 pub use mailbox::Mailbox;
 pub use path::{
-    BURST_MAX, ClientPath, Doze, Lender, LossMeter, Losses, PAYLOAD_MAX, RING_PATH_BYTES, RingClientPath,
+    BURST_MAX, ClientPath, Lender, LossMeter, Losses, PAYLOAD_MAX, Park, RING_PATH_BYTES, RingClientPath,
     RingError, RingServerPath, Sent, ServerPath, UDP_PATH_BYTES, UdpClientPath, UdpServerPath, XdpAttach,
     XdpChecksums, XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpFacts, XdpMode, XdpServerOptions,
     XdpServerPath, XdpSteering, client_rings_bytes, ring_paths,

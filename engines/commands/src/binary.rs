@@ -9,7 +9,9 @@ use crate::{Executor, Replies, Uniques};
 use guira_contract::{
     Decision, ItemState, ItemView, Key, Meta, Provision, Read, Recency, Session, Sink, StoreError, Want,
 };
-use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, Quiet, Response, Shown, Status};
+use guira_protocol::binary::{
+    HEADER_BYTES, ItemOperation, Packet, PacketStore, Quiet, Response, Shown, Status,
+};
 use guira_protocol::{Exptime, Unique, Verb};
 
 /// Bytes of the extras of a get's reply: the flags.
@@ -128,24 +130,28 @@ fn tell<R: Replies>(packet: Packet, status: Status, cas: u64, replies: &mut R) {
 }
 
 impl<S: Session> Executor<S> {
-    /// Executes a command on an item, but for one that stores.
+    /// Executes a command about the item under a key. `value` is the packet's, which is empty unless something is stored.
     pub fn binary<R>(
         &mut self,
         packet: Packet,
-        command: &Binary<'_>,
+        operation: &ItemOperation,
         key: Key<'_>,
         guess: S::Guess,
+        value: &[u8],
         replies: &mut R,
     ) where
         R: Replies<Pin = S::Pin>,
     {
-        match command {
-            Binary::Get { shown, touch: None, .. } => self.binary_get(packet, key, guess, *shown, replies),
-            Binary::Get { shown, touch: Some(time), .. } => {
+        match operation {
+            ItemOperation::Get { shown, touch: None } => self.binary_get(packet, key, guess, *shown, replies),
+            ItemOperation::Get { shown, touch: Some(time) } => {
                 self.binary_touch(packet, key, *shown, *time, replies);
             }
-            Binary::Delete(_) => self.binary_delete(packet, key, replies),
-            Binary::Arithmetic { direction, delta, initial, .. } => {
+            ItemOperation::Store(store) => {
+                self.binary_store(packet, store, key, guess, Data::Bytes(value), replies);
+            }
+            ItemOperation::Delete => self.binary_delete(packet, key, replies),
+            ItemOperation::Arithmetic { direction, delta, initial } => {
                 let step = Step {
                     direction: *direction,
                     delta: *delta,
@@ -156,7 +162,6 @@ impl<S: Session> Executor<S> {
                 };
                 self.binary_count(packet, key, &step, replies);
             }
-            _ => {}
         }
     }
 
@@ -268,7 +273,8 @@ impl<S: Session> Executor<S> {
         tell(packet, status, 0, replies);
     }
 
-    fn binary_request(&mut self, packet: Packet, verb: Verb, flags: u32, exptime: Exptime) -> Request {
+    fn binary_request(&mut self, packet: Packet, store: &PacketStore) -> Request {
+        let PacketStore { verb, flags, exptime } = *store;
         let is_join = matches!(verb, Verb::Append | Verb::Prepend);
         // Where there are none, memcached stores whatever unique the packet has.
         let wanted = self.uniques.given(Some(packet.cas));
@@ -288,47 +294,51 @@ impl<S: Session> Executor<S> {
     pub fn binary_receive<R>(
         &mut self,
         packet: Packet,
-        command: &Binary<'_>,
+        store: &PacketStore,
+        key: &[u8],
         replies: &mut R,
     ) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
     {
-        let Binary::Store { verb, key, flags, exptime } = *command else {
-            return Incoming::Whole;
-        };
-        let request = self.binary_request(packet, verb, flags, exptime);
+        let request = self.binary_request(packet, store);
         self.incoming(key, &request, packet.value_len() as usize).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
-            self.binary_refuse(packet, command, refusal, replies);
+            self.binary_refuse(packet, store, key, refusal, replies);
             Incoming::Refused
         })
     }
 
     /// Answers a command whose value finds no memory any more.
-    pub fn binary_give_up<R>(&mut self, packet: Packet, command: &Binary<'_>, replies: &mut R)
+    pub fn binary_give_up<R>(&mut self, packet: Packet, store: &PacketStore, key: &[u8], replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
     {
-        self.binary_refuse(packet, command, StoreError::NoMemory, replies);
+        self.binary_refuse(packet, store, key, StoreError::NoMemory, replies);
     }
 
-    fn binary_refuse<R>(&mut self, packet: Packet, command: &Binary<'_>, refusal: StoreError, replies: &mut R)
-    where
+    fn binary_refuse<R>(
+        &mut self,
+        packet: Packet,
+        store: &PacketStore,
+        key: &[u8],
+        refusal: StoreError,
+        replies: &mut R,
+    ) where
         R: Replies<Pin = S::Pin>,
     {
-        if let Binary::Store { verb: Verb::Set, key, .. } = *command {
+        if store.verb == Verb::Set {
             let key = self.key(key);
             self.remove_refused(key);
         }
         tell(packet, refused(refusal), 0, replies);
     }
 
-    /// Stores the value of a command.
+    /// Stores the value of a packet.
     pub fn binary_store<R>(
         &mut self,
         packet: Packet,
-        command: &Binary<'_>,
+        store: &PacketStore,
         key: Key<'_>,
         guess: S::Guess,
         data: Data<'_, S::Pending>,
@@ -336,10 +346,8 @@ impl<S: Session> Executor<S> {
     ) where
         R: Replies<Pin = S::Pin>,
     {
-        let Binary::Store { verb, flags, exptime, .. } = *command else {
-            return;
-        };
-        let request = self.binary_request(packet, verb, flags, exptime);
+        let verb = store.verb;
+        let request = self.binary_request(packet, store);
         let status = match self.do_store(key, guess, &request, data) {
             Ok(Stored::Yes(_)) => {
                 return tell(packet, Status::Success, request.cas.unwrap_or(0), replies);

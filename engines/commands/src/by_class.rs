@@ -6,7 +6,7 @@ use crate::counters::CommandCount;
 use guira_contract::{Key, Session};
 use guira_sync::counters::Counters;
 
-/// One command in so many is looked at; a power of two.
+/// One command in this many is looked at; a power of two.
 pub(crate) const SAMPLED: u64 = 32;
 
 /// What is counted by class, in the order of `stats slabs`.

@@ -13,6 +13,7 @@ mod counters;
 mod debug;
 mod direct;
 mod exptime;
+mod item;
 mod meta_get;
 mod meta_reply;
 mod meta_set;
@@ -24,6 +25,7 @@ mod uniques;
 
 pub use by_class::{BY_CLASS, ClassCounters};
 pub use counters::{CommandCount, CommandCounters};
+pub use item::{Effect, GetKey, Item, ItemPacket, PIECES_MAX, refuse_block};
 pub use retrieve::Answered;
 pub use store::{Data, Incoming};
 pub use uniques::Uniques;

@@ -53,7 +53,7 @@ struct MetaSink<'a, 'k, R> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contest {
     Open,
-    /// There is no memory to note the winner: nobody wins for now.
+    /// There is no memory to note the winner: no client wins for now.
     Closed,
 }
 
@@ -61,7 +61,7 @@ enum Contest {
 enum Need {
     /// It has no cas unique, and one is asked for.
     Unique,
-    /// It is stale, and nobody renews it yet.
+    /// It is stale, and no client renews it yet.
     Win,
 }
 
@@ -121,7 +121,7 @@ impl<R: Replies> MetaSink<'_, '_, R> {
     }
 }
 
-/// Writes who renews the item: somebody already (Z), that it is stale (X), or this client (W).
+/// Writes whether another client renews the item already (Z), that it is stale (X), and whether this client is to renew it (W).
 fn wins(buffer: &mut ReplyBuffer, before: &Meta, won: bool) {
     if before.state.has(ItemState::TOKEN_SENT) {
         buffer.put(b" Z");

@@ -273,7 +273,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// The item that is going to be deleted, if somebody wants to know.
+    /// The item that is going to be deleted, if deletions are observed.
     #[inline(always)]
     pub(crate) fn before_delete(&mut self, key: Key<'_>) -> Option<Meta> {
         if !self.tells(Kinds::GETS.with(Kinds::DELETES), key) {

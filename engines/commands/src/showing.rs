@@ -1,4 +1,4 @@
-//! Changes an item and shows it, as one step: what was shown is what was changed, and nobody comes between.
+//! Changes an item and shows it, as one step: what was shown is what was changed, with no other change between.
 //!
 //! The item is shown from within the update that changes it. Only a long value is not, since it is pinned by a read and not copied:
 //! there the item is shown first, and changed if it is still the same: its cas unique tells. If it is not, the reply is taken back.

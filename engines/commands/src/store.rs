@@ -57,7 +57,7 @@ pub(crate) enum Stored {
 pub(crate) enum Older {
     /// Refuse.
     Exists,
-    /// Store, and mark as stale. An item that nobody has asked the unique of has one later than all that were told,
+    /// Store, and mark as stale. An item whose unique was never asked for has one later than all that were told,
     /// that is, lower than this one.
     Stale(u64),
 }

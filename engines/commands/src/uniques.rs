@@ -6,7 +6,7 @@ use guira_contract::Session;
 /// Whether items have cas uniques (memcached's `-C` takes them away).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uniques {
-    /// An item has one as soon as somebody asks for it.
+    /// An item has one as soon as a client asks for it.
     #[default]
     Kept,
     /// None has. Where one is told it is 0, and nothing is equal to it that a client has been told.

@@ -1,32 +1,19 @@
-//! A conversation in the binary protocol: packets in, packets out. Batches are made as in [`crate::dialogue`].
+//! The binary protocol: packets in, batches of requests out; and values that arrive in pieces.
 
-use crate::dialogue::{BATCH, Dialogue, Interpreter, Phase};
+use crate::batch::{Batch, Kind};
+use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::login::is_sasl;
 use crate::outbox::Outbox;
-use crate::watch::CloseReason;
-use arrayvec::ArrayVec;
-use guira_commands::Executor;
-use guira_commands::binary::{reply_stat, reply_status, reply_text};
-use guira_commands::{Data, Incoming};
-use guira_contract::{Key, KeyHash, PendingValue, Session};
-use guira_protocol::ReplyBuffer;
-use guira_protocol::binary::{Binary, BinaryFault, HEADER_BYTES, Kind, Packet, Quiet, REQUEST_MAGIC, Status};
+use guira_commands::binary::reply_status;
+use guira_commands::{Data, Incoming, Item, ItemPacket};
+use guira_contract::{Key, PendingValue, Session};
+use guira_protocol::binary::{
+    Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC,
+};
 
-/// A packet of a batch.
+/// What does not go into a batch.
 #[derive(Debug)]
-struct Entry<'a, G> {
-    packet: Packet,
-    command: Binary<'a>,
-    hash: KeyHash,
-    guess: G,
-    value: &'a [u8],
-    /// Where the next packet begins.
-    end: usize,
-}
-
-/// What is found that does not go into a batch.
-#[derive(Debug)]
-enum Special<'a> {
+pub(crate) enum Special<'a> {
     /// It has not arrived altogether.
     Unfinished,
     /// It is no packet.
@@ -35,78 +22,43 @@ enum Special<'a> {
     Login,
     /// It is wrong.
     Fault(Packet, BinaryFault),
-    /// A store whose value has not arrived altogether; its extras and key.
-    Incomplete(Packet, Kind, &'a [u8]),
+    /// A store whose value has not arrived altogether, and its key.
+    Incomplete(Packet, PacketStore, &'a [u8]),
 }
 
 /// A value that arrives in pieces.
 #[derive(Debug)]
 pub(crate) struct PacketValue<D> {
     packet: Packet,
-    kind: Kind,
-    /// Extras and key.
-    head: Box<[u8]>,
+    store: PacketStore,
+    key: Box<[u8]>,
     pending: D,
 }
 
-/// The key of a command, if it has one.
-fn key_of<'a>(command: &Binary<'a>) -> Option<&'a [u8]> {
-    match command {
-        Binary::Get { key, .. } | Binary::Store { key, .. } | Binary::Arithmetic { key, .. } => Some(key),
-        Binary::Delete(key) => Some(key),
-        _ => None,
-    }
-}
-
 impl<S: Session> Interpreter<S> {
-    /// Parses and executes a batch of packets. Returns how many bytes were taken: none if more have to come.
+    /// Reads and executes a batch of packets. Returns how many bytes were taken: none if more have to come.
     pub(crate) fn packets(
         &mut self,
-        dialogue: &mut Dialogue<S>,
+        state: &mut ProtocolState<S>,
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let mut batch = ArrayVec::<Entry<'_, S::Guess>, BATCH>::new();
-        let mut at = 0;
-        let mut special = Special::Unfinished;
-        while !batch.is_full() {
-            match self.read_packet(input, at) {
-                Ok(entry) => {
-                    at = entry.end;
-                    batch.push(entry);
-                }
-                Err(found) => {
-                    special = found;
-                    break;
-                }
-            }
-        }
-        if batch.is_empty() {
-            dialogue.slice.executed(1);
-            return match special {
-                Special::Login => self.packet_login(dialogue, input, outbox),
-                other => self.special_packet(dialogue, other, outbox),
-            };
-        }
-        for entry in &mut batch {
-            if key_of(&entry.command).is_some() {
-                entry.guess = self.executor.prefetch_item(entry.hash);
-            }
-        }
-        for _ in 0..Executor::<S>::PREFETCH_STEPS {
-            batch.iter_mut().for_each(|entry| self.executor.prefetch_next(&mut entry.guess));
-        }
-        dialogue.slice.executed(batch.len());
-        for entry in &batch {
-            self.execute_packet(dialogue, entry, outbox);
-            if matches!(dialogue.phase, Phase::Over) || outbox.weight() >= self.full {
-                return entry.end;
-            }
-        }
-        at
+        self.read_and_run(state, outbox, |this, batch, at| this.read_packet(batch, input, at)).unwrap_or_else(
+            |special| match special {
+                Special::Login => self.packet_login(state, input, outbox),
+                other => self.special_packet(state, other, outbox),
+            },
+        )
     }
 
-    fn read_packet<'a>(&self, input: &'a [u8], at: usize) -> Result<Entry<'a, S::Guess>, Special<'a>> {
+    /// Reads the packet at `at` into a batch, if it belongs into one.
+    #[inline(always)]
+    pub(crate) fn read_packet<'a, const N: usize>(
+        &self,
+        batch: &mut Batch<Kind<'a>, S::Guess, N>,
+        input: &'a [u8],
+        at: usize,
+    ) -> Result<(), Special<'a>> {
         let input = input.get(at..).unwrap_or_default();
         if input.first().is_some_and(|magic| *magic != REQUEST_MAGIC) {
             return Err(Special::NoPacket);
@@ -121,24 +73,38 @@ impl<S: Session> Interpreter<S> {
         })?;
         let body = &input[HEADER_BYTES..];
         let head = body.get(..packet.head_len()).ok_or(Special::Unfinished)?;
-        let command = packet.command(kind, head);
-        let length = packet.value_len() as usize;
-        let value = body[head.len()..].get(..length).ok_or(Special::Incomplete(packet, kind, head))?;
-        let hash = key_of(&command).map_or(KeyHash::default(), |key| self.executor.prefetch(key));
-        let end = at + HEADER_BYTES + head.len() + length;
-        Ok(Entry { packet, command, hash, guess: S::Guess::default(), value, end })
+        let end = at + HEADER_BYTES + head.len();
+        let (key, operation) = match packet.command(kind, head) {
+            Binary::Item { key, operation } => (key, operation),
+            Binary::Server(operation) => {
+                // Their lengths have been checked: there is no value.
+                batch.push(Kind::ServerPacket(packet, operation), end);
+                return Ok(());
+            }
+        };
+        let Some(value) = body[head.len()..].get(..packet.value_len() as usize) else {
+            return Err(match operation {
+                ItemOperation::Store(store) => Special::Incomplete(packet, store, key),
+                ItemOperation::Get { .. } | ItemOperation::Delete | ItemOperation::Arithmetic { .. } => {
+                    Special::Unfinished
+                }
+            });
+        };
+        let item = Item::Packet(ItemPacket { packet, key, operation, value });
+        self.push(batch, key, item, end + value.len());
+        Ok(())
     }
 
     fn special_packet(
         &mut self,
-        dialogue: &mut Dialogue<S>,
+        state: &mut ProtocolState<S>,
         special: Special<'_>,
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         match special {
             Special::Unfinished | Special::Login => 0,
             Special::NoPacket => {
-                dialogue.phase = Phase::Over;
+                state.phase = Phase::Over;
                 0
             }
             Special::Fault(packet, fault) => {
@@ -148,36 +114,34 @@ impl<S: Session> Interpreter<S> {
                     BinaryFault::Close(status) => (status, Phase::Over),
                 };
                 reply_status(packet, status, 0, outbox);
-                dialogue.phase = phase;
+                state.phase = phase;
                 HEADER_BYTES
             }
-            Special::Incomplete(packet, kind, head) => {
-                let command = packet.command(kind, head);
-                match self.executor.binary_receive(packet, &command, outbox) {
-                    Incoming::Whole => 0,
+            // This worker stores it, wherever its key is at home.
+            Special::Incomplete(..) if outbox.open_slots() > 0 => 0,
+            Special::Incomplete(packet, store, key) => {
+                match self.executor.binary_receive(packet, &store, key, outbox) {
+                    Incoming::Whole => return 0,
                     Incoming::Pending(pending) => {
-                        let value = PacketValue { packet, kind, head: head.into(), pending };
-                        dialogue.phase = Phase::PacketValue(Box::new(value));
-                        HEADER_BYTES + head.len()
+                        let value = PacketValue { packet, store, key: key.into(), pending };
+                        state.phase = Phase::PacketValue(Box::new(value));
                     }
-                    Incoming::Refused => {
-                        // It is not empty: some of it has not arrived.
-                        dialogue.phase = Phase::Swallow(u64::from(packet.value_len()));
-                        HEADER_BYTES + head.len()
-                    }
+                    // The value is not empty: some of it has not arrived.
+                    Incoming::Refused => state.phase = Phase::Swallow(u64::from(packet.value_len())),
                 }
+                HEADER_BYTES + packet.head_len()
             }
         }
     }
 
-    /// A piece of a long value.
+    /// Takes a piece of a long value. Returns how many bytes were taken.
     pub(crate) fn packet_value(
         &mut self,
-        dialogue: &mut Dialogue<S>,
+        state: &mut ProtocolState<S>,
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
-        let Phase::PacketValue(value) = &mut dialogue.phase else {
+        let Phase::PacketValue(value) = &mut state.phase else {
             return 0;
         };
         let missing = value.pending.missing();
@@ -187,108 +151,19 @@ impl<S: Session> Interpreter<S> {
                 0 => Phase::Command,
                 left => Phase::Swallow(left as u64),
             };
-            if let Phase::PacketValue(value) = std::mem::replace(&mut dialogue.phase, rest) {
-                let command = value.packet.command(value.kind, &value.head);
-                self.executor.binary_give_up(value.packet, &command, outbox);
+            if let Phase::PacketValue(value) = std::mem::replace(&mut state.phase, rest) {
+                self.executor.binary_give_up(value.packet, &value.store, &value.key, outbox);
             }
             return part;
         }
         if value.pending.missing() == 0
-            && let Phase::PacketValue(value) = std::mem::take(&mut dialogue.phase)
+            && let Phase::PacketValue(value) = std::mem::take(&mut state.phase)
         {
-            let PacketValue { packet, kind, head, pending } = *value;
-            let command = packet.command(kind, &head);
-            if let Some(bytes) = key_of(&command) {
-                let key = Key { bytes, hash: self.executor.prefetch(bytes) };
-                self.executor.binary_store(
-                    packet,
-                    &command,
-                    key,
-                    S::Guess::default(),
-                    Data::Pending(pending),
-                    outbox,
-                );
-            }
+            let PacketValue { packet, store, key, pending } = *value;
+            let key = Key { bytes: &key, hash: self.executor.prefetch(&key) };
+            let data = Data::Pending(pending);
+            self.executor.binary_store(packet, &store, key, S::Guess::default(), data, outbox);
         }
         part
     }
-
-    fn execute_packet(
-        &mut self,
-        dialogue: &mut Dialogue<S>,
-        entry: &Entry<'_, S::Guess>,
-        outbox: &mut Outbox<S::Pin>,
-    ) {
-        let (packet, command) = (entry.packet, &entry.command);
-        let Some(bytes) = key_of(command) else {
-            return self.keyless_packet(dialogue, packet, command, outbox);
-        };
-        let key = Key { bytes, hash: entry.hash };
-        let Binary::Store { .. } = command else {
-            return self.executor.binary(packet, command, key, entry.guess, outbox);
-        };
-        self.executor.binary_store(packet, command, key, entry.guess, Data::Bytes(entry.value), outbox);
-    }
-
-    fn keyless_packet(
-        &mut self,
-        dialogue: &mut Dialogue<S>,
-        packet: Packet,
-        command: &Binary<'_>,
-        outbox: &mut Outbox<S::Pin>,
-    ) {
-        match command {
-            Binary::Flush(delay) => {
-                let at = self.executor.flush_time(*delay);
-                if !self.shared.permissions.flush_all {
-                    return reply_status(packet, Status::AuthError, 0, outbox);
-                }
-                if let Some(at) = at {
-                    self.admin.flush(self.executor.now(), at);
-                }
-            }
-            Binary::Version => return reply_text(packet, crate::VERSION, outbox),
-            Binary::Stat(about) => return self.stat_packets(packet, about, outbox),
-            Binary::Quit => {
-                dialogue.phase = Phase::Over;
-                dialogue.ends = CloseReason::Normal;
-            }
-            _ => {}
-        }
-        if packet.quiet() == Quiet::No {
-            reply_status(packet, Status::Success, 0, outbox);
-        }
-    }
-
-    /// Answers stat with the lines of the text protocol, each in a packet of its own.
-    fn stat_packets(&mut self, packet: Packet, about: &[u8], outbox: &mut Outbox<S::Pin>) {
-        let mut text = ReplyBuffer::default();
-        if self.admin.stats(self.executor.now(), about, &mut text).is_some() {
-            // The text protocol has what takes long.
-            return reply_status(packet, Status::KeyNotFound, 0, outbox);
-        }
-        let told = text.as_slice();
-        if about.starts_with(b"detail dump") && (told.starts_with(b"PREFIX ") || told == b"END\r\n") {
-            // The one answer that comes whole.
-            reply_stat(packet, b"detailed", told, outbox);
-            return reply_stat(packet, b"", b"", outbox);
-        }
-        for line in told.split(|byte| *byte == b'\n') {
-            match line.strip_suffix(b"\r").unwrap_or(line) {
-                b"" => {}
-                b"END" | b"RESET" | b"OK" => reply_stat(packet, b"", b"", outbox),
-                line => match line.strip_prefix(b"STAT ") {
-                    Some(pair) => {
-                        let blank = pair.iter().position(|byte| *byte == b' ').unwrap_or(pair.len());
-                        let value = pair.get(blank + 1..).unwrap_or_default();
-                        reply_stat(packet, &pair[..blank.min(KEY_MAX_TOLD)], value, outbox);
-                    }
-                    None => reply_status(packet, Status::KeyNotFound, 0, outbox),
-                },
-            }
-        }
-    }
 }
-
-/// A name's length goes into a byte.
-const KEY_MAX_TOLD: usize = u8::MAX as usize;

@@ -1,19 +1,16 @@
 //! A connection: a stream, its conversation, and what could not be dealt with yet.
 
-use crate::acceptor::Arrival;
-use crate::dialogue::{Access, Dialogue, Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, Stopped};
-use crate::errand::Errand;
-use crate::listen::Speaks;
+use crate::background::BackgroundTask;
+use crate::forward::{BATCHES_OF_ONE, ForwardBatch, Leftover, Sender};
+use crate::interpreter::{Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
 use crate::outbox::{Outbox, Sent};
-use crate::post::{Leftover, PARCELS_OF_ONE, Parcel, Sender};
-use crate::queue::Rank;
-use crate::registry::{ConnectionFacts, Doing};
-use crate::room::{Asked, Holding, Room, Seat};
 use crate::shared::{WorkerCount, WorkerCounters};
-use crate::slice::Slice;
 use crate::watch::CloseReason;
 use guira_contract::Session;
 use guira_protocol::binary::HEADER_BYTES;
+use guira_serving::{
+    Access, Arrival, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank, Slice, Speaks,
+};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream};
@@ -22,7 +19,7 @@ use std::sync::Arc;
 /// Bytes of replies that are sent although the turn is over: those of the last requests.
 const REPLIES: usize = OUTBOX_FULL;
 
-/// Turns in a row of whoever goes on before others.
+/// The most turns in a row that one connection has while others wait.
 const ROW: u32 = 16;
 
 /// A connection keeps no buffer larger than this while it is at rest.
@@ -31,7 +28,7 @@ const KEPT_MAX: usize = 256;
 const SPARE_MAX: usize = 8 << 10;
 /// Bytes read at once: what is not executed in this turn is kept.
 const USUAL_READ: usize = 16 << 10;
-/// The same where room is short.
+/// The same while memory for connections is short.
 const SHORT_READ: usize = 2 << 10;
 
 /// A connection of a worker.
@@ -39,7 +36,7 @@ const SHORT_READ: usize = 2 << 10;
 pub(crate) struct Connection<S: Session> {
     pub(crate) stream: Stream,
     pub(crate) facts: Arc<ConnectionFacts>,
-    dialogue: Dialogue<S>,
+    state: ProtocolState<S>,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
     /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
@@ -48,8 +45,8 @@ pub(crate) struct Connection<S: Session> {
     leftovers: Vec<Leftover>,
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
-    /// What it holds, as the room knows.
-    held: Holding,
+    /// What it holds, as the budget knows.
+    held: ConnMemory,
     /// By what it had to do in its last turn, and when that was.
     rank: (Rank, Seconds),
     /// Bytes of long values that it has pinned while it waits for another turn to send them.
@@ -60,9 +57,9 @@ pub(crate) struct Connection<S: Session> {
     over: bool,
 }
 
-/// What a worker lends to each connection in turn.
+/// What a worker uses for one connection after another.
 #[derive(Debug)]
-pub(crate) struct Bench<S: Session> {
+pub(crate) struct WorkerScratch<S: Session> {
     pub(crate) interpreter: Interpreter<S>,
     pub(crate) input: Box<[u8]>,
     pub(crate) outbox: Outbox<S::Pin>,
@@ -75,14 +72,14 @@ pub(crate) enum Turn {
     Wait(Interest),
     /// It has more to do: another turn.
     Again,
-    /// It leaves for an errand.
+    /// It leaves for a background task.
     Leave,
     /// It is finished, or broken.
     Close(CloseReason),
 }
 
 /// When an outbox counts as full, in bytes.
-fn outbox_full(room: &Room) -> usize {
+fn outbox_full(room: &ConnBudget) -> usize {
     if room.is_short() { OUTBOX_FULL_SHORT } else { OUTBOX_FULL }
 }
 
@@ -93,12 +90,12 @@ impl<S: Session> Connection<S> {
         Connection {
             stream: arrival.stream,
             facts: arrival.facts,
-            dialogue: Dialogue::new(arrival.speaks, arrival.access, Some(sender)),
+            state: ProtocolState::new(arrival.speaks, arrival.access, Some(sender)),
             input: arrival.input,
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             leftovers: Vec::new(),
             interest: Interest::Read,
-            held: Holding::default(),
+            held: ConnMemory::default(),
             rank: (Rank::Light, Seconds(0)),
             paused: 0,
             row: 0,
@@ -106,27 +103,20 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// The errand that it is to leave for.
-    pub(crate) fn take_errand(&mut self) -> Option<Errand> {
-        self.dialogue.take_errand()
+    /// The background task that it is to leave for.
+    pub(crate) fn take_background_task(&mut self) -> Option<BackgroundTask> {
+        self.state.take_background_task()
     }
 
     /// The connection, on its way to somewhere else.
     pub(crate) fn into_arrival(self) -> Arrival {
-        let Connection { stream, facts, dialogue, input, .. } = self;
-        Arrival {
-            stream,
-            facts,
-            speaks: dialogue.speaks(),
-            access: dialogue.access,
-            input,
-            output: Vec::new(),
-        }
+        let Connection { stream, facts, state, input, .. } = self;
+        Arrival { stream, facts, speaks: state.speaks(), access: state.access, input, output: Vec::new() }
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_midway = self.dialogue.is_midway() || !self.input.is_empty() || self.stream.has_input();
+        let is_midway = self.state.is_midway() || !self.input.is_empty() || self.stream.has_input();
         !is_midway && self.unsent.is_none()
     }
 
@@ -134,26 +124,24 @@ impl<S: Session> Connection<S> {
     fn farewell(&mut self) -> Turn {
         match self.stream.finish() {
             Ok(Progress::Blocked) => Turn::Wait(Interest::Write),
-            _ => Turn::Close(self.dialogue.ends),
+            _ => Turn::Close(self.state.ends),
         }
     }
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
-    pub(crate) fn turn(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+    pub(crate) fn turn(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> Turn {
         self.facts.set_doing(Doing::Serving);
-        bench.interpreter.tap.serve(self.facts.id);
-        self.resume(&mut bench.interpreter);
-        let now = bench.interpreter.executor.now();
+        scratch.interpreter.tap.serve(self.facts.id);
+        self.resume(&mut scratch.interpreter);
+        let now = scratch.interpreter.executor.now();
         let slice = Slice::of(self.rank(now));
-        let short = bench.interpreter.shared.room.is_short();
-        self.dialogue.slice = if short { slice.keeping_nothing() } else { slice };
-        let turn = self.rounds(bench, counters);
-        self.rank = (self.dialogue.slice.rank(), now);
+        let short = scratch.interpreter.shared.budget.is_short();
+        self.state.slice = if short { slice.keeping_nothing() } else { slice };
+        let turn = self.rounds(scratch, counters);
+        self.rank = (self.state.slice.rank(), now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
         self.facts.set_doing(match turn {
-            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.dialogue.is_midway() => {
-                Doing::Waiting
-            }
+            Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,
             Turn::Wait(Interest::Read) => Doing::Receiving,
             Turn::Again => Doing::Serving,
             _ => Doing::Sending,
@@ -161,7 +149,7 @@ impl<S: Session> Connection<S> {
         turn
     }
 
-    /// When its turn comes. What was much is forgotten with the second: whoever has stored a lot may well ask for little now.
+    /// When its turn comes. A heavy turn counts until the next second: a client that has filled the cache may ask for little afterwards.
     pub(crate) fn rank(&self, now: Seconds) -> Rank {
         if self.rank.1 == now { self.rank.0 } else { Rank::Light }
     }
@@ -173,29 +161,28 @@ impl<S: Session> Connection<S> {
 
     /// What its last turn has taken.
     pub(crate) fn spent(&self) -> usize {
-        self.dialogue.slice.spent()
+        self.state.slice.spent()
     }
 
-    /// Replies of another worker have come. False if they are somebody else's.
-    pub(crate) fn hear(&mut self, parcel: &mut Parcel<S::Pin>, room: &Room) -> bool {
-        let is_ours = self.dialogue.sender == Some(parcel.sender);
+    /// Takes the replies of another worker. False if they are for an earlier connection in its place.
+    pub(crate) fn hear(&mut self, batch: &mut ForwardBatch<S::Pin>, room: &ConnBudget) -> bool {
+        let is_ours = self.state.sender == Some(batch.sender);
         if is_ours {
-            self.dialogue.out -= 1;
+            self.state.out -= 1;
         }
         if let Some(unsent) = self.unsent.as_mut().filter(|_| is_ours) {
             if room.is_short() {
-                parcel.put_off(unsent.next_slot());
+                batch.put_off(unsent.next_slot());
             }
-            let (parts, replies) = parcel.split();
-            unsent.fill(parts, replies);
-            self.leftovers.extend(parcel.leftover());
+            batch.fill(unsent);
+            self.leftovers.extend(batch.leftover());
         }
         is_ours
     }
 
     /// What it holds now.
-    pub(crate) fn holding(&self) -> Holding {
-        let mut holding = self.unsent.as_ref().map_or(Holding::default(), |unsent| unsent.holding());
+    pub(crate) fn holding(&self) -> ConnMemory {
+        let mut holding = self.unsent.as_ref().map_or(ConnMemory::default(), |unsent| unsent.holding());
         if self.paused > 0 {
             holding.pinned = 0;
         }
@@ -204,50 +191,50 @@ impl<S: Session> Connection<S> {
         holding
     }
 
-    /// Takes room for what is held from now on.
-    pub(crate) fn settle(&mut self, room: &Room, seat: Seat) -> Asked {
+    /// Tells the budget what it holds now.
+    pub(crate) fn settle(&mut self, room: &ConnBudget, seat: ConnId) -> Grant {
         let wanted = self.holding();
         if wanted == self.held {
-            return Asked::Granted;
+            return Grant::Granted;
         }
         let asked = room.change(seat, self.held, wanted);
-        if asked == Asked::Granted {
+        if asked == Grant::Granted {
             self.held = wanted;
         }
         asked
     }
 
-    /// Whether its room was given to somebody else.
-    pub(crate) fn is_evicted(&self, room: &Room, seat: Seat) -> bool {
+    /// Whether what it had was given to another connection.
+    pub(crate) fn is_evicted(&self, room: &ConnBudget, seat: ConnId) -> bool {
         room.is_evicted(seat, self.held)
     }
 
-    /// Counts it as closed for want of room.
-    pub(crate) fn count_crowded_out(&self, room: &Room) {
+    /// Counts it as closed for lack of memory.
+    pub(crate) fn count_crowded_out(&self, room: &ConnBudget) {
         let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn rounds(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> Turn {
+    fn rounds(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> Turn {
         if self.stream.flush().is_err() {
             return Turn::Close(CloseReason::Error);
         }
         loop {
-            if let Some(turn) = self.send_unsent(&mut bench.interpreter, counters) {
+            if let Some(turn) = self.send_unsent(&mut scratch.interpreter, counters) {
                 return turn;
             }
             if self.over {
                 return self.farewell();
             }
-            if self.dialogue.leaves() {
+            if self.state.leaves() {
                 return Turn::Leave;
             }
-            let slice = self.dialogue.slice;
+            let slice = self.state.slice;
             if slice.is_cut() || (slice.is_over() && self.input.is_empty()) {
                 counters.add(WorkerCount::Yields, 1);
                 return Turn::Again;
             }
-            match self.round(bench, counters) {
+            match self.round(scratch, counters) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
                 Err(_) => return Turn::Close(CloseReason::Error),
@@ -257,7 +244,7 @@ impl<S: Session> Connection<S> {
 
     /// How much may be sent in this turn, if that is `usual` unless others have too much pinned that waits for a turn.
     fn sendable(interpreter: &Interpreter<S>, usual: usize) -> usize {
-        if interpreter.unsent > interpreter.shared.room.for_turns() { usize::MAX } else { usual }
+        if interpreter.unsent > interpreter.shared.budget.for_turns() { usize::MAX } else { usual }
     }
 
     /// The rest is sent in another turn.
@@ -274,12 +261,12 @@ impl<S: Session> Connection<S> {
     /// Sends what is still unsent. `None` if nothing is any more.
     fn send_unsent(&mut self, interpreter: &mut Interpreter<S>, counters: &WorkerCounters) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
-        let most = Self::sendable(interpreter, self.dialogue.slice.sendable());
+        let most = Self::sendable(interpreter, self.state.slice.sendable());
         let Ok((sent, bytes)) = unsent.send(&mut self.stream, most) else {
             return Some(Turn::Close(CloseReason::Error));
         };
         counters.add(WorkerCount::BytesWritten, bytes as u64);
-        self.dialogue.slice.copied(bytes);
+        self.state.slice.copied(bytes);
         match sent {
             Sent::All => {
                 self.unsent = None;
@@ -291,40 +278,40 @@ impl<S: Session> Connection<S> {
                 self.pause(interpreter);
                 Some(Turn::Again)
             }
-            Sent::Waiting => Some(self.post_leftovers(interpreter)),
+            Sent::Waiting => Some(self.forward_leftovers(interpreter)),
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
         }
     }
 
     /// All replies that have come were sent: now those that come after them are asked for.
-    fn post_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
-        let full = outbox_full(&interpreter.shared.room);
-        let post = &mut interpreter.post;
-        if let Some(sender) = self.dialogue.sender {
+    fn forward_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
+        let full = outbox_full(&interpreter.shared.budget);
+        let forwarding = &mut interpreter.forwarding;
+        if let Some(sender) = self.state.sender {
             // The others when these have come and were sent.
-            let most = if full < OUTBOX_FULL { 1 } else { PARCELS_OF_ONE };
+            let most = if full < OUTBOX_FULL { 1 } else { BATCHES_OF_ONE };
             let mut put = 0;
             self.leftovers.retain(|leftover| {
-                let is_put = put < most && post.put_again(sender, leftover);
+                let is_put = put < most && forwarding.forward_again(sender, leftover);
                 put += usize::from(is_put);
                 !is_put
             });
-            self.dialogue.out += post.dispatch(full);
+            self.state.out += forwarding.dispatch(full);
         }
-        // If all parcels are under way, of others too, they will be back soon.
-        if self.dialogue.out > 0 || self.leftovers.is_empty() {
-            Turn::Wait(Interest::End)
-        } else {
-            Turn::Again
-        }
+        // If all batches are under way, of others too, they will be back soon.
+        if self.state.out > 0 || self.leftovers.is_empty() { Turn::Wait(Interest::End) } else { Turn::Again }
     }
 
     /// Executes what was read, or reads and executes; then sends.
-    fn round(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<Option<Turn>> {
-        let Bench { interpreter, input, outbox } = bench;
-        let short = interpreter.shared.room.is_short();
-        interpreter.full = outbox_full(&interpreter.shared.room);
-        let input = match (short, self.dialogue.is_midway()) {
+    fn round(
+        &mut self,
+        scratch: &mut WorkerScratch<S>,
+        counters: &WorkerCounters,
+    ) -> std::io::Result<Option<Turn>> {
+        let WorkerScratch { interpreter, input, outbox } = scratch;
+        let short = interpreter.shared.budget.is_short();
+        interpreter.full = outbox_full(&interpreter.shared.budget);
+        let input = match (short, self.state.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies. What comes behind that is kept, and counted.
             (false, true) => &mut input[..],
@@ -332,7 +319,7 @@ impl<S: Session> Connection<S> {
         };
         let mut stopped = Stopped::NeedsInput;
         if !self.input.is_empty() {
-            let (taken, why) = interpreter.run(&mut self.dialogue, &self.input, outbox);
+            let (taken, why) = interpreter.run(&mut self.state, &self.input, outbox);
             self.drop_input(taken);
             stopped = why;
         }
@@ -340,14 +327,14 @@ impl<S: Session> Connection<S> {
         let mut blocked = false;
         if stopped == Stopped::NeedsInput && outbox.is_empty() {
             // What is left of the input is part of a request: a client that is never read to its end would have a turn without end.
-            if self.dialogue.slice.is_over() {
+            if self.state.slice.is_over() {
                 counters.add(WorkerCount::Yields, 1);
                 return Ok(Some(Turn::Again));
             }
             match self.stream.read(input)? {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
                 Progress::Ended => {
-                    self.dialogue.ends = CloseReason::Normal;
+                    self.state.ends = CloseReason::Normal;
                     self.over = true;
                     return Ok(None);
                 }
@@ -358,7 +345,7 @@ impl<S: Session> Connection<S> {
                     let (taken, why) = self.take(interpreter, &input[..bytes], outbox);
                     stopped = why;
                     // Afterwards: what was read of a long value is put where that lies, and not kept.
-                    self.dialogue.slice.copied(bytes);
+                    self.state.slice.copied(bytes);
                     if taken > 0 || self.awaits_value() {
                         self.facts.active(interpreter.executor.now());
                     }
@@ -366,8 +353,8 @@ impl<S: Session> Connection<S> {
             }
         }
         self.over = stopped == Stopped::Over;
-        self.flush(bench, counters)?;
-        if self.unsent.is_some() || self.over || self.dialogue.leaves() {
+        self.flush(scratch, counters)?;
+        if self.unsent.is_some() || self.over || self.state.leaves() {
             return Ok(None);
         }
         // A read that did not fill the buffer has emptied the socket: the event loop tells when there is more.
@@ -382,12 +369,12 @@ impl<S: Session> Connection<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
         if self.input.is_empty() {
-            let (taken, stopped) = interpreter.run(&mut self.dialogue, read, outbox);
+            let (taken, stopped) = interpreter.run(&mut self.state, read, outbox);
             self.input.extend_from_slice(&read[taken..]);
             return (taken, stopped);
         }
         self.input.extend_from_slice(read);
-        let (taken, stopped) = interpreter.run(&mut self.dialogue, &self.input, outbox);
+        let (taken, stopped) = interpreter.run(&mut self.state, &self.input, outbox);
         self.drop_input(taken);
         (taken, stopped)
     }
@@ -395,8 +382,8 @@ impl<S: Session> Connection<S> {
     /// Whether a request has arrived but for the rest of its value: whoever sends that is at work. Whoever only adds to a line, or has not
     /// logged in, says nothing, as in memcached.
     fn awaits_value(&self) -> bool {
-        self.dialogue.access == Access::Free
-            && match self.dialogue.speaks() {
+        self.state.access == Access::Free
+            && match self.state.speaks() {
                 Speaks::Binary => self.input.len() >= HEADER_BYTES,
                 Speaks::Any | Speaks::Text => memchr::memchr(b'\n', &self.input).is_some(),
             }
@@ -411,16 +398,16 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    fn flush(&mut self, bench: &mut Bench<S>, counters: &WorkerCounters) -> std::io::Result<()> {
-        let Bench { interpreter, outbox, .. } = bench;
+    fn flush(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> std::io::Result<()> {
+        let WorkerScratch { interpreter, outbox, .. } = scratch;
         if outbox.is_empty() {
             return Ok(());
         }
-        let most = Self::sendable(interpreter, self.dialogue.slice.sendable().max(REPLIES));
+        let most = Self::sendable(interpreter, self.state.slice.sendable().max(REPLIES));
         match outbox.send(&mut self.stream, most) {
             Ok((sent, bytes)) => {
                 counters.add(WorkerCount::BytesWritten, bytes as u64);
-                self.dialogue.slice.copied(bytes);
+                self.state.slice.copied(bytes);
                 match sent {
                     Sent::All => {}
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {
@@ -431,7 +418,7 @@ impl<S: Session> Connection<S> {
                 Ok(())
             }
             Err(error) => {
-                // The outbox serves other connections too: what this one did not take is nobody's.
+                // The outbox serves other connections too: what this one did not take must not reach them.
                 drop(outbox.take_rest());
                 Err(error)
             }

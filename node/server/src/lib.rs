@@ -1,7 +1,7 @@
 //! The server: an engine behind sockets.
 //!
 //! ```text
-//! Server ── Worker (one a thread) ── Connection ── Dialogue ── Executor ── engine session
+//! Server ── Worker (one a thread) ── Connection ── ProtocolState ── Executor ── engine session
 //!              │                         │             │
 //!              poll, mailbox             Outbox        guira-protocol
 //! ```
@@ -11,48 +11,45 @@
 
 #![forbid(unsafe_code)]
 
-mod acceptor;
+mod about_server;
 mod admin;
 mod auth;
+mod batch;
 mod binary;
 mod connection;
-mod dialogue;
 mod direct;
-mod division;
-mod errand;
-mod listen;
+
+mod background;
+mod forward;
+mod interpreter;
 mod login;
+mod memory_split;
 mod node;
 mod notes;
 mod options;
 mod outbox;
 mod ports;
-mod post;
-mod queue;
-mod registry;
-mod room;
 mod secrets;
-mod seldom;
 mod shared;
 mod size;
-mod slice;
+mod text;
 mod udp;
 mod watch;
 mod worker;
 
 pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
-pub use division::least_memory;
 pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
+pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets, read_file,
 };
-pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
-pub use node::{Ending, Pulse, Running, StartError, StopError, check, start};
-pub use options::{Beyond, ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
+pub use memory_split::least_memory;
+pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
+pub use options::{ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 pub use watch::LogBuffers;

@@ -1,12 +1,13 @@
 //! Clients that have to say who they are: by a fake `set` in the text protocol, by SASL PLAIN in the binary one.
 
-use crate::dialogue::{Access, Dialogue, Interpreter, Phase};
+use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::outbox::Outbox;
 use crate::shared::WorkerCount;
 use guira_commands::Replies;
 use guira_commands::binary::{reply_status, reply_text};
 use guira_contract::Session;
 use guira_protocol::binary::{HEADER_BYTES, Packet, REQUEST_MAGIC, Status};
+use guira_serving::Access;
 
 /// A line of a stranger may be so long.
 const LINE_MAX: usize = 2048;
@@ -36,18 +37,18 @@ impl<S: Session> Interpreter<S> {
     /// data block `user password`. Returns how many bytes were taken.
     pub(crate) fn text_login(
         &mut self,
-        dialogue: &mut Dialogue<S>,
+        state: &mut ProtocolState<S>,
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         let Some(end) = memchr::memchr(b'\n', input) else {
             if input.len() > LINE_MAX {
-                dialogue.phase = Phase::Over;
+                state.phase = Phase::Over;
             }
             return 0;
         };
         if end < LINE_MIN {
-            dialogue.phase = Phase::Over;
+            state.phase = Phase::Over;
             return 0;
         }
         let line = end + 1;
@@ -62,29 +63,29 @@ impl<S: Session> Interpreter<S> {
         let Some(block) = input.get(line..line + length + 2) else {
             return 0;
         };
-        outbox.buffer().line(self.text_answer(dialogue, block));
+        outbox.buffer().line(self.text_answer(state, block));
         line + block.len()
     }
 
-    fn text_answer(&mut self, dialogue: &mut Dialogue<S>, block: &[u8]) -> &'static str {
+    fn text_answer(&mut self, state: &mut ProtocolState<S>, block: &[u8]) -> &'static str {
         let Some(secret) = block.strip_suffix(b"\r\n") else {
             return "CLIENT_ERROR bad command line termination";
         };
         let Some(blank) = memchr::memchr(b' ', secret) else {
             return "CLIENT_ERROR bad authentication token format";
         };
-        if self.lets_in(dialogue, &secret[..blank], &secret[blank + 1..]) {
+        if self.lets_in(state, &secret[..blank], &secret[blank + 1..]) {
             "STORED"
         } else {
             "CLIENT_ERROR authentication failure"
         }
     }
 
-    fn lets_in(&mut self, dialogue: &mut Dialogue<S>, name: &[u8], password: &[u8]) -> bool {
+    fn lets_in(&mut self, state: &mut ProtocolState<S>, name: &[u8], password: &[u8]) -> bool {
         self.counters.add(WorkerCount::AuthCommands, 1);
         let known = self.shared.users.as_ref().is_none_or(|users| users.knows(name, password));
         if known {
-            dialogue.access = Access::Free;
+            state.access = Access::Free;
         } else {
             self.counters.add(WorkerCount::AuthErrors, 1);
         }
@@ -94,12 +95,12 @@ impl<S: Session> Interpreter<S> {
     /// Takes a packet of a stranger, or one that is about logging in. Returns how many bytes were taken.
     pub(crate) fn packet_login(
         &mut self,
-        dialogue: &mut Dialogue<S>,
+        state: &mut ProtocolState<S>,
         input: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> usize {
         if input.first().is_some_and(|magic| *magic != REQUEST_MAGIC) {
-            dialogue.phase = Phase::Over;
+            state.phase = Phase::Over;
             return 0;
         }
         let Some(packet) = Packet::read(input) else {
@@ -107,14 +108,14 @@ impl<S: Session> Interpreter<S> {
         };
         if !is_sasl(packet) && packet.opcode != VERSION {
             reply_status(packet, Status::AuthError, 0, outbox);
-            dialogue.phase = Phase::Over;
+            state.phase = Phase::Over;
             return HEADER_BYTES;
         }
         let body_len = packet.body_len() as usize;
         let key_len = packet.head_len().min(body_len);
         if key_len > MECHANISM_MAX || body_len > SECRET_MAX {
             reply_status(packet, Status::InvalidArguments, 0, outbox);
-            dialogue.phase = Phase::Swallow(u64::from(packet.body_len()));
+            state.phase = Phase::Swallow(u64::from(packet.body_len()));
             return HEADER_BYTES;
         }
         let Some(body) = input.get(HEADER_BYTES..HEADER_BYTES + body_len) else {
@@ -124,31 +125,31 @@ impl<S: Session> Interpreter<S> {
         match packet.opcode {
             VERSION => reply_text(packet, crate::VERSION, outbox),
             SASL_LIST => reply_text(packet, MECHANISM, outbox),
-            opcode => self.sasl(dialogue, (packet, opcode), mechanism, data, outbox),
+            opcode => self.sasl(state, (packet, opcode), mechanism, data, outbox),
         }
         HEADER_BYTES + body_len
     }
 
     fn sasl(
         &mut self,
-        dialogue: &mut Dialogue<S>,
+        state: &mut ProtocolState<S>,
         (packet, opcode): (Packet, u8),
         mechanism: &[u8],
         data: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) {
         // As in memcached: whoever begins to log in again is nobody until that has come to a good end.
-        dialogue.access = Access::Login;
+        state.access = Access::Login;
         let known = mechanism.eq_ignore_ascii_case(MECHANISM.as_bytes());
         if opcode == SASL_AUTH && known && data.is_empty() {
             // The client waits to be asked (RFC 4422, section 3.3): its answer comes in a step.
-            dialogue.asked = true;
+            state.asked = true;
             return reply_status(packet, Status::AuthContinue, 0, outbox);
         }
-        let expected = known && (opcode == SASL_AUTH || dialogue.asked);
-        dialogue.asked = false;
+        let expected = known && (opcode == SASL_AUTH || state.asked);
+        state.asked = false;
         let welcome = match plain(data) {
-            Some((name, password)) if expected => self.lets_in(dialogue, name, password),
+            Some((name, password)) if expected => self.lets_in(state, name, password),
             _ => {
                 self.counters.add(WorkerCount::AuthCommands, 1);
                 self.counters.add(WorkerCount::AuthErrors, 1);

@@ -1,22 +1,21 @@
 //! Starting and stopping a server.
 
-use crate::acceptor::Acceptor;
-use crate::admin::{Admin, EngineAdmin, Settings};
-use crate::direct::{self, DirectEnd, DirectError, Place};
-use crate::division::{Division, least_memory};
+use crate::admin::{Admin, Settings};
+use crate::direct::{self, DatagramListener, DirectError, Place};
+use crate::forward::{Forwarding, Inboxes};
+use crate::memory_split::{MemorySplit, least_memory};
 use crate::notes;
 use crate::options::{Options, Placement, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
-use crate::post::{Offices, Post};
-use crate::room::Room;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
-use crate::udp::UdpEnd;
-use crate::watch::{EvictionTap, Hub};
+use crate::udp::UdpListener;
+use crate::watch::{EvictionSink, Hub};
 use crate::worker::{Ends, Worker};
 use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
 use guira_memory::release_code;
 use guira_roster::{ClassOptions, EngineOptions, Host, Lasting, OpenError, Opened, RegionPlace, Setup};
+use guira_serving::{Acceptor, ConnBudget};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
 use guira_transport::{Address, Inherited, ListenError, Mailbox};
@@ -64,7 +63,7 @@ pub enum StartError {
         memory: crate::Size,
         /// What is needed.
         least: crate::Size,
-        /// With so many workers.
+        /// How many workers there are.
         workers: usize,
     },
     /// The system refused something that every server needs.
@@ -96,7 +95,7 @@ pub struct Running {
     mica_addresses: Vec<SocketAddr>,
     local: Option<PathBuf>,
     shared: Arc<Shared>,
-    pulse: Pulse,
+    status: ServerStatus,
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
@@ -105,7 +104,7 @@ pub struct Running {
     closer: Closer,
 }
 
-/// Closes an engine that nobody uses any more.
+/// Closes an engine after its last use.
 type Closer = Box<dyn FnOnce(&Shared) -> Result<(), CloseError> + Send>;
 
 /// What becomes of the items when a server stops.
@@ -123,19 +122,19 @@ impl fmt::Debug for Running {
     }
 }
 
-/// Tells how a running server is, to any thread.
+/// What any thread may ask of a running server.
 #[derive(Clone, Debug)]
-pub struct Pulse {
+pub struct ServerStatus {
     shared: Arc<Shared>,
     /// Weak: the engine is closed by its last handle, which is none of ours.
-    admin: Weak<dyn Admin>,
+    admin: Weak<Admin>,
 }
 
-impl Pulse {
+impl ServerStatus {
     /// How many items there are, as `stats` tells it: those that have expired and were not found yet are among them. 0, once the
     /// server has stopped.
     pub fn items(&self) -> u64 {
-        self.admin.upgrade().map_or(0, |admin| admin.items())
+        self.admin.upgrade().map_or(0, |admin| admin.item_count())
     }
 
     /// How many connections there are.
@@ -145,7 +144,7 @@ impl Pulse {
 }
 
 /// Looks whether a server can be started with these, as far as that can be known without starting one. [`start`] does so itself; who goes to
-/// the background first does so before, as long as there is somebody to tell.
+/// the background first does so before, while its errors can still be shown.
 ///
 /// # Errors
 /// If users and datagrams are to be served, or there is too little memory.
@@ -156,7 +155,7 @@ pub fn check(options: &Options, secrets: &Secrets, inherited: &[Inherited]) -> R
     {
         return Err(StartError::NamelessDatagrams);
     }
-    if !Division::of(options, options.memory.0).is_enough() {
+    if !MemorySplit::of(options, options.memory.0).is_enough() {
         let least = least_memory(options);
         return Err(StartError::Memory { memory: options.memory, least, workers: options.workers });
     }
@@ -176,7 +175,7 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
     let udp = handed.datagrams.iter().map(UdpSocket::local_addr).chain(wanted_udp.iter().copied().map(Ok));
     let options = &Options { udp: udp.collect::<Result<_, _>>()?, ..options.clone() };
     check(options, &secrets, &[])?;
-    let division = Division::of(options, options.memory.0);
+    let division = MemorySplit::of(options, options.memory.0);
     let ports = Ports::open(options, &wanted_udp, handed, secrets.tls.as_ref())?;
     let host = Starting { options, secrets, ports };
     let running = options.engine.open(&setup(options, division.engine), host)??;
@@ -246,14 +245,14 @@ fn setup(options: &Options, memory: usize) -> Setup {
             factor: storage.factor.unwrap_or(usual.classes.factor),
             smallest_item: storage.smallest_item.unwrap_or(usual.classes.smallest_item),
         },
-        reserve: storage.reserve.map(|reserve| Division::of(options, reserve.0).engine),
+        reserve: storage.reserve.map(|reserve| MemorySplit::of(options, reserve.0).engine),
         reserve_least: address_space_to_spare(options),
         machine: machine_memory(),
         lasting: storage.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
     }
 }
 
-/// Starts a server with this engine and clock, at these ports. If it cannot be started nobody uses the engine any more.
+/// Starts a server with this engine and clock, at these ports. After an error the engine is not in use.
 fn start_with<E: Engine + Clone>(
     options: &Options,
     secrets: Secrets,
@@ -269,10 +268,10 @@ fn start_with<E: Engine + Clone>(
     let partitioning = engine.partitioning();
     let ways = direct::describe_all(paths, partitioning, options.workers);
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
-    let division = Division::of(options, options.memory.0);
-    let room = Arc::new(Room::new(&division, options.workers));
-    let hub = Arc::new(Hub::new(options.workers, options.log, room)?);
-    engine.watch_evictions(Arc::new(EvictionTap { hub: hub.clone(), clock: clock.clone() }));
+    let division = MemorySplit::of(options, options.memory.0);
+    let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
+    let hub = Arc::new(Hub::new(options.workers, options.log, budget)?);
+    engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
     notes::read(notes, &shared);
@@ -285,18 +284,18 @@ fn start_with<E: Engine + Clone>(
     }
     let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses, dropped);
     let admin = admin_of(engine, &shared, settings);
-    let pulse = Pulse { shared: shared.clone(), admin: Arc::downgrade(&admin) };
+    let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
-    let offices = Arc::new(Offices::new(options.workers));
+    let inboxes = Arc::new(Inboxes::new(options.workers));
     let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
     let (ready, started) = mpsc::channel();
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
         let place = Place { worker: index, workers: options.workers, partitioning };
         let ends = Ends {
             acceptor: acceptor.take(),
-            udp: (!sockets.is_empty()).then(|| UdpEnd::new(sockets, options.speaks)),
-            direct: DirectEnd::new(ways, place, shared.bursts[index].clone()),
-            post: Post::new(index, offices.clone(), shared.mailboxes.clone(), partitioning),
+            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.speaks)),
+            direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
+            forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
         };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
         let make = move || Worker::new(index, session, shared, admin, ends);
@@ -317,7 +316,7 @@ fn start_with<E: Engine + Clone>(
         mica_addresses,
         local: options.local.clone(),
         shared,
-        pulse,
+        status,
         threads,
         memory,
         found: None,
@@ -326,8 +325,8 @@ fn start_with<E: Engine + Clone>(
 }
 
 /// What workers ask of the engine beside items. A region that holds more than there is memory for now is told of.
-fn admin_of<E: Engine + Clone>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<dyn Admin> {
-    let admin = EngineAdmin::new(engine.clone(), shared.clone(), settings);
+fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
+    let admin = Admin::new(engine, shared.clone(), settings);
     if let Some([used, limit]) = admin.look_for_excess() {
         tracing::warn!("items and index take {used} MiB of {limit}: items go until they fit");
     }
@@ -359,7 +358,7 @@ fn start_worker<S: Session>(
     })
 }
 
-/// A seed that nobody outside can know.
+/// A seed that clients cannot know.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one("guira")
@@ -396,9 +395,9 @@ impl Running {
         self.local.as_deref()
     }
 
-    /// How it is.
-    pub fn pulse(&self) -> &Pulse {
-        &self.pulse
+    /// What any thread may ask of it.
+    pub fn status(&self) -> &ServerStatus {
+        &self.status
     }
 
     /// Reads again whatever can change while it runs: users and certificates.
@@ -429,8 +428,8 @@ impl Running {
             return ended;
         }
         if self.found.is_some() && ending == Ending::Kept {
-            // Errands see that the server stops, and give their sessions back.
-            while self.shared.errands.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
+            // Background tasks see that the server stops, and give their sessions back.
+            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
                 std::thread::sleep(Duration::from_millis(1));
             }
             (self.closer)(&self.shared)?;
@@ -455,7 +454,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Why they end is told by whoever drops it.
+        // The error that it is dropped for is reported by its owner.
         let _ = end_workers(&self.shared, std::mem::take(&mut self.threads), Duration::ZERO);
     }
 }

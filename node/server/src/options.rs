@@ -1,12 +1,12 @@
 //! What a server is started with.
 
 use crate::direct::Interface;
-use crate::listen::{Listen, Speaks};
 use crate::size::Size;
 use crate::watch::LogBuffers;
 use guira_commands::Uniques;
 use guira_contract::Switch;
 use guira_roster::{Choice, Eviction, HugePages, RegionPlace, Residence};
+use guira_serving::{Beyond, Listen, Speaks};
 use guira_transport::{Address, TlsOptions};
 use rustix::process::{Resource, getrlimit};
 use std::net::SocketAddr;
@@ -137,16 +137,6 @@ pub struct ConnectionLimits {
     pub memory: Option<Size>,
 }
 
-/// What becomes of a connection beyond the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Beyond {
-    /// It is told so and closed.
-    #[default]
-    Refused,
-    /// It is accepted once another has gone.
-    Waits,
-}
-
 /// What clients may do besides storing and reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
@@ -171,7 +161,7 @@ const DEFAULT_MEMORY_MAX: usize = 1 << 30;
 
 impl Default for Options {
     fn default() -> Self {
-        let traits = crate::listen::ListenTraits::default();
+        let traits = guira_serving::ListenTraits::default();
         Options {
             listen: vec![Listen { traits, address: Address::Tcp(DEFAULT_LISTEN), optional: false }],
             udp: Vec::new(),

@@ -2,14 +2,13 @@
 //!
 //! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
 //! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
-//! whose reply comes later, from another worker (crate::post). Everything is sent in order, up to the first slot that is still empty.
+//! whose reply comes later, from another worker (crate::forward). Everything is sent in order, up to the first slot that is still empty.
 
-use crate::dialogue::OUTBOX_FULL;
-use crate::post::{Part, ReplyEnd};
-use crate::room::Holding;
+use crate::interpreter::OUTBOX_FULL;
 use guira_commands::Replies;
 use guira_contract::ValuePin;
 use guira_protocol::ReplyBuffer;
+use guira_serving::ConnMemory;
 use guira_transport::{Progress, Stream};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -19,6 +18,13 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotId(u64);
 
+/// A place in an outbox: bytes of its buffer, and inserts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplyEnd {
+    bytes: usize,
+    inserts: usize,
+}
+
 /// Replies that were not sent yet.
 #[derive(Debug)]
 pub(crate) struct Outbox<P> {
@@ -26,16 +32,33 @@ pub(crate) struct Outbox<P> {
     /// How many bytes of the buffer were sent.
     sent: usize,
     inserts: VecDeque<Insert<P>>,
-    /// Replies that have come for slots.
+    slots: Slots<P>,
+}
+
+/// The slots of an outbox that were not sent yet, by number: a ring, since they are sent in the order in which they were made.
+#[derive(Debug)]
+struct Slots<P> {
+    /// The number of the first.
+    first: u64,
+    ring: VecDeque<Option<LateReply<P>>>,
+    /// The bytes of all replies that have come for them.
     late: Vec<u8>,
-    slots: u64,
-    /// Slots that are still empty.
+    /// How many are still empty.
     open: usize,
+}
+
+/// A reply that has come for a slot: bytes, with long values between them.
+#[derive(Debug)]
+struct LateReply<P> {
+    /// Which of the late bytes.
+    bytes: Range<usize>,
+    /// Long values, each with the number of bytes before it.
+    values: Vec<(usize, P)>,
 }
 
 #[derive(Debug)]
 struct Insert<P> {
-    /// It comes after so many bytes of the buffer.
+    /// How many bytes of the buffer come before it.
     at: usize,
     what: Inserted<P>,
     /// How much of it was sent.
@@ -45,33 +68,122 @@ struct Insert<P> {
 #[derive(Debug)]
 enum Inserted<P> {
     Value(P),
-    /// A reply is to come.
+    /// The reply in a slot, which may be still to come.
     Slot(SlotId),
-    /// It has come: these bytes of those that came late.
-    Late(Range<usize>),
+}
+
+impl<P: ValuePin> LateReply<P> {
+    fn length(&self) -> usize {
+        self.bytes.len() + self.values.iter().map(|(_, value)| value.value_len()).sum::<usize>()
+    }
+
+    /// Bytes of it from `from` on, as many as lie next to each other; its bytes are among `late`.
+    fn piece<'a>(&'a self, late: &'a [u8], from: usize) -> &'a [u8] {
+        let bytes = &late[self.bytes.clone()];
+        let (mut left, mut done) = (from, 0);
+        for (before, value) in &self.values {
+            if left < before - done {
+                return &bytes[done + left..*before];
+            }
+            left -= before - done;
+            done = *before;
+            if left < value.value_len() {
+                return value.piece(left);
+            }
+            left -= value.value_len();
+        }
+        &bytes[done + left..]
+    }
+
+    /// Bytes of long values in it, without the first `sent` bytes of the reply.
+    fn long_weight(&self, sent: usize) -> usize {
+        let mut values_before = 0;
+        let unsent = self.values.iter().map(|(before, value)| {
+            let (begin, length) = (before + values_before, value.value_len());
+            values_before += length;
+            length - sent.saturating_sub(begin).min(length)
+        });
+        unsent.sum()
+    }
+}
+
+impl<P> Default for Slots<P> {
+    fn default() -> Self {
+        Slots { first: 0, ring: VecDeque::new(), late: Vec::new(), open: 0 }
+    }
+}
+
+impl<P: ValuePin> Slots<P> {
+    fn push(&mut self) -> SlotId {
+        let id = SlotId(self.first + self.ring.len() as u64);
+        self.ring.push_back(None);
+        self.open += 1;
+        id
+    }
+
+    /// The reply in a slot, if it has come.
+    fn get(&self, id: SlotId) -> Option<&LateReply<P>> {
+        self.ring.get(id.0.checked_sub(self.first)? as usize)?.as_ref()
+    }
+
+    fn fill(&mut self, id: SlotId, reply: LateReply<P>) {
+        let number = id.0.wrapping_sub(self.first) as usize;
+        if let Some(slot @ None) = self.ring.get_mut(number) {
+            *slot = Some(reply);
+            self.open -= 1;
+        }
+    }
+
+    /// Forgets the first, whose reply was sent.
+    fn pop(&mut self) {
+        self.ring.pop_front();
+        self.first += 1;
+    }
+
+    /// Takes all of them out. Later ones have other numbers.
+    fn take(&mut self) -> Self {
+        let first = self.first + self.ring.len() as u64;
+        std::mem::replace(self, Slots { first, ..Slots::default() })
+    }
+
+    /// Gives back what the bytes of replies took that were sent.
+    fn compact(&mut self) {
+        let kept: usize = self.ring.iter().flatten().map(|reply| reply.bytes.len()).sum();
+        if kept == self.late.len() {
+            return;
+        }
+        let mut late = Vec::with_capacity(kept);
+        for reply in self.ring.iter_mut().flatten() {
+            let from = late.len();
+            late.extend_from_slice(&self.late[reply.bytes.clone()]);
+            reply.bytes = from..late.len();
+        }
+        self.late = late;
+    }
 }
 
 impl<P: ValuePin> Insert<P> {
     /// Bytes of it from `from` on, as many as lie next to each other.
-    fn piece<'a>(&'a self, late: &'a [u8], from: usize) -> &'a [u8] {
+    fn piece<'a>(&'a self, slots: &'a Slots<P>, from: usize) -> &'a [u8] {
         match &self.what {
             Inserted::Value(pin) => pin.piece(from),
-            Inserted::Slot(_) => &[],
-            Inserted::Late(range) => &late[range.start + from..range.end],
+            Inserted::Slot(id) => slots.get(*id).map_or(&[], |reply| reply.piece(&slots.late, from)),
         }
     }
 
-    /// How many bytes of it came late.
-    fn late_len(&self) -> usize {
-        if let Inserted::Late(range) = &self.what { range.len() } else { 0 }
-    }
-
     /// How long it is; `None` if it is a slot that is still empty.
-    fn length(&self) -> Option<usize> {
+    fn length(&self, slots: &Slots<P>) -> Option<usize> {
         match &self.what {
             Inserted::Value(pin) => Some(pin.value_len()),
-            Inserted::Slot(_) => None,
-            Inserted::Late(range) => Some(range.len()),
+            Inserted::Slot(id) => slots.get(*id).map(LateReply::length),
+        }
+    }
+
+    /// Bytes of long values that were not sent.
+    fn long_weight(&self, slots: &Slots<P>) -> usize {
+        match &self.what {
+            Inserted::Value(pin) => pin.value_len() - self.sent,
+            Inserted::Slot(id) => slots.get(*id).map_or(0, |reply| reply.long_weight(self.sent)),
         }
     }
 }
@@ -104,9 +216,7 @@ impl<P: ValuePin> Outbox<P> {
             buffer: ReplyBuffer::with_capacity(capacity),
             sent: 0,
             inserts: VecDeque::new(),
-            late: Vec::new(),
-            slots: 0,
-            open: 0,
+            slots: Slots::default(),
         }
     }
 
@@ -136,29 +246,30 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// What it holds: bytes, and bytes of long values.
-    pub(crate) fn holding(&self) -> Holding {
-        let late = self.late.capacity();
-        Holding { bytes: self.buffer.len() + late + size_of::<Self>(), pinned: self.long_weight() }
+    pub(crate) fn holding(&self) -> ConnMemory {
+        let Slots { late, ring, .. } = &self.slots;
+        let slots = late.capacity() + ring.capacity() * size_of::<Option<LateReply<P>>>();
+        ConnMemory { bytes: self.buffer.len() + slots + size_of::<Self>(), pinned: self.long_weight() }
     }
 
     fn long_weight(&self) -> usize {
-        let of_one = |insert: &Insert<P>| match &insert.what {
-            Inserted::Value(pin) => pin.value_len() - insert.sent,
-            Inserted::Slot(_) | Inserted::Late(_) => 0,
-        };
-        self.inserts.iter().map(of_one).sum()
+        self.inserts.iter().map(|insert| insert.long_weight(&self.slots)).sum()
     }
 
     /// How many slots are still empty.
     #[inline(always)]
     pub(crate) fn open_slots(&self) -> usize {
-        self.open
+        self.slots.open
     }
 
     /// The slot that everything else waits for, if all before it was sent.
     pub(crate) fn next_slot(&self) -> Option<SlotId> {
         match self.inserts.front() {
-            Some(Insert { at, what: Inserted::Slot(slot), .. }) if *at == self.sent => Some(*slot),
+            Some(Insert { at, what: Inserted::Slot(slot), .. })
+                if *at == self.sent && self.slots.get(*slot).is_none() =>
+            {
+                Some(*slot)
+            }
             _ => None,
         }
     }
@@ -166,13 +277,6 @@ impl<P: ValuePin> Outbox<P> {
     /// Where it ends.
     pub(crate) fn end(&self) -> ReplyEnd {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
-    }
-
-    /// Takes these bytes off its end, if it ends so.
-    pub(crate) fn trim_end(&mut self, bytes: &[u8]) {
-        if self.buffer.as_slice().ends_with(bytes) {
-            self.buffer.truncate(self.buffer.len() - bytes.len());
-        }
     }
 
     /// Forgets everything, and keeps a buffer of no more than `kept` bytes.
@@ -188,65 +292,38 @@ impl<P: ValuePin> Outbox<P> {
 
     /// Leaves a place for a reply that comes later.
     pub(crate) fn defer(&mut self) -> SlotId {
-        self.slots += 1;
-        let id = SlotId(self.slots);
-        self.open += 1;
+        let id = self.slots.push();
         self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Slot(id), sent: 0 });
         id
     }
 
-    /// Replies have come for slots, in the order of those: they are taken out of `replies`, where each part tells where its reply ends.
-    pub(crate) fn fill(&mut self, parts: &[Part], replies: &mut Outbox<P>) {
-        self.compact();
-        let bytes = replies.buffer.as_slice();
+    /// Replies have come for slots: they are taken out of `replies`, where each ends as `parts` says.
+    pub(crate) fn fill(
+        &mut self,
+        parts: impl Iterator<Item = (SlotId, ReplyEnd)> + Clone,
+        replies: &mut Outbox<P>,
+    ) {
+        self.slots.compact();
+        let all = parts.clone().last().map_or(0, |(_, end)| end.bytes);
         // No more than it takes: what is held is counted by capacity.
-        self.late.reserve_exact(parts.last().map_or(0, |part| part.reply_end.bytes));
-        let mut values = replies.inserts.drain(..);
-        let mut parts = parts.iter();
-        let mut next = parts.next();
+        self.slots.late.reserve_exact(all);
+        let base = self.slots.late.len();
+        self.slots.late.extend_from_slice(&replies.buffer.as_slice()[..all]);
+        let mut inserts = replies.inserts.drain(..);
         let mut done = ReplyEnd::default();
-        for insert in std::mem::take(&mut self.inserts) {
-            let part = next.filter(|part| matches!(insert.what, Inserted::Slot(slot) if slot == part.slot));
-            let Some(part) = part else {
-                self.inserts.push_back(insert);
-                continue;
-            };
-            let mut late = |inserts: &mut VecDeque<Insert<P>>, range: Range<usize>| {
-                if !range.is_empty() {
-                    let from = self.late.len();
-                    self.late.extend_from_slice(&bytes[range]);
-                    let what = Inserted::Late(from..self.late.len());
-                    inserts.push_back(Insert { at: insert.at, what, sent: 0 });
-                }
-            };
-            let end = part.reply_end;
-            for value in values.by_ref().take(end.inserts - done.inserts) {
-                late(&mut self.inserts, done.bytes..value.at);
-                done.bytes = value.at;
-                self.inserts.push_back(Insert { at: insert.at, what: value.what, sent: 0 });
-            }
-            late(&mut self.inserts, done.bytes..end.bytes);
+        for (slot, end) in parts {
+            let of_slot = inserts.by_ref().take(end.inserts - done.inserts);
+            let values = of_slot.filter_map(|insert| match insert.what {
+                Inserted::Value(value) => Some((insert.at - done.bytes, value)),
+                // Who executes for others has nothing executed by others.
+                Inserted::Slot(_) => None,
+            });
+            let values = values.collect();
+            self.slots.fill(slot, LateReply { bytes: base + done.bytes..base + end.bytes, values });
             done = end;
-            self.open -= 1;
-            next = parts.next();
         }
-    }
-
-    /// Gives back what replies took that were sent.
-    fn compact(&mut self) {
-        let kept: usize = self.inserts.iter().map(|insert| insert.late_len()).sum();
-        if kept == self.late.len() {
-            return;
-        }
-        let mut late = Vec::with_capacity(kept);
-        for insert in &mut self.inserts {
-            if let Inserted::Late(range) = &mut insert.what {
-                let from = late.len();
-                late.extend_from_slice(&self.late[range.clone()]);
-                *range = from..late.len();
-            }
-        }
-        self.late = late;
+        // Replies without a byte, to what is quiet, are sent by this.
+        self.advance(0);
     }
 
     /// What is to be sent next, in order: at most `most` bytes, in at most [`PARTS`] parts.
@@ -257,12 +334,12 @@ impl<P: ValuePin> Outbox<P> {
         let mut from = self.sent;
         for insert in &self.inserts {
             from += add(&mut parts, &bytes[from..insert.at], &mut left);
-            let Some(length) = insert.length().filter(|_| from == insert.at) else {
+            let Some(length) = insert.length(&self.slots).filter(|_| from == insert.at) else {
                 return parts;
             };
             let mut position = insert.sent;
             while position < length {
-                let taken = add(&mut parts, insert.piece(&self.late, position), &mut left);
+                let taken = add(&mut parts, insert.piece(&self.slots, position), &mut left);
                 if taken == 0 {
                     return parts;
                 }
@@ -273,7 +350,7 @@ impl<P: ValuePin> Outbox<P> {
         parts
     }
 
-    /// So many bytes were sent.
+    /// Passes over bytes that were sent.
     fn advance(&mut self, mut bytes: usize) {
         while let Some(insert) = self.inserts.front_mut() {
             let before = insert.at - self.sent;
@@ -282,7 +359,7 @@ impl<P: ValuePin> Outbox<P> {
             }
             bytes -= before;
             self.sent += before;
-            let Some(length) = insert.length() else {
+            let Some(length) = insert.length(&self.slots) else {
                 break;
             };
             let part = bytes.min(length - insert.sent);
@@ -291,7 +368,9 @@ impl<P: ValuePin> Outbox<P> {
             if insert.sent < length {
                 break;
             }
-            self.inserts.pop_front();
+            if let Some(Insert { what: Inserted::Slot(_), .. }) = self.inserts.pop_front() {
+                self.slots.pop();
+            }
         }
         self.sent += bytes;
     }
@@ -351,7 +430,7 @@ impl<P: ValuePin> Outbox<P> {
     /// Forgets what was sent. A buffer that a long answer has made large becomes a usual one again.
     fn empty(&mut self) {
         self.sent = 0;
-        self.late.clear();
+        self.slots.late.clear();
         if self.buffer.capacity() > KEPT_MAX {
             self.buffer = ReplyBuffer::with_capacity(2 * OUTBOX_FULL);
         } else {
@@ -363,9 +442,7 @@ impl<P: ValuePin> Outbox<P> {
     pub(crate) fn take_rest(&mut self) -> Outbox<P> {
         let rest = &self.buffer.as_slice()[self.sent..];
         let mut taken = Outbox::of(rest);
-        taken.slots = self.slots;
-        taken.open = std::mem::take(&mut self.open);
-        taken.late = std::mem::take(&mut self.late);
+        taken.slots = self.slots.take();
         taken.inserts = std::mem::take(&mut self.inserts);
         for insert in &mut taken.inserts {
             insert.at -= self.sent;
@@ -406,15 +483,14 @@ impl<P: ValuePin> Replies for Outbox<P> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::post::Trim;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     /// A value of two pieces.
     #[derive(Debug)]
-    struct TwoPieces(Vec<u8>, usize);
+    pub(crate) struct TwoPieces(Vec<u8>, usize);
 
     impl ValuePin for TwoPieces {
         fn value_len(&self) -> usize {
@@ -505,17 +581,14 @@ mod tests {
         assert!(outbox.buffer.capacity() <= KEPT_MAX, "taken out");
     }
 
-    fn part(slot: SlotId, replies: &Outbox<TwoPieces>) -> Part {
-        Part { slot, trim: Trim::Nothing, request_end: 0, reply_end: replies.end() }
-    }
-
     fn fill(outbox: &mut Outbox<TwoPieces>, slot: SlotId, reply: &[u8]) {
         let mut replies = Outbox::of(reply);
-        outbox.fill(&[part(slot, &replies)], &mut replies);
+        let end = replies.end();
+        outbox.fill([(slot, end)].into_iter(), &mut replies);
     }
 
     #[test]
-    fn replies_of_a_parcel_fill_their_slots_with_the_values_in_them() {
+    fn replies_of_a_forward_batch_fill_their_slots_with_the_values_in_them() {
         let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
         let slots = [outbox.defer(), outbox.defer(), outbox.defer(), outbox.defer()];
         outbox.buffer().put(b".");
@@ -529,9 +602,9 @@ mod tests {
                 replies.pin(TwoPieces(b"xy".to_vec(), 1));
                 replies.buffer().put(b">");
             }
-            parts.push(part(slot, &replies));
+            parts.push((slot, replies.end()));
         }
-        outbox.fill(&parts, &mut replies);
+        outbox.fill(parts.into_iter(), &mut replies);
         assert_eq!(outbox.open_slots(), 1);
         let mut out = Vec::new();
         outbox.collect(&mut out);
@@ -549,11 +622,46 @@ mod tests {
         let slots: Vec<SlotId> = (0..100).map(|_| outbox.defer()).collect();
         for (number, slot) in slots.iter().enumerate() {
             fill(&mut outbox, *slot, &[number as u8; 1000]);
-            assert!(outbox.late.capacity() <= 2000, "{number}");
+            assert!(outbox.slots.late.capacity() <= 2000, "{number}");
             outbox.send(&mut stream, usize::MAX).unwrap();
             assert_eq!(read(&mut client, 1000), [number as u8; 1000]);
         }
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn replies_without_a_byte_leave_nothing_to_send() {
+        let (mut stream, _client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let slots = [outbox.defer(), outbox.defer(), outbox.defer()];
+        assert_eq!(outbox.next_slot(), Some(slots[0]));
+        fill(&mut outbox, slots[1], b"");
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::Waiting, 0));
+        fill(&mut outbox, slots[0], b"");
+        assert_eq!((outbox.next_slot(), outbox.open_slots()), (Some(slots[2]), 1));
+        let mut outbox = outbox.take_rest();
+        fill(&mut outbox, slots[2], b"");
+        assert!(outbox.is_empty() && outbox.next_slot().is_none());
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::All, 0));
+    }
+
+    #[test]
+    fn values_in_a_late_reply_are_held_until_they_are_sent() {
+        let (mut stream, mut client) = pair();
+        let mut outbox = Outbox::<TwoPieces>::with_capacity(16);
+        let slot = outbox.defer();
+        let mut replies = Outbox::with_capacity(16);
+        replies.buffer().put(b"<");
+        replies.pin(TwoPieces(b"abcdef".to_vec(), 2));
+        replies.buffer().put(b">");
+        let end = replies.end();
+        outbox.fill([(slot, end)].into_iter(), &mut replies);
+        assert_eq!(outbox.holding().pinned, 6);
+        assert_eq!(outbox.send(&mut stream, 3).unwrap(), (Sent::Enough, 3));
+        assert_eq!((outbox.holding().pinned, outbox.weight()), (4, 4));
+        assert_eq!(outbox.send(&mut stream, usize::MAX).unwrap(), (Sent::All, 5));
+        assert_eq!(read(&mut client, 8), b"<abcdef>");
+        assert_eq!(outbox.holding().pinned, 0);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Everything that requests come by.
 //!
-//! It is opened before the engine: whoever opens a region and cannot serve has taken the items away from the next server.
+//! It is opened before the engine: a server that opens a region and then cannot listen would keep the items from the next one.
 
-use crate::acceptor::Port;
 use crate::direct::{self, OpenPath};
-use crate::listen::{ListenTraits, Security};
 use crate::node::StartError;
 use crate::options::Options;
 use crate::udp;
+use guira_serving::{ListenTraits, Port, Security};
 use guira_transport::{Address, Inherited, ListenOptions, Listener, TlsAcceptor, VerifyMode};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -1,19 +1,17 @@
 //! What workers, the acceptor and `stats` share.
 
-use crate::acceptor::Arrival;
 use crate::auth::Users;
-use crate::dialogue::Access;
 use crate::direct::BurstSizes;
-use crate::division::Division;
+use crate::memory_split::{CONNECTION_BYTES, MemorySplit, TLS_BYTES};
 use crate::notes::Since;
 use crate::options::{ConnectionLimits, Options, Permissions};
-use crate::registry::{ConnectionFacts, Registry};
-use crate::room::Room;
 use crate::secrets::{Secrets, unix_now};
-use crate::seldom::Seldom;
 use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
 use guira_commands::{CommandCount, CommandCounters, Uniques};
+use guira_serving::{
+    AcceptorHost, Access, Arrival, ConnBudget, ConnectionFacts, Connections, RateLimited, Registry,
+};
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
 use guira_sync::counters::Counters;
@@ -40,7 +38,7 @@ pub(crate) enum WorkerCount {
     MicaRequests,
     /// Datagrams that made no sense, or were no datagrams for this port.
     MicaMalformed,
-    /// Datagrams that nobody took in time.
+    /// Datagrams that arrived faster than they were received.
     MicaDropped,
     /// Answers that could not be sent.
     MicaUnsent,
@@ -121,17 +119,18 @@ pub(crate) struct Shared {
     /// Tell of datagrams that were lost on their way to a worker.
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) connections: Connections,
-    /// Errands that hold a session of the engine. SeqCst, though nothing else is ordered by it.
-    pub(crate) errands: AtomicU64,
-    /// Somebody was told that there is a walk already. Relaxed: whoever holds that one up has less time, sooner or later.
+    pub(crate) limits: ConnectionLimits,
+    /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
+    pub(crate) background_tasks: AtomicU64,
+    /// A walk was refused since one is under way. Relaxed: the client that holds that one up has less time, sooner or later.
     pub(crate) walk_wanted: AtomicBool,
     /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
     pub(crate) since: Mutex<Since>,
-    /// Bytes that errands have sent.
-    pub(crate) errand_bytes: AtomicU64,
+    /// Bytes that background tasks have sent.
+    pub(crate) background_bytes: AtomicU64,
     /// Each worker's, by its number.
     pub(crate) mailboxes: Vec<Arc<Mailbox<Arrival>>>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) budget: Arc<ConnBudget>,
     pub(crate) registry: Registry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) prefixes: Arc<Prefixes>,
@@ -143,32 +142,16 @@ pub(crate) struct Shared {
     pub(crate) permissions: Permissions,
     pub(crate) uniques: Uniques,
     pub(crate) verbosity: AtomicU32,
-    tells_of_refresh: Seldom,
+    tells_of_refresh: RateLimited,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
     pub(crate) stopping: AtomicBool,
     /// Set once: there was time enough, and what is still under way is given up.
     pub(crate) abandoned: AtomicBool,
 }
 
-/// Counts of connections. The orderings are Relaxed, for these are statistics, but of `current` and `waiting`: by these a connection that
-/// goes and an acceptor that is about to rest see each other.
-#[derive(Debug)]
-pub(crate) struct Connections {
-    pub(crate) limits: ConnectionLimits,
-    pub(crate) current: AtomicU64,
-    pub(crate) total: AtomicU64,
-    pub(crate) rejected: AtomicU64,
-    /// Times the limit was reached.
-    pub(crate) full: AtomicU64,
-    /// Nothing is accepted until a connection is gone.
-    pub(crate) waiting: AtomicBool,
-    /// For how long nothing was accepted, in microseconds.
-    pub(crate) waited_us: AtomicU64,
-}
-
 /// Whoever learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
-    let budget = Division::of(options, options.memory.0).advice;
+    let budget = MemorySplit::of(options, options.memory.0).advice;
     let delimiter = options.prefix_delimiter.unwrap_or(DEFAULT_DELIMITER);
     (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter)))
 }
@@ -188,21 +171,14 @@ impl Shared {
             workers: (0..options.workers).map(|_| Default::default()).collect(),
             bursts: (0..options.workers).map(|_| Default::default()).collect(),
             loss_meters,
-            connections: Connections {
-                limits: options.connections,
-                current: AtomicU64::new(0),
-                total: AtomicU64::new(0),
-                rejected: AtomicU64::new(0),
-                full: AtomicU64::new(0),
-                waiting: AtomicBool::new(false),
-                waited_us: AtomicU64::new(0),
-            },
-            errands: AtomicU64::new(0),
+            connections: Connections::new(options.connections.max, options.connections.beyond),
+            limits: options.connections,
+            background_tasks: AtomicU64::new(0),
             walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
-            errand_bytes: AtomicU64::new(0),
+            background_bytes: AtomicU64::new(0),
             mailboxes,
-            room: hub.room.clone(),
+            budget: hub.budget.clone(),
             registry: Registry::default(),
             hub,
             prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
@@ -212,7 +188,7 @@ impl Shared {
             permissions: options.permissions,
             uniques: options.uniques,
             verbosity: AtomicU32::new(0),
-            tells_of_refresh: Seldom::every(1),
+            tells_of_refresh: RateLimited::every(1),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         }
@@ -220,7 +196,7 @@ impl Shared {
 
     pub(crate) fn worker_sum(&self, what: WorkerCount) -> u64 {
         let beside = match what {
-            WorkerCount::BytesWritten => self.errand_bytes.load(Ordering::Relaxed),
+            WorkerCount::BytesWritten => self.background_bytes.load(Ordering::Relaxed),
             WorkerCount::MicaMalformed => self.losses(|losses| losses.unreadable),
             WorkerCount::MicaDropped => self.losses(|losses| losses.overrun),
             _ => 0,
@@ -232,20 +208,17 @@ impl Shared {
         self.loss_meters.iter().map(|meter| which(meter.losses())).sum()
     }
 
-    /// An errand has sent so many bytes.
+    /// Counts bytes that a background task has sent.
     pub(crate) fn bytes_sent(&self, bytes: usize) {
-        self.errand_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.background_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// A connection is gone: there is room for another. Called before its descriptor is closed.
     pub(crate) fn gone(&self, facts: &ConnectionFacts, reason: CloseReason) {
         self.hub.connection_close(facts, reason);
         self.registry.remove(facts.id);
-        self.room.leave(facts.bytes);
-        // SeqCst, as in `Acceptor::is_full`.
-        self.connections.current.fetch_sub(1, Ordering::SeqCst);
-        if self.connections.waiting.load(Ordering::SeqCst) {
-            self.connections.waiting.store(false, Ordering::SeqCst);
+        self.budget.leave(facts.bytes);
+        if self.connections.gone() {
             self.mailboxes[0].ring();
         }
     }
@@ -288,13 +261,34 @@ impl Shared {
         }
     }
 
-    /// How a conversation begins: with a login, if there are users.
-    pub(crate) fn access(&self) -> Access {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+impl AcceptorHost for Shared {
+    fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    fn budget(&self) -> &ConnBudget {
+        &self.budget
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn access(&self) -> Access {
         if self.users.is_some() { Access::Login } else { Access::Free }
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+    fn idle_bytes(&self, is_tls: bool) -> usize {
+        CONNECTION_BYTES + if is_tls { TLS_BYTES } else { 0 }
+    }
+
+    fn connected(&self, facts: &ConnectionFacts) {
+        self.hub.connection_new(facts);
     }
 }
 

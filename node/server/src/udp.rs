@@ -6,19 +6,21 @@
 //!
 //! A request is one datagram. A reply is as many as it takes; what is lost of it is lost. Several commands in a datagram have several
 //! replies, each a message of its own, all of which have the number of the request.
+//!
+//! Datagrams of one request each, as most are, are executed as a batch; what else comes in a datagram is executed as if a connection had sent it. All is
+//! executed by the worker that has received it (docs/decisions/0025-one-request.md).
 
-use crate::dialogue::{Dialogue, Interpreter, OUTBOX_FULL, Phase, Stopped};
-use crate::listen::Speaks;
+use crate::batch::{Batch, Execute, Kind, Request, is_local};
+use crate::interpreter::{Interpreter, OUTBOX_FULL, Phase, ProtocolState, Stopped};
 use crate::options::{Options, UdpPorts};
 use crate::outbox::Outbox;
-use crate::room::Room;
 use crate::shared::{WorkerCount, WorkerCounters};
-use arrayvec::ArrayVec;
 use guira_commands::Replies;
-use guira_contract::{KeyHash, Session};
-use guira_protocol::binary::RESPONSE_MAGIC;
+use guira_contract::Session;
+use guira_protocol::binary::{REQUEST_MAGIC, RESPONSE_MAGIC};
+use guira_serving::{AcceptorHost, ConnBudget, Speaks};
 use guira_transport::{
-    DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, PortSharing, datagram_socket,
+    DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };
 use rustix::fd::{AsFd, AsRawFd};
 use std::io;
@@ -30,15 +32,15 @@ const FRAME_BYTES: usize = 8;
 const PAYLOAD_MAX: usize = 1400 - FRAME_BYTES;
 /// The replies to a datagram may be so long altogether, so that a small request cannot set off a flood.
 const REPLY_MAX: usize = 4 << 20;
-/// So many commands of a datagram are answered in messages of their own, and those after them in one.
+/// The first commands of a datagram are answered in messages of their own, and those after them in one.
 const MESSAGES_MAX: usize = 64;
-/// A worker keeps room for a reply of this length; for a longer one it is taken from that of connections, as long as it takes.
+/// A worker keeps memory for a reply of this length; more is lent by the budget of connections until the reply is sent.
 const REPLY_KEPT: usize = 64 << 10;
 /// So much is collected before it is sent: what one call sends.
 const OUTGOING_FULL: usize = 64 * (FRAME_BYTES + PAYLOAD_MAX);
 /// Batches of datagrams of one socket before others have their turn …
 const ROUNDS: u32 = 4;
-/// … or so many bytes of replies, whichever comes first.
+/// … or bytes of replies, whichever comes first.
 const TURN_MAX: usize = 512 << 10;
 
 /// What a worker takes that serves datagrams, beside what every worker does.
@@ -46,7 +48,7 @@ pub(crate) const UDP_BYTES: usize = DATAGRAMS_BYTES + 2 * OUTGOING_FULL + REPLY_
 
 /// The UDP sockets of one worker.
 #[derive(Debug)]
-pub(crate) struct UdpEnd {
+pub(crate) struct UdpListener {
     sockets: Vec<UdpSocket>,
     speaks: Speaks,
     received: Datagrams,
@@ -60,13 +62,13 @@ pub(crate) struct UdpEnd {
 #[derive(Debug, Default)]
 struct Reply {
     bytes: Vec<u8>,
-    /// Bytes of it that are the room's.
+    /// Bytes of it that are lent by the budget of connections.
     lent: usize,
 }
 
 impl Reply {
-    /// Makes room for so many bytes more. False if there is none.
-    fn reserve(&mut self, more: usize, room: &Room) -> bool {
+    /// Reserves memory for `more` bytes. False if there is none.
+    fn reserve(&mut self, more: usize, room: &ConnBudget) -> bool {
         let wanted = self.bytes.len() + more;
         if wanted > REPLY_MAX {
             return false;
@@ -84,8 +86,8 @@ impl Reply {
         true
     }
 
-    /// It was sent. Memory that is the room's goes back.
-    fn clear(&mut self, room: &Room) {
+    /// Forgets it after it was sent, and gives lent memory back.
+    fn clear(&mut self, room: &ConnBudget) {
         self.bytes.clear();
         if self.lent > 0 {
             self.bytes = Vec::new();
@@ -132,9 +134,9 @@ pub(crate) fn open(
     Ok(workers)
 }
 
-impl UdpEnd {
+impl UdpListener {
     pub(crate) fn new(sockets: Vec<UdpSocket>, speaks: Speaks) -> Self {
-        UdpEnd {
+        UdpListener {
             sockets,
             speaks,
             received: Datagrams::default(),
@@ -174,20 +176,15 @@ impl UdpEnd {
             let Some(socket) = self.sockets.get(from) else {
                 return;
             };
-            if first == 0 {
-                // An error is one of a datagram sent before: whoever it was for is not there.
-                let Ok(1..) = self.received.receive(socket) else {
-                    return;
-                };
-                look_ahead(&self.received, interpreter);
+            // An error belongs to a datagram sent before, whose receiver is gone.
+            if first == 0 && !matches!(self.received.receive(socket), Ok(1..)) {
+                return;
             }
             interpreter.tap.serve(socket.as_fd().as_raw_fd());
             let count = self.received.len();
-            let mut answered = first;
-            while answered < count && written < TURN_MAX {
-                written += self.answer_one(from, answered, interpreter, outbox, counters);
-                answered += 1;
-            }
+            let (answered, bytes) =
+                self.answer(from, first, TURN_MAX - written, interpreter, outbox, counters);
+            written += bytes;
             counters.add(WorkerCount::BytesWritten, self.outgoing.send(&self.sockets[from]).1 as u64);
             interpreter.executor.session().quiesce();
             if answered < count {
@@ -201,68 +198,164 @@ impl UdpEnd {
         }
     }
 
-    /// Answers one of the datagrams that were received. Returns how long the replies are.
-    fn answer_one<S: Session>(
+    /// Answers the datagrams from number `first` on, until the replies have `most` bytes. Returns the number of the first that is left, and how long the
+    /// replies are.
+    fn answer<S: Session>(
         &mut self,
         socket: usize,
-        number: usize,
+        first: usize,
+        most: usize,
         interpreter: &mut Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
         counters: &WorkerCounters,
-    ) -> usize {
-        let Some((peer, datagram)) = self.received.get(number) else {
-            return 0;
-        };
-        counters.add(WorkerCount::BytesRead, datagram.len() as u64);
-        counters.add(WorkerCount::Datagrams, 1);
-        let Some((frame, request)) = datagram.split_first_chunk::<FRAME_BYTES>() else {
-            return 0;
-        };
-        // As in memcached: a request that is said to have several datagrams is no request.
-        if frame[4..6] != [0, 1] || is_reply(request) {
-            return 0;
-        }
-        let dialogue = Dialogue::new(self.speaks, interpreter.shared.access(), None);
-        let mut request = Request { dialogue, bytes: request, answered: 0, messages: 0, written: 0 };
-        let mut more = More::Yes;
-        while more == More::Yes {
-            more = request.answer(interpreter, outbox, &mut self.reply);
-            let reply = &self.reply.bytes;
-            let total = (reply.len().div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
-            // Of an empty one nothing is sent.
-            for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
-                let sequence = (sequence as u16).to_be_bytes();
-                let frame = [frame[0], frame[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
-                self.outgoing.push(peer, &[&frame, payload]);
-                if self.outgoing.weight() >= OUTGOING_FULL {
-                    let (_, bytes) = self.outgoing.send(&self.sockets[socket]);
-                    counters.add(WorkerCount::BytesWritten, bytes as u64);
-                }
+    ) -> (usize, usize) {
+        let UdpListener { sockets, speaks, received, outgoing, reply, .. } = self;
+        let mut sending = Sending { socket: &sockets[socket], outgoing, reply, counters };
+        let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
+        for (number, (_, datagram)) in received.iter().enumerate().skip(first) {
+            if let Some(request) = Framed::of(datagram) {
+                interpreter.read_whole_item(&mut batch, *speaks, request.bytes, number);
             }
-            self.reply.clear(&interpreter.shared.room);
         }
-        request.written
+        let forwarding = &interpreter.forwarding;
+        batch.prefetch_items(&interpreter.executor, |kind| is_local::<S, _>(forwarding, kind));
+        let mut requests = batch.requests().iter().peekable();
+        let (mut number, mut written) = (first, 0);
+        while number < received.len() && written < most {
+            let Some((peer, datagram)) = received.get(number) else {
+                break;
+            };
+            counters.add(WorkerCount::BytesRead, datagram.len() as u64);
+            counters.add(WorkerCount::Datagrams, 1);
+            let whole = requests.next_if(|request| request.end == number);
+            if let Some(framed) = Framed::of(datagram) {
+                let mut state = ProtocolState::new(*speaks, interpreter.shared.access(), None);
+                written += match whole {
+                    Some(request) => {
+                        request.kind.execute(request.guess, interpreter, &mut state, outbox);
+                        sending.send_all(peer, framed.id, interpreter, outbox)
+                    }
+                    None => Conversation::of(state, framed.bytes).answer_all(
+                        peer,
+                        framed.id,
+                        interpreter,
+                        outbox,
+                        &mut sending,
+                    ),
+                };
+            }
+            number += 1;
+        }
+        (number, written)
     }
 }
 
-/// Whether this is what a server says: two servers would answer each other for ever, once somebody has sent one of them a datagram in the
+/// A request with its frame.
+#[derive(Clone, Copy)]
+struct Framed<'d> {
+    id: [u8; 2],
+    bytes: &'d [u8],
+}
+
+impl<'d> Framed<'d> {
+    /// What a datagram holds; `None` if that is no request.
+    fn of(datagram: &'d [u8]) -> Option<Self> {
+        let (frame, bytes) = datagram.split_first_chunk::<FRAME_BYTES>()?;
+        // As in memcached: a request that is said to have several datagrams is no request.
+        (frame[4..6] == [0, 1] && !is_reply(bytes)).then_some(Framed { id: [frame[0], frame[1]], bytes })
+    }
+}
+
+/// Where replies are sent from.
+struct Sending<'s> {
+    socket: &'s UdpSocket,
+    outgoing: &'s mut Outgoing,
+    reply: &'s mut Reply,
+    counters: &'s WorkerCounters,
+}
+
+impl Sending<'_> {
+    /// Puts what is in the outbox behind what there is of the reply. False if that would be too long, and an error is the reply.
+    fn collect<S: Session>(
+        &mut self,
+        before: usize,
+        interpreter: &Interpreter<S>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> bool {
+        let (reply, room) = (&mut *self.reply, &interpreter.shared.budget);
+        let length = reply.bytes.len() + outbox.weight();
+        if before + length > REPLY_MAX || !reply.reserve(outbox.weight(), room) {
+            drop(outbox.take_rest());
+            reply.clear(room);
+            reply.bytes.extend(b"SERVER_ERROR reply too large for UDP\r\n");
+            return false;
+        }
+        outbox.collect(&mut reply.bytes);
+        true
+    }
+
+    /// Sends the reply as a message, and forgets it.
+    fn send<S: Session>(&mut self, peer: Peer, id: [u8; 2], interpreter: &Interpreter<S>) {
+        let reply = &self.reply.bytes;
+        let total = (reply.len().div_ceil(PAYLOAD_MAX) as u16).to_be_bytes();
+        // Of an empty one nothing is sent.
+        for (sequence, payload) in reply.chunks(PAYLOAD_MAX).enumerate() {
+            let sequence = (sequence as u16).to_be_bytes();
+            let frame = [id[0], id[1], sequence[0], sequence[1], total[0], total[1], 0, 0];
+            self.outgoing.push(peer, &[&frame, payload]);
+            if self.outgoing.weight() >= OUTGOING_FULL {
+                let (_, bytes) = self.outgoing.send(self.socket);
+                self.counters.add(WorkerCount::BytesWritten, bytes as u64);
+            }
+        }
+        self.reply.clear(&interpreter.shared.budget);
+    }
+
+    /// Sends what is in the outbox as a message. Returns how long it is.
+    fn send_all<S: Session>(
+        &mut self,
+        peer: Peer,
+        id: [u8; 2],
+        interpreter: &Interpreter<S>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        self.collect(0, interpreter, outbox);
+        let length = self.reply.bytes.len();
+        self.send(peer, id, interpreter);
+        length
+    }
+}
+
+/// Whether this is what a server says: two servers would answer each other for ever, once one of them gets a forged datagram in the
 /// other's name.
 fn is_reply(request: &[u8]) -> bool {
     let errors: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR ", b"SERVER_ERROR "];
     request.first() == Some(&RESPONSE_MAGIC) || errors.iter().any(|error| request.starts_with(error))
 }
 
-/// Asks for what gets of one key will look at, while the first of them are being answered.
-fn look_ahead<S: Session>(received: &Datagrams, interpreter: &Interpreter<S>) {
-    let mut hashes = ArrayVec::<KeyHash, DATAGRAMS_AT_ONCE>::new();
-    for (_, datagram) in received.iter() {
-        let request = datagram.get(FRAME_BYTES..).unwrap_or_default();
-        if let Some(key) = request.strip_prefix(b"get ").and_then(|rest| rest.strip_suffix(b"\r\n")) {
-            hashes.push(interpreter.executor.prefetch(key));
+impl<S: Session> Interpreter<S> {
+    /// Reads the request in datagram number `number` into a batch, if there is one, about an item, and nothing else.
+    fn read_whole_item<'d>(
+        &self,
+        batch: &mut Batch<Kind<'d>, S::Guess, DATAGRAMS_AT_ONCE>,
+        speaks: Speaks,
+        datagram: &'d [u8],
+        number: usize,
+    ) {
+        let before = batch.len();
+        let is_packet = datagram.first() == Some(&REQUEST_MAGIC);
+        let is_read = match speaks {
+            Speaks::Any if is_packet => self.read_packet(batch, datagram, 0).is_ok(),
+            Speaks::Binary => self.read_packet(batch, datagram, 0).is_ok(),
+            Speaks::Any | Speaks::Text => self.read_command(batch, datagram, 0).is_ok(),
+        };
+        let is_whole = |request: &Request<Kind<'_>, S::Guess>| {
+            request.end == datagram.len() && matches!(request.kind, Kind::Item(..))
+        };
+        match batch.last_mut().filter(|request| is_read && is_whole(request)) {
+            Some(request) => request.end = number,
+            None => batch.truncate(before),
         }
-    }
-    for hash in hashes {
-        interpreter.executor.prefetch_item(hash);
     }
 }
 
@@ -274,8 +367,8 @@ enum More {
 }
 
 /// The commands of one datagram.
-struct Request<'d, S: Session> {
-    dialogue: Dialogue<S>,
+struct Conversation<'d, S: Session> {
+    state: ProtocolState<S>,
     bytes: &'d [u8],
     /// Bytes of them that are answered.
     answered: usize,
@@ -284,33 +377,48 @@ struct Request<'d, S: Session> {
     written: usize,
 }
 
-impl<'d, S: Session> Request<'d, S> {
-    /// Executes the next command that has a reply, and writes the whole reply into `reply`.
+impl<'d, S: Session> Conversation<'d, S> {
+    fn of(state: ProtocolState<S>, bytes: &'d [u8]) -> Self {
+        Conversation { state, bytes, answered: 0, messages: 0, written: 0 }
+    }
+
+    /// Answers all commands, in a message each. Returns how long the messages are.
+    fn answer_all(
+        mut self,
+        peer: Peer,
+        id: [u8; 2],
+        interpreter: &mut Interpreter<S>,
+        outbox: &mut Outbox<S::Pin>,
+        sending: &mut Sending<'_>,
+    ) -> usize {
+        let mut more = More::Yes;
+        while more == More::Yes {
+            more = self.answer(interpreter, outbox, sending);
+            sending.send(peer, id, interpreter);
+        }
+        self.written
+    }
+
+    /// Executes the next command that has a reply, and writes the whole reply.
     fn answer(
         &mut self,
         interpreter: &mut Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
-        reply: &mut Reply,
+        sending: &mut Sending<'_>,
     ) -> More {
         self.messages += 1;
         loop {
             let (input, full) = self.next_part();
             interpreter.full = full;
             let is_rest = self.answered + input.len() == self.bytes.len();
-            let (taken, stopped) = interpreter.run(&mut self.dialogue, input, outbox);
+            let (taken, stopped) = interpreter.run(&mut self.state, input, outbox);
             self.answered += taken;
             if stopped == Stopped::Leaves {
                 outbox.buffer().line("SERVER_ERROR not over UDP");
             }
-            let length = reply.bytes.len() + outbox.weight();
-            if self.written + length > REPLY_MAX || !reply.reserve(outbox.weight(), &interpreter.shared.room)
-            {
-                drop(outbox.take_rest());
-                reply.clear(&interpreter.shared.room);
-                reply.bytes.extend(b"SERVER_ERROR reply too large for UDP\r\n");
+            if !sending.collect(self.written, interpreter, outbox) {
                 return More::No;
             }
-            outbox.collect(&mut reply.bytes);
             if self.in_get() {
                 continue;
             }
@@ -321,7 +429,7 @@ impl<'d, S: Session> Request<'d, S> {
                 _ => More::Yes,
             };
             if more == More::No || self.messages < MESSAGES_MAX {
-                self.written += reply.bytes.len();
+                self.written += sending.reply.bytes.len();
                 return more;
             }
         }
@@ -329,7 +437,7 @@ impl<'d, S: Session> Request<'d, S> {
 
     /// Whether a get of many keys is answered in part.
     fn in_get(&self) -> bool {
-        matches!(self.dialogue.phase, Phase::Keys(..))
+        matches!(self.state.phase, Phase::Keys(..))
     }
 
     /// What is to be executed next, and how long a reply is enough: anything ends a message, unless it is one of several values.
@@ -348,14 +456,11 @@ const _: () = assert!(REPLY_MAX / PAYLOAD_MAX < u16::MAX as usize, "every datagr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::division::Division;
+    use guira_serving::ConnLimits;
 
     #[test]
     fn a_long_reply_is_made_in_the_room_of_connections() {
-        let room = Room::new(
-            &Division { process: 0, workers: 0, idle: 0, traffic: 1 << 20, rings: 0, advice: 0, engine: 0 },
-            1,
-        );
+        let room = ConnBudget::new(ConnLimits { idle: 0, traffic: 1 << 20, pinned: 0 }, 1);
         let mut reply = Reply::default();
         assert!(reply.reserve(REPLY_KEPT, &room));
         assert_eq!(room.usage().0, 0, "that much is the worker's own");

@@ -1,25 +1,21 @@
 //! A worker: one thread, one event loop, one engine session.
 
-use crate::acceptor::{Acceptor, Arrival};
 use crate::admin::Admin;
-use crate::connection::{Bench, Connection, Turn};
-use crate::dialogue::{Interpreter, OUTBOX_FULL};
-use crate::direct::{DirectEnd, Next};
-use crate::errand::Guest;
+use crate::background::DetachedConnection;
+use crate::connection::{Connection, Turn, WorkerScratch};
+use crate::direct::{DatagramListener, Next};
+use crate::forward::Forwarding;
+use crate::interpreter::{Interpreter, OUTBOX_FULL};
 use crate::outbox::Outbox;
-use crate::post::Post;
-use crate::queue::{Queue, Rank};
-use crate::registry::Doing;
-use crate::room::{Asked, Seat};
 use crate::shared::{Shared, WorkerCount, WorkerCounters};
-use crate::slice::Slice;
-use crate::udp::UdpEnd;
-use crate::watch::{CloseReason, Tap, TapEnd};
+use crate::udp::UdpListener;
+use crate::watch::{CloseReason, EventObserver, EventSink};
 use guira_commands::Executor;
 use guira_contract::{Pace, Session};
+use guira_serving::{Acceptor, Arrival, ConnId, Doing, Grant, Queue, Rank, Slice};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
-use guira_transport::{Doze, Event, Interest, Mailbox, Poll, Token};
+use guira_transport::{Event, Interest, Mailbox, Park, Poll, Token};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,15 +30,15 @@ const IDLE_UPKEEP: usize = 4;
 /// The longest wait of the worker that keeps the time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// A worker that has had nothing to do for so long gives back what its session keeps.
+/// After so long without work, a worker gives back the memory that its session keeps.
 const REST_AFTER: Duration = Duration::from_millis(10);
 
-/// From so many connections on that have much to do, the poller is not asked about more of them: it would tell of each of them in each
+/// While more connections than this have much to do, the poller is not asked about others of them: it would report each of them in each
 /// round.
 const TOLD: usize = 16;
 
-/// Parcels that are dealt with before connections have their turn.
-const PARCELS_AT_ONCE: usize = 32;
+/// Forward batches that are dealt with before connections have their turn.
+const BATCHES_AT_ONCE: usize = 32;
 
 /// The bell of the mailbox. Listeners come next, connections after [`FIRST_CONNECTION`].
 const BELL: Token = Token(0);
@@ -57,10 +53,10 @@ const FIRST_CONNECTION: u64 = 1 << 32;
 pub(crate) struct Ends<P> {
     /// The first worker's.
     pub(crate) acceptor: Option<Acceptor>,
-    pub(crate) udp: Option<UdpEnd>,
-    pub(crate) direct: DirectEnd,
+    pub(crate) udp: Option<UdpListener>,
+    pub(crate) direct: DatagramListener,
     /// From and to other workers.
-    pub(crate) post: Post<P>,
+    pub(crate) forwarding: Forwarding<P>,
 }
 
 /// A worker.
@@ -71,7 +67,7 @@ pub(crate) struct Worker<S: Session> {
     mailbox: Arc<Mailbox<Arrival>>,
     shared: Arc<Shared>,
     counters: Arc<WorkerCounters>,
-    bench: Bench<S>,
+    scratch: WorkerScratch<S>,
     /// Connections by token; empty places are used again.
     connections: Vec<Option<Connection<S>>>,
     /// How many there have been.
@@ -82,8 +78,8 @@ pub(crate) struct Worker<S: Session> {
     /// Nothing has happened since the session was told to rest.
     rested: bool,
     acceptor: Option<Acceptor>,
-    udp: Option<UdpEnd>,
-    direct: DirectEnd,
+    udp: Option<UdpListener>,
+    direct: DatagramListener,
     /// It stops, and its last connection is gone.
     finished: bool,
     /// When idle connections were last looked for.
@@ -99,33 +95,33 @@ impl<S: Session> Worker<S> {
         index: usize,
         session: S,
         shared: Arc<Shared>,
-        admin: Arc<dyn Admin>,
+        admin: Arc<Admin>,
         ends: Ends<S::Pin>,
     ) -> io::Result<Self> {
-        let Ends { acceptor, udp, direct, post } = ends;
+        let Ends { acceptor, udp, direct, forwarding } = ends;
         let poll = Poll::new()?;
         let mailbox = shared.mailboxes[index].clone();
         poll.add(&*mailbox, BELL, Interest::Read)?;
         if let Some(acceptor) = &acceptor {
             acceptor.listen(&poll, FIRST_LISTENER)?;
         }
-        for (index, socket) in udp.iter().flat_map(UdpEnd::sockets).enumerate() {
+        for (index, socket) in udp.iter().flat_map(UdpListener::sockets).enumerate() {
             poll.add(socket, Token(FIRST_UDP + index as u64), Interest::Read)?;
         }
         direct.listen(&poll, PATH)?;
         let (counters, commands) = shared.workers[index].clone();
-        let tap = Arc::new(Tap::new(&shared, index));
-        let observer = Box::new(TapEnd(tap.clone()));
+        let tap = Arc::new(EventSink::new(&shared, index));
+        let observer = Box::new(EventObserver(tap.clone()));
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
         let executor = executor.with_uniques(shared.uniques);
-        let bench = Bench {
+        let scratch = WorkerScratch {
             interpreter: Interpreter {
                 executor,
                 admin,
                 shared: shared.clone(),
                 counters: counters.clone(),
                 tap,
-                post,
+                forwarding,
                 full: OUTBOX_FULL,
                 unsent: 0,
             },
@@ -138,7 +134,7 @@ impl<S: Session> Worker<S> {
             mailbox,
             shared,
             counters,
-            bench,
+            scratch,
             connections: Vec::new(),
             serial: 0,
             vacant: Vec::new(),
@@ -159,7 +155,7 @@ impl<S: Session> Worker<S> {
         let mut events = Vec::new();
         let mut more_upkeep = true;
         loop {
-            let next = self.direct.serve(&mut self.bench.interpreter);
+            let next = self.direct.serve(&mut self.scratch.interpreter);
             if next == Next::Again {
                 continue;
             }
@@ -167,14 +163,14 @@ impl<S: Session> Worker<S> {
             self.look_around();
             let idle = events.is_empty() && self.again.is_empty();
             if let Some(acceptor) = self.acceptor.as_mut() {
-                acceptor.wake_up(&self.poll, FIRST_LISTENER, &self.shared);
+                acceptor.wake_up(&self.poll, FIRST_LISTENER, &*self.shared);
             }
             for event in events.drain(..) {
                 self.on_event(event);
             }
             let delivered = self.deliver();
             self.serve_again();
-            if let Some(index) = self.udp.as_ref().and_then(UdpEnd::unanswered) {
+            if let Some(index) = self.udp.as_ref().and_then(UdpListener::unanswered) {
                 self.serve_datagrams(index);
             }
             let (pace, budget) = if idle { (Pace::Idle, IDLE_UPKEEP) } else { (Pace::Busy, BUSY_UPKEEP) };
@@ -185,9 +181,9 @@ impl<S: Session> Worker<S> {
             let is_over = self.shared.is_stopping() && self.close_those_at_rest();
             // Others may wait for replies of this one.
             if is_over && !std::mem::replace(&mut self.finished, true) {
-                self.bench.interpreter.post.finish();
+                self.scratch.interpreter.forwarding.finish();
             }
-            if is_over && (self.bench.interpreter.post.is_over() || self.is_abandoned()) {
+            if is_over && (self.scratch.interpreter.forwarding.is_over() || self.is_abandoned()) {
                 return Ok(());
             }
         }
@@ -195,7 +191,7 @@ impl<S: Session> Worker<S> {
 
     /// Looks at what changes between rounds: the time, and what is to be told of.
     fn look_around(&mut self) {
-        let interpreter = &mut self.bench.interpreter;
+        let interpreter = &mut self.scratch.interpreter;
         interpreter.executor.look_at_clock();
         interpreter.executor.tell_of(interpreter.tap.kinds());
         interpreter.executor.tell_sample(interpreter.tap.threshold());
@@ -214,25 +210,25 @@ impl<S: Session> Worker<S> {
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
         // Each of them wakes up once more, soon, to give back what its session keeps: others may wait for it.
-        let kicks = self.shared.connections.limits.idle.is_some();
+        let kicks = self.shared.limits.idle.is_some();
         let wakes = self.acceptor.is_some() || kicks || self.shared.is_stopping();
         let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
         let timeout = match self.acceptor.as_ref().and_then(Acceptor::patience) {
             Some(soon) => timeout.map(|timeout| timeout.min(soon)),
             None => timeout,
         };
-        let post = &self.bench.interpreter.post;
-        if !post.doze() || self.direct.doze() == Doze::Disturbed {
-            post.wake();
-            self.direct.wake();
+        let forwarding = &self.scratch.interpreter.forwarding;
+        if !forwarding.park() || self.direct.park() == Park::Pending {
+            forwarding.unpark();
+            self.direct.unpark();
             return self.poll.wait(Some(Duration::ZERO), events);
         }
-        let session = self.bench.interpreter.executor.session();
+        let session = self.scratch.interpreter.executor.session();
         session.offline();
         let result = self.poll.wait(timeout, events);
-        self.direct.wake();
-        self.bench.interpreter.post.wake();
-        let session = self.bench.interpreter.executor.session();
+        self.direct.unpark();
+        self.scratch.interpreter.forwarding.unpark();
+        let session = self.scratch.interpreter.executor.session();
         session.online();
         if events.is_empty() && !self.rested {
             session.release_caches();
@@ -242,7 +238,7 @@ impl<S: Session> Worker<S> {
     }
 
     fn upkeep(&mut self, pace: Pace, budget: usize) -> usize {
-        let executor = &mut self.bench.interpreter.executor;
+        let executor = &mut self.scratch.interpreter.executor;
         let now = executor.now();
         let session = executor.session();
         session.quiesce();
@@ -265,7 +261,7 @@ impl<S: Session> Worker<S> {
                 let reads = [Interest::Read, Interest::ReadWrite];
                 // Whoever is queued has a turn anyway.
                 let queued = self.again.has(index);
-                let now = self.bench.interpreter.executor.now();
+                let now = self.scratch.interpreter.executor.now();
                 let Some(connection) = self.connection(index).filter(|_| !queued) else {
                     return;
                 };
@@ -280,41 +276,41 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Executes what other workers have posted, and takes the replies that come back. True if there was something.
+    /// Executes what other workers have forwarded, and takes the replies that come back. True if there was something.
     fn deliver(&mut self) -> bool {
         let mut delivered = false;
-        for _ in 0..PARCELS_AT_ONCE {
-            let Some(mut parcel) = self.bench.interpreter.post.next() else {
+        for _ in 0..BATCHES_AT_ONCE {
+            let Some(mut batch) = self.scratch.interpreter.forwarding.next() else {
                 break;
             };
             delivered = true;
-            if !self.bench.interpreter.post.is_own(&parcel) {
-                // What has changed before it was posted has changed for it.
+            if !self.scratch.interpreter.forwarding.is_own(&batch) {
+                // What has changed before it was forwarded has changed for it.
                 self.look_around();
-                self.bench.interpreter.run_parcel(&mut parcel);
-                self.bench.interpreter.executor.session().quiesce();
-                self.counters.add(WorkerCount::Forwarded, parcel.parts.len() as u64);
-                self.bench.interpreter.post.give_back(parcel);
+                self.scratch.interpreter.run_forwarded(&mut batch);
+                self.scratch.interpreter.executor.session().quiesce();
+                self.counters.add(WorkerCount::Forwarded, batch.len() as u64);
+                self.scratch.interpreter.forwarding.give_back(batch);
                 continue;
             }
-            let place = parcel.sender.place;
-            let room = &self.shared.room;
-            let now = self.bench.interpreter.executor.now();
-            let seat = Seat { worker: self.index, place };
+            let place = batch.sender.place;
+            let room = &self.shared.budget;
+            let now = self.scratch.interpreter.executor.now();
+            let seat = ConnId { worker: self.index, place };
             if let Some(Some(connection)) = self.connections.get_mut(place)
-                && connection.hear(&mut parcel, room)
+                && connection.hear(&mut batch, room)
             {
                 // What it holds now is known to the next who asks for room. If there is none, its turn is what finds out.
                 connection.settle(room, seat);
                 self.again.push(place, connection.rank(now));
             }
-            self.bench.interpreter.post.keep(parcel);
+            self.scratch.interpreter.forwarding.keep(batch);
         }
         delivered
     }
 
     /// One more turn for those that have more to do: for all that ask for little, and then for the others, as long as they take no more
-    /// than a slice together. Before the rest of them comes whoever asks for little meanwhile.
+    /// than a slice together. Connections that ask for little meanwhile come before the rest of them.
     fn serve_again(&mut self) {
         for _ in 0..self.again.len(Rank::Light) {
             if let Some(index) = self.again.pop(Rank::Light) {
@@ -335,17 +331,17 @@ impl<S: Session> Worker<S> {
     /// Takes a connection out of its place.
     fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
         let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
-        connection.resume(&mut self.bench.interpreter);
+        connection.resume(&mut self.scratch.interpreter);
         self.again.forget(index);
         // Closing the socket does the same; it is done here so that no event of it is left.
         let _ = self.poll.remove(&connection.stream);
         self.vacant.push(index);
-        self.shared.room.release(Seat { worker: self.index, place: index });
+        self.shared.budget.release(ConnId { worker: self.index, place: index });
         Some(connection)
     }
 
     fn serve_datagrams(&mut self, index: usize) {
-        let Bench { interpreter, outbox, .. } = &mut self.bench;
+        let WorkerScratch { interpreter, outbox, .. } = &mut self.scratch;
         if let Some(udp) = &mut self.udp {
             udp.serve(index, interpreter, outbox, &self.counters);
         }
@@ -369,11 +365,11 @@ impl<S: Session> Worker<S> {
         if index == self.connections.len() {
             self.connections.push(None);
         }
-        // One that comes back from an errand may have what no poller tells of.
+        // A connection that comes back from a background task may have input that no poller reports.
         let stream = &arrival.stream;
         let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
         let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
-        // Nor would one that comes back with nothing to do ever be found idle, if it seemed to be on its errand.
+        // Otherwise a connection that comes back with nothing to do would never be found idle.
         arrival.facts.set_doing(Doing::Waiting);
         self.serial += 1;
         self.connections[index] = Some(Connection::new(arrival, index, self.serial));
@@ -387,11 +383,11 @@ impl<S: Session> Worker<S> {
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return 0;
         };
-        let seat = Seat { worker: self.index, place: index };
-        let turn = connection.turn(&mut self.bench, &self.counters);
+        let seat = ConnId { worker: self.index, place: index };
+        let turn = connection.turn(&mut self.scratch, &self.counters);
         let spent = connection.spent();
-        let settled = connection.settle(&self.shared.room, seat) == Asked::Granted;
-        self.bench.interpreter.executor.session().quiesce();
+        let settled = connection.settle(&self.shared.budget, seat) == Grant::Granted;
+        self.scratch.interpreter.executor.session().quiesce();
         if !settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
             self.close(index, CloseReason::Error);
         } else {
@@ -402,7 +398,7 @@ impl<S: Session> Worker<S> {
 
     /// What is to happen after a turn.
     fn after(&mut self, index: usize, turn: Turn) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
@@ -411,7 +407,7 @@ impl<S: Session> Worker<S> {
                 let rank = connection.rank(now);
                 // Where much is held one after the other comes to its end, or is found not to read, before all hold as much as they can,
                 // here and in the kernel.
-                if connection.may_go_on() && self.bench.interpreter.is_crowded() {
+                if connection.may_go_on() && self.scratch.interpreter.is_crowded() {
                     self.again.push_first(index);
                 } else {
                     self.again.push(index, rank);
@@ -441,19 +437,19 @@ impl<S: Session> Worker<S> {
         }
     }
 
-    /// Makes room for what a connection holds: whoever holds most has to go. False if that is the connection itself.
+    /// Closes the connections that hold most until this one fits into the budget. False if it holds most itself.
     fn make_room(&mut self, index: usize) -> bool {
-        let seat = Seat { worker: self.index, place: index };
+        let seat = ConnId { worker: self.index, place: index };
         loop {
             let Some(connection) = self.connections[index].as_mut() else {
                 return false;
             };
-            let asked = connection.settle(&self.shared.room, seat);
+            let asked = connection.settle(&self.shared.budget, seat);
             let wanted = connection.holding().total();
             let victim = match asked {
-                Asked::Granted => return true,
-                Asked::Evicted => None,
-                Asked::Full => self.shared.room.evict_above(wanted, self.index),
+                Grant::Granted => return true,
+                Grant::Evicted => None,
+                Grant::Full => self.shared.budget.evict_above(wanted, self.index),
             };
             match victim {
                 Some(victim) if victim == seat => {}
@@ -461,47 +457,47 @@ impl<S: Session> Worker<S> {
                 // It is closed when its worker looks.
                 Some(victim) => self.shared.mailboxes[victim.worker].ring(),
                 None => {
-                    connection.count_crowded_out(&self.shared.room);
+                    connection.count_crowded_out(&self.shared.budget);
                     return false;
                 }
             }
         }
     }
 
-    /// Closes a connection whose room was given to somebody else.
+    /// Closes a connection whose memory was given to another.
     fn crowd_out(&mut self, index: usize) {
         if let Some(connection) = self.connections.get(index).and_then(Option::as_ref) {
-            connection.count_crowded_out(&self.shared.room);
+            connection.count_crowded_out(&self.shared.budget);
         }
         self.close(index, CloseReason::Error);
     }
 
-    /// Closes those whose room another worker's connection was given.
+    /// Closes the connections whose memory was given to another worker's.
     fn close_evicted(&mut self) {
-        for place in self.shared.room.evicted(self.index) {
-            let seat = Seat { worker: self.index, place };
+        for place in self.shared.budget.evicted(self.index) {
+            let seat = ConnId { worker: self.index, place };
             let connection = self.connections.get(place).and_then(Option::as_ref);
-            // Its place may be somebody else's by now.
-            if connection.is_some_and(|connection| connection.is_evicted(&self.shared.room, seat)) {
+            // Another connection may have its place by now.
+            if connection.is_some_and(|connection| connection.is_evicted(&self.shared.budget, seat)) {
                 self.crowd_out(place);
             }
         }
     }
 
-    /// Hands a connection to whoever runs its errand.
+    /// Hands a connection over to its background task.
     fn send_away(&mut self, index: usize) {
         let Some(mut connection) = self.take_out(index) else {
             return;
         };
-        let Some(errand) = connection.take_errand() else {
+        let Some(task) = connection.take_background_task() else {
             return self.shared.gone(&connection.facts, CloseReason::Error);
         };
         connection.facts.set_doing(Doing::Watching);
-        let guest = Guest { arrival: connection.into_arrival(), home: self.index };
-        if let Err((mut guest, line)) = self.bench.interpreter.admin.run(errand, guest) {
+        let detached = DetachedConnection { arrival: connection.into_arrival(), home: self.index };
+        if let Err((mut detached, line)) = self.scratch.interpreter.admin.run(task, detached) {
             // The line is short: a client that cannot take it takes nothing.
-            let _ = guest.arrival.stream.write(format!("{line}\r\n").as_bytes());
-            self.admit(guest.arrival);
+            let _ = detached.arrival.stream.write(format!("{line}\r\n").as_bytes());
+            self.admit(detached.arrival);
         }
     }
 
@@ -512,19 +508,19 @@ impl<S: Session> Worker<S> {
     }
 
     fn accept(&mut self, port: usize) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         let stopping = self.shared.is_stopping();
         let Some(acceptor) = self.acceptor.as_mut().filter(|_| !stopping) else {
             return;
         };
-        for arrival in acceptor.accept(port, &self.poll, &self.shared, now) {
+        for arrival in acceptor.accept(port, &self.poll, &*self.shared, now) {
             self.admit(arrival);
         }
     }
 
     /// Once a second, one worker looks whether there are new certificates.
     fn look_after_certificates(&mut self) {
-        let now = self.bench.interpreter.executor.now();
+        let now = self.scratch.interpreter.executor.now();
         if self.acceptor.is_some() && self.shared.tls.is_some() && now != self.looked {
             self.looked = now;
             self.shared.reload_changed_tls();
@@ -533,8 +529,8 @@ impl<S: Session> Worker<S> {
 
     /// Closes connections that have not said anything for too long.
     fn kick_idle(&mut self) {
-        let now = self.bench.interpreter.executor.now();
-        let Some(limit) = self.shared.connections.limits.idle.filter(|_| now != self.kicked) else {
+        let now = self.scratch.interpreter.executor.now();
+        let Some(limit) = self.shared.limits.idle.filter(|_| now != self.kicked) else {
             return;
         };
         self.kicked = now;

@@ -20,6 +20,7 @@ mod failed_start;
 mod fairness;
 mod flush_all;
 mod forwarded;
+mod forwarded_binary;
 mod full_file_system;
 mod full_without_evictions;
 mod get_and_set;

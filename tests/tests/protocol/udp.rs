@@ -210,3 +210,44 @@ fn free_ports(count: u16) -> u16 {
     }
     port
 }
+
+#[test]
+fn datagrams_are_answered_whichever_worker_has_their_keys() {
+    for access in ["erew", "crew"] {
+        let setup = Setup::new().not_with("mica").not_with("memc3").not_with("classic").not_with("fleec");
+        let setup = setup.guira_argument("--engine=mica").guira_argument(&format!("--access={access}"));
+        let port = free_ports(1);
+        let server = setup
+            .guira_argument("--workers=4")
+            .guira_argument(&format!("--udp=127.0.0.1:{port}"))
+            .start_guira();
+        let value = "x".repeat(20_000);
+        server.connect().exchange(format!("set long 0 0 20000\r\n{value}\r\n"), "STORED\r\n");
+        // The system gives the datagrams of each client to one worker, which finds many at once.
+        let clients: Vec<UdpClient> =
+            (0..8).map(|_| UdpClient::connect(([127, 0, 0, 1], port).into())).collect();
+        for (number, client) in clients.iter().enumerate() {
+            for id in 0..20_u16 {
+                let key = format!("key{number}.{id}");
+                client.request(id, format!("set {key} 0 0 {}\r\n{key}\r\n", key.len()));
+                client.request(100 + id, format!("get {key}\r\n"));
+                client.request(200 + id, get(&key).bytes());
+                client.request(300 + id, format!("get {key} nothing {key}\r\n"));
+                client.request(400 + id, format!("set {key} 0 0 1 noreply\r\n7\r\nincr {key} 1\r\n"));
+                client.request(500 + id, "get long\r\n");
+                client.hear(id, "STORED\r\n");
+                let item = format!("VALUE {key} 0 {}\r\n{key}\r\n", key.len());
+                client.hear(100 + id, format!("{item}END\r\n"));
+                assert!(client.reply(200 + id).ends_with(key.as_bytes()));
+                client.hear(300 + id, format!("{item}{item}END\r\n"));
+                client.hear(400 + id, "8\r\n");
+                client.hear(500 + id, format!("VALUE long 0 20000\r\n{value}\r\nEND\r\n"));
+            }
+        }
+        let forwarded = server.connect().stats("")["forwarded_requests"].clone();
+        assert!(
+            forwarded.parse::<u64>().unwrap() <= 1,
+            "{forwarded}: each worker answers what it has received"
+        );
+    }
+}

@@ -18,6 +18,10 @@ fn command(opcode: u8, extras: &[u8], key: &[u8]) -> Binary<'static> {
     packet.command(kind, [extras, key].concat().leak())
 }
 
+fn item(key: &'static [u8], operation: ItemOperation) -> Binary<'static> {
+    Binary::Item { key, operation }
+}
+
 #[test]
 fn a_header_is_read_and_answered_with_what_comes_back() {
     let packet = header(0x0c, 0, 1, 1);
@@ -37,34 +41,36 @@ fn a_header_is_read_and_answered_with_what_comes_back() {
 
 #[test]
 fn every_command_is_understood_with_its_extras() {
-    let get = |shown, touch| Binary::Get { key: b"k", shown, touch };
+    let get = |shown, touch| item(b"k", ItemOperation::Get { shown, touch });
     assert_eq!(command(0x00, b"", b"k"), get(Shown::Value, None));
     assert_eq!(command(0x0d, b"", b"k"), get(Shown::KeyAndValue, None));
     assert_eq!(command(0x1c, &[0, 0, 0, 9], b"k"), get(Shown::Nothing, Some(Exptime(9))));
     assert_eq!(command(0x24, &[255, 255, 255, 255], b"k"), get(Shown::KeyAndValue, Some(Exptime(i32::MAX))));
     assert_eq!(
         command(0x12, &[0, 0, 0, 1, 0, 0, 0, 2], b"k"),
-        Binary::Store { verb: Verb::Add, key: b"k", flags: 1, exptime: Exptime(2) }
+        item(b"k", ItemOperation::Store(PacketStore { verb: Verb::Add, flags: 1, exptime: Exptime(2) }))
     );
     assert_eq!(
         command(0x0f, b"", b"k"),
-        Binary::Store { verb: Verb::Prepend, key: b"k", flags: 0, exptime: Exptime(0) }
+        item(b"k", ItemOperation::Store(PacketStore { verb: Verb::Prepend, flags: 0, exptime: Exptime(0) }))
     );
     let mut extras = [0; 20];
     (extras[7], extras[15], extras[19]) = (3, 10, 60);
     let direction = Direction::Down;
     assert_eq!(
         command(0x06, &extras, b"n"),
-        Binary::Arithmetic { direction, key: b"n", delta: 3, initial: Some((10, Exptime(60))) }
+        item(b"n", ItemOperation::Arithmetic { direction, delta: 3, initial: Some((10, Exptime(60))) })
     );
     extras[16..].fill(255);
-    let Binary::Arithmetic { initial, .. } = command(0x15, &extras, b"n") else {
+    let Binary::Item { operation: ItemOperation::Arithmetic { initial, .. }, .. } =
+        command(0x15, &extras, b"n")
+    else {
         panic!("it is an increment")
     };
     assert_eq!(initial, None);
-    assert_eq!(command(0x08, b"", b""), Binary::Flush(Exptime(0)));
-    assert_eq!(command(0x18, &[0, 0, 1, 0], b""), Binary::Flush(Exptime(256)));
-    assert_eq!(command(0x10, b"", b"items"), Binary::Stat(b"items"));
+    assert_eq!(command(0x08, b"", b""), Binary::Server(ServerOperation::Flush(Exptime(0))));
+    assert_eq!(command(0x18, &[0, 0, 1, 0], b""), Binary::Server(ServerOperation::Flush(Exptime(256))));
+    assert_eq!(command(0x10, b"", b"items"), Binary::Server(ServerOperation::Stat(b"items")));
 }
 
 #[test]

@@ -285,7 +285,9 @@ fn a_flush_may_have_a_delay() {
         ("flush_all -1", -1, Noreply::No),
     ];
     for (line, seconds, silent) in rows {
-        let Ok(Command::FlushAll { delay, noreply }) = read(line) else { panic!("{line} is a flush") };
+        let Ok(Command::Server(ServerCommand::FlushAll { delay, noreply })) = read(line) else {
+            panic!("{line} is a flush")
+        };
         assert_eq!((delay, noreply), (Some(Exptime(seconds)), silent), "{line}");
     }
     for (line, silent) in [
@@ -295,7 +297,7 @@ fn a_flush_may_have_a_delay() {
         ("flush_all noreply noreply", Noreply::Yes),
     ] {
         assert!(
-            matches!(read(line), Ok(Command::FlushAll { delay: None, noreply }) if noreply == silent),
+            matches!(read(line), Ok(Command::Server(ServerCommand::FlushAll { delay: None, noreply })) if noreply == silent),
             "{line}"
         );
     }
@@ -308,7 +310,9 @@ fn verbosity_has_a_level() {
         ("verbosity 2 noreply", 2, Noreply::Yes),
         ("verbosity 1 2 3", 1, Noreply::No),
     ] {
-        let Ok(Command::Verbosity { level, noreply }) = read(line) else { panic!("{line} sets a level") };
+        let Ok(Command::Server(ServerCommand::Verbosity { level, noreply })) = read(line) else {
+            panic!("{line} sets a level")
+        };
         assert_eq!((level, noreply), (expected, silent), "{line}");
     }
     assert_bad_format(&["verbosity", "verbosity x", "verbosity -1"]);
@@ -318,19 +322,23 @@ fn verbosity_has_a_level() {
 #[test]
 fn commands_without_arguments_ignore_them() {
     for line in ["version", "version x", "version noreply"] {
-        assert!(matches!(read(line), Ok(Command::Version)), "{line}");
+        assert!(matches!(read(line), Ok(Command::Server(ServerCommand::Version))), "{line}");
     }
     for line in ["quit", "quit x"] {
-        assert!(matches!(read(line), Ok(Command::Quit)), "{line}");
+        assert!(matches!(read(line), Ok(Command::Server(ServerCommand::Quit))), "{line}");
     }
     for line in ["mn", "mn x", "mn noreply"] {
-        assert!(matches!(read(line), Ok(Command::MetaNoop)), "{line}");
+        assert!(matches!(read(line), Ok(Command::Server(ServerCommand::MetaNoop))), "{line}");
     }
-    let Ok(Command::Admin(verb, rest)) = read("slabs reassign 1 2") else { panic!("it is about the server") };
+    let Ok(Command::Server(ServerCommand::Admin(verb, rest))) = read("slabs reassign 1 2") else {
+        panic!("it is about the server")
+    };
     assert_eq!((verb, rest), (AdminVerb::Slabs, &b" reassign 1 2"[..]));
-    assert!(matches!(read("shutdown"), Ok(Command::Admin(AdminVerb::Shutdown, b""))));
+    assert!(matches!(read("shutdown"), Ok(Command::Server(ServerCommand::Admin(AdminVerb::Shutdown, b"")))));
     for (line, rest) in [("stats", ""), ("stats items", " items"), ("stats  detail on", "  detail on")] {
-        let Ok(Command::Stats(found)) = read(line) else { panic!("{line} asks for statistics") };
+        let Ok(Command::Server(ServerCommand::Stats(found))) = read(line) else {
+            panic!("{line} asks for statistics")
+        };
         assert_eq!(found, rest.as_bytes());
     }
 }
@@ -365,7 +373,7 @@ fn lines_of_less_than_four_bytes_are_a_bad_line() {
         let parsed = parse(Line { text: text.as_bytes(), length });
         assert_eq!(parsed.err(), Some(Fault::Answer("CLIENT_ERROR bad command line format")), "{text}");
     }
-    assert!(matches!(parse(Line { text: b"mn", length: 4 }), Ok(Command::MetaNoop)));
+    assert!(matches!(parse(Line { text: b"mn", length: 4 }), Ok(Command::Server(ServerCommand::MetaNoop))));
     assert_eq!(fault("xy"), Fault::Answer("ERROR"));
     assert_bad_format(&["get", "get ", "gets", "gets  "]);
 }

@@ -46,11 +46,11 @@ pub struct Sent {
 
 /// Whether a thread may sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doze {
+pub enum Park {
     /// It may: the bell will ring.
-    Sound,
-    /// Something has arrived just now.
-    Disturbed,
+    Quiet,
+    /// It may not: something has arrived just now.
+    Pending,
 }
 
 /// A server's end of a path, for one thread.
@@ -89,15 +89,15 @@ pub trait ServerPath: Debug + Send {
     fn bell(&self) -> BorrowedFd<'_>;
 
     /// The thread is about to sleep. Unless something has arrived, the bell rings when something does.
-    fn doze(&mut self) -> Doze;
+    fn park(&mut self) -> Park;
 
     /// Tells of datagrams that were lost on the way to the thread. `None` if that cannot happen here.
     fn meter(&self) -> Option<Arc<dyn LossMeter>> {
         None
     }
 
-    /// The thread is awake again. Called after each [`ServerPath::doze`], also if that was disturbed.
-    fn wake(&mut self);
+    /// The thread is awake again. Called after each [`ServerPath::park`], also if it returned [`Park::Pending`].
+    fn unpark(&mut self);
 }
 
 /// A client's end of a path, to all threads of a server.

@@ -3,7 +3,7 @@
 use super::losses::{LossMeter, SocketMeter, dropped};
 use super::rooms::{ROOMS_BYTES, Rooms};
 use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
-use super::{BURST_MAX, ClientPath, Doze, Sent, ServerPath};
+use super::{BURST_MAX, ClientPath, Park, Sent, ServerPath};
 use crate::datagram::{PortSharing, datagram_socket};
 use arrayvec::ArrayVec;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -91,8 +91,8 @@ impl ServerPath for UdpServerPath {
         self.socket.as_fd()
     }
 
-    fn doze(&mut self) -> Doze {
-        if self.intake.is_last() { Doze::Sound } else { Doze::Disturbed }
+    fn park(&mut self) -> Park {
+        if self.intake.is_last() { Park::Quiet } else { Park::Pending }
     }
 
     fn meter(&self) -> Option<Arc<dyn LossMeter>> {
@@ -100,7 +100,7 @@ impl ServerPath for UdpServerPath {
         Some(Arc::new(SocketMeter::new(socket, self.intake.unreadable(), dropped)))
     }
 
-    fn wake(&mut self) {}
+    fn unpark(&mut self) {}
 }
 
 /// What is under way to one thread of a server.
@@ -355,9 +355,9 @@ mod tests {
             let count = server.receive().unwrap();
             assert!(count <= BURST_MAX);
             total += count;
-            let expected = if total < 2 * BURST_MAX { Doze::Disturbed } else { Doze::Sound };
-            assert_eq!(server.doze(), expected);
-            server.wake();
+            let expected = if total < 2 * BURST_MAX { Park::Pending } else { Park::Quiet };
+            assert_eq!(server.park(), expected);
+            server.unpark();
         }
     }
 

@@ -6,7 +6,7 @@ mod support;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, Doze, Interest, Losses, PAYLOAD_MAX, Poll, ServerPath, Token, XdpAttach, XdpChecksums,
+    ClientPath, Interest, Losses, PAYLOAD_MAX, Park, Poll, ServerPath, Token, XdpAttach, XdpChecksums,
     XdpClientOptions, XdpClientPath, XdpCopying, XdpError, XdpMode, XdpServerOptions, XdpServerPath,
     XdpSteering,
 };
@@ -106,11 +106,11 @@ fn serve(core: usize, mut path: XdpServerPath, stop: &AtomicBool) -> XdpServerPa
             assert_eq!(path.send().datagrams, count);
             continue;
         }
-        if path.doze() == Doze::Sound {
+        if path.park() == Park::Quiet {
             poll.wait(Some(Duration::from_millis(20)), &mut events).unwrap();
             events.clear();
         }
-        path.wake();
+        path.unpark();
     }
     path
 }
@@ -353,14 +353,14 @@ fn the_bell_rings_when_something_arrives_while_the_thread_sleeps() {
     let mut events = Vec::new();
     let sender = cable.client.run(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
     for _ in 0..3 {
-        assert_eq!((path.receive().unwrap(), path.doze()), (0, Doze::Sound));
+        assert_eq!((path.receive().unwrap(), path.park()), (0, Park::Quiet));
         poll.wait(Some(Duration::ZERO), &mut events).unwrap();
         assert!(events.is_empty(), "the bell is silent");
         sender.send_to(b"wake up", ("10.0.0.1", FIRST_PORT)).unwrap();
         poll.wait(Some(DEADLINE), &mut events).unwrap();
         assert_eq!(events.pop().map(|event| event.token), Some(Token(3)));
-        assert_eq!(path.doze(), Doze::Disturbed);
-        path.wake();
+        assert_eq!(path.park(), Park::Pending);
+        path.unpark();
         assert_eq!(path.receive().unwrap(), 1);
         assert_eq!(path.exchange(0).0, b"wake up");
         // It gets no answer, and nor do those of bursts before.
@@ -412,14 +412,14 @@ fn a_thread_that_is_too_slow_loses_datagrams_and_the_others_none() {
 fn a_path_to_an_interface_that_goes_says_so() {
     let Some(cable) = Cable::new(1) else { return };
     let mut path = cable.server.run(|| XdpServerPath::open(&server_options(1))).unwrap().remove(0);
-    assert_eq!(path.doze(), Doze::Sound);
-    path.wake();
+    assert_eq!(path.park(), Park::Quiet);
+    path.unpark();
     cable.server.ip(&format!("link del {INTERFACE}"));
     let start = Stopwatch::start();
     while path.receive().is_ok() {
         assert!(start.elapsed() < DEADLINE);
-        path.doze();
-        path.wake();
+        path.park();
+        path.unpark();
     }
 }
 

@@ -5,7 +5,7 @@ use guira_commands::observe::{Event, Observer};
 use guira_commands::{Answered, CommandCounters, Data, Executor, Incoming, Replies};
 use guira_contract::suite::{Moment, Refused, Refusing, value_of};
 use guira_contract::{Key, KeyHash, Lossiness, PendingValue, Session, StoreError, ValuePin};
-use guira_protocol::binary::{Binary, HEADER_BYTES, Packet, REQUEST_MAGIC};
+use guira_protocol::binary::{Binary, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC};
 use guira_protocol::mica::{DATAGRAM_HEADER, Record, ReplyWriter};
 use guira_protocol::{Command, Cut, Get, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, cut, parse};
 use guira_sync::clock::CoarseClock;
@@ -240,23 +240,21 @@ impl<S: Session> Client<S> {
         let packet = Packet::read(request).expect("it is a packet");
         let kind = packet.check().expect("its lengths make sense");
         let (head, value) = request[HEADER_BYTES..].split_at(packet.head_len());
-        let command = packet.command(kind, head);
-        let key = match command {
-            Binary::Get { key, .. } | Binary::Arithmetic { key, .. } | Binary::Delete(key) => key,
-            Binary::Store { key, .. } => {
-                return self.packet_store(packet, &command, self.key(key), value, delivery, told);
-            }
-            other => panic!("{other:?} changes no item"),
+        let Binary::Item { key, operation } = packet.command(kind, head) else {
+            panic!("{packet:?} changes no item")
         };
         let key = self.key(key);
+        if let ItemOperation::Store(store) = operation {
+            return self.packet_store(packet, &store, key, value, delivery, told);
+        }
         let guess = self.executor.prefetch_item(key.hash);
-        self.executor.binary(packet, &command, key, guess, told);
+        self.executor.binary(packet, &operation, key, guess, value, told);
     }
 
     fn packet_store(
         &mut self,
         packet: Packet,
-        command: &Binary<'_>,
+        store: &PacketStore,
         key: Key<'_>,
         value: &[u8],
         delivery: Delivery,
@@ -264,18 +262,18 @@ impl<S: Session> Client<S> {
     ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.binary_receive(packet, command, told),
+            Delivery::InPieces => self.executor.binary_receive(packet, store, key.bytes, told),
         };
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
             Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
                 Ok(()) => Data::Pending(pending),
-                Err(_) => return self.executor.binary_give_up(packet, command, told),
+                Err(_) => return self.executor.binary_give_up(packet, store, key.bytes, told),
             },
         };
         let guess = self.executor.prefetch_item(key.hash);
-        self.executor.binary_store(packet, command, key, guess, data, told);
+        self.executor.binary_store(packet, store, key, guess, data, told);
     }
 
     fn record(&mut self, request: &[u8]) -> Vec<u8> {

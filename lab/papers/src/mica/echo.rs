@@ -6,7 +6,7 @@ use guira_harness::server::READY;
 use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{
-    ClientPath, Doze, Interest, Lender, Poll, ServerPath, Token, UdpServerPath, XdpChecksums, XdpCopying,
+    ClientPath, Interest, Lender, Park, Poll, ServerPath, Token, UdpServerPath, XdpChecksums, XdpCopying,
     XdpServerOptions, XdpServerPath, XdpSteering, ring_paths,
 };
 use std::io;
@@ -48,11 +48,11 @@ fn send_back_until(end: &mut dyn ServerPath, stops: impl Fn() -> bool) -> io::Re
         let count = send_back(end)?;
         idle = if count == 0 { idle + 1 } else { 0 };
         if idle > IDLE_ROUNDS {
-            if end.doze() == Doze::Sound {
+            if end.park() == Park::Quiet {
                 poll.wait(Some(NAP), &mut events)?;
                 events.clear();
             }
-            end.wake();
+            end.unpark();
             idle = 0;
         }
     }

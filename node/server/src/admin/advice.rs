@@ -1,10 +1,10 @@
 //! `stats mrc`: what more memory, less of it, or another policy would be worth.
 
-use super::{EngineAdmin, Lines};
-use crate::errand::push_encoded;
+use super::{Admin, Lines};
+use crate::background::push_encoded;
 use guira_advice::{Advice, Advisor, Pulse, SCALES, WorkingSet};
 use guira_commands::CommandCount;
-use guira_contract::{ClassStats, Engine, EngineStats};
+use guira_contract::{ClassStats, EngineStats};
 use guira_protocol::fits_in_text;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The share of a page that items fill, before there are any to tell.
 const USUAL_SHARE: f64 = 0.9;
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
         self.tell_advisor(self.shared.clock.now());
@@ -56,9 +56,9 @@ impl<E: Engine> EngineAdmin<E> {
             reads: sum(CommandCount::CmdGet),
             hits: sum(CommandCount::GetHits),
             busy: Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32),
-            capacity: capacity(&self.engine.stats()),
+            capacity: capacity(&self.control.stats()),
         };
-        advisor.pulse(pulse, &self.engine.policy().0);
+        advisor.pulse(pulse, &self.control.policy().0);
     }
 
     /// Items stored now are gone at `at`.

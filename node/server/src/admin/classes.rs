@@ -1,9 +1,8 @@
 //! `stats items` and `stats slabs`.
 
-use super::{EngineAdmin, Lines};
+use super::{Admin, Lines};
 use crate::shared::Shared;
 use guira_commands::BY_CLASS;
-use guira_contract::Engine;
 
 /// What memcached tells of lists in order of use, and of items that are held or moved in them: there are none here.
 const ABSENT: [&str; 13] = [
@@ -22,9 +21,9 @@ const ABSENT: [&str; 13] = [
     "number_temp",
 ];
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     pub(super) fn items(&self, out: &mut Lines<'_>) {
-        for class in self.engine.stats().classes {
+        for class in self.control.stats().classes {
             let mut item = |name: &str, value: u64| out.stat(&format!("items:{}:{name}", class.id), value);
             item("number", class.items);
             // All items are of one kind: memcached's cold ones, which are evicted next.
@@ -41,7 +40,7 @@ impl<E: Engine> EngineAdmin<E> {
     }
 
     pub(super) fn slabs(&self, out: &mut Lines<'_>) {
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         for class in &stats.classes {
             let mut slab = |name: &str, value: u64| out.stat(&format!("{}:{name}", class.id), value);
             slab("chunk_size", class.chunk_size);

@@ -1,11 +1,11 @@
 //! `stats` and `stats reset`.
 
-use super::{EngineAdmin, Lines};
+use super::{Admin, Lines};
 use crate::VERSION;
 use crate::shared::{Shared, WorkerCount};
 use crate::worker::INPUT_BYTES;
 use guira_commands::CommandCount;
-use guira_contract::{Engine, EngineStats};
+use guira_contract::EngineStats;
 use guira_sync::atomic::Ordering;
 use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
 use std::sync::PoisonError;
@@ -29,7 +29,7 @@ const ABSENT: &[&str] = &[
     "unexpected_napi_ids",
 ];
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     pub(super) fn reset(&self) {
         let mut base = self.shared.since.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = &self.shared.connections;
@@ -37,7 +37,7 @@ impl<E: Engine> EngineAdmin<E> {
         base.workers = WorkerCount::ALL.iter().map(|what| self.shared.worker_sum(*what)).collect();
         base.total_connections = connections.total.load(Ordering::Relaxed);
         base.rejected_connections = connections.rejected.load(Ordering::Relaxed);
-        let (room, log) = (&self.shared.room, &self.shared.hub.counts);
+        let (room, log) = (&self.shared.budget, &self.shared.hub.counts);
         for count in [
             &connections.full,
             &connections.waited_us,
@@ -50,7 +50,7 @@ impl<E: Engine> EngineAdmin<E> {
         ] {
             count.store(0, Ordering::Relaxed);
         }
-        self.engine.reset_stats();
+        self.control.reset_stats();
         self.shared.prefixes.reset();
         if let Some(advisor) = &self.shared.advisor {
             advisor.reset();
@@ -67,12 +67,12 @@ impl<E: Engine> EngineAdmin<E> {
         let current = connections.current.load(Ordering::Relaxed);
         let total = connections.total.load(Ordering::Relaxed) - base.total_connections;
         let rejected = connections.rejected.load(Ordering::Relaxed) - base.rejected_connections;
-        out.stat("max_connections", connections.limits.max);
+        out.stat("max_connections", connections.max);
         out.stat("curr_connections", current);
         out.stat("total_connections", total);
         out.stat("rejected_connections", rejected);
         out.stat("connection_structures", current);
-        let (held, pinned, allowed) = shared.room.usage();
+        let (held, pinned, allowed) = shared.budget.usage();
         // Replies are no objects, and connections have no buffers to read into: each worker has one for all of them, which is in use
         // only while it reads.
         let buffers = shared.workers.len();
@@ -81,8 +81,8 @@ impl<E: Engine> EngineAdmin<E> {
         out.stat("read_buf_count", buffers);
         out.stat("read_buf_bytes", buffers * INPUT_BYTES);
         out.stat("read_buf_bytes_free", buffers * INPUT_BYTES);
-        out.stat("response_obj_oom", shared.room.closed_sending.load(Ordering::Relaxed));
-        out.stat("read_buf_oom", shared.room.closed_receiving.load(Ordering::Relaxed));
+        out.stat("response_obj_oom", shared.budget.closed_sending.load(Ordering::Relaxed));
+        out.stat("read_buf_oom", shared.budget.closed_receiving.load(Ordering::Relaxed));
         out.stat("conn_memory_used", held);
         out.stat("conn_memory_pinned", pinned);
         out.stat("conn_memory_limit", allowed);
@@ -93,7 +93,7 @@ impl<E: Engine> EngineAdmin<E> {
         }
         out.stat("auth_cmds", worker(WorkerCount::AuthCommands));
         out.stat("auth_errors", worker(WorkerCount::AuthErrors));
-        if connections.limits.idle.is_some() {
+        if shared.limits.idle.is_some() {
             out.stat("idle_kicks", worker(WorkerCount::IdleKicks));
         }
         out.stat("bytes_read", worker(WorkerCount::BytesRead));
@@ -101,7 +101,7 @@ impl<E: Engine> EngineAdmin<E> {
         for what in self.settings.counts_of_datagrams() {
             out.stat(what.name(), worker(*what));
         }
-        if self.engine.partitioning().is_some() {
+        if self.control.partitioning().is_some() {
             out.stat("forwarded_requests", worker(WorkerCount::Forwarded));
         }
         out.stat("limit_maxbytes", self.memory.load(Ordering::Relaxed));
@@ -123,13 +123,13 @@ impl<E: Engine> EngineAdmin<E> {
         if let Some(tls) = &shared.tls {
             tell_tls(out, tls, shared.clock.now_unix());
         }
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         engine(out, &stats);
         self.region(out, &stats);
     }
 }
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     /// What is to be told of the region, if there is one.
     fn region(&self, out: &mut Lines<'_>, stats: &EngineStats) {
         if let Some(dropped) = self.settings.dropped {

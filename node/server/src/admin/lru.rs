@@ -2,22 +2,21 @@
 //! change nothing, since clients that send them do not expect to be refused.
 
 use super::verbs::{Answer, ERROR, OK, signed, unsigned};
-use super::{EngineAdmin, Lines};
-use guira_contract::Engine;
+use super::{Admin, Lines};
 
 /// The policy that has these options.
 const SEGMENTED: &str = "seg-lru";
 /// HOT and WARM have at most this share of memory together, in percent.
 const PERCENT_MAX: u32 = 80;
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     /// Carries out `lru`.
     pub(super) fn lru(&self, words: &[&str]) -> Answer {
         let options = match options(words) {
             Ok(options) => options,
             Err(line) => return line.into(),
         };
-        let (policy, _) = self.engine.policy();
+        let (policy, _) = self.control.policy();
         if policy.name != SEGMENTED {
             if self.tells_of_lru.is_due(self.shared.clock.now()) {
                 tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (told once)");
@@ -29,7 +28,7 @@ impl<E: Engine> EngineAdmin<E> {
 
     /// What memcached tells of its lists in order of use: without them they are off, and have no part of memory.
     pub(super) fn tell_lru(&self, out: &mut Lines<'_>) {
-        let (policy, _) = self.engine.policy();
+        let (policy, _) = self.control.policy();
         let is_segmented = policy.name == SEGMENTED && policy.value("mode") != Some("flat");
         let yes = |is: bool| if is { "yes" } else { "no" };
         let number = |key: &str| policy.value(key).filter(|_| is_segmented).unwrap_or("0").to_owned();

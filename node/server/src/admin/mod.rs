@@ -13,44 +13,22 @@ pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 
 use crate::VERSION;
-use crate::errand::{Errand, Guest, LAST_DUMPED, Listing, walk};
-use crate::seldom::Seldom;
+use crate::background::{BackgroundTask, BeginWalk, DetachedConnection, LAST_DUMPED, Listing, begin_walk};
 use crate::shared::Shared;
 use crate::watch::TooMany;
-use guira_contract::{Engine, Session, Switch};
+use guira_contract::{Control, Engine, Switch};
 use guira_memory::MIB;
-use guira_protocol::{AdminVerb, ReplyBuffer, exact_u32};
+use guira_protocol::{ReplyBuffer, exact_u32};
+use guira_serving::RateLimited;
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The server, as a conversation may ask about it.
-pub(crate) trait Admin: Send + Sync + fmt::Debug {
-    /// Items stored now are gone at `at`.
-    fn flush(&self, now: Seconds, at: Seconds);
-    /// Answers `stats` with these arguments, or says what it takes to answer.
-    fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand>;
-    /// Carries out a command about the server.
-    fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer;
-    /// Runs an errand for a connection, which comes back to its worker afterwards; or gives it back at once, with the
-    /// answer why not.
-    fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)>;
-    /// Sets how much is logged.
-    fn set_verbosity(&self, level: u32);
-    /// How many items there are.
-    fn items(&self) -> u64;
-    /// Another second has passed.
-    fn pulse(&self, now: Seconds);
-    /// The answer to `version`.
-    fn version_line(&self) -> String {
-        format!("VERSION {VERSION}")
-    }
-}
-
-/// Answers for an engine.
-pub(crate) struct EngineAdmin<E> {
-    engine: E,
+/// What clients and operators ask of the server: one for all workers, whatever the engine.
+pub(crate) struct Admin {
+    control: Arc<dyn Control>,
+    begin_walk: BeginWalk,
     shared: Arc<Shared>,
     settings: Settings,
     /// The ceiling of the process, in bytes. Relaxed: it is told, and nothing follows from it.
@@ -61,30 +39,31 @@ pub(crate) struct EngineAdmin<E> {
     crawler_tocrawl: AtomicU32,
     automove: AtomicU32,
     /// What clients ask for is not logged each time: a log that they can fill fills the disk.
-    tells: Seldom,
-    tells_of_lru: Seldom,
+    tells: RateLimited,
+    tells_of_lru: RateLimited,
     /// More memory was in use than the limit allows when it was last moved. Relaxed: it is told when that is over, and nothing follows from it.
     is_shrinking: AtomicBool,
-    tells_of_region: Seldom,
+    tells_of_region: RateLimited,
     /// How often there had been no room for the region when that was last told. Relaxed: it is told, and nothing follows from it.
     region_no_room: AtomicU64,
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
 }
 
-impl<E> fmt::Debug for EngineAdmin<E> {
+impl fmt::Debug for Admin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("EngineAdmin").field("settings", &self.settings).finish_non_exhaustive()
+        formatter.debug_struct("Admin").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
 /// The most verbose level that is told apart.
 const VERBOSITY_MAX: u32 = 2;
 
-impl<E: Engine> EngineAdmin<E> {
-    pub(crate) fn new(engine: E, shared: Arc<Shared>, settings: Settings) -> Self {
-        EngineAdmin {
-            engine,
+impl Admin {
+    pub(crate) fn new<E: Engine>(engine: &E, shared: Arc<Shared>, settings: Settings) -> Self {
+        Admin {
+            control: Arc::new(engine.clone()),
+            begin_walk: begin_walk(engine.clone()),
             shared,
             memory: AtomicU64::new(settings.options.memory.0 as u64),
             settings,
@@ -92,10 +71,10 @@ impl<E: Engine> EngineAdmin<E> {
             crawler_sleep: AtomicU32::new(100),
             crawler_tocrawl: AtomicU32::new(0),
             automove: AtomicU32::new(1),
-            tells: Seldom::every(1),
-            tells_of_lru: Seldom::once(),
+            tells: RateLimited::every(1),
+            tells_of_lru: RateLimited::once(),
             is_shrinking: AtomicBool::new(false),
-            tells_of_region: Seldom::every(60),
+            tells_of_region: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
         }
@@ -106,7 +85,7 @@ impl<E: Engine> EngineAdmin<E> {
         let Some(place) = &self.settings.options.storage.region else {
             return;
         };
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         let is_news = stats.region_no_room > self.region_no_room.load(Ordering::Relaxed);
         if is_news && self.tells_of_region.is_due(now) {
             self.region_no_room.store(stats.region_no_room, Ordering::Relaxed);
@@ -122,7 +101,7 @@ impl<E: Engine> EngineAdmin<E> {
         if !self.is_shrinking.load(Ordering::Relaxed) {
             return;
         }
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         if stats.memory_used <= stats.memory_limit {
             self.is_shrinking.store(false, Ordering::Relaxed);
             tracing::info!("memory is down to its limit: {} items are left", stats.items);
@@ -131,14 +110,14 @@ impl<E: Engine> EngineAdmin<E> {
 
     /// The limit was moved, or a region opened: looks whether more memory is in use, and how much, in MiB.
     pub(crate) fn look_for_excess(&self) -> Option<[u64; 2]> {
-        let stats = self.engine.stats();
+        let stats = self.control.stats();
         let is_over = stats.memory_used > stats.memory_limit;
         self.is_shrinking.store(is_over, Ordering::Relaxed);
         is_over.then(|| [stats.memory_used, stats.memory_limit].map(|bytes| bytes / MIB as u64))
     }
 
     /// Answers `stats` with a word behind it.
-    fn stats_about(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<Errand> {
+    fn stats_about(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<BackgroundTask> {
         let dump = self.shared.permissions.dump;
         let mut out = Lines(reply);
         match words {
@@ -166,7 +145,7 @@ impl<E: Engine> EngineAdmin<E> {
                 return None;
             }
             ["detail", ..] => return refuse(reply, "CLIENT_ERROR usage: stats detail on|off|dump"),
-            ["sizes", ..] => return Some(Errand::List(Listing::Sizes)),
+            ["sizes", ..] => return Some(BackgroundTask::List(Listing::Sizes)),
             ["cachedump", ..] if !dump => return refuse(reply, "CLIENT_ERROR stats cachedump not allowed"),
             ["cachedump", class, limit, ..] => {
                 let number = |word: &str| exact_u32(word.as_bytes());
@@ -176,7 +155,7 @@ impl<E: Engine> EngineAdmin<E> {
                 let Some(class) = u8::try_from(class).ok().filter(|class| *class <= LAST_DUMPED) else {
                     return refuse(reply, "CLIENT_ERROR Illegal slab id");
                 };
-                return Some(Errand::List(Listing::Cachedump { class, limit }));
+                return Some(BackgroundTask::List(Listing::Cachedump { class, limit }));
             }
             ["cachedump", ..] => return refuse(reply, "CLIENT_ERROR bad command line"),
             ["reset", ..] => {
@@ -191,75 +170,95 @@ impl<E: Engine> EngineAdmin<E> {
 }
 
 /// Answers with a line of its own.
-fn refuse(reply: &mut ReplyBuffer, line: &str) -> Option<Errand> {
+fn refuse(reply: &mut ReplyBuffer, line: &str) -> Option<BackgroundTask> {
     reply.line(line);
     None
 }
 
-impl<E: Engine> Admin for EngineAdmin<E> {
-    fn flush(&self, now: Seconds, at: Seconds) {
-        self.engine.flush(now, at);
+impl Admin {
+    /// Makes all items that are stored now disappear at `at`.
+    pub(crate) fn flush(&self, now: Seconds, at: Seconds) {
+        self.control.flush(now, at);
         self.flush_advice(now, at);
     }
 
-    fn stats(&self, now: Seconds, arguments: &[u8], reply: &mut ReplyBuffer) -> Option<Errand> {
+    /// Answers `stats` with these arguments, or returns the task that answers it.
+    pub(crate) fn stats(
+        &self,
+        now: Seconds,
+        arguments: &[u8],
+        reply: &mut ReplyBuffer,
+    ) -> Option<BackgroundTask> {
         let text = String::from_utf8_lossy(arguments);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         self.stats_about(now, &words, reply)
     }
 
-    fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
-        EngineAdmin::carry_out(self, verb, rest)
-    }
-
-    fn run(&self, errand: Errand, guest: Guest) -> Result<(), (Guest, &'static str)> {
-        let listing = match errand {
-            Errand::List(listing) => listing,
-            Errand::Watch(kinds) => {
-                let refused = self.shared.hub.watch(guest, kinds, &self.shared);
+    /// Runs a task for a connection, which comes back to its worker afterwards.
+    ///
+    /// # Errors
+    /// The connection, with the line that says why not.
+    pub(crate) fn run(
+        &self,
+        task: BackgroundTask,
+        detached: DetachedConnection,
+    ) -> Result<(), (DetachedConnection, &'static str)> {
+        let listing = match task {
+            BackgroundTask::List(listing) => listing,
+            BackgroundTask::Watch(kinds) => {
+                let refused = self.shared.hub.watch(detached, kinds, &self.shared);
                 return refused
-                    .map_err(|(guest, TooMany)| (guest, "WATCHER_TOO_MANY log watcher limit reached"));
+                    .map_err(|(detached, TooMany)| (detached, "WATCHER_TOO_MANY log watcher limit reached"));
             }
         };
-        let mut session = self.engine.session();
-        let Some(walked) = session.begin_walk() else {
+        let Some(walk) = (self.begin_walk)() else {
             self.shared.walk_wanted.store(true, Ordering::Relaxed);
-            return Err((guest, "BUSY currently processing crawler request"));
+            return Err((detached, "BUSY currently processing crawler request"));
         };
         let shared = self.shared.clone();
         // Left where it can be taken back: with the closure its descriptor would be closed while the connection is still registered, and the next
         // connection may get the same.
-        let handed_over = Arc::new(Mutex::new(Some(guest)));
+        let handed_over = Arc::new(Mutex::new(Some(detached)));
         let taken = handed_over.clone();
-        let take = |guest: &Mutex<Option<Guest>>| guest.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let take = |detached: &Mutex<Option<DetachedConnection>>| {
+            detached.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
         let thread = std::thread::Builder::new().name("lister".to_owned());
-        self.shared.errands.fetch_add(1, Ordering::SeqCst);
+        self.shared.background_tasks.fetch_add(1, Ordering::SeqCst);
         let run = move || {
-            if let Some(guest) = take(&taken) {
-                walk(session, walked, listing, guest, &shared);
+            if let Some(detached) = take(&taken) {
+                walk(listing, detached, &shared);
             }
-            shared.errands.fetch_sub(1, Ordering::SeqCst);
+            shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
         };
         let Err(error) = thread.spawn(run) else {
             return Ok(());
         };
         tracing::error!(%error, "cannot start a thread to list items");
-        self.shared.errands.fetch_sub(1, Ordering::SeqCst);
-        take(&handed_over).map_or(Ok(()), |guest| Err((guest, "SERVER_ERROR out of memory")))
+        self.shared.background_tasks.fetch_sub(1, Ordering::SeqCst);
+        take(&handed_over).map_or(Ok(()), |detached| Err((detached, "SERVER_ERROR out of memory")))
     }
 
-    fn items(&self) -> u64 {
-        self.engine.stats().items
+    /// How many items there are, expired ones that were not found yet among them.
+    pub(crate) fn item_count(&self) -> u64 {
+        self.control.stats().items
     }
 
-    fn pulse(&self, now: Seconds) {
+    /// To be called once a second.
+    pub(crate) fn pulse(&self, now: Seconds) {
         self.tell_advisor(now);
         self.tell_of_region(now);
         self.tell_of_shrinking();
     }
 
-    fn set_verbosity(&self, level: u32) {
+    /// Sets how much is logged.
+    pub(crate) fn set_verbosity(&self, level: u32) {
         self.shared.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+    }
+
+    /// The reply to `version`.
+    pub(crate) fn version_line(&self) -> String {
+        format!("VERSION {VERSION}")
     }
 }
 

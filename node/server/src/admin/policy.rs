@@ -1,14 +1,14 @@
 //! Another replacement policy while the server runs.
 
-use super::{Answer, EngineAdmin, Lines};
-use guira_contract::{Engine, PolicyError, Spec};
+use super::{Admin, Answer, Lines};
+use guira_contract::{PolicyError, Spec};
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     /// What the engine is made of, for `stats settings`.
     pub(super) fn tell_engine(&self, out: &mut Lines<'_>) {
-        let (policy, next) = self.engine.policy();
+        let (policy, next) = self.control.policy();
         out.stat("policy", policy);
-        out.stat("policy_item_bytes", self.engine.stats().policy_item_bytes);
+        out.stat("policy_item_bytes", self.control.stats().policy_item_bytes);
         out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
         for (name, value) in self.settings.options.engine.settings() {
             out.stat(&name, value);
@@ -18,7 +18,7 @@ impl<E: Engine> EngineAdmin<E> {
     /// `policy` tells which there is, `policy NAME key=value …` has another take over.
     pub(super) fn policy(&self, words: &[&str]) -> Answer {
         let [name, options @ ..] = words else {
-            let (policy, next) = self.engine.policy();
+            let (policy, next) = self.control.policy();
             let next = next.map_or(String::new(), |next| format!(", and {next} is taking over"));
             return Answer::Line(format!("POLICY {policy}{next}"));
         };
@@ -30,7 +30,7 @@ impl<E: Engine> EngineAdmin<E> {
 
     /// Has another policy take over, or the same with other options.
     pub(super) fn turn_to(&self, policy: &Spec) -> Answer {
-        match self.engine.change_policy(policy) {
+        match self.control.change_policy(policy) {
             Ok(()) => {
                 if self.tells.is_due(self.shared.clock.now()) {
                     tracing::info!(%policy, "another replacement policy takes over");

@@ -1,12 +1,12 @@
 //! `stats settings`.
 
-use super::{EngineAdmin, Lines};
-use crate::listen::Speaks;
-use crate::options::{Beyond, Options, UdpPorts};
+use super::{Admin, Lines};
+use crate::options::{Options, UdpPorts};
 use crate::shared::WorkerCount;
 use guira_commands::Uniques;
-use guira_contract::{Dropped, Engine};
+use guira_contract::Dropped;
 use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
+use guira_serving::{Beyond, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_transport::{Address, CipherList, Resumption, TlsOptions};
 use std::net::SocketAddr;
@@ -88,7 +88,7 @@ fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
-impl<E: Engine> EngineAdmin<E> {
+impl Admin {
     pub(super) fn tell_settings(&self, out: &mut Lines<'_>) {
         let Settings { options, .. } = &self.settings;
         let permissions = options.permissions;

@@ -1,11 +1,11 @@
 //! Commands about the server: `slabs`, `lru`, `lru_crawler`, `cache_memlimit`, `shutdown` and their like.
 
-use super::EngineAdmin;
-use crate::division::{Division, least_memory, memory_for};
-use crate::errand::{ClassFilter, Errand, Listing};
+use super::Admin;
+use crate::background::{BackgroundTask, ClassFilter, Listing};
+use crate::memory_split::{MemorySplit, least_memory, memory_for};
 use crate::size::Size;
 use crate::watch::LogKinds;
-use guira_contract::{Engine, Reassign, ResizeError, Switch, Tuning};
+use guira_contract::{Reassign, ResizeError, Switch, Tuning};
 use guira_memory::MIB;
 use guira_protocol::{AdminVerb, exact_i32, exact_u32};
 use guira_sync::atomic::Ordering;
@@ -20,7 +20,7 @@ pub(crate) enum Answer {
     Close,
     /// Something that takes long, of which no other request may be under way on the connection: its name, and what it is, or
     /// this line if it cannot be done.
-    Alone(&'static str, Result<Errand, &'static str>),
+    Alone(&'static str, Result<BackgroundTask, &'static str>),
 }
 
 impl From<&str> for Answer {
@@ -37,9 +37,9 @@ const BAD_CLASS: &str = "BADCLASS invalid class id";
 /// The longest that the crawler may be told to sleep, in microseconds.
 const SLEEP_MAX: u32 = 1_000_000;
 
-impl<E: Engine> EngineAdmin<E> {
-    /// Carries out a command.
-    pub(super) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
+impl Admin {
+    /// Executes an operator's command.
+    pub(crate) fn carry_out(&self, verb: AdminVerb, rest: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(rest);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         match verb {
@@ -52,7 +52,7 @@ impl<E: Engine> EngineAdmin<E> {
                 "CLIENT_ERROR watch commands not allowed".into()
             }
             AdminVerb::Watch => {
-                Answer::Alone("watch", LogKinds::parse(&words).map(Errand::Watch).ok_or(ERROR))
+                Answer::Alone("watch", LogKinds::parse(&words).map(BackgroundTask::Watch).ok_or(ERROR))
             }
             // The words of a memcached that knows TLS.
             AdminVerb::RefreshCerts if self.shared.tls.is_none() => "Error TLS not enabled".into(),
@@ -80,13 +80,13 @@ impl<E: Engine> EngineAdmin<E> {
     fn resize(&self, wanted: Size) -> Answer {
         let options = &self.settings.options;
         let memory = wanted.max(least_memory(options)).0;
-        let division = Division::of(options, memory);
-        let resized = self.engine.resize(division.engine);
+        let division = MemorySplit::of(options, memory);
+        let resized = self.control.resize(division.engine);
         let tells = self.tells.is_due(self.shared.clock.now());
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
-                self.shared.room.resize(&division);
+                self.shared.budget.resize(division.conn_limits());
                 self.look_for_excess();
                 if tells {
                     tracing::info!(%wanted, "the memory limit is {}", Size(memory));
@@ -135,7 +135,7 @@ impl<E: Engine> EngineAdmin<E> {
             ["automove", level, ..] => match unsigned(level) {
                 Some(level @ 0..=2) => {
                     self.automove.store(level, Ordering::Relaxed);
-                    self.engine.tune(Tuning::Automove(if level > 0 { Switch::On } else { Switch::Off }));
+                    self.control.tune(Tuning::Automove(if level > 0 { Switch::On } else { Switch::Off }));
                     OK.into()
                 }
                 Some(_) => ERROR.into(),
@@ -159,7 +159,7 @@ impl<E: Engine> EngineAdmin<E> {
         if from == 0 {
             return NO_SPARE.into();
         }
-        match self.engine.reassign(class(from), to) {
+        match self.control.reassign(class(from), to) {
             Reassign::Begun => OK.into(),
             Reassign::Busy => "BUSY currently processing reassign request".into(),
             Reassign::NoClass => "BADCLASS invalid src or dst class id".into(),
@@ -173,7 +173,7 @@ impl<E: Engine> EngineAdmin<E> {
         let dumps = self.shared.permissions.dump;
         let list = |name, classes, listing: fn(ClassFilter) -> Listing| {
             let classes = ClassFilter::parse(classes).ok_or(BAD_CLASS);
-            Answer::Alone(name, classes.map(|classes| Errand::List(listing(classes))))
+            Answer::Alone(name, classes.map(|classes| BackgroundTask::List(listing(classes))))
         };
         match words {
             ["enable"] => self.set_crawler(Switch::On),
@@ -183,7 +183,7 @@ impl<E: Engine> EngineAdmin<E> {
             ["mgdump", _] if !dumps => "ERROR key dump not allowed".into(),
             ["crawl", classes] => match ClassFilter::parse(classes) {
                 Some(_) => {
-                    self.engine.tune(Tuning::CrawlNow);
+                    self.control.tune(Tuning::CrawlNow);
                     OK.into()
                 }
                 None => BAD_CLASS.into(),
@@ -211,7 +211,7 @@ impl<E: Engine> EngineAdmin<E> {
 
     fn set_crawler(&self, switch: Switch) -> Answer {
         self.crawler.store(switch == Switch::On, Ordering::Relaxed);
-        self.engine.tune(Tuning::Crawler(switch));
+        self.control.tune(Tuning::Crawler(switch));
         OK.into()
     }
 

@@ -2,7 +2,7 @@
 //! (MICA, section 4.3.1 has the same stages for one packet after another).
 
 use super::Place;
-use crate::dialogue::BATCH;
+use crate::batch::{BATCH, Batch, Keyed};
 use crate::shared::{WorkerCount, WorkerCounters};
 use arrayvec::ArrayVec;
 use guira_commands::Executor;
@@ -15,13 +15,15 @@ use guira_transport::{BURST_MAX, PAYLOAD_MAX, ServerPath};
 /// The most requests that a datagram can hold.
 const REQUESTS_MAX: usize = (PAYLOAD_MAX - DATAGRAM_HEADER) / REQUEST_HEADER;
 
-/// A request of a batch.
+/// A request, of which the hash of its key is kept: the rest is read again when it is executed.
 #[derive(Clone, Copy, Debug)]
-struct Entry<G> {
-    /// Where it begins in its datagram.
-    at: u16,
-    hash: KeyHash,
-    guess: G,
+struct Hashed(KeyHash);
+
+impl Keyed for Hashed {
+    #[inline(always)]
+    fn hash(&self) -> Option<KeyHash> {
+        Some(self.0)
+    }
 }
 
 /// A datagram of a batch.
@@ -31,11 +33,11 @@ struct Datagram {
     header: Header,
 }
 
-/// Requests that are executed together: those of a few datagrams, or one.
+/// Datagrams whose requests are executed together: a few, or one.
 #[derive(Debug)]
-struct Batch<G> {
+struct Gathered<G> {
     datagrams: ArrayVec<Datagram, BURST_MAX>,
-    entries: ArrayVec<Entry<G>, { BATCH + REQUESTS_MAX }>,
+    batch: Batch<Hashed, G, { BATCH + REQUESTS_MAX }>,
 }
 
 /// Answers a burst.
@@ -60,14 +62,14 @@ impl<'b> Burst<'b> {
 
     /// Answers all datagrams of it, and tells how many answers there are.
     pub(super) fn serve<S: Session>(mut self, executor: &mut Executor<S>, count: usize) -> usize {
-        let mut batch: Batch<S::Guess> = Batch { datagrams: ArrayVec::new(), entries: ArrayVec::new() };
+        let mut gathered = Gathered { datagrams: ArrayVec::new(), batch: Batch::new() };
         for index in 0..count {
-            self.take(executor, index, &mut batch);
-            if batch.entries.len() >= BATCH {
-                self.execute(executor, &mut batch);
+            self.take(executor, index, &mut gathered);
+            if gathered.batch.len() >= BATCH {
+                self.execute(executor, &mut gathered);
             }
         }
-        self.execute(executor, &mut batch);
+        self.execute(executor, &mut gathered);
         self.counters.add(WorkerCount::MicaDatagrams, count as u64);
         self.answers
     }
@@ -80,7 +82,8 @@ impl<'b> Burst<'b> {
 
     /// Reads a datagram, and asks for the buckets of its keys.
     #[inline(always)]
-    fn take<S: Session>(&mut self, executor: &Executor<S>, index: usize, batch: &mut Batch<S::Guess>) {
+    fn take<S: Session>(&mut self, executor: &Executor<S>, index: usize, gathered: &mut Gathered<S::Guess>) {
+        let Gathered { datagrams, batch } = gathered;
         let (datagram, room) = self.path.exchange(index);
         self.counters.add(WorkerCount::BytesRead, datagram.len() as u64);
         let header = match Header::read(datagram) {
@@ -92,24 +95,24 @@ impl<'b> Burst<'b> {
                 return self.answer(index, length);
             }
         };
-        let (first, mut at) = (batch.entries.len(), DATAGRAM_HEADER);
+        let (first, mut at) = (batch.len(), DATAGRAM_HEADER);
         for _ in 0..header.count {
             let Some((record, next)) = Record::read(datagram, at) else {
                 at = usize::MAX;
                 break;
             };
             let hash = executor.prefetch_told(record.key, record.hash);
-            batch.entries.push(Entry { at: at as u16, hash, guess: S::Guess::default() });
+            batch.push(Hashed(hash), next);
             at = next;
         }
         // Nothing is done of a datagram that does not hold what it says, and nothing else.
         if at != datagram.len() {
-            batch.entries.truncate(first);
+            batch.truncate(first);
             header.answer(Kind::Malformed, 0, self.directory.generation).write(room);
             self.counters.add(WorkerCount::MicaMalformed, 1);
             return self.answer(index, DATAGRAM_HEADER);
         }
-        batch.datagrams.push(Datagram { index, header });
+        datagrams.push(Datagram { index, header });
     }
 
     /// Writes the answer to what is no request, and tells how long it is.
@@ -124,7 +127,7 @@ impl<'b> Burst<'b> {
                 (header, Kind::Moved)
             }
             Ok(header) if header.kind == Kind::AskDirectory => {
-                // What is shorter than its answer is nobody's honest question.
+                // A question shorter than its answer could be forged to amplify traffic: it is not answered.
                 let length = self.directory.write(header, room);
                 return if datagram.len() < length { 0 } else { length };
             }
@@ -132,7 +135,7 @@ impl<'b> Burst<'b> {
                 self.counters.add(WorkerCount::MicaMalformed, 1);
                 (header, Kind::Malformed)
             }
-            // To answer answers would never end, once somebody has sent one in another server's name.
+            // Two servers that answered answers would never stop, once one of them got a forged datagram.
             Ok(_) | Err(Unreadable::Foreign) => {
                 self.counters.add(WorkerCount::MicaMalformed, 1);
                 return 0;
@@ -144,33 +147,31 @@ impl<'b> Burst<'b> {
 
     /// Executes what was read, and empties the batch.
     #[inline(always)]
-    fn execute<S: Session>(&mut self, executor: &mut Executor<S>, batch: &mut Batch<S::Guess>) {
-        for entry in &mut batch.entries {
-            entry.guess = executor.prefetch_item(entry.hash);
-        }
-        for _ in 0..Executor::<S>::PREFETCH_STEPS {
-            batch.entries.iter_mut().for_each(|entry| executor.prefetch_next(&mut entry.guess));
-        }
-        self.counters.add(WorkerCount::MicaRequests, batch.entries.len() as u64);
-        let mut entries = batch.entries.iter();
-        for Datagram { index, header } in batch.datagrams.drain(..) {
+    fn execute<S: Session>(&mut self, executor: &mut Executor<S>, gathered: &mut Gathered<S::Guess>) {
+        let Gathered { datagrams, batch } = gathered;
+        batch.prefetch_items(executor, |_| true);
+        self.counters.add(WorkerCount::MicaRequests, batch.len() as u64);
+        let mut requests = batch.requests().iter();
+        for Datagram { index, header } in datagrams.drain(..) {
             let (datagram, room) = self.path.exchange(index);
             let mut writer = ReplyWriter::resume(room, DATAGRAM_HEADER);
-            let count = usize::from(header.count);
-            for (number, entry) in entries.by_ref().take(count).enumerate() {
-                let Some((record, _)) = Record::read(datagram, usize::from(entry.at)) else {
+            let (count, mut at) = (usize::from(header.count), DATAGRAM_HEADER);
+            for (number, request) in requests.by_ref().take(count).enumerate() {
+                let Some((record, end)) = Record::read(datagram, at) else {
                     break;
                 };
-                if is_misdirected(self.place, &record, entry.hash) {
+                at = end;
+                let Hashed(hash) = request.kind;
+                if is_misdirected(self.place, &record, hash) {
                     self.counters.add(WorkerCount::MicaMisdirected, 1);
                 }
-                executor.direct(&record, entry.hash, entry.guess, &mut writer, count - number - 1);
+                executor.direct(&record, hash, request.guess, &mut writer, count - number - 1);
             }
             let length = writer.at();
             header.answer(Kind::Replies, header.count, header.generation).write(room);
             self.answer(index, length);
         }
-        batch.entries.clear();
+        batch.truncate(0);
     }
 }
 

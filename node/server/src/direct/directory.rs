@@ -5,7 +5,7 @@ use guira_protocol::mica::{Directory, HashFunction, PartitionAccess};
 use guira_transport::PAYLOAD_MAX;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Describes a server with so many workers, the first of which takes datagrams at `port`.
+/// Describes a server whose first worker takes datagrams at `port`.
 pub(crate) fn describe(partitioning: Option<Partitioning>, workers: usize, port: u16) -> Directory {
     let access = match partitioning.map(|partitioning| partitioning.access) {
         None => PartitionAccess::Shared,

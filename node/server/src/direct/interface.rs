@@ -65,7 +65,7 @@ impl fmt::Display for Interface {
 }
 
 impl Interface {
-    /// What is asked of it for so many workers, the first of which has this port at these addresses.
+    /// The options of the path, for workers of which the first has this port at these addresses.
     pub(crate) fn options(
         &self,
         addresses: Vec<IpAddr>,

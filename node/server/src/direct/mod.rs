@@ -14,14 +14,14 @@ pub use interface::Interface;
 pub use open::DirectError;
 pub(crate) use open::{OpenPath, describe_all, open};
 
-use crate::dialogue::Interpreter;
+use crate::interpreter::Interpreter;
 use crate::options::Options;
 use crate::shared::WorkerCount;
 use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
 use guira_transport::{
-    Doze, Interest, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
+    Interest, Park, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
 };
 use rustix::fd::AsRawFd;
 use std::io;
@@ -56,7 +56,7 @@ pub(crate) fn shared_bytes(options: &Options) -> usize {
 
 /// A path, and what its clients are told of the server.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct DirectPath {
     pub(crate) path: Box<dyn ServerPath>,
     pub(crate) directory: Directory,
 }
@@ -71,13 +71,13 @@ pub(crate) struct Place {
 
 /// The paths of one worker.
 #[derive(Debug)]
-pub(crate) struct DirectEnd {
-    ways: Vec<Way>,
+pub(crate) struct DatagramListener {
+    ways: Vec<DirectPath>,
     place: Place,
     sizes: Arc<BurstSizes>,
     /// Rounds without a datagram.
     quiet: u32,
-    /// So many of them before the worker sleeps.
+    /// How many of them pass before the worker sleeps.
     patience: u32,
     /// Rounds since the connections were looked at.
     rounds: u32,
@@ -94,10 +94,10 @@ pub(crate) enum Next {
     Wait,
 }
 
-impl DirectEnd {
-    pub(crate) fn new(ways: Vec<Way>, place: Place, sizes: Arc<BurstSizes>) -> Self {
+impl DatagramListener {
+    pub(crate) fn new(ways: Vec<DirectPath>, place: Place, sizes: Arc<BurstSizes>) -> Self {
         let patience = *AWAKE.start();
-        DirectEnd { ways, place, sizes, quiet: patience, patience, rounds: 0 }
+        DatagramListener { ways, place, sizes, quiet: patience, patience, rounds: 0 }
     }
 
     /// Has `poll` tell when something arrives.
@@ -149,7 +149,7 @@ impl DirectEnd {
         if self.quiet < self.patience { Next::LookAround } else { Next::Wait }
     }
 
-    /// So many datagrams have come in a round.
+    /// Adapts to the number of datagrams in a round.
     fn note(&mut self, datagrams: usize) {
         let was_awake = self.quiet < self.patience;
         if datagrams == 0 {
@@ -168,19 +168,19 @@ impl DirectEnd {
     }
 
     /// The worker is about to sleep.
-    pub(crate) fn doze(&mut self) -> Doze {
-        let mut doze = Doze::Sound;
+    pub(crate) fn park(&mut self) -> Park {
+        let mut park = Park::Quiet;
         for way in &mut self.ways {
-            if way.path.doze() == Doze::Disturbed {
-                doze = Doze::Disturbed;
+            if way.path.park() == Park::Pending {
+                park = Park::Pending;
             }
         }
-        doze
+        park
     }
 
     /// The worker is awake again.
-    pub(crate) fn wake(&mut self) {
-        self.ways.iter_mut().for_each(|way| way.path.wake());
+    pub(crate) fn unpark(&mut self) {
+        self.ways.iter_mut().for_each(|way| way.path.unpark());
     }
 }
 
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn a_worker_is_as_patient_as_it_has_been_worth_while() {
         let place = Place { worker: 0, workers: 1, partitioning: None };
-        let mut end = DirectEnd::new(Vec::new(), place, Arc::default());
-        let rounds_until_sleep = |end: &mut DirectEnd| {
+        let mut end = DatagramListener::new(Vec::new(), place, Arc::default());
+        let rounds_until_sleep = |end: &mut DatagramListener| {
             let mut rounds = 0;
             while end.quiet < end.patience {
                 end.note(0);

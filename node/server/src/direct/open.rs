@@ -1,7 +1,7 @@
 //! Opening the paths of all workers.
 
 use super::directory::describe;
-use super::{Way, rings_bytes};
+use super::{DirectPath, rings_bytes};
 use crate::options::Options;
 use guira_contract::Partitioning;
 use guira_memory::Budget;
@@ -103,8 +103,8 @@ pub(crate) fn describe_all(
     workers: Vec<Vec<OpenPath>>,
     partitioning: Option<Partitioning>,
     count: usize,
-) -> Vec<Vec<Way>> {
-    let way = |OpenPath { path, port }| Way { path, directory: describe(partitioning, count, port) };
+) -> Vec<Vec<DirectPath>> {
+    let way = |OpenPath { path, port }| DirectPath { path, directory: describe(partitioning, count, port) };
     workers.into_iter().map(|paths| paths.into_iter().map(way).collect()).collect()
 }
 

@@ -1,12 +1,11 @@
 //! The buffers between those who log and those who watch, and the thread between them.
 
 use super::{CloseReason, LogKinds, lines};
-use crate::errand::Guest;
-use crate::registry::ConnectionFacts;
-use crate::room::Room;
+use crate::background::DetachedConnection;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
+use guira_serving::{ConnBudget, ConnectionFacts};
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_transport::{Mailbox, Progress};
@@ -74,20 +73,20 @@ impl Lines {
     }
 
     /// Makes room for a line more, within `limit`. False if there is none.
-    fn reserve(&mut self, limit: usize, room: &Room) -> bool {
+    fn reserve(&mut self, limit: usize, room: &ConnBudget) -> bool {
         self.len() < limit
             && grow(&mut self.bytes, LINE_MAX, limit + LINE_MAX, &mut self.lent, room)
             && grow(&mut self.ends, 1, limit.div_ceil(size_of::<End>()), &mut self.lent, room)
     }
 
     /// Forgets all lines, and gives back what they took.
-    fn give_back(&mut self, room: &Room) {
+    fn give_back(&mut self, room: &ConnBudget) {
         room.take_back(std::mem::take(self).lent);
     }
 }
 
 /// Makes room for `spare` more, in steps, of which none goes beyond `most` unless it must. False if the room has none.
-fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &Room) -> bool {
+fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: &ConnBudget) -> bool {
     let (least, capacity) = (all.len() + spare, all.capacity());
     if least <= capacity {
         return true;
@@ -117,13 +116,13 @@ pub(crate) struct LogCounts {
 /// What connects those who log and those who watch.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    /// Everything that somebody watches.
+    /// Everything that is watched.
     kinds: AtomicU8,
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
     limits: LogBuffers,
-    pub(crate) room: Arc<Room>,
+    pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
     running: Mutex<bool>,
@@ -133,7 +132,7 @@ pub(crate) struct Hub {
 /// A client that begins to watch.
 #[derive(Debug)]
 struct Newcomer {
-    guest: Guest,
+    detached: DetachedConnection,
     kinds: LogKinds,
     /// It is told of nothing that was before.
     since: u64,
@@ -144,20 +143,20 @@ impl Hub {
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(workers: usize, limits: LogBuffers, room: Arc<Room>) -> io::Result<Self> {
+    pub(crate) fn new(workers: usize, limits: LogBuffers, budget: Arc<ConnBudget>) -> io::Result<Self> {
         Ok(Hub {
             kinds: AtomicU8::new(0),
             gid: AtomicU64::new(1),
             buffers: (0..=workers).map(|_| Mutex::default()).collect(),
             limits,
-            room,
+            budget,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
             counts: LogCounts::default(),
         })
     }
 
-    /// What somebody watches. Relaxed: who looks late logs late.
+    /// What is watched. Relaxed: a worker that looks late logs late.
     #[inline]
     pub(crate) fn kinds(&self) -> LogKinds {
         LogKinds(self.kinds.load(Ordering::Relaxed))
@@ -173,12 +172,12 @@ impl Hub {
 
     /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
     fn worker_limit(&self) -> usize {
-        self.limits.worker.min(self.room.for_logs() / 2 / (self.buffers.len() + 1))
+        self.limits.worker.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
     }
 
     /// What each of so many watchers may take.
     fn watcher_limit(&self, watchers: usize) -> usize {
-        self.limits.watcher.min(self.room.for_logs() / 2 / watchers.max(1))
+        self.limits.watcher.min(self.budget.for_logs() / 2 / watchers.max(1))
     }
 
     fn log(&self, buffer: usize, kinds: LogKinds, write: impl FnOnce(u64, &mut Vec<u8>)) {
@@ -186,7 +185,7 @@ impl Hub {
             return;
         }
         let mut lines = self.buffer(buffer);
-        if !lines.reserve(self.worker_limit(), &self.room) {
+        if !lines.reserve(self.worker_limit(), &self.budget) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -240,16 +239,16 @@ impl Hub {
     /// If there are too many; then it is given back. If there is no thread to be had, it is gone.
     pub(crate) fn watch(
         self: &Arc<Self>,
-        guest: Guest,
+        detached: DetachedConnection,
         kinds: LogKinds,
         shared: &Arc<Shared>,
-    ) -> Result<(), (Guest, TooMany)> {
+    ) -> Result<(), (DetachedConnection, TooMany)> {
         if self.counts.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
             self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
-            return Err((guest, TooMany));
+            return Err((detached, TooMany));
         }
         let mut running = self.running();
-        self.newcomers.send(Newcomer { guest, kinds, since: self.gid.load(Ordering::Relaxed) });
+        self.newcomers.send(Newcomer { detached, kinds, since: self.gid.load(Ordering::Relaxed) });
         if !*running {
             let reporter = Reporter { hub: self.clone(), shared: shared.clone(), watchers: Vec::new() };
             let thread = std::thread::Builder::new().name("log".to_owned());
@@ -257,9 +256,9 @@ impl Hub {
                 Ok(_) => *running = true,
                 Err(error) => {
                     tracing::error!(%error, "cannot start the log's thread");
-                    for Newcomer { guest, .. } in self.newcomers.take() {
+                    for Newcomer { detached, .. } in self.newcomers.take() {
                         self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
-                        shared.gone(&guest.arrival.facts, CloseReason::Error);
+                        shared.gone(&detached.arrival.facts, CloseReason::Error);
                     }
                 }
             }
@@ -271,7 +270,7 @@ impl Hub {
 /// A client that watches.
 #[derive(Debug)]
 struct Watcher {
-    guest: Guest,
+    detached: DetachedConnection,
     kinds: LogKinds,
     /// The number of the first line that it is sent.
     since: u64,
@@ -285,7 +284,7 @@ struct Watcher {
 
 impl Watcher {
     /// Adds a line, if it fits. False if not, and then it is told later how many did not.
-    fn put(&mut self, line: &[u8], limit: usize, room: &Room) -> bool {
+    fn put(&mut self, line: &[u8], limit: usize, room: &ConnBudget) -> bool {
         let fits = self.out.len() + line.len() <= limit
             && grow(&mut self.out, line.len() + SKIPPED_MAX, limit + SKIPPED_MAX, &mut self.lent, room);
         if !fits {
@@ -300,7 +299,7 @@ impl Watcher {
     }
 
     /// Gives back a buffer that is empty and was needed once.
-    fn tidy_up(&mut self, room: &Room) {
+    fn tidy_up(&mut self, room: &ConnBudget) {
         if self.out.is_empty() && self.out.capacity() > KEPT_MAX {
             self.out = Vec::new();
             room.take_back(std::mem::take(&mut self.lent));
@@ -335,9 +334,9 @@ impl Reporter {
     }
 
     fn admit(&mut self) {
-        for Newcomer { guest, kinds, since } in self.hub.newcomers.take() {
+        for Newcomer { detached, kinds, since } in self.hub.newcomers.take() {
             let out = b"OK\r\n".to_vec();
-            self.watchers.push(Watcher { guest, kinds, since, out, lent: 0, skipped: 0 });
+            self.watchers.push(Watcher { detached, kinds, since, out, lent: 0, skipped: 0 });
         }
         let all = self.watchers.iter().fold(0, |all, watcher| all | watcher.kinds.0);
         self.hub.kinds.store(all, Ordering::Relaxed);
@@ -354,7 +353,7 @@ impl Reporter {
             begin = *at;
             let watches = |watcher: &&mut Watcher| watcher.kinds.any(*kinds) && watcher.since <= *gid;
             for watcher in self.watchers.iter_mut().filter(watches) {
-                if watcher.put(line, limit, &self.hub.room) {
+                if watcher.put(line, limit, &self.hub.budget) {
                     counts.sent.fetch_add(1, Ordering::Relaxed);
                 } else {
                     counts.skipped.fetch_add(1, Ordering::Relaxed);
@@ -369,7 +368,7 @@ impl Reporter {
             match push(&mut watcher) {
                 Ok(bytes) => {
                     self.shared.bytes_sent(bytes);
-                    watcher.tidy_up(&self.hub.room);
+                    watcher.tidy_up(&self.hub.budget);
                     self.watchers.push(watcher);
                 }
                 Err(_) => self.leave(&watcher),
@@ -379,19 +378,19 @@ impl Reporter {
 
     fn leave(&self, watcher: &Watcher) {
         self.hub.counts.watchers.fetch_sub(1, Ordering::Relaxed);
-        self.hub.room.take_back(watcher.lent);
-        self.shared.gone(&watcher.guest.arrival.facts, CloseReason::Normal);
+        self.hub.budget.take_back(watcher.lent);
+        self.shared.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }
 
-    /// Ends the thread, unless somebody has just come. Lines that nobody is told of are forgotten.
+    /// Ends the thread, unless a watcher has just come. Lines without a watcher are dropped.
     fn rest(&mut self, taken: &mut Lines) -> bool {
         let hub = self.hub.clone();
         let mut running = hub.running();
         self.admit();
         *running = !self.watchers.is_empty();
         if !*running {
-            taken.give_back(&hub.room);
-            (0..hub.buffers.len()).for_each(|number| hub.buffer(number).give_back(&hub.room));
+            taken.give_back(&hub.budget);
+            (0..hub.buffers.len()).for_each(|number| hub.buffer(number).give_back(&hub.budget));
         }
         !*running
     }
@@ -401,7 +400,7 @@ impl Reporter {
         let mut waits = vec![PollFd::new(&self.hub.newcomers, PollFlags::IN)];
         waits.extend(self.watchers.iter().map(|watcher| {
             let flags = if watcher.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-            PollFd::new(&watcher.guest.arrival.stream, flags)
+            PollFd::new(&watcher.detached.arrival.stream, flags)
         }));
         let timeout = Timespec { tv_sec: HEARTBEAT.as_secs() as i64, tv_nsec: 0 };
         // If it fails, the next round comes early.
@@ -411,7 +410,7 @@ impl Reporter {
 
 /// Sends what a watcher takes, and looks whether it is still there. Returns how many bytes it took.
 fn push(watcher: &mut Watcher) -> io::Result<usize> {
-    let stream = &mut watcher.guest.arrival.stream;
+    let stream = &mut watcher.detached.arrival.stream;
     let mut total = 0;
     while total < watcher.out.len() {
         match stream.write(&watcher.out[total..])? {

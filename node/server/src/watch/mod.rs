@@ -1,12 +1,12 @@
 //! Live logs: clients that `watch` are told of what happens, as lines of text.
 //!
 //! ```text
-//! worker ── Tap ── lines ──┐
-//! worker ── Tap ── lines ──┤── Hub ── the log's thread ── watchers
+//! worker ── EventSink ── lines ──┐
+//! worker ── EventSink ── lines ──┤── Hub ── the log's thread ── watchers
 //! acceptor, engine ────────┘
 //! ```
 //!
-//! A worker writes lines into a buffer of its own, and only of kinds that somebody watches. One thread, which lives as long as there
+//! A worker writes lines into a buffer of its own, and only of kinds that are watched. One thread, which lives as long as there
 //! are watchers, hands them out. Both the workers' buffers and the watchers' are bounded: what does not fit is dropped and counted, so
 //! that nobody waits for a watcher.
 
@@ -18,7 +18,7 @@ mod tap;
 pub use hub::LogBuffers;
 pub(crate) use hub::{Hub, TooMany};
 pub(crate) use prefixes::{DEFAULT_DELIMITER, Prefixes};
-pub(crate) use tap::{EvictionTap, Tap, TapEnd};
+pub(crate) use tap::{EventObserver, EventSink, EvictionSink};
 
 /// Kinds of log lines, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `stats detail`: how often keys of each prefix are asked for, found, stored and deleted.
 
-use crate::errand::push_encoded;
+use crate::background::push_encoded;
 use guira_commands::observe::{Event, Got, StoredBy};
 use guira_contract::Switch;
 use guira_protocol::fits_in_text;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-/// So many prefixes are counted; keys of others are not. Clients choose keys, so there must be an end.
+/// The most prefixes that are counted; keys of others are not. Clients choose keys, so there must be an end.
 const PREFIXES_MAX: usize = 10_000;
 /// The delimiter if none is given.
 pub(crate) const DEFAULT_DELIMITER: u8 = b':';
@@ -108,7 +108,7 @@ impl Prefixes {
         let mut out = Vec::new();
         for (prefix, Uses { gets, hits, sets, deletes }) in self.uses().iter() {
             out.extend(b"PREFIX ");
-            // The binary protocol takes any bytes, and a line end among them would begin a line of somebody else's making.
+            // The binary protocol takes any bytes, and a line end among them would begin a forged line.
             if fits_in_text(prefix) {
                 out.extend_from_slice(prefix);
             } else {

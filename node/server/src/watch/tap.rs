@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Listens to one worker's commands, for watchers, for `stats detail` and for `stats mrc`.
 #[derive(Debug)]
-pub(crate) struct Tap {
+pub(crate) struct EventSink {
     hub: Arc<Hub>,
     prefixes: Arc<Prefixes>,
     advisor: Option<Arc<Advisor>>,
@@ -21,11 +21,11 @@ pub(crate) struct Tap {
     cfd: AtomicU32,
 }
 
-impl Tap {
+impl EventSink {
     pub(crate) fn new(shared: &Shared, worker: usize) -> Self {
         let (hub, prefixes) = (shared.hub.clone(), shared.prefixes.clone());
         let (advisor, clock) = (shared.advisor.clone(), shared.clock.clone());
-        Tap { hub, prefixes, advisor, clock, worker, cfd: AtomicU32::new(0) }
+        EventSink { hub, prefixes, advisor, clock, worker, cfd: AtomicU32::new(0) }
     }
 
     /// What is to be told of at the moment.
@@ -60,9 +60,9 @@ impl Tap {
 
 /// A tap's end in the executor.
 #[derive(Debug)]
-pub(crate) struct TapEnd(pub(crate) Arc<Tap>);
+pub(crate) struct EventObserver(pub(crate) Arc<EventSink>);
 
-impl Observer for TapEnd {
+impl Observer for EventObserver {
     fn see(&self, event: Event<'_>, hash: KeyHash) {
         if let Some(advisor) = &self.0.advisor
             && hash.0 < advisor.threshold()
@@ -100,12 +100,12 @@ fn advised<'e>(event: &Event<'e>, now: Seconds) -> Option<(&'e [u8], What)> {
 
 /// Listens to an engine's evictions.
 #[derive(Debug)]
-pub(crate) struct EvictionTap {
+pub(crate) struct EvictionSink {
     pub(crate) hub: Arc<Hub>,
     pub(crate) clock: CoarseClock,
 }
 
-impl EvictionWatcher for EvictionTap {
+impl EvictionWatcher for EvictionSink {
     fn watches(&self) -> Option<Seconds> {
         self.hub.kinds().any(LogKinds::EVICTIONS).then(|| self.clock.now())
     }

@@ -210,7 +210,7 @@ impl ClientPath for RingClientPath {
             return Ok(());
         };
         // Whoever makes no sense is found out by the next look at it.
-        let is_something = link.lanes.iter_mut().any(|lane| lane.answers.doze() != Ok(false));
+        let is_something = link.lanes.iter_mut().any(|lane| lane.answers.park() != Ok(false));
         if !is_something {
             let link_source = std::iter::once(PollFd::new(&link.stream, PollFlags::IN));
             let bells = link.lanes.iter().map(|lane| PollFd::new(&lane.bell, PollFlags::IN));
@@ -229,7 +229,7 @@ impl ClientPath for RingClientPath {
                 }
             }
         }
-        link.lanes.iter_mut().for_each(|lane| lane.answers.wake());
+        link.lanes.iter_mut().for_each(|lane| lane.answers.unpark());
         Ok(())
     }
 }

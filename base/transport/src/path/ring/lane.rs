@@ -215,13 +215,13 @@ impl Consumer {
     }
 
     /// The producer is to wake this end. True if there is something already.
-    pub(super) fn doze(&mut self) -> Result<bool, Broken> {
+    pub(super) fn park(&mut self) -> Result<bool, Broken> {
         fall_asleep(self.place.word(ASLEEP));
         self.look()
     }
 
     /// This end is awake.
-    pub(super) fn wake(&mut self) {
+    pub(super) fn unpark(&mut self) {
         wake_up(self.place.word(ASLEEP));
     }
 }
@@ -280,13 +280,13 @@ mod tests {
     #[test]
     fn who_sleeps_is_woken_once() {
         let (mut producer, mut consumer, _) = ring(1024);
-        assert_eq!(consumer.doze(), Ok(false));
+        assert_eq!(consumer.park(), Ok(false));
         producer.push(b"a");
         assert!(producer.publish());
         producer.push(b"b");
         assert!(!producer.publish(), "it was woken already");
-        assert_eq!(consumer.doze(), Ok(true), "there is something");
-        consumer.wake();
+        assert_eq!(consumer.park(), Ok(true), "there is something");
+        consumer.unpark();
         while producer.has_room(1).unwrap() {
             producer.push(&[1; PAYLOAD_MAX]);
         }

@@ -6,7 +6,7 @@ use super::meeting::{CORES_MAX, client_rings_bytes, give, new_memory, refuse, se
 use crate::address::Address;
 use crate::listener::{ListenError, ListenOptions, Listener};
 use crate::path::rooms::{ROOMS_BYTES, Rooms};
-use crate::path::{BURST_MAX, Doze, Sent, ServerPath};
+use crate::path::{BURST_MAX, Park, Sent, ServerPath};
 use crate::poll::{Event, Interest, Poll, Token};
 use crate::stream::Stream;
 use guira_sync::atomic::{AtomicBool, Ordering};
@@ -409,25 +409,25 @@ impl ServerPath for RingServerPath {
         self.poll.as_fd()
     }
 
-    fn doze(&mut self) -> Doze {
-        let mut doze = Doze::Sound;
+    fn park(&mut self) -> Park {
+        let mut park = Park::Quiet;
         for number in 0..self.lanes.len() {
             let lane = &mut self.lanes[number];
-            let disturbed = lane.requests.doze().and_then(|is_something| {
+            let disturbed = lane.requests.park().and_then(|is_something| {
                 // What cannot be answered is not something yet: then the client rings when it has taken answers.
                 Ok(is_something && (lane.answers.has_room(1)? || lane.answers.starve()?))
             });
             match disturbed {
                 Ok(false) => {}
-                Ok(true) => doze = Doze::Disturbed,
+                Ok(true) => park = Park::Pending,
                 Err(Broken) => self.give_up(number),
             }
         }
-        doze
+        park
     }
 
-    fn wake(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.requests.wake());
+    fn unpark(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.requests.unpark());
         self.rounds = 0;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::server::Lender;
 use super::{RingClientPath, RingServerPath, ring_paths};
-use crate::path::{BURST_MAX, ClientPath, Doze, PAYLOAD_MAX, ServerPath};
+use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX, Park, ServerPath};
 use guira_sync::atomic::{AtomicUsize, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::{Path, PathBuf};
@@ -67,13 +67,13 @@ fn connect(socket: &Path, servers: &mut [RingServerPath]) -> RingClientPath {
     let client = std::thread::spawn(move || RingClientPath::connect(socket).unwrap());
     while !client.is_finished() {
         servers.iter_mut().for_each(|server| {
-            server.wake();
+            server.unpark();
             echo(server);
         });
     }
     while servers.iter().any(is_ringing) {
         servers.iter_mut().for_each(|server| {
-            server.wake();
+            server.unpark();
             echo(server);
         });
     }
@@ -128,12 +128,12 @@ fn a_client_that_reads_nothing_is_not_served_and_keeps_nobody_awake() {
     ask(&mut other, 0, b"hello");
     assert_eq!(echo(&mut servers[0]), 1);
     assert_eq!(answers(&mut other), [b"olleh"]);
-    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert_eq!(servers[0].park(), Park::Quiet);
     assert!(!is_ringing(&servers[0]));
     // As soon as it reads, it is served again.
     let mut taken = answers(&mut greedy).len();
     assert!(is_ringing(&servers[0]));
-    servers[0].wake();
+    servers[0].unpark();
     while taken < asked {
         echo(&mut servers[0]);
         taken += answers(&mut greedy).len();
@@ -152,12 +152,12 @@ fn who_sleeps_is_woken_by_the_other() {
     let mut servers = server(&socket.0, 1, &rich());
     let mut client = connect(&socket.0, &mut servers);
     echo(&mut servers[0]);
-    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert_eq!(servers[0].park(), Park::Quiet);
     assert!(!is_ringing(&servers[0]));
     ask(&mut client, 0, b"abc");
     assert!(is_ringing(&servers[0]));
-    assert_eq!(servers[0].doze(), Doze::Disturbed);
-    servers[0].wake();
+    assert_eq!(servers[0].park(), Park::Pending);
+    servers[0].unpark();
     let waiter = std::thread::spawn(move || {
         while answers(&mut client).is_empty() {
             client.wait(Duration::from_secs(60)).unwrap();
@@ -165,10 +165,10 @@ fn who_sleeps_is_woken_by_the_other() {
     });
     assert_eq!(echo(&mut servers[0]), 1);
     waiter.join().unwrap();
-    assert_eq!(servers[0].doze(), Doze::Sound);
-    servers[0].wake();
+    assert_eq!(servers[0].park(), Park::Quiet);
+    servers[0].unpark();
     echo(&mut servers[0]);
-    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert_eq!(servers[0].park(), Park::Quiet);
 }
 
 #[test]
@@ -182,14 +182,14 @@ fn memory_is_lent_and_taken_back_when_a_client_goes() {
     let path = socket.0.clone();
     let refused = std::thread::spawn(move || RingClientPath::connect(path).unwrap_err().to_string());
     while !refused.is_finished() {
-        servers[0].wake();
+        servers[0].unpark();
         echo(&mut servers[0]);
     }
     assert_eq!(refused.join().unwrap(), "the server takes no more clients");
     drop(client);
     while purse.0.load(Ordering::Relaxed) < bytes {
         servers.iter_mut().for_each(|server| {
-            server.wake();
+            server.unpark();
             echo(server);
         });
     }
@@ -217,7 +217,7 @@ fn a_client_finds_the_server_that_comes_after_another() {
     });
     while !patient.is_finished() {
         servers.iter_mut().for_each(|server| {
-            server.wake();
+            server.unpark();
             echo(server);
         });
     }
@@ -246,7 +246,7 @@ fn intrude(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Gifts)
 
 fn settle_once(servers: &mut [RingServerPath]) {
     servers.iter_mut().for_each(|server| {
-        server.wake();
+        server.unpark();
         echo(server);
     });
 }
@@ -291,7 +291,7 @@ fn a_client_that_never_hears_cannot_make_a_worker_wait_when_it_rings() {
     let (stream, gifts) = intrude(&socket.0, &mut servers);
     fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
     let (mut requests, mut answers) = super::meeting::client_ends(&gifts.memory, 0);
-    assert_eq!(answers.doze(), Ok(false));
+    assert_eq!(answers.park(), Ok(false));
     // Nobody hears it: the server may ring as often as it likes.
     for _ in 0..5000 {
         requests.push(b"hello");
@@ -300,7 +300,7 @@ fn a_client_that_never_hears_cannot_make_a_worker_wait_when_it_rings() {
         let mut out = [0; PAYLOAD_MAX];
         while answers.pop(&mut out) != Ok(None) {}
         answers.release();
-        assert!(answers.doze().is_ok());
+        assert!(answers.park().is_ok());
     }
     let ended = ends(move || settle(&mut servers));
     drop(stream);
@@ -320,7 +320,7 @@ fn a_bell_is_not_heard_after_its_client_is_gone() {
     // Its end is still open.
     let _ = rustix::io::write(&gifts.bells[0], &[1]);
     settle(&mut servers);
-    assert_eq!(servers[0].doze(), Doze::Sound);
+    assert_eq!(servers[0].park(), Park::Quiet);
     assert!(
         !is_ringing(&servers[0]),
         "nobody is there, and the bell rings for ever: the worker never sleeps again"

@@ -7,7 +7,7 @@ use super::socket::{self, Arrived, IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
 use super::{XdpAttach, XdpChecksums, XdpCopying, XdpSteering};
 use crate::path::losses::{LossMeter, SocketMeter, Unreadable};
-use crate::path::{BURST_MAX, Doze, PAYLOAD_MAX, Sent, ServerPath};
+use crate::path::{BURST_MAX, PAYLOAD_MAX, Park, Sent, ServerPath};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::net::IpAddr;
@@ -215,12 +215,12 @@ impl ServerPath for XdpServerPath {
         self.endpoint.bell()
     }
 
-    fn doze(&mut self) -> Doze {
+    fn park(&mut self) -> Park {
         if let Some(errno) = self.endpoint.error() {
             self.kick = Kick::Gone(errno);
         }
         let may_sleep = self.endpoint.sockets.iter_mut().all(Socket::may_sleep);
-        if may_sleep && !matches!(self.kick, Kick::Gone(_)) { Doze::Sound } else { Doze::Disturbed }
+        if may_sleep && !matches!(self.kick, Kick::Gone(_)) { Park::Quiet } else { Park::Pending }
     }
 
     fn meter(&self) -> Option<Arc<dyn LossMeter>> {
@@ -228,7 +228,7 @@ impl ServerPath for XdpServerPath {
         Some(Arc::new(SocketMeter::new(sockets, &self.unreadable, socket::lost)))
     }
 
-    fn wake(&mut self) {}
+    fn unpark(&mut self) {}
 }
 
 impl Drop for XdpServerPath {

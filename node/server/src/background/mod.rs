@@ -1,15 +1,15 @@
-//! Errands: what a client asks for that takes long, such as a list of all keys. Its connection leaves its worker, is served by a
-//! thread of its own, and comes back afterwards. Workers do not wait for it.
+//! Background tasks: what a client asks for that takes long, such as a list of all keys. Its connection is *detached* from its worker, served by a thread of
+//! its own, and comes back afterwards. Workers do not wait for it.
 
 mod listing;
 mod walker;
 
 pub(crate) use listing::{ClassFilter, LAST_DUMPED, Listing, push_encoded};
-pub(crate) use walker::walk;
+pub(crate) use walker::{BeginWalk, begin_walk};
 
-use crate::acceptor::Arrival;
 use crate::shared::Shared;
 use crate::watch::LogKinds;
+use guira_serving::Arrival;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use guira_transport::{Progress, Stream};
@@ -17,18 +17,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::time::Duration;
 
-/// What a client asks for that takes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// To see all items, in some form.
+pub(crate) enum BackgroundTask {
+    /// Send all items, in some form.
     List(Listing),
-    /// To be told of what happens.
+    /// Send a log of what happens.
     Watch(LogKinds),
 }
 
-/// A connection on an errand.
+/// A connection without a worker, while a background task serves it.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct DetachedConnection {
     pub(crate) arrival: Arrival,
     /// The worker that it comes back to.
     pub(crate) home: usize,
@@ -36,7 +35,7 @@ pub(crate) struct Guest {
 
 /// How long a client may keep the one walk that there can be waiting …
 const PATIENCE: Duration = Duration::from_secs(30);
-/// … and how long if somebody else has asked for one meanwhile.
+/// … and how long if another client has asked for one meanwhile.
 const PATIENCE_WANTED: Duration = Duration::from_secs(2);
 /// Bytes a second that a client may take slowly for ever: fewer count as waiting.
 const SLOWEST: usize = 16 << 10;

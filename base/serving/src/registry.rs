@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a connection is doing, by memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Doing {
+pub enum Doing {
     /// It waits for a request.
     Waiting,
     /// It is being served.
@@ -39,13 +39,13 @@ impl Doing {
     }
 }
 
-/// What is told of a connection. Written by its worker, read by whoever asks: all orderings are Relaxed.
+/// What is told of a connection. Written by its worker, read for statistics: all orderings are Relaxed.
 #[derive(Debug)]
-pub(crate) struct ConnectionFacts {
+pub struct ConnectionFacts {
     /// Its descriptor: a name that no other connection has at the same time.
-    pub(crate) id: i32,
+    pub id: i32,
     /// What it takes even if it does nothing.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     peer: Option<SocketAddr>,
     listener: Arc<Address>,
     doing: AtomicU8,
@@ -53,7 +53,7 @@ pub(crate) struct ConnectionFacts {
 }
 
 impl ConnectionFacts {
-    pub(crate) fn new(
+    pub fn new(
         stream: &Stream,
         peer: Option<SocketAddr>,
         listener: Arc<Address>,
@@ -71,30 +71,30 @@ impl ConnectionFacts {
     }
 
     /// It has asked for something, or sent more of a value.
-    pub(crate) fn active(&self, now: Seconds) {
+    pub fn active(&self, now: Seconds) {
         self.active.store(now.0, Ordering::Relaxed);
     }
 
     /// When it last did.
-    pub(crate) fn last_active(&self) -> Seconds {
+    pub fn last_active(&self) -> Seconds {
         Seconds(self.active.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_doing(&self, doing: Doing) {
+    pub fn set_doing(&self, doing: Doing) {
         self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn doing(&self) -> Doing {
+    pub fn doing(&self) -> Doing {
         Doing::ALL[usize::from(self.doing.load(Ordering::Relaxed)) % Doing::ALL.len()]
     }
 
     /// Whether it came over a network.
-    pub(crate) fn is_remote(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         self.peer.is_some()
     }
 
     /// Who it is from, as the log writes it: address, port, and by what.
-    pub(crate) fn endpoint(&self) -> (String, u16, &'static str) {
+    pub fn endpoint(&self) -> (String, u16, &'static str) {
         match self.peer {
             Some(address) => (address.ip().to_string(), address.port(), "tcp"),
             None => ("unix".to_owned(), 0, "local"),
@@ -102,7 +102,7 @@ impl ConnectionFacts {
     }
 
     /// Who it is from, as memcached writes it.
-    pub(crate) fn peer(&self) -> String {
+    pub fn peer(&self) -> String {
         match self.peer {
             Some(address) => tcp_name(address),
             None => address_name(&self.listener),
@@ -124,7 +124,7 @@ fn address_name(address: &Address) -> String {
 
 /// All connections and listeners.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub struct Registry {
     /// LOCK: registry. Leaf.
     entries: Mutex<Entries>,
 }
@@ -140,27 +140,27 @@ impl Registry {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add_listener(&self, id: i32, address: &Address) {
+    pub fn add_listener(&self, id: i32, address: &Address) {
         self.lock().listeners.push((id, address_name(address)));
     }
 
-    pub(crate) fn add_datagram_socket(&self, id: i32, address: SocketAddr) {
+    pub fn add_datagram_socket(&self, id: i32, address: SocketAddr) {
         let family = if address.is_ipv4() { "udp" } else { "udp6" };
         self.lock().listeners.push((id, format!("{family}:{address}")));
     }
 
-    pub(crate) fn add(&self, facts: &Arc<ConnectionFacts>) {
+    pub fn add(&self, facts: &Arc<ConnectionFacts>) {
         self.lock().connections.insert(facts.id, facts.clone());
     }
 
     /// Forgets a connection, before its descriptor is closed.
-    pub(crate) fn remove(&self, id: i32) {
+    pub fn remove(&self, id: i32) {
         self.lock().connections.remove(&id);
     }
 
     /// Tells of all, as `stats conns` does.
-    pub(crate) fn tell(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
-        // A copy, so that nobody waits for whoever reads.
+    pub fn tell(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
+        // A copy, so that no worker waits for the reader.
         let (listeners, connections) = {
             let entries = self.lock();
             let connections: Vec<_> = entries.connections.values().cloned().collect();

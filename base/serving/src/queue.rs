@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-/// When somebody's turn comes.
+/// When a connection's turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rank {
+pub enum Rank {
     /// Before those that have much to do.
     Light,
     /// After those that have not.
@@ -14,7 +14,7 @@ pub(crate) enum Rank {
 /// Connections, by their places, that have more to do. Each is in it once at most: a socket tells of more input while its connection is
 /// queued, and one that was queued anew each time would have more and more turns between two of anybody else.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub struct Queue {
     light: VecDeque<usize>,
     heavy: VecDeque<usize>,
     /// By place.
@@ -22,11 +22,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.light.is_empty() && self.heavy.is_empty()
     }
 
-    pub(crate) fn len(&self, rank: Rank) -> usize {
+    pub fn len(&self, rank: Rank) -> usize {
         self.of(rank).len()
     }
 
@@ -38,12 +38,12 @@ impl Queue {
     }
 
     /// Whether it has a turn anyway.
-    pub(crate) fn has(&self, place: usize) -> bool {
+    pub fn has(&self, place: usize) -> bool {
         self.queued.get(place).is_some_and(|queued| *queued)
     }
 
     /// It has another turn, after those of its rank who wait for theirs.
-    pub(crate) fn push(&mut self, place: usize, rank: Rank) {
+    pub fn push(&mut self, place: usize, rank: Rank) {
         if self.queued.len() <= place {
             self.queued.resize(place + 1, false);
         }
@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// It has the next turn of those that have much to do.
-    pub(crate) fn push_first(&mut self, place: usize) {
+    pub fn push_first(&mut self, place: usize) {
         if !self.has(place) {
             self.push(place, Rank::Heavy);
             self.heavy.rotate_right(1);
@@ -64,7 +64,7 @@ impl Queue {
     }
 
     /// Who is next of this rank.
-    pub(crate) fn pop(&mut self, rank: Rank) -> Option<usize> {
+    pub fn pop(&mut self, rank: Rank) -> Option<usize> {
         let place = match rank {
             Rank::Light => self.light.pop_front(),
             Rank::Heavy => self.heavy.pop_front(),
@@ -73,8 +73,8 @@ impl Queue {
         Some(place)
     }
 
-    /// Its place is free for somebody else.
-    pub(crate) fn forget(&mut self, place: usize) {
+    /// Its place is free for another connection.
+    pub fn forget(&mut self, place: usize) {
         if self.has(place) {
             self.queued[place] = false;
             self.light.retain(|queued| *queued != place);

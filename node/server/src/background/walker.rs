@@ -1,10 +1,10 @@
 //! The thread that goes through all items for one client.
 
 use super::listing::{ListWriter, Listing};
-use super::{Guest, Waited, send_down_to, send_some};
+use super::{DetachedConnection, Waited, send_down_to, send_some};
 use crate::shared::Shared;
 use crate::watch::CloseReason;
-use guira_contract::{Session, Walked};
+use guira_contract::{Engine, Session, Walked};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;
@@ -12,19 +12,36 @@ use std::time::Duration;
 
 /// Bytes collected before they are sent. As many may wait for the client without a thread that waits with them.
 const CHUNK: usize = 64 << 10;
-/// How long a walk waits for whoever has to do something first.
+/// How long a walk waits for the thread that has to do something first.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Workers come first …
 const NICENESS: i32 = 19;
-/// … but the system lets whoever runs go on for a millisecond or more, at any priority: after so long the walk offers its processor to whoever waits.
+/// … but the system lets a running thread go on for a millisecond or more, at any priority: the walk yields its processor this often.
 const STRETCH: Duration = Duration::from_micros(100);
 
-/// Lists all items to a guest, who goes home afterwards; or is dropped, if something fails.
-pub(crate) fn walk<S: Session>(
+/// Lists all items to a client. To be called on a thread of its own.
+pub(crate) type Walk = Box<dyn FnOnce(Listing, DetachedConnection, &Arc<Shared>) + Send>;
+
+/// Begins a walk over all items in a session of its own, unless one is under way.
+pub(crate) type BeginWalk = Box<dyn Fn() -> Option<Walk> + Send + Sync>;
+
+/// Walks over the items of `engine`.
+pub(crate) fn begin_walk<E: Engine>(engine: E) -> BeginWalk {
+    Box::new(move || {
+        let mut session = engine.session();
+        let begun = session.begin_walk()?;
+        let run: Walk =
+            Box::new(move |listing, detached, shared| walk(session, begun, listing, detached, shared));
+        Some(run)
+    })
+}
+
+/// Lists all items to a client, whose connection goes back to its worker afterwards; or is dropped, if something fails.
+fn walk<S: Session>(
     mut session: S,
     mut walk: S::Walk,
     listing: Listing,
-    mut guest: Guest,
+    mut detached: DetachedConnection,
     shared: &Arc<Shared>,
 ) {
     // It is a wish: the walk goes on at any priority.
@@ -48,7 +65,7 @@ pub(crate) fn walk<S: Session>(
             Walked::Done => writer.end(&mut out),
             Walked::Overrun => {
                 tracing::warn!("a client was too slow to be listed all items while so many were stored");
-                return shared.gone(&guest.arrival.facts, CloseReason::Error);
+                return shared.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }
         if walked == Walked::Done {
@@ -56,14 +73,14 @@ pub(crate) fn walk<S: Session>(
         }
         if out.len() >= CHUNK {
             session.offline();
-            let sent = send_down_to(CHUNK, &mut guest.arrival.stream, &mut out, &mut waited, shared);
+            let sent = send_down_to(CHUNK, &mut detached.arrival.stream, &mut out, &mut waited, shared);
             session.online();
             if sent.is_err() {
-                return shared.gone(&guest.arrival.facts, CloseReason::Error);
+                return shared.gone(&detached.arrival.facts, CloseReason::Error);
             }
         }
         if shared.is_stopping() {
-            return shared.gone(&guest.arrival.facts, CloseReason::Error);
+            return shared.gone(&detached.arrival.facts, CloseReason::Error);
         }
         if stretch.elapsed() >= STRETCH {
             session.offline();
@@ -74,13 +91,13 @@ pub(crate) fn walk<S: Session>(
     }
     // The next walk may begin. What the client does not take at once its worker sends, so that no thread waits for it.
     drop((walk, session));
-    match send_some(&mut guest.arrival.stream, &out) {
+    match send_some(&mut detached.arrival.stream, &out) {
         Ok(sent) => {
             shared.bytes_sent(sent);
             out.drain(..sent);
-            guest.arrival.output = out;
+            detached.arrival.output = out;
         }
-        Err(_) => return shared.gone(&guest.arrival.facts, CloseReason::Error),
+        Err(_) => return shared.gone(&detached.arrival.facts, CloseReason::Error),
     }
-    shared.mailboxes[guest.home].send(guest.arrival);
+    shared.mailboxes[detached.home].send(detached.arrival);
 }

@@ -7,6 +7,7 @@ use crate::udp::UDP_BYTES;
 use guira_advice::Advisor;
 use guira_contract::Switch;
 use guira_memory::{KIB, MIB};
+use guira_serving::ConnLimits;
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
@@ -15,6 +16,9 @@ const PROCESS_SHARE: usize = 256;
 const PROCESS_SHARE_MAX: usize = 2 * MIB + 512 * KIB;
 /// … and each worker's buffers and stack, without those for datagrams.
 const WORKER_BYTES: usize = 512 * KIB;
+
+/// Long values in replies that are not taken keep at most this part of the engine's memory from being used otherwise.
+const PINNED_PART: usize = 4;
 
 /// What a connection takes that does nothing: measured, and rounded up.
 pub(crate) const CONNECTION_BYTES: usize = 512;
@@ -36,7 +40,7 @@ const ENGINE_LEAST: usize = 2 * MIB;
 
 /// The parts of a process's memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Division {
+pub(crate) struct MemorySplit {
     pub(crate) process: usize,
     pub(crate) workers: usize,
     /// For connections that do nothing.
@@ -51,7 +55,7 @@ pub(crate) struct Division {
     pub(crate) engine: usize,
 }
 
-impl Division {
+impl MemorySplit {
     /// Divides `memory` for a server with these options.
     pub(crate) fn of(options: &Options, memory: usize) -> Self {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
@@ -68,7 +72,12 @@ impl Division {
         let rings = direct::rings_bytes(options, memory);
         let beside = (process + workers + idle + advice + rings).saturating_add(traffic);
         let engine = memory.saturating_sub(beside);
-        Division { process, workers, idle, traffic, rings, advice, engine }
+        MemorySplit { process, workers, idle, traffic, rings, advice, engine }
+    }
+
+    /// What connections may take.
+    pub(crate) fn conn_limits(&self) -> ConnLimits {
+        ConnLimits { idle: self.idle, traffic: self.traffic, pinned: self.engine / PINNED_PART }
     }
 
     /// Whether the engine's part is enough for a cache.
@@ -102,7 +111,7 @@ pub fn least_memory(options: &Options) -> Size {
 pub(crate) fn memory_for(options: &Options, engine: usize) -> Size {
     // In whole MiB, so that what is told is enough whatever grows with it. More memory is never less for the engine, so that it can be
     // looked for by halves.
-    let is_enough = |mebibytes: usize| Division::of(options, mebibytes * MIB).engine >= engine;
+    let is_enough = |mebibytes: usize| MemorySplit::of(options, mebibytes * MIB).engine >= engine;
     let (mut least, mut most) = (1, usize::MAX / MIB);
     while least < most {
         let middle = least + (most - least) / 2;
@@ -123,7 +132,7 @@ mod tests {
     fn the_parts_are_the_whole() {
         let options = Options::default();
         for memory in [16 * MIB, 64 * MIB, 1 << 30, 64 << 30] {
-            let division = Division::of(&options, memory);
+            let division = MemorySplit::of(&options, memory);
             let sum: usize = division.parts().iter().map(|(_, bytes)| bytes).sum();
             assert_eq!(sum, memory);
             assert!(division.is_enough());
@@ -135,8 +144,8 @@ mod tests {
         for workers in [1, 4, 64] {
             let options = Options { workers, ..Options::default() };
             let least = least_memory(&options);
-            assert!(Division::of(&options, least.0).is_enough());
-            assert!(!Division::of(&options, least.0 - MIB).is_enough());
+            assert!(MemorySplit::of(&options, least.0).is_enough());
+            assert!(!MemorySplit::of(&options, least.0 - MIB).is_enough());
         }
     }
 
@@ -146,6 +155,6 @@ mod tests {
         options.connections.memory = Some(Size(4_000_000_000 * MIB));
         let least = least_memory(&options).0;
         assert!(least > 4_000_000_000 * MIB && least < 4_001_000_000 * MIB);
-        assert!(!Division::of(&options, least - MIB).is_enough());
+        assert!(!MemorySplit::of(&options, least - MIB).is_enough());
     }
 }

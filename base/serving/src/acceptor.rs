@@ -1,12 +1,6 @@
 //! Accepting connections, and dealing them out to the workers in turn.
 
-use crate::dialogue::Access;
-use crate::division::{CONNECTION_BYTES, TLS_BYTES};
-use crate::listen::Speaks;
-use crate::options::Beyond;
-use crate::registry::ConnectionFacts;
-use crate::seldom::Seldom;
-use crate::shared::Shared;
+use crate::{ConnBudget, ConnectionFacts, Connections, RateLimited, Registry, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
 use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, TlsAcceptor, Token};
@@ -14,13 +8,35 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Whether a client has to log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It has logged in, or need not.
+    Free,
+    /// It has to.
+    Login,
+}
+
+/// The server that an acceptor accepts connections for.
+pub trait AcceptorHost {
+    fn connections(&self) -> &Connections;
+    fn budget(&self) -> &ConnBudget;
+    fn registry(&self) -> &Registry;
+    /// How a new connection begins.
+    fn access(&self) -> Access;
+    /// What a connection takes that does nothing, in bytes.
+    fn idle_bytes(&self, is_tls: bool) -> usize;
+    /// A connection was accepted.
+    fn connected(&self, facts: &ConnectionFacts);
+}
+
 /// A listener, with what its connections are to be.
 #[derive(Debug)]
-pub(crate) struct Port {
-    pub(crate) listener: Listener,
-    pub(crate) address: Arc<Address>,
-    pub(crate) speaks: Speaks,
-    pub(crate) tls: Option<TlsAcceptor>,
+pub struct Port {
+    pub listener: Listener,
+    pub address: Arc<Address>,
+    pub speaks: Speaks,
+    pub tls: Option<TlsAcceptor>,
 }
 
 impl Port {
@@ -34,26 +50,26 @@ impl Port {
 
 /// A connection that has come, on its way to its worker.
 #[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) stream: Stream,
-    pub(crate) facts: Arc<ConnectionFacts>,
-    pub(crate) speaks: Speaks,
-    pub(crate) access: Access,
+pub struct Arrival {
+    pub stream: Stream,
+    pub facts: Arc<ConnectionFacts>,
+    pub speaks: Speaks,
+    pub access: Access,
     /// What was read from it already.
-    pub(crate) input: Vec<u8>,
+    pub input: Vec<u8>,
     /// What it is to be sent first.
-    pub(crate) output: Vec<u8>,
+    pub output: Vec<u8>,
 }
 
 /// Accepts connections and deals them out in turn.
 #[derive(Debug)]
-pub(crate) struct Acceptor {
+pub struct Acceptor {
     ports: Vec<Port>,
     workers: Vec<Arc<Mailbox<Arrival>>>,
     next: usize,
     rest: Rest,
     /// When the log may tell again that descriptors are short.
-    tells: Seldom,
+    tells: RateLimited,
 }
 
 /// Why nothing is accepted.
@@ -76,12 +92,12 @@ const TELL_EVERY: u32 = 10;
 const ACCEPTS: usize = 16;
 
 impl Acceptor {
-    pub(crate) fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
-        Acceptor { ports, workers, next: 0, rest: Rest::No, tells: Seldom::every(TELL_EVERY) }
+    pub fn new(ports: Vec<Port>, workers: Vec<Arc<Mailbox<Arrival>>>) -> Self {
+        Acceptor { ports, workers, next: 0, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
     }
 
     /// Has the event loop tell of connections, by tokens from `first` on.
-    pub(crate) fn listen(&self, poll: &Poll, first: u64) -> std::io::Result<()> {
+    pub fn listen(&self, poll: &Poll, first: u64) -> std::io::Result<()> {
         for (index, port) in self.ports.iter().enumerate() {
             poll.add(&port.listener, Token(first + index as u64), Interest::Read)?;
         }
@@ -89,25 +105,25 @@ impl Acceptor {
     }
 
     /// Looks at no listener any more, or until it goes on.
-    pub(crate) fn ignore(&self, poll: &Poll) {
+    pub fn ignore(&self, poll: &Poll) {
         for port in &self.ports {
             let _ = poll.remove(&port.listener);
         }
     }
 
     /// How soon [`Acceptor::wake_up`] is to be called, whatever happens.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub fn patience(&self) -> Option<Duration> {
         matches!(self.rest, Rest::Descriptors(_)).then_some(RETRY_AFTER)
     }
 
     /// Goes on, if nothing was accepted for a reason that may be gone: a connection has gone, or descriptors may be there again.
-    pub(crate) fn wake_up(&mut self, poll: &Poll, first: u64, shared: &Shared) {
+    pub fn wake_up(&mut self, poll: &Poll, first: u64, host: &impl AcceptorHost) {
         let (since, retries) = match &self.rest {
             Rest::No => return,
             Rest::Full(since) => (since, false),
             Rest::Descriptors(since) => (since, since.elapsed() >= RETRY_AFTER),
         };
-        let connections = &shared.connections;
+        let connections = host.connections();
         if retries || !connections.waiting.load(Ordering::SeqCst) {
             let micros = since.elapsed().as_micros() as u64;
             connections.waited_us.fetch_add(micros, Ordering::Relaxed);
@@ -122,20 +138,26 @@ impl Acceptor {
     }
 
     /// Accepts what has come to a listener. What is for the first worker, who calls this, is returned.
-    pub(crate) fn accept(&mut self, port: usize, poll: &Poll, shared: &Shared, now: Seconds) -> Vec<Arrival> {
+    pub fn accept(
+        &mut self,
+        port: usize,
+        poll: &Poll,
+        host: &impl AcceptorHost,
+        now: Seconds,
+    ) -> Vec<Arrival> {
         let mut own = Vec::new();
         for _ in 0..ACCEPTS {
             if !matches!(self.rest, Rest::No) {
                 break;
             }
-            if self.is_full(shared) {
+            if host.connections().is_full() {
                 self.rest = Rest::Full(Stopwatch::start());
                 self.ignore(poll);
                 break;
             }
             match self.ports[port].listener.accept() {
                 Ok(Some((stream, peer))) => {
-                    if let Some(arrival) = self.admit(port, stream, peer, shared, now) {
+                    if let Some(arrival) = self.admit(port, stream, peer, host, now) {
                         own.push(arrival);
                     }
                 }
@@ -145,9 +167,9 @@ impl Acceptor {
                     if self.tells.is_due(now) {
                         tracing::warn!(%error, "cannot accept connections for now");
                     }
-                    shared.connections.full.fetch_add(1, Ordering::Relaxed);
-                    // As when there are as many as there may be: whoever is gone tells.
-                    shared.connections.waiting.store(true, Ordering::SeqCst);
+                    host.connections().full.fetch_add(1, Ordering::Relaxed);
+                    // As at the limit of connections: the next one that is closed rings.
+                    host.connections().waiting.store(true, Ordering::SeqCst);
                     self.rest = Rest::Descriptors(Stopwatch::start());
                     self.ignore(poll);
                 }
@@ -156,41 +178,23 @@ impl Acceptor {
         own
     }
 
-    /// Whether there are as many connections as there may be, and others have to wait.
-    fn is_full(&self, shared: &Shared) -> bool {
-        let connections = &shared.connections;
-        let full = || connections.current.load(Ordering::SeqCst) >= connections.limits.max;
-        if connections.limits.beyond == Beyond::Refused || !full() {
-            return false;
-        }
-        // SeqCst, with the loads and stores in [`Shared::gone`]: either it sees that somebody waits, or it is
-        // seen here that one is gone.
-        connections.waiting.store(true, Ordering::SeqCst);
-        if full() {
-            connections.full.fetch_add(1, Ordering::Relaxed);
-            return true;
-        }
-        connections.waiting.store(false, Ordering::SeqCst);
-        false
-    }
-
     fn admit(
         &mut self,
         port: usize,
         stream: Stream,
         peer: Option<SocketAddr>,
-        shared: &Shared,
+        host: &impl AcceptorHost,
         now: Seconds,
     ) -> Option<Arrival> {
-        let connections = &shared.connections;
+        let connections = host.connections();
         let port = &self.ports[port];
-        if connections.current.load(Ordering::Relaxed) >= connections.limits.max {
+        if connections.current.load(Ordering::Relaxed) >= connections.max {
             connections.rejected.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return None;
         }
-        let bytes = CONNECTION_BYTES + if port.tls.is_some() { TLS_BYTES } else { 0 };
-        if !shared.room.enter(bytes) {
+        let bytes = host.idle_bytes(port.tls.is_some());
+        if !host.budget().enter(bytes) {
             connections.rejected.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return None;
@@ -200,15 +204,15 @@ impl Acceptor {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::error!(%error, "cannot speak TLS");
-                shared.room.leave(bytes);
+                host.budget().leave(bytes);
                 return None;
             }
         };
         connections.current.fetch_add(1, Ordering::SeqCst);
         connections.total.fetch_add(1, Ordering::Relaxed);
-        shared.registry.add(&facts);
-        shared.hub.connection_new(&facts);
-        let access = shared.access();
+        host.registry().add(&facts);
+        host.connected(&facts);
+        let access = host.access();
         let arrival =
             Arrival { stream, facts, speaks: port.speaks, access, input: Vec::new(), output: Vec::new() };
         let worker = self.next;
@@ -224,41 +228,60 @@ impl Acceptor {
 
 /// Tells a client that there are too many others, as memcached does.
 fn refuse(mut stream: Stream) {
-    // The client may be gone already; there is nobody else to tell.
+    // An error means that the client is gone already.
     let _ = stream.write(b"ERROR Too many open connections\r\n");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::division::Division;
-    use crate::options::Options;
-    use crate::room::Room;
-    use crate::secrets::Secrets;
-    use crate::watch::Hub;
-    use guira_sync::clock::CoarseClock;
+    use crate::{Beyond, ConnLimits};
     use guira_transport::ListenOptions;
     use std::net::TcpStream;
+
+    struct Plain {
+        connections: Connections,
+        budget: ConnBudget,
+        registry: Registry,
+    }
+
+    impl AcceptorHost for Plain {
+        fn connections(&self) -> &Connections {
+            &self.connections
+        }
+        fn budget(&self) -> &ConnBudget {
+            &self.budget
+        }
+        fn registry(&self) -> &Registry {
+            &self.registry
+        }
+        fn access(&self) -> Access {
+            Access::Free
+        }
+        fn idle_bytes(&self, _is_tls: bool) -> usize {
+            1
+        }
+        fn connected(&self, _facts: &ConnectionFacts) {}
+    }
 
     #[test]
     fn those_who_have_a_connection_have_their_turn_between_those_who_come() {
         let how = ListenOptions { backlog: 200, unix_mode: 0o700 };
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), how).unwrap();
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
-        let options = Options { workers: 1, ..Options::default() };
         let mailboxes = vec![Arc::new(Mailbox::new().unwrap())];
-        let room = Arc::new(Room::new(&Division::of(&options, options.memory.0), 1));
-        let hub = Arc::new(Hub::new(1, options.log, room).unwrap());
-        let secrets = Secrets { users: None, tls: None };
-        let shared =
-            Shared::new(CoarseClock::manual(0), &options, secrets, mailboxes.clone(), hub, Vec::new());
+        let host = Plain {
+            connections: Connections::new(1024, Beyond::Refused),
+            budget: ConnBudget::new(ConnLimits { idle: 1024, traffic: 0, pinned: 0 }, 1),
+            registry: Registry::default(),
+        };
         let port =
             Port { address: Arc::new(listener.address().clone()), listener, speaks: Speaks::Any, tls: None };
         let mut acceptor = Acceptor::new(vec![port], mailboxes);
         let poll = Poll::new().unwrap();
         acceptor.listen(&poll, 1).unwrap();
         let clients: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let mut accept = || acceptor.accept(0, &poll, &shared, Seconds(0)).len();
+        let mut accept = || acceptor.accept(0, &poll, &host, Seconds(0)).len();
         let accepted: Vec<usize> = (0..8).map(|_| accept()).collect();
         assert_eq!(accepted, [16, 16, 16, 16, 16, 16, clients.len() - 6 * ACCEPTS, 0]);
     }

@@ -8,9 +8,9 @@ use crate::queue::Rank;
 
 /// What a request, or a key of a get, counts beside its bytes.
 const REQUEST: usize = 512;
-/// A turn of whoever has not asked for much lately: a few batches.
+/// A turn of a connection that has not asked for much lately: a few batches.
 const LIGHT: usize = 64 << 10;
-/// A turn of whoever has, and what all of those may have done before the poller is asked who has come.
+/// A turn of a connection that has, and what all of those may have done before the poller is asked again.
 const WHOLE: usize = 256 << 10;
 /// What is sent at once in a whole slice: a value of the usual greatest length. In smaller pieces it would cost a third more, since each
 /// of them wakes the client up.
@@ -20,7 +20,7 @@ const TURN: usize = 4 << 10;
 
 /// What is left of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slice {
+pub struct Slice {
     size: usize,
     left: usize,
     cut: Cut,
@@ -37,10 +37,10 @@ enum Cut {
 
 impl Slice {
     /// For requests that are executed all at once.
-    pub(crate) const ENDLESS: Self = Slice { size: usize::MAX, left: usize::MAX, cut: Cut::AfterInput };
+    pub const ENDLESS: Self = Slice { size: usize::MAX, left: usize::MAX, cut: Cut::AfterInput };
 
-    /// A turn of somebody of this rank.
-    pub(crate) fn of(rank: Rank) -> Self {
+    /// A turn of a connection of this rank.
+    pub fn of(rank: Rank) -> Self {
         let size = match rank {
             Rank::Light => LIGHT,
             Rank::Heavy => WHOLE,
@@ -49,23 +49,23 @@ impl Slice {
     }
 
     /// The same where room is short.
-    pub(crate) fn keeping_nothing(self) -> Self {
+    pub fn keeping_nothing(self) -> Self {
         Slice { cut: Cut::AfterInput, ..self }
     }
 
-    /// So many bytes were read or sent.
-    pub(crate) fn copied(&mut self, bytes: usize) {
+    /// Counts bytes that were read or sent.
+    pub fn copied(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// So many requests were executed.
+    /// Counts requests that were executed.
     #[inline(always)]
-    pub(crate) fn executed(&mut self, requests: usize) {
+    pub fn executed(&mut self, requests: usize) {
         self.left = self.left.saturating_sub(requests * REQUEST);
     }
 
     /// Bytes that may still be sent.
-    pub(crate) fn sendable(self) -> usize {
+    pub fn sendable(self) -> usize {
         match self.left {
             0 => 0,
             _ if self.size > LIGHT => LONG.max(self.left),
@@ -74,23 +74,23 @@ impl Slice {
     }
 
     /// Others have their turn now.
-    pub(crate) fn is_over(self) -> bool {
+    pub fn is_over(self) -> bool {
         self.left == 0
     }
 
     /// Others have their turn now, although more requests were read.
     #[inline(always)]
-    pub(crate) fn is_cut(self) -> bool {
+    pub fn is_cut(self) -> bool {
         self.left == 0 && self.cut == Cut::Anywhere
     }
 
     /// What the turn has taken.
-    pub(crate) fn spent(self) -> usize {
+    pub fn spent(self) -> usize {
         TURN + self.size - self.left
     }
 
-    /// The rank of whoever has taken it.
-    pub(crate) fn rank(self) -> Rank {
+    /// The rank of the connection that has taken it.
+    pub fn rank(self) -> Rank {
         if self.size - self.left >= LIGHT { Rank::Heavy } else { Rank::Light }
     }
 }

@@ -1,0 +1,215 @@
+//! A request about one item, whatever protocol it came by.
+
+use crate::{Answered, Data, Executor, Replies};
+use guira_contract::{Key, KeyHash, Session};
+use guira_protocol::binary::{ItemOperation, Packet};
+use guira_protocol::{Arithmetic, Delete, Exptime, Meta, MetaKey, MetaSet, Noreply, Store, Touch, Unique};
+
+/// What a request does with the item under its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It leaves the item as it is, but for its cas unique and its recency.
+    Read,
+    /// It may change the item.
+    Write,
+}
+
+/// One key of a get, gets, gat or gats.
+#[derive(Clone, Copy, Debug)]
+pub struct GetKey<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Whether cas uniques are told.
+    pub unique: Unique,
+    /// A new expiration time for what is found.
+    pub touch: Option<Exptime>,
+}
+
+/// A packet of the binary protocol that is about an item.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemPacket<'a> {
+    /// Its header.
+    pub packet: Packet,
+    /// The key.
+    pub key: &'a [u8],
+    /// What to do with the item.
+    pub operation: ItemOperation,
+    /// The value, which is empty unless something is stored.
+    pub value: &'a [u8],
+}
+
+/// A request about one item that has arrived whole.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// A get of one key.
+    Get(GetKey<'a>),
+    /// A key of a get of several. END is not part of its reply.
+    KeyOfGet(GetKey<'a>),
+    /// set, add, replace, append, prepend, cas; with the data block and its line end
+    Store(Store<'a>, &'a [u8]),
+    /// delete
+    Delete(Delete<'a>),
+    /// incr, decr
+    Arithmetic(Arithmetic<'a>),
+    /// touch
+    Touch(Touch<'a>),
+    /// mg, md, ma; and ms, with the data block and its line end
+    Meta(Meta<'a>, &'a [u8]),
+    /// me
+    MetaDebug(MetaKey<'a>),
+    /// A packet of the binary protocol.
+    Packet(ItemPacket<'a>),
+}
+
+/// The most pieces of borrowed bytes that an [`Item`] has: key, flags and data of ms.
+pub const PIECES_MAX: usize = 3;
+
+impl<'a> Item<'a> {
+    /// What it does with the item.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Item::Get(get) | Item::KeyOfGet(get) => get.effect(),
+            Item::Meta(Meta::Get(get), _) => {
+                let changes = get.flags.has(b'T') || get.flags.has(b'N') || get.flags.has(b'R');
+                if changes { Effect::Write } else { Effect::Read }
+            }
+            Item::MetaDebug(_) => Effect::Read,
+            Item::Packet(packet) => match packet.operation {
+                ItemOperation::Get { touch: None, .. } => Effect::Read,
+                ItemOperation::Get { touch: Some(_), .. }
+                | ItemOperation::Store(_)
+                | ItemOperation::Delete
+                | ItemOperation::Arithmetic { .. } => Effect::Write,
+            },
+            Item::Meta(Meta::Set(_) | Meta::Delete(_) | Meta::Arithmetic(..), _)
+            | Item::Store(..)
+            | Item::Delete(_)
+            | Item::Arithmetic(_)
+            | Item::Touch(_) => Effect::Write,
+        }
+    }
+
+    /// The same request with other bytes: hands each borrowed piece to `place`, always in the same order.
+    pub fn relocate<'b>(&self, place: &mut impl FnMut(&'a [u8]) -> &'b [u8]) -> Item<'b> {
+        match self {
+            Item::Get(get) => Item::Get(get.relocate(place)),
+            Item::KeyOfGet(get) => Item::KeyOfGet(get.relocate(place)),
+            Item::Store(store, block) => Item::Store(store.relocate(place), place(block)),
+            Item::Delete(delete) => Item::Delete(delete.relocate(place)),
+            Item::Arithmetic(arithmetic) => Item::Arithmetic(arithmetic.relocate(place)),
+            Item::Touch(touch) => Item::Touch(touch.relocate(place)),
+            Item::Meta(meta, block) => Item::Meta(meta.relocate(place), place(block)),
+            Item::MetaDebug(key) => Item::MetaDebug(key.relocate(place)),
+            Item::Packet(ItemPacket { packet, key, operation, value }) => Item::Packet(ItemPacket {
+                packet: *packet,
+                key: place(key),
+                operation: *operation,
+                value: place(value),
+            }),
+        }
+    }
+}
+
+impl<'a> GetKey<'a> {
+    /// What it does with the item.
+    #[inline(always)]
+    pub fn effect(&self) -> Effect {
+        if self.touch.is_none() { Effect::Read } else { Effect::Write }
+    }
+
+    fn relocate<'b>(&self, place: &mut impl FnMut(&'a [u8]) -> &'b [u8]) -> GetKey<'b> {
+        GetKey { key: place(self.key), unique: self.unique, touch: self.touch }
+    }
+}
+
+/// The value in a data block, if it ends as it must.
+#[inline(always)]
+fn value_of(block: &[u8]) -> Option<&[u8]> {
+    block.strip_suffix(b"\r\n")
+}
+
+/// Says that a data block does not end as it must.
+pub fn refuse_block<R: Replies>(noreply: Noreply, replies: &mut R) {
+    if noreply == Noreply::No {
+        replies.buffer().line("CLIENT_ERROR bad data chunk");
+    }
+}
+
+impl<S: Session> Executor<S> {
+    /// Executes a request about the item under a key with this hash.
+    #[inline(always)]
+    pub fn execute<R>(&mut self, item: &Item<'_>, hash: KeyHash, guess: S::Guess, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        match item {
+            Item::Get(get) => {
+                if self.get_key(get, hash, guess, replies) == Answered::Wholly {
+                    replies.buffer().put(b"END\r\n");
+                }
+            }
+            // An error takes the place of the item.
+            Item::KeyOfGet(get) => {
+                let _ = self.get_key(get, hash, guess, replies);
+            }
+            Item::Store(store, block) => match value_of(block) {
+                Some(value) => {
+                    self.store(Key { bytes: store.key, hash }, guess, store, Data::Bytes(value), replies);
+                }
+                None => refuse_block(store.noreply, replies),
+            },
+            Item::Delete(delete) => self.delete(Key { bytes: delete.key, hash }, delete, replies),
+            Item::Arithmetic(command) => self.arithmetic(Key { bytes: command.key, hash }, command, replies),
+            Item::Touch(touch) => self.touch(Key { bytes: touch.key, hash }, touch, replies),
+            Item::Meta(meta, block) => self.meta(meta, block, hash, guess, replies),
+            Item::MetaDebug(key) => {
+                let mut buffer = [0; 336];
+                self.meta_debug(Key { bytes: key.bytes(&mut buffer), hash }, replies);
+            }
+            Item::Packet(ItemPacket { packet, key, operation, value }) => {
+                self.binary(*packet, operation, Key { bytes: key, hash }, guess, value, replies);
+            }
+        }
+    }
+
+    /// Answers one key of a get, gets, gat or gats.
+    #[inline(always)]
+    pub fn get_key<R>(
+        &mut self,
+        get: &GetKey<'_>,
+        hash: KeyHash,
+        guess: S::Guess,
+        replies: &mut R,
+    ) -> Answered
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let key = Key { bytes: get.key, hash };
+        match get.touch {
+            None => self.get(key, guess, get.unique, replies),
+            Some(time) => self.get_and_touch(key, time, get.unique, replies),
+        }
+    }
+
+    fn meta<R>(&mut self, meta: &Meta<'_>, block: &[u8], hash: KeyHash, guess: S::Guess, replies: &mut R)
+    where
+        R: Replies<Pin = S::Pin>,
+    {
+        let asked = match meta {
+            Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => &get.key,
+            Meta::Set(MetaSet { key, .. }) => key,
+        };
+        let mut buffer = [0; 336];
+        let key = Key { bytes: asked.bytes(&mut buffer), hash };
+        match meta {
+            Meta::Get(get) => self.meta_get(key, guess, get, replies),
+            Meta::Delete(delete) => self.meta_delete(key, delete, replies),
+            Meta::Arithmetic(command, direction) => self.meta_arithmetic(key, command, *direction, replies),
+            // A bad block is told even if the ms is quiet.
+            Meta::Set(set) => match value_of(block) {
+                Some(value) => self.meta_set(key, guess, set, Data::Bytes(value), replies),
+                None => refuse_block(Noreply::No, replies),
+            },
+        }
+    }
+}

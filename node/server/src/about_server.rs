@@ -1,0 +1,142 @@
+//! Commands without a key: what a client asks of the server, or says about its connection.
+
+use crate::admin::Answer;
+use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::outbox::Outbox;
+use crate::watch::CloseReason;
+use guira_commands::Replies;
+use guira_commands::binary::{reply_stat, reply_status, reply_text};
+use guira_contract::{Session, ValuePin};
+use guira_protocol::binary::{Packet, Quiet, ServerOperation, Status};
+use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
+
+/// The longest name of a statistic in a packet, whose length is a byte.
+const STAT_NAME_MAX: usize = u8::MAX as usize;
+
+fn say<P: ValuePin>(outbox: &mut Outbox<P>, noreply: Noreply, text: &str) {
+    if noreply == Noreply::No {
+        outbox.buffer().line(text);
+    }
+}
+
+impl<S: Session> Interpreter<S> {
+    /// Executes a command of the text protocol.
+    pub(crate) fn server_command(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        command: &ServerCommand<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) {
+        match command {
+            ServerCommand::MetaNoop => outbox.buffer().line("MN"),
+            ServerCommand::FlushAll { delay, noreply } => say(outbox, *noreply, self.flush_all(*delay)),
+            ServerCommand::Version => outbox.buffer().line(&self.admin.version_line()),
+            ServerCommand::Verbosity { level, noreply } => {
+                self.admin.set_verbosity(*level);
+                say(outbox, *noreply, "OK");
+            }
+            ServerCommand::Stats(arguments) => {
+                if let Some(task) = self.admin.stats(self.executor.now(), arguments, outbox.buffer()) {
+                    state.phase = Phase::Background(Box::new(task));
+                }
+            }
+            ServerCommand::Admin(verb, rest) => self.administer(state, *verb, rest, outbox),
+            ServerCommand::Quit => state.quit(),
+        }
+    }
+
+    /// Executes a flush_all. Returns its reply.
+    fn flush_all(&mut self, delay: Option<Exptime>) -> &'static str {
+        let at = self.executor.flush_time(delay.unwrap_or_default());
+        if !self.shared.permissions.flush_all {
+            return "CLIENT_ERROR flush_all not allowed";
+        }
+        if delay.is_none() {
+            return "CLIENT_ERROR invalid exptime argument";
+        }
+        if let Some(at) = at {
+            self.admin.flush(self.executor.now(), at);
+        }
+        "OK"
+    }
+
+    /// Executes an operator's command.
+    fn administer(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        verb: AdminVerb,
+        rest: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) {
+        let noreply = if verb.takes_noreply() { noreply(rest) } else { Noreply::No };
+        match self.admin.carry_out(verb, rest) {
+            Answer::Line(line) => say(outbox, noreply, &line),
+            Answer::Close => {
+                state.phase = Phase::Over;
+                state.ends = CloseReason::Shutdown;
+            }
+            Answer::Alone(name, _) if !outbox.is_settled() => {
+                say(outbox, noreply, &format!("ERROR cannot pipeline other commands before {name}"));
+            }
+            Answer::Alone(_, Ok(task)) => state.phase = Phase::Background(Box::new(task)),
+            Answer::Alone(_, Err(line)) => say(outbox, noreply, line),
+        }
+    }
+
+    /// Executes a command of the binary protocol.
+    pub(crate) fn server_packet(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        packet: Packet,
+        operation: &ServerOperation<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) {
+        match operation {
+            ServerOperation::Noop => {}
+            ServerOperation::Flush(delay) => {
+                let at = self.executor.flush_time(*delay);
+                if !self.shared.permissions.flush_all {
+                    return reply_status(packet, Status::AuthError, 0, outbox);
+                }
+                if let Some(at) = at {
+                    self.admin.flush(self.executor.now(), at);
+                }
+            }
+            ServerOperation::Version => return reply_text(packet, crate::VERSION, outbox),
+            ServerOperation::Stat(about) => return self.stat_packets(packet, about, outbox),
+            ServerOperation::Quit => state.quit(),
+        }
+        if packet.quiet() == Quiet::No {
+            reply_status(packet, Status::Success, 0, outbox);
+        }
+    }
+
+    /// Answers stat with the lines of the text protocol, each in a packet of its own.
+    fn stat_packets(&mut self, packet: Packet, about: &[u8], outbox: &mut Outbox<S::Pin>) {
+        let mut text = ReplyBuffer::default();
+        if self.admin.stats(self.executor.now(), about, &mut text).is_some() {
+            // The text protocol has what takes long.
+            return reply_status(packet, Status::KeyNotFound, 0, outbox);
+        }
+        let told = text.as_slice();
+        if about.starts_with(b"detail dump") && (told.starts_with(b"PREFIX ") || told == b"END\r\n") {
+            // The one answer that comes whole.
+            reply_stat(packet, b"detailed", told, outbox);
+            return reply_stat(packet, b"", b"", outbox);
+        }
+        for line in told.split(|byte| *byte == b'\n') {
+            match line.strip_suffix(b"\r").unwrap_or(line) {
+                b"" => {}
+                b"END" | b"RESET" | b"OK" => reply_stat(packet, b"", b"", outbox),
+                line => match line.strip_prefix(b"STAT ") {
+                    Some(pair) => {
+                        let blank = pair.iter().position(|byte| *byte == b' ').unwrap_or(pair.len());
+                        let value = pair.get(blank + 1..).unwrap_or_default();
+                        reply_stat(packet, &pair[..blank.min(STAT_NAME_MAX)], value, outbox);
+                    }
+                    None => reply_status(packet, Status::KeyNotFound, 0, outbox),
+                },
+            }
+        }
+    }
+}

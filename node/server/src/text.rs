@@ -1,0 +1,369 @@
+//! The text protocols, classic and meta: lines in, batches of requests out; and what is answered in pieces.
+
+use crate::batch::{Batch, KeyOfGet, Kind, Pause};
+use crate::interpreter::{Interpreter, Phase, ProtocolState};
+use crate::outbox::Outbox;
+use arrayvec::ArrayVec;
+use guira_commands::{Data, Effect, GetKey, Incoming, Item, Replies, refuse_block};
+use guira_contract::{Key, KeyHash, PendingValue, Session};
+use guira_protocol::{
+    Command, Cut, Exptime, Fault, Get, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique,
+    cut, parse,
+};
+
+/// A value that arrives in pieces.
+#[derive(Debug)]
+pub(crate) struct LongValue<D> {
+    /// The command line, without its end.
+    line: Box<[u8]>,
+    pending: D,
+    /// The line end after the value, as far as it has arrived.
+    end: ArrayVec<u8, 2>,
+}
+
+/// What a line asks for that does not go into a batch.
+#[derive(Debug)]
+pub(crate) enum Special<'a> {
+    /// The line has not ended.
+    Unfinished,
+    /// The line is too long.
+    TooLong,
+    /// The line is wrong; its length.
+    Fault(Fault, usize),
+    /// A get of several keys.
+    Keys(Get<'a>, Line<'a>),
+    /// A store whose data has not arrived altogether.
+    Incomplete(Line<'a>),
+}
+
+/// A command that a data block follows.
+#[derive(Clone, Copy, Debug)]
+enum Announced<'a> {
+    Store(Store<'a>),
+    Meta(MetaSet<'a>),
+}
+
+impl<'a> Announced<'a> {
+    /// The command in a line that was understood before.
+    fn of(line: &'a [u8]) -> Option<Self> {
+        match parse(Line { text: line, length: line.len() + 2 }).ok()? {
+            Command::Store(store) => Some(Announced::Store(store)),
+            Command::Meta(Meta::Set(set)) => Some(Announced::Meta(set)),
+            Command::Meta(Meta::Get(_) | Meta::Delete(_) | Meta::Arithmetic(..))
+            | Command::Get(_)
+            | Command::Delete(_)
+            | Command::Arithmetic(_)
+            | Command::Touch(_)
+            | Command::MetaDebug(_)
+            | Command::Server(_) => None,
+        }
+    }
+
+    /// Bytes of the data block, without its line end.
+    fn length(&self) -> u32 {
+        match self {
+            Announced::Store(store) => store.length,
+            Announced::Meta(set) => set.length,
+        }
+    }
+}
+
+/// The data block of `length` bytes at `at`, with its line end, if all of it is there.
+#[inline(always)]
+fn block(input: &[u8], at: usize, length: u32) -> Option<&[u8]> {
+    input.get(at..at.checked_add(length as usize + 2)?)
+}
+
+impl<S: Session> Interpreter<S> {
+    /// Reads and executes a batch. Returns how many bytes were taken: none if more have to come.
+    pub(crate) fn commands(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        self.read_and_run(state, outbox, |this, batch, at| this.read_command(batch, input, at))
+            .unwrap_or_else(|special| self.special(state, special, outbox))
+    }
+
+    /// Reads the request at `at` into a batch, if it belongs into one.
+    #[inline(always)]
+    pub(crate) fn read_command<'a, const N: usize>(
+        &self,
+        batch: &mut Batch<Kind<'a>, S::Guess, N>,
+        input: &'a [u8],
+        at: usize,
+    ) -> Result<(), Special<'a>> {
+        let line = match cut(&input[at..]) {
+            Cut::Line(line) => line,
+            Cut::Unfinished => return Err(Special::Unfinished),
+            Cut::TooLong => return Err(Special::TooLong),
+        };
+        let command = match parse(line) {
+            Ok(command) => command,
+            Err(fault) => return Err(Special::Fault(fault, line.length)),
+        };
+        let end = at + line.length;
+        // Each pushes for itself, so that a request is written where it stays.
+        match command {
+            Command::Get(get) => {
+                let Some(key) = get.keys.single() else {
+                    return Err(Special::Keys(get, line));
+                };
+                let get = GetKey { key, unique: get.unique, touch: get.touch };
+                self.push(batch, key, Item::Get(get), end);
+            }
+            Command::Store(store) => {
+                let Some(block) = block(input, end, store.length) else {
+                    return Err(Special::Incomplete(line));
+                };
+                self.push(batch, store.key, Item::Store(store, block), end + block.len());
+            }
+            Command::Meta(meta) => return self.read_meta(batch, meta, line, input, end),
+            Command::MetaDebug(key) => self.push_meta(batch, &key, Item::MetaDebug(key), end),
+            Command::Delete(delete) => self.push(batch, delete.key, Item::Delete(delete), end),
+            Command::Arithmetic(step) => self.push(batch, step.key, Item::Arithmetic(step), end),
+            Command::Touch(touch) => self.push(batch, touch.key, Item::Touch(touch), end),
+            Command::Server(command) => batch.push(Kind::Server(command), end),
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn read_meta<'a, const N: usize>(
+        &self,
+        batch: &mut Batch<Kind<'a>, S::Guess, N>,
+        meta: Meta<'a>,
+        line: Line<'a>,
+        input: &'a [u8],
+        end: usize,
+    ) -> Result<(), Special<'a>> {
+        match meta {
+            Meta::Set(set) => {
+                let Some(block) = block(input, end, set.length) else {
+                    return Err(Special::Incomplete(line));
+                };
+                self.push_meta(batch, &set.key, Item::Meta(meta, block), end + block.len());
+            }
+            Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => {
+                self.push_meta(batch, &get.key, Item::Meta(meta, &[]), end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a request about the item under `key` to a batch.
+    #[inline(always)]
+    pub(crate) fn push<'a, const N: usize>(
+        &self,
+        batch: &mut Batch<Kind<'a>, S::Guess, N>,
+        key: &[u8],
+        item: Item<'a>,
+        end: usize,
+    ) {
+        let hash = self.hash_and_prefetch(key, || item.effect());
+        batch.push(Kind::Item(hash, item), end);
+    }
+
+    #[inline(always)]
+    fn push_meta<'a, const N: usize>(
+        &self,
+        batch: &mut Batch<Kind<'a>, S::Guess, N>,
+        key: &MetaKey<'_>,
+        item: Item<'a>,
+        end: usize,
+    ) {
+        let mut buffer: KeyBuffer = [0; 336];
+        self.push(batch, key.bytes(&mut buffer), item, end);
+    }
+
+    /// What does not belong into a batch and comes first. Returns how many bytes were taken.
+    fn special(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        special: Special<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        match special {
+            Special::Unfinished => 0,
+            Special::TooLong => {
+                state.phase = Phase::Over;
+                0
+            }
+            Special::Fault(fault, length) => {
+                match fault {
+                    Fault::Answer(text) => outbox.buffer().line(text),
+                    Fault::Silent => {}
+                    Fault::Close => state.phase = Phase::Over,
+                    Fault::Swallow { answer, noreply, bytes } => {
+                        if noreply == Noreply::No {
+                            outbox.buffer().line(answer);
+                        }
+                        state.phase = Phase::Swallow(bytes);
+                    }
+                }
+                length
+            }
+            Special::Keys(get, line) => self.keys(state, line, get, outbox),
+            // This worker stores it, wherever its key is at home.
+            Special::Incomplete(_) if outbox.open_slots() > 0 => 0,
+            Special::Incomplete(line) => self.incomplete(state, line, outbox),
+        }
+    }
+
+    /// A data block that has not arrived altogether.
+    fn incomplete(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        line: Line<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let Some(announced) = Announced::of(line.text) else {
+            return 0;
+        };
+        let incoming = match announced {
+            Announced::Store(store) => self.executor.receive(&store, outbox),
+            Announced::Meta(set) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                self.executor.meta_receive(set.key.bytes(&mut buffer), &set, outbox)
+            }
+        };
+        match incoming {
+            Incoming::Whole => 0,
+            Incoming::Pending(pending) => {
+                let value = LongValue { line: line.text.into(), pending, end: ArrayVec::new() };
+                state.phase = Phase::Value(Box::new(value));
+                line.length
+            }
+            Incoming::Refused => {
+                state.phase = Phase::Swallow(u64::from(announced.length()) + 2);
+                line.length
+            }
+        }
+    }
+
+    /// Takes a piece of a long value. Returns how many bytes were taken.
+    pub(crate) fn value(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let Phase::Value(value) = &mut state.phase else {
+            return 0;
+        };
+        let missing = value.pending.missing();
+        let part = input.len().min(missing);
+        if self.executor.extend(&mut value.pending, &input[..part]).is_err() {
+            let left = (missing - part) as u64 + 2;
+            if let Phase::Value(value) = std::mem::replace(&mut state.phase, Phase::Swallow(left)) {
+                self.give_up(&value.line, outbox);
+            }
+            return part;
+        }
+        let end = &input[part..input.len().min(part + value.end.remaining_capacity())];
+        value.end.extend(end.iter().copied());
+        let taken = part + end.len();
+        if value.end.is_full()
+            && let Phase::Value(value) = std::mem::take(&mut state.phase)
+        {
+            self.finish_value(*value, outbox);
+        }
+        taken
+    }
+
+    /// There is no memory for the rest of a value.
+    fn give_up(&mut self, line: &[u8], outbox: &mut Outbox<S::Pin>) {
+        match Announced::of(line) {
+            Some(Announced::Store(store)) => self.executor.give_up(&store, outbox),
+            Some(Announced::Meta(set)) => {
+                let mut buffer: KeyBuffer = [0; 336];
+                self.executor.meta_give_up(set.key.bytes(&mut buffer), outbox);
+            }
+            None => {}
+        }
+    }
+
+    fn finish_value(&mut self, value: LongValue<S::Pending>, outbox: &mut Outbox<S::Pin>) {
+        let Some(announced) = Announced::of(&value.line) else {
+            return;
+        };
+        let whole = value.end.as_slice() == b"\r\n";
+        match &announced {
+            Announced::Store(store) if whole => {
+                let key = Key { bytes: store.key, hash: self.executor.prefetch(store.key) };
+                self.executor.store(key, S::Guess::default(), store, Data::Pending(value.pending), outbox);
+            }
+            Announced::Meta(set) if whole => {
+                let mut buffer: KeyBuffer = [0; 336];
+                let bytes = set.key.bytes(&mut buffer);
+                let key = Key { bytes, hash: self.executor.prefetch(bytes) };
+                self.executor.meta_set(key, S::Guess::default(), set, Data::Pending(value.pending), outbox);
+            }
+            Announced::Store(store) => refuse_block(store.noreply, outbox),
+            // It is told even if the ms is quiet.
+            Announced::Meta(_) => refuse_block(Noreply::No, outbox),
+        }
+    }
+
+    /// Answers more keys of a get, whose line has arrived.
+    pub(crate) fn more_keys(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        (unique, touch): (Unique, Option<Exptime>),
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let Cut::Line(line) = cut(input) else {
+            state.phase = Phase::Over;
+            return 0;
+        };
+        state.phase = Phase::Command;
+        self.keys(state, line, Get { keys: Keys::of(line.text), unique, touch }, outbox)
+    }
+
+    /// Answers the keys of a get, which are the end of a line, until the outbox is full. Returns how many bytes were taken.
+    fn keys(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        line: Line<'_>,
+        Get { mut keys, unique, touch }: Get<'_>,
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let length = line.text.len();
+        loop {
+            let begin = length - keys.rest();
+            let mut batch = Batch::<KeyOfGet<'_>, S::Guess>::new();
+            batch.fill(|batch, _| {
+                let get = GetKey { key: keys.next().ok_or(())?, unique, touch };
+                let hash = self.hash_and_prefetch(get.key, || get.effect());
+                batch.push(KeyOfGet { hash, get }, length - keys.rest());
+                Ok::<_, ()>(())
+            });
+            let ran = self.run_batch(state, &mut batch, outbox, |_, _| {});
+            let taken = batch.end(ran.done, begin);
+            match ran.pause {
+                Pause::Stopped => return line.length,
+                Pause::Waits => {}
+                Pause::Done | Pause::OutboxFull if taken == length => {
+                    outbox.buffer().put(b"END\r\n");
+                    return line.length;
+                }
+                Pause::Done if !state.slice.is_cut() => continue,
+                Pause::Done | Pause::OutboxFull => {}
+            }
+            state.phase = Phase::Keys(unique, touch);
+            return taken;
+        }
+    }
+
+    /// The hash of a key. Asks for its buckets if they are to be looked at here.
+    #[inline(always)]
+    pub(crate) fn hash_and_prefetch(&self, key: &[u8], effect: impl FnOnce() -> Effect) -> KeyHash {
+        let hash = self.executor.hash(key);
+        if self.forwarding.is_local(hash, effect) {
+            self.executor.prefetch_hash(hash);
+        }
+        hash
+    }
+}
