@@ -148,9 +148,12 @@ impl<S: Session> Executor<S> {
                     replies.buffer().put(b"END\r\n");
                 }
             }
-            // An error takes the place of the item.
+            // Other workers answer the other keys, and END follows: an error would stand among values. The key is missing instead.
             Item::KeyOfGet(get) => {
-                let _ = self.get_key(get, hash, guess, replies);
+                let mark = replies.buffer().len();
+                if self.get_key(get, hash, guess, replies) == Answered::Refused {
+                    replies.buffer().truncate(mark);
+                }
             }
             Item::Store(store, block) => match value_of(block) {
                 Some(value) => {

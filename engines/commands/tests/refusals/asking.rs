@@ -2,12 +2,12 @@
 
 use super::items::Seen;
 use guira_commands::observe::{Event, Observer};
-use guira_commands::{Answered, CommandCounters, Data, Executor, Incoming, Replies};
+use guira_commands::{Answered, CommandCounters, Data, Executor, GetKey, Incoming, Item, Replies};
 use guira_contract::suite::{Moment, Refused, Refusing, value_of};
 use guira_contract::{Key, KeyHash, Lossiness, PendingValue, Session, StoreError, ValuePin};
 use guira_protocol::binary::{Binary, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC};
 use guira_protocol::mica::{DATAGRAM_HEADER, Record, ReplyWriter};
-use guira_protocol::{Command, Cut, Get, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, cut, parse};
+use guira_protocol::{Command, Cut, Get, KeyBuffer, Meta, MetaSet, ReplyBuffer, Store, Unique, cut, parse};
 use guira_sync::clock::CoarseClock;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -134,6 +134,15 @@ impl<S: Session> Client<S> {
             _ => self.line(request, delivery, &mut told),
         }
         self.executor.session().quiesce();
+        told.buffer.as_slice().to_vec()
+    }
+
+    /// The reply to one key of a `gets` of several, whose other keys are answered elsewhere.
+    pub(crate) fn ask_for_one_of_several(&mut self, key: &str) -> Vec<u8> {
+        let mut told = Told { buffer: ReplyBuffer::default(), pin: PhantomData };
+        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), unique: Unique::Told, touch: None });
+        let hash = self.executor.hash(key.as_bytes());
+        self.executor.execute(&item, hash, self.executor.prefetch_item(hash), &mut told);
         told.buffer.as_slice().to_vec()
     }
 

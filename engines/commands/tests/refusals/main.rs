@@ -168,3 +168,18 @@ fn datagrams_in_a_cache() {
 fn datagrams_in_a_store() {
     try_all(Eviction::Off, &requests::datagrams());
 }
+
+/// Other keys of the same get are answered by other workers, and END follows all of them: an error would stand among values.
+#[test]
+fn a_key_of_several_is_missing_when_it_is_refused() {
+    let options = SlabOptions { engine: EngineOptions::of(16 << 20), ..SlabOptions::default() };
+    let engine = CuckooEngine::open(options).expect("there is memory for an engine");
+    let mut client = Client::new(engine.session());
+    assert_eq!(client.ask(b"set k 0 0 1\r\nv\r\n", Delivery::Whole), b"STORED\r\n");
+    client.refuse(Refused::From(0), Moment::Late, "gets k and others");
+    assert_eq!(client.ask_for_one_of_several(KEY), b"");
+    assert!(client.asked() > 0, "it has no cas unique yet, and gets one");
+    client.refuse(Refused::None, Moment::Late, "gets k and others");
+    let reply = client.ask_for_one_of_several(KEY);
+    assert!(reply.starts_with(b"VALUE k 0 1 ") && reply.ends_with(b"\r\nv\r\n"), "{}", reply.escape_ascii());
+}
