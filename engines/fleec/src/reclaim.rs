@@ -35,6 +35,9 @@ const RETIRED_MAX: usize = 32;
 /// The hand looks at so many buckets at once.
 const SWEEP: u64 = 32;
 
+/// So many items of a bucket are spared at once.
+const SPARED_MAX: usize = 8;
+
 /// So many times the hand is turned for one chunk at the most, and once in so many a page may be taken from another class.
 const SWEEPS_MAX: u32 = 256;
 const SWEEPS_A_PAGE: u32 = 4;
@@ -266,11 +269,14 @@ impl FleecSession {
                 |nodes, spot| {
                     let node = spot.node?;
                     let item = core.item(node.at, now)?;
-                    if goes == Goes::Unused && item.forget_overwriting() {
-                        spared.borrow_mut().push(node.at);
-                        return Some(0);
-                    }
                     let is_dead = core.dead(&item, now).is_some();
+                    if goes == Goes::Unused && !is_dead && item.header.overwrote() {
+                        // Not while somebody stores it over and over: the hand would stay here.
+                        item.forget_overwriting();
+                        let mut spared = spared.borrow_mut();
+                        spared.push(node.at);
+                        return (spared.len() < SPARED_MAX).then_some(0);
+                    }
                     // To take what is being sent, or changed, would cost an item and give no memory.
                     if core.is_held(&item, nodes.hazard) {
                         return None;

@@ -18,6 +18,19 @@ use guira_sync::words;
 /// So many times the hand is turned to find chunks for what one page has in use.
 const SWEEPS_A_PAGE: u32 = 64;
 
+/// So often an item is tried to be moved.
+const ATTEMPTS: usize = 8;
+
+/// What came of an attempt to move an item.
+enum Moved {
+    /// It was moved, as of this flush generation.
+    As(u32),
+    /// Somebody has announced it, or changed its link.
+    NotYet,
+    /// It is not there any more, or not in use.
+    Gone,
+}
+
 /// A page whose items are on their way out.
 struct Leaving<'h> {
     held: &'h Held,
@@ -49,26 +62,14 @@ impl FleecSession {
         let Some(to) = self.chunk_elsewhere(leaving, now) else {
             return false;
         };
-        let core = self.core.clone();
-        let bucket = core.table.bucket_of(hash);
-        let moved = self.at_spot(
-            bucket,
-            Target::Item(hash),
-            |other| other == at,
-            |nodes, spot| {
-                let (node, word) = (spot.node?, core.link_of_item(to)?);
-                let (generation, item) = (core.flushes.generation(), core.item(at, now)?);
-                if core.dead(&item, now).is_some() || core.is_held(&item, nodes.hazard) {
-                    return None;
-                }
-                core.copy_item(&item, to);
-                spot.replace(nodes, node, to, word).then_some(generation)
-            },
-        );
-        let Some(generation) = moved else {
+        // Who passes by announces the item for a moment, and who changes its neighbour changes its link.
+        let attempts = (0..ATTEMPTS).map(|_| self.try_to_move(at, hash, to, now));
+        let moved = attempts.into_iter().find(|moved| !matches!(moved, Moved::NotYet));
+        let Some(Moved::As(generation)) = moved else {
             self.caches[usize::from(leaving.class.0)].push(to);
             return false;
         };
+        let core = self.core.clone();
         core.upkeep.count_rescued();
         // If there was a flush meanwhile the crawler may have passed already: see [`Flushes::is_still`].
         if !core.flushes.is_still(generation) {
@@ -77,13 +78,37 @@ impl FleecSession {
         true
     }
 
+    fn try_to_move(&mut self, at: Offset, hash: u64, to: Offset, now: Seconds) -> Moved {
+        let core = self.core.clone();
+        let bucket = core.table.bucket_of(hash);
+        let is_it = |other| other == at;
+        self.at_spot(bucket, Target::Item(hash), is_it, |nodes, spot| {
+            let (Some(node), Some(word)) = (spot.node, core.link_of_item(to)) else {
+                return Moved::Gone;
+            };
+            let generation = core.flushes.generation();
+            // It is looked at anew: while a chunk was looked for, this one may have come to another item, the head of a chain even.
+            let item = core.item(at, now).filter(|item| core.is_used(item, hash));
+            let Some(item) = item.filter(|item| core.dead(item, now).is_none()) else {
+                return Moved::Gone;
+            };
+            if core.is_held(&item, nodes.hazard) {
+                return Moved::NotYet;
+            }
+            core.copy_item(&item, to);
+            if spot.replace(nodes, node, to, word) { Moved::As(generation) } else { Moved::NotYet }
+        })
+    }
+
     /// A free chunk of the class that is in another page. Turns the hand for one.
     fn chunk_elsewhere(&mut self, leaving: &mut Leaving<'_>, now: Seconds) -> Option<Offset> {
         let core = self.core.clone();
         let class = leaving.class;
         loop {
             let cache = &mut self.caches[usize::from(class.0)];
-            core.memory.take(class, 1, cache);
+            if cache.is_empty() {
+                core.memory.take(class, 1, cache);
+            }
             while let Some(at) = cache.pop() {
                 if core.memory.page_at(at) != Some(leaving.held.page()) {
                     return Some(at);
@@ -100,10 +125,13 @@ impl FleecSession {
 }
 
 impl Core {
-    /// Whether an item lies in one chunk, and would be missed.
+    /// Whether an item whose key has this hash lies in one chunk, and would be missed.
     fn is_used(&self, item: &Item<'_>, hash: u64) -> bool {
         let is_used = item.header.state().has(ItemState::FETCHED) || item.header.overwrote();
-        is_used && item.chain().is_none() && self.table.is_touched(self.table.bucket_of(hash))
+        is_used
+            && item.chain().is_none()
+            && self.table.is_touched(self.table.bucket_of(hash))
+            && self.shell.hash(item.key(&mut [0; 256])).0 == hash
     }
 
     /// Copies an item, which is announced, into a chunk that is ours. The link is not part of it.

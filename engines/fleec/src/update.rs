@@ -447,6 +447,10 @@ impl<'n> Writer<'n, '_, '_> {
         if bumped {
             self.core.table.touch(self.bucket);
         }
+        if item.expiry() != live.expiry {
+            // What was shown may be the one or the other.
+            return Ok(Attempt::Again);
+        }
         let state = item.header.state().with(change.set).without(change.clear);
         let is_same = state == item.header.state()
             && change.expiry.is_none_or(|expiry| expiry == live.expiry)
@@ -464,6 +468,10 @@ impl<'n> Writer<'n, '_, '_> {
             }
             let stored = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY));
             if stored.is_some_and(|expiry| !item.replace_expiry(live.expiry, expiry)) {
+                if change.cas.is_some() {
+                    // It has one from now on, whatever becomes of the rest.
+                    spot.renew(live.node);
+                }
                 return Ok(Attempt::Again);
             }
             if !spot.renew(live.node) {
@@ -479,7 +487,7 @@ impl<'n> Writer<'n, '_, '_> {
         let header_spec = ItemHeaderSpec {
             key: self.key.bytes,
             flags: meta.flags,
-            expiry: change.expiry.unwrap_or(meta.expiry),
+            expiry: change.expiry.unwrap_or(live.expiry),
             cas: change.cas.or(meta.cas),
             state: if bumped { state.with(ItemState::FETCHED) } else { state },
             generation: item.header.generation(),

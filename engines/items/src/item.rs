@@ -382,11 +382,11 @@ impl<'a> Item<'a> {
         self.store_header(self.header.overwriting());
     }
 
-    /// Forgets that the item took the place of a live one. False if the header does not say so, or has changed meanwhile.
-    pub fn forget_overwriting(&self) -> bool {
+    /// Forgets that the item took the place of a live one, unless the header has changed meanwhile.
+    pub fn forget_overwriting(&self) {
         let (old, new) = (self.header.0, self.header.0 & !OVERWROTE);
         // Relaxed: guards nothing, as in `note_read`.
-        old != new && self.words[0].compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let _ = self.words[0].compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The words of the value in this chunk and where in them it begins, for writers.

@@ -413,12 +413,16 @@ impl<S: Session> Connection<S> {
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {
                         self.unsent = Some(Box::new(outbox.take_rest()))
                     }
-                    Sent::Ended => self.over = true,
+                    Sent::Ended => {
+                        // The outbox serves other connections too: what this one did not take must not reach them.
+                        drop(outbox.take_rest());
+                        self.over = true;
+                    }
                 }
                 Ok(())
             }
             Err(error) => {
-                // The outbox serves other connections too: what this one did not take must not reach them.
+                // As above.
                 drop(outbox.take_rest());
                 Err(error)
             }
