@@ -434,6 +434,30 @@ impl<'n> Writer<'n, '_, '_> {
         }
     }
 
+    /// Changes the cas unique and the expiry of an item that has fields for them.
+    fn amend_in_place(&mut self, spot: &Spot<'n>, live: Present<'n>, change: &Amendment) -> Attempt {
+        let item = live.item;
+        if change.cas.is_some_and(|cas| !item.give_cas(cas)) {
+            return Attempt::Again;
+        }
+        let stored = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY));
+        if stored.is_some_and(|expiry| !item.replace_expiry(live.expiry, expiry)) {
+            if change.cas.is_some() {
+                // It has one from now on, whatever becomes of the rest.
+                spot.renew(live.node);
+            }
+            return Attempt::Again;
+        }
+        if !spot.renew(live.node) {
+            self.counters.add(Counter::SwapsLost, 1);
+            return Attempt::Again;
+        }
+        if change.recency == Recency::Bump {
+            item.note_read(self.now);
+        }
+        Attempt::Done(0)
+    }
+
     fn amend(
         &mut self,
         nodes: &mut CoreNodes<'n, '_>,
@@ -463,25 +487,7 @@ impl<'n> Writer<'n, '_, '_> {
             return Ok(if live.node.stands() { Attempt::Done(0) } else { Attempt::Again });
         }
         if state == item.header.state() && change.overwrite.is_none() && has_fields(&item, change) {
-            if change.cas.is_some_and(|cas| !item.give_cas(cas)) {
-                return Ok(Attempt::Again);
-            }
-            let stored = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY));
-            if stored.is_some_and(|expiry| !item.replace_expiry(live.expiry, expiry)) {
-                if change.cas.is_some() {
-                    // It has one from now on, whatever becomes of the rest.
-                    spot.renew(live.node);
-                }
-                return Ok(Attempt::Again);
-            }
-            if !spot.renew(live.node) {
-                self.counters.add(Counter::SwapsLost, 1);
-                return Ok(Attempt::Again);
-            }
-            if bumped {
-                item.note_read(self.now);
-            }
-            return Ok(Attempt::Done(0));
+            return Ok(self.amend_in_place(spot, live, change));
         }
         let meta: Meta = meta_of(self.core, &item);
         let header_spec = ItemHeaderSpec {
