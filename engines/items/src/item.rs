@@ -20,8 +20,9 @@
 //!
 //! **Who may store what.** A chunk that no slot or link refers to belongs to the session that took it, and is filled by it alone; stale
 //! readers may still load from it. In the slab engines the words of a linked item are stored only by a holder of the version counters of the item's
-//! buckets, in FLeeC by nobody; with one exception: a reader that has validated an item replaces the header by
-//! compare-and-swap to note the access. It fails if anything about the header has changed.
+//! buckets, in FLeeC by nobody; with exceptions: a reader that has validated an item replaces the header by
+//! compare-and-swap to note the access, and so does FLeeC's hand to clear bit 63; who has announced an item of FLeeC swaps its expiry, or gives it a cas
+//! unique. A swap fails if anything about its word has changed.
 
 use crate::counts::Removed;
 use guira_contract::{Expiry, ItemState, ItemView, KEY_MAX, Meta};
@@ -411,8 +412,8 @@ impl<'a> Item<'a> {
         word.compare_exchange(with(before), with(expiry), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Overwrites the expiry, in one store, so that who reads it sees the one or the other. The item has the field, and its counters are held, or it
-    /// is announced: what lies beside the field does not change.
+    /// Overwrites the expiry, in one store, so that who reads it sees the one or the other. The item has the field, and its counters are
+    /// held: what lies beside the field does not change.
     pub fn store_expiry(&self, expiry: Expiry) {
         let at = self.shape().expiry_at();
         let (word, shift) = (&self.words[at / WORD], at % WORD * 8);
