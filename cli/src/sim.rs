@@ -10,8 +10,8 @@ use guira_load::LoadError;
 use guira_load::clock::{Clock, MonotonicClock};
 use guira_sim::report::{compare, note_uncertainty};
 use guira_sim::{
-    Choice, Means, Measure, OnMiss, POLICIES, Point, Reading, Report, Rules, Sample, Simulated, Size, Stream,
-    Sweep, Writes, plot,
+    Choice, Means, Measure, OnMiss, Point, Reading, Report, Rules, Sample, Simulated, Size, Stream, Sweep,
+    Writes, plot, policies as all_policies,
 };
 use guira_workload::recipe;
 use guira_workload::trace::Format;
@@ -26,7 +26,7 @@ use crate::workload::{BrokenLine, formats};
 /// What there is, and examples.
 fn after_help() -> String {
     format!(
-        "Policies:
+        "Policies (those of the engine also take pace=REQUESTS: that many are a second where the trace tells no time; 1000):
 {}
 Formats of traces (zstd is recognised):
 {}
@@ -249,7 +249,7 @@ fn show(args: &Args, report: &Report) -> Result<(), Failure> {
 
 /// The policies, one a line.
 fn policies() -> String {
-    POLICIES.iter().map(|entry| format!("  {:<15} {}\n", entry.name, entry.about)).collect()
+    all_policies().map(|entry| format!("  {:<15} {}\n", entry.name, entry.about)).collect()
 }
 
 /// All policies, workloads and formats.

@@ -96,9 +96,7 @@ impl Model {
     pub(crate) fn new(budget: usize, delimiter: u8) -> Self {
         let spare = budget.saturating_sub(2 * SKETCH_BYTES);
         let most = (spare / KEY_BYTES).clamp(*KEYS_RANGE.start(), *KEYS_RANGE.end());
-        let read = |name: &str| Policy::read(&Spec { name: name.to_owned(), options: Vec::new() }).ok();
-        let sets: Vec<Miniatures> =
-            Policy::names().filter_map(read).map(|policy| Miniatures::new(policy, most)).collect();
+        let sets: Vec<Miniatures> = Policy::all().map(|(policy, _)| Miniatures::new(policy, most)).collect();
         let threshold = (FIRST_RATE * ALL_HASHES) as u64;
         Model {
             threshold,

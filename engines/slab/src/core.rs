@@ -5,9 +5,10 @@ use crate::index::{Index, Scheme};
 use crate::maintain::Upkeep;
 use crate::notes::Notes;
 use crate::options::SlabOptions;
-use crate::order::{ClassOrder, Policy};
+use crate::order::ClassOrder;
 use crate::pins::Pins;
 use crate::plan::Plan;
+use crate::policy::table::Policy;
 use crate::reclaim::SCARCE_BELOW;
 use crate::resize::Sizing;
 use crate::restart;
@@ -94,7 +95,7 @@ impl<X: Scheme> Core<X> {
         );
         let notes = || Notes::new(plan.pages, options.engine.residence);
         let notes = [notes()?, notes()?];
-        notes[0].set_words(options.policy.words());
+        notes[0].set_words(options.policy.order(0).words());
         let balance = Balance::new(memory.classes());
         let flush_counters = shell.registry().register();
         Ok(Core {

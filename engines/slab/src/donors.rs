@@ -168,7 +168,7 @@ impl<X: Scheme> Core<X> {
             used += occupied.count_ones();
             read += recent.count_ones();
         });
-        let heeds_reads = order.placed.kept.heeds_every_read();
+        let heeds_reads = order.placed.state.heeds_every_read();
         Some(Page { index, used, read, heeds_reads })
     }
 

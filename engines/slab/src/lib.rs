@@ -30,6 +30,7 @@
 #![cfg_attr(test, allow(clippy::duplicate_mod, reason = "the tests of the engine run on every index"))]
 
 mod balance;
+mod circle;
 mod core;
 mod donors;
 mod hold;
@@ -64,9 +65,9 @@ pub use guira_items::{
 pub use guira_memory::{HugePages, NoPlace, RegionPlace};
 pub use index::{Chained, Cuckoo, Scheme, SearchLimits};
 pub use options::SlabOptions;
-pub use order::{Policy, Worth};
 pub use pending::SlabPending;
 pub use pin::SlabPin;
+pub use policy::table::Policy;
 pub use session::SlabSession;
 pub use walk::SlabWalk;
 

@@ -4,8 +4,10 @@
 //! Notes lie in a mapping of their own, a fixed part of it for each page, which is committed when a page comes to a class, and given back
 //! when it leaves. They do not outlive the process: an engine that goes on with a Region begins them anew.
 
+use crate::circle::Circle;
 use crate::core::Core;
 use crate::index::Scheme;
+use crate::policy::clock::ReadBits;
 use crate::policy::{Chunk, Chunks};
 use guira_items::{OpenError, Residence};
 use guira_memory::slab::{ClassId, Geometry, PAGE_BYTES, PageId, SMALLEST_CHUNK};
@@ -111,15 +113,22 @@ pub(crate) struct ClassChunks<'a, X: Scheme> {
     pub(crate) core: &'a Core<X>,
     pub(crate) notes: &'a Notes,
     pub(crate) geometry: Geometry,
-    /// The class's pages, for whoever draws chunks at random.
+    /// The class's pages, to draw chunks from at random.
     pub(crate) pages: &'a [PageId],
+    /// The hand of the class, if it may be turned.
+    pub(crate) circle: Option<&'a Circle<'a>>,
 }
 
 impl<'a, X: Scheme> ClassChunks<'a, X> {
     /// The chunks of a class, with what is noted of them in an area.
     pub(crate) fn new(core: &'a Core<X>, area: usize, class: ClassId, pages: &'a [PageId]) -> Self {
         let geometry = *core.memory.classes().geometry(class);
-        ClassChunks { core, notes: &core.notes[area], geometry, pages }
+        ClassChunks { core, notes: &core.notes[area], geometry, pages, circle: None }
+    }
+
+    /// The same for an order that may turn the hand.
+    pub(crate) fn with_hand(self, circle: &'a Circle<'a>) -> Self {
+        ClassChunks { circle: Some(circle), ..self }
     }
 
     /// The number of a chunk.
@@ -198,5 +207,11 @@ impl<X: Scheme> Chunks for ClassChunks<'_, X> {
         let (page, chunk) = self.parts(chunk);
         self.core.memory.prefetch_occupied(page, chunk / 64);
         self.notes.prefetch(page, chunk);
+    }
+
+    fn sweep(&self, counted: ReadBits, want: usize, mut take: impl FnMut(Chunk)) {
+        if let Some(circle) = self.circle {
+            circle.sweep(&self.core.memory, counted, want, |page, chunk| take(self.number(page, chunk)));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! How a slab engine is set up.
 
 use crate::index::SearchLimits;
-use crate::order::Policy;
+use crate::policy::table::Policy;
 use guira_items::{ClassOptions, EngineOptions, OpenError};
 
 /// The options of a slab engine. Its Region takes about three times as much address space as its reserve: the index has two arenas, and so has the metadata of

@@ -4,8 +4,9 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::notes::ClassChunks;
-use crate::order::{ClassOrder, Touching};
-use crate::policy::{Arrival, Chunk, Moment};
+use crate::order::ClassOrder;
+use crate::policy::table::ReadHook;
+use crate::policy::{Arrival, Moment};
 use crate::session::SlabSession;
 use crate::turn::Wants;
 use guira_contract::Expiry;
@@ -49,10 +50,7 @@ pub(crate) fn arrival(hash: u32, expiry: Expiry, now: Seconds) -> Arrival {
 #[inline(never)]
 pub(crate) fn note_read<X: Scheme>(core: &Core<X>, queue: &mut Vec<Event>, at: Offset) {
     let wants = core.turn.wants();
-    if wants.has(Wants::TOUCHES) {
-        core.touch(at);
-    }
-    if wants.has(Wants::READS) && core.tells_read(at) {
+    if wants.has(Wants::READS) && core.touch(at) {
         queue.push(Event { at, what: What::Read });
     }
 }
@@ -62,32 +60,20 @@ impl<X: Scheme> Core<X> {
         Moment { tick: self.balance.tick(), seconds: self.shell.time_seen().0 }
     }
 
-    fn touch(&self, at: Offset) {
-        let now = self.moment();
-        self.each_touching(at, |touching, chunks, chunk| touching.touch(chunks, chunk, now));
-    }
-
-    /// Whether a read of what is at `at` is to be told.
-    fn tells_read(&self, at: Offset) -> bool {
-        let mut tells = false;
-        self.each_touching(at, |touching, chunks, chunk| {
-            tells |= touching.tells(chunks, chunk, self.moment());
-        });
-        tells
-    }
-
-    #[inline]
-    fn each_touching(&self, at: Offset, mut with: impl FnMut(Touching, &ClassChunks<'_, X>, Chunk)) {
+    /// Updates the notes on what was read at `at`. True if an order wants to hear of the read.
+    fn touch(&self, at: Offset) -> bool {
         let Some((page, geometry, chunk)) = self.memory.locate(at) else {
-            return;
+            return false;
         };
-        for (area, touching) in self.turn.touchings() {
-            if touching != Touching::Nothing {
+        let (now, mut tells) = (self.moment(), false);
+        for (area, hook) in self.turn.read_hooks() {
+            if hook != ReadHook::NOTHING {
                 let notes = &self.notes[area];
-                let chunks = ClassChunks { core: self, notes, geometry: *geometry, pages: &[] };
-                with(touching, &chunks, chunks.number(page, chunk));
+                let chunks = ClassChunks { core: self, notes, geometry: *geometry, pages: &[], circle: None };
+                tells |= hook.touch(&chunks, chunks.number(page, chunk), now);
             }
         }
+        tells
     }
 
     /// Tells the order of a class what happened to a chunk of its own.
@@ -103,20 +89,20 @@ impl<X: Scheme> Core<X> {
         let Some(heir) = &mut order.heir else {
             return match what {
                 What::Stored(arrival) | What::StoredOver(arrival) => {
-                    order.placed.kept.stored(&chunks, chunk, arrival, now);
+                    order.placed.state.stored(&chunks, chunk, arrival, now);
                 }
-                What::Read => order.placed.kept.was_read(&chunks, chunk, now),
+                What::Read => order.placed.state.was_read(&chunks, chunk, now),
             };
         };
         let new = ClassChunks::new(self, heir.placed.area, class, &[]);
         match what {
             What::Stored(arrival) | What::StoredOver(arrival) => {
-                order.placed.kept.removed(&chunks, chunk);
-                heir.placed.kept.stored(&new, chunk, arrival, now);
+                order.placed.state.removed(&chunks, chunk);
+                heir.placed.state.stored(&new, chunk, arrival, now);
             }
             What::Read => {
-                order.placed.kept.was_read(&chunks, chunk, now);
-                heir.placed.kept.was_read(&new, chunk, now);
+                order.placed.state.was_read(&chunks, chunk, now);
+                heir.placed.state.was_read(&new, chunk, now);
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Where chunks come from, and where they go: free ones, fresh pages, victims of the hand, pages of other classes.
 
+use crate::circle::Circle;
 use crate::core::Core;
 use crate::donors::PAGE_CHOICE;
 use crate::index::{LockedBuckets, Neighbour, Scheme};
 use crate::keep::dead_victim;
 use crate::notes::{ClassChunks, Notes};
-use crate::order::{ClassOrder, Kept, Placed};
-use crate::policy::clock::{ReadBits, Ring, RingPlace};
+use crate::order::{ClassOrder, Placed};
+use crate::policy::Chunk;
 use crate::queue::{BACK, Event};
 use crate::session::SlabSession;
 use crate::turn::Wants;
@@ -45,56 +46,6 @@ const LENT_PART: u32 = 2;
 
 pub(crate) fn batch_of(chunk: u32) -> usize {
     (BATCH_BYTES / chunk as usize).clamp(1, BATCH_CHUNKS)
-}
-
-/// The pages of a locked class as something that a hand goes around.
-struct PageRing<'a, 'g, X: Scheme> {
-    core: &'a Core<X>,
-    guard: &'a mut ClassGuard<'g>,
-    counted: ReadBits,
-    tick: u32,
-    /// When the hand came to the page that it points at.
-    entered: u32,
-}
-
-impl<X: Scheme> PageRing<'_, '_, X> {
-    fn locate(&self, word: usize) -> (PageId, u32) {
-        let per_page = self.guard.geometry().bitmap_words as usize;
-        (self.guard.pages()[word / per_page], (word % per_page) as u32)
-    }
-}
-
-impl<X: Scheme> Ring for PageRing<'_, '_, X> {
-    fn words(&self) -> usize {
-        self.guard.pages().len() * self.guard.geometry().bitmap_words as usize
-    }
-
-    fn occupied(&self, word: usize) -> u64 {
-        let (page, word) = self.locate(word);
-        guira_sync::words::load(self.core.memory.occupied(page, word))
-    }
-
-    fn recent(&self, word: usize) -> u64 {
-        let occupied = self.occupied(word);
-        let (page, word) = self.locate(word);
-        self.guard.recent(page, word, occupied)
-    }
-
-    fn fade(&self, word: usize, bits: u64) {
-        let (page, word) = self.locate(word);
-        match self.counted {
-            ReadBits::One => self.guard.clear_recent(page, word, bits),
-            ReadBits::Two => self.guard.fade_recent(page, word, bits),
-        }
-    }
-
-    fn passed(&mut self, word: usize) {
-        let (page, in_page) = self.locate(word);
-        if in_page + 1 == self.guard.geometry().bitmap_words {
-            self.guard.set_stamp(page, self.entered);
-            self.entered = self.tick;
-        }
-    }
 }
 
 impl<X: Scheme> Core<X> {
@@ -178,18 +129,15 @@ impl<X: Scheme> Core<X> {
     pub(crate) fn note_age(&self, class: ClassId, hand: &ClassOrder, guard: &ClassGuard<'_>) {
         let per_page = guard.geometry().bitmap_words as usize;
         let pages = guard.pages();
-        let stamp = match hand.placed.kept {
-            Kept::Clock(_) => {
-                pages.get(hand.hand.word() / per_page).or(pages.first()).map_or(0, |page| guard.stamp(*page))
-            }
-            _ => {
-                let now = self.moment();
-                let next = self.next_to_go(class, hand, pages).map_or(now.tick, |(_, tick)| tick);
-                // What the hand has gone past was read, whatever the order says of when it was stored.
-                let page = pages.get(hand.hand.word() / per_page).or(pages.first());
-                let passed = page.map_or(next, |page| guard.stamp(*page));
-                if now.ticks_since(passed) < now.ticks_since(next) { passed } else { next }
-            }
+        let under_hand = pages.get(hand.hand.word() / per_page).or(pages.first());
+        let stamp = if hand.placed.state.goes_by_hand() {
+            under_hand.map_or(0, |page| guard.stamp(*page))
+        } else {
+            let now = self.moment();
+            let next = self.next_to_go(class, hand, pages).map_or(now.tick, |(_, tick)| tick);
+            // What the hand has passed was read, whatever the order says of when it was stored.
+            let passed = under_hand.map_or(next, |page| guard.stamp(*page));
+            if now.ticks_since(passed) < now.ticks_since(next) { passed } else { next }
         };
         self.balance.note(class, pages.len(), stamp);
     }
@@ -203,33 +151,33 @@ impl<X: Scheme> Core<X> {
     ) -> Option<(Offset, u32)> {
         let of = |placed: &Placed| {
             let chunks = ClassChunks::new(self, placed.area, class, pages);
-            placed.kept.next(&chunks).map(|(chunk, tick)| (chunks.place(chunk), tick))
+            placed.state.next(&chunks).map(|(chunk, tick)| (chunks.place(chunk), tick))
         };
         of(&order.placed).or_else(|| of(&order.heir.as_ref()?.placed))
     }
 
-    /// The next victims of a class whose order is kept in notes.
-    fn take_victims(&self, class: ClassId, batch: usize, order: &mut ClassOrder) -> Vec<Offset> {
+    /// The next victims of a class. Their number is up to `want`, and may be more if the policy finds dead items.
+    fn take_victims(&self, class: ClassId, want: usize, order: &mut ClassOrder) -> (Vec<Offset>, u64) {
         let guard = self.memory.lock(class);
-        let mut victims = Vec::with_capacity(batch);
         let now = self.moment();
-        let take = |placed: &mut Placed, victims: &mut Vec<Offset>| {
-            let chunks = ClassChunks::new(self, placed.area, class, guard.pages());
-            let want = batch.saturating_sub(victims.len());
-            placed.kept.victims(&chunks, want, now, |chunk| victims.push(chunks.place(chunk)));
+        let circle = Circle::new(order, &guard, now.tick);
+        let mut victims = Vec::with_capacity(want);
+        let take = |placed: &mut Placed, victims: &mut Vec<Chunk>| {
+            let chunks = ClassChunks::new(self, placed.area, class, guard.pages()).with_hand(&circle);
+            let want = want.saturating_sub(victims.len());
+            placed.state.victims(&chunks, want, now, |chunk| victims.push(chunk));
         };
-        let before = |placed: &mut Placed, victims: &mut Vec<Offset>| {
-            let chunks = ClassChunks::new(self, placed.area, class, guard.pages());
-            placed.kept.reclaim(&chunks, now, |chunk| victims.push(chunks.place(chunk)));
-        };
-        before(&mut order.placed, &mut victims);
+        let chunks = ClassChunks::new(self, order.placed.area, class, guard.pages());
+        order.placed.state.reclaim(&chunks, now, |chunk| victims.push(chunk));
         take(&mut order.placed, &mut victims);
         if let Some(heir) = &mut order.heir {
             take(&mut heir.placed, &mut victims);
         }
+        let (hand, entered, steps) = circle.end();
+        (order.hand, order.entered) = (hand, entered);
         self.note_age(class, order, &guard);
         self.charge_order(order);
-        victims
+        (victims.into_iter().map(|chunk| chunks.place(chunk)).collect(), steps)
     }
 
     /// Charges what the order takes of memory beside its notes.
@@ -255,7 +203,7 @@ impl<X: Scheme> Core<X> {
             let chunks = ClassChunks::new(self, placed.area, class, &[]);
             if self.notes[placed.area].words() > 0 {
                 (0..geometry.chunks)
-                    .for_each(|chunk| placed.kept.removed(&chunks, chunks.number(page, chunk)));
+                    .for_each(|chunk| placed.state.removed(&chunks, chunks.number(page, chunk)));
             }
         };
         forget(&mut order.placed);
@@ -380,40 +328,14 @@ impl<X: Scheme> SlabSession<X> {
         }
         let core = &self.core;
         let mut order = core.lock_order(class);
-        let victims = match order.placed.kept {
-            Kept::Clock(counted) => self.turn_hand(class, batch, counted, &mut order),
-            _ => core.take_victims(class, batch, &mut order),
-        };
+        let (victims, steps) = core.take_victims(class, batch, &mut order);
         drop(order);
+        if steps > 0 {
+            self.counters.add(Counter::HandSteps, steps);
+        }
         for at in &victims {
             core.shell.region().prefetch(at.bytes());
         }
-        victims
-    }
-
-    fn turn_hand(
-        &self,
-        class: ClassId,
-        batch: usize,
-        counted: ReadBits,
-        hand: &mut ClassOrder,
-    ) -> Vec<Offset> {
-        let core = &self.core;
-        let mut guard = core.memory.lock(class);
-        let mut places = Vec::with_capacity(batch);
-        // It has been at its first page since before that one was filled: it comes to it now.
-        let tick = core.balance.tick();
-        let entered = if hand.entered == 0 { tick } else { hand.entered };
-        let mut ring = PageRing { core, guard: &mut guard, counted, tick, entered };
-        let sweep = hand.hand.sweep(&mut ring, batch, |place| places.push(place));
-        hand.entered = ring.entered;
-        let victims = places.iter().map(|place: &RingPlace| {
-            let (page, word) = ring.locate(place.word);
-            core.memory.start_of(page).plus(ring.guard.geometry().start_of(word * 64 + place.bit))
-        });
-        let victims: Vec<Offset> = victims.collect();
-        core.note_age(class, hand, &guard);
-        self.counters.add(Counter::HandSteps, sweep.steps);
         victims
     }
 

@@ -10,9 +10,9 @@
 use crate::core::{Core, SlabEngine};
 use crate::index::{SavedIndex, Scheme};
 use crate::options::SlabOptions;
-use crate::order::Policy;
 use crate::plan::Plan;
 use crate::policy::clock::Hand;
+use crate::policy::table::Policy;
 use crate::resize::Sizing;
 use crate::turn::Turn;
 use guira_contract::{CloseError, Dropped, Emptied, Opened};
@@ -259,7 +259,7 @@ impl<X: Scheme> Core<X> {
         self.turn = Turn::new(Policy::default());
         self.notes[0].set_words(0);
         for order in &mut self.orders {
-            order.get_mut().unwrap_or_else(PoisonError::into_inner).placed.kept = Policy::default().kept(0);
+            order.get_mut().unwrap_or_else(PoisonError::into_inner).placed.state = Policy::default().order(0);
         }
         // Nobody else has asked for one.
         let _ = self.turn_to(policy);

@@ -43,7 +43,7 @@ impl<X: Scheme> Core<X> {
             memory_reserve: self.plan.reserve as u64,
             memory_used: self.budget.used() as u64,
             region_no_room: self.shell.region().refusals(),
-            policy_item_bytes: (self.turn.policies().0.words() * NOTE) as u64,
+            policy_item_bytes: (self.turn.policies().0.order(0).words() * NOTE) as u64,
             classes: self.class_stats(&held),
             ..EngineStats::counted(self.shell.registry().since_reset())
         }

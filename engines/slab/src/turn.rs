@@ -14,11 +14,12 @@
 use crate::core::Core;
 use crate::index::Scheme;
 use crate::notes::{ClassChunks, Notes};
-use crate::order::{ClassOrder, Heir, Placed, Policy, Touching};
-use crate::policy::{Arrival, Chunks, Moment, Reads};
+use crate::order::{ClassOrder, Heir, Placed};
+use crate::policy::table::{Policy, PolicyState, ReadHook};
+use crate::policy::{Arrival, Chunks, Moment};
 use guira_items::Eviction;
 use guira_memory::slab::{ClassId, Geometry, PageId, PageState};
-use guira_sync::atomic::{AtomicU8, Ordering};
+use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use guira_sync::quiescence::Ticket;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,18 +30,12 @@ pub(crate) struct Wants(u8);
 impl Wants {
     /// Stores are told.
     pub(crate) const STORES: Wants = Wants(1);
-    /// Reads are told.
+    /// Reads have something to do beyond the recency bit.
     pub(crate) const READS: Wants = Wants(2);
-    /// Reads touch notes.
-    pub(crate) const TOUCHES: Wants = Wants(4);
 
-    fn of(policy: Policy) -> Self {
-        let stores = if policy.wants_stores() { Self::STORES.0 } else { 0 };
-        let reads = match policy.reads() {
-            Reads::Bit => 0,
-            Reads::Touch => Self::TOUCHES.0,
-            Reads::Queue => Self::READS.0,
-        };
+    fn of(policy: &PolicyState) -> Self {
+        let stores = if policy.goes_by_hand() { 0 } else { Self::STORES.0 };
+        let reads = if policy.read_hook() == ReadHook::NOTHING { 0 } else { Self::READS.0 };
         Wants(stores | reads)
     }
 
@@ -52,7 +47,7 @@ impl Wants {
     /// Whether a read has anything to do.
     #[inline(always)]
     pub(crate) fn of_reads(self) -> bool {
-        self.0 & (Self::READS.0 | Self::TOUCHES.0) != 0
+        self.has(Self::READS)
     }
 }
 
@@ -61,8 +56,8 @@ impl Wants {
 pub(crate) struct Turn {
     /// See [`Wants`]. Relaxed, as all here: who has to know waits for a quiescent point of everybody.
     wants: AtomicU8,
-    /// How reads touch the notes of each area: see [`Touching`].
-    touchings: [AtomicU8; 2],
+    /// What a read does for the policy of each area: see [`ReadHook`].
+    read_hooks: [AtomicU32; 2],
     /// LOCK: turn. Held while a step is done, during which orders are locked; never waited for but by whoever asks.
     state: Mutex<State>,
 }
@@ -105,9 +100,10 @@ const STEP: usize = 64;
 
 impl Turn {
     pub(crate) fn new(policy: Policy) -> Self {
-        let touchings = [policy.touching(), Touching::Nothing].map(|touching| AtomicU8::new(touching as u8));
+        let order = policy.order(0);
+        let read_hooks = [order.read_hook(), ReadHook::NOTHING].map(|hook| AtomicU32::new(hook.to_bits()));
         let state = Mutex::new(State { policy, area: 0, phase: Phase::Idle });
-        Turn { wants: AtomicU8::new(Wants::of(policy).0), touchings, state }
+        Turn { wants: AtomicU8::new(Wants::of(&order).0), read_hooks, state }
     }
 
     #[inline(always)]
@@ -115,12 +111,10 @@ impl Turn {
         Wants(self.wants.load(Ordering::Relaxed))
     }
 
-    /// How reads touch notes, by area.
-    pub(crate) fn touchings(&self) -> impl Iterator<Item = (usize, Touching)> {
-        // Their codes are their places.
-        let touching = |code: u8| Touching::ALL.get(usize::from(code)).copied();
-        let of = move |area: &AtomicU8| touching(area.load(Ordering::Relaxed)).unwrap_or(Touching::Nothing);
-        self.touchings.iter().map(of).enumerate()
+    /// What a read does for the policy of each area.
+    pub(crate) fn read_hooks(&self) -> impl Iterator<Item = (usize, ReadHook)> {
+        let of = |hook: &AtomicU32| ReadHook::from_bits(hook.load(Ordering::Relaxed));
+        self.read_hooks.iter().map(of).enumerate()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -167,9 +161,10 @@ impl<X: Scheme> Core<X> {
             return Err(Refused::NoRoom);
         }
         let area = 1 - state.area;
-        self.notes[area].set_words(policy.words());
-        self.turn.touchings[area].store(policy.touching() as u8, Ordering::Relaxed);
-        let both = Wants::of(state.policy).0 | Wants::of(policy).0;
+        let order = policy.order(0);
+        self.notes[area].set_words(order.words());
+        self.turn.read_hooks[area].store(order.read_hook().to_bits(), Ordering::Relaxed);
+        let both = Wants::of(&state.policy.order(0)).0 | Wants::of(&order).0;
         self.turn.wants.store(both, Ordering::Relaxed);
         state.phase = Phase::Announced(policy, self.quiescence.ticket());
         Ok(())
@@ -177,16 +172,17 @@ impl<X: Scheme> Core<X> {
 
     /// About how many bytes `policy` would note of all the chunks that there are.
     fn notes_of(&self, policy: Policy) -> usize {
+        let words = policy.order(0).words();
         let of = |class| {
             let guard = self.memory.lock(class);
-            guard.pages().len() * Notes::bytes_of(guard.geometry(), policy.words())
+            guard.pages().len() * Notes::bytes_of(guard.geometry(), words)
         };
         self.memory.classes().ids().map(of).sum()
     }
 
     /// Gives other options to the orders of the same policy. False if that is not enough.
     fn tune_orders(&self, policy: Policy) -> bool {
-        self.memory.classes().ids().all(|class| self.lock_order(class).placed.kept.tune(policy))
+        self.memory.classes().ids().all(|class| self.lock_order(class).placed.state.tune(policy))
     }
 
     /// Goes on with what is under way. False if there is nothing to do for now.
@@ -208,8 +204,8 @@ impl<X: Scheme> Core<X> {
                     Turned::Wholly => state.phase = Phase::Turning(policy, number + 1),
                 },
                 None => {
-                    self.turn.touchings[state.area].store(Touching::Nothing as u8, Ordering::Relaxed);
-                    self.turn.wants.store(Wants::of(policy).0, Ordering::Relaxed);
+                    self.turn.read_hooks[state.area].store(ReadHook::NOTHING.to_bits(), Ordering::Relaxed);
+                    self.turn.wants.store(Wants::of(&policy.order(0)).0, Ordering::Relaxed);
                     let phase = Phase::Forgetting(self.quiescence.ticket(), 0);
                     *state = State { policy, area: 1 - state.area, phase };
                 }
@@ -238,27 +234,28 @@ impl<X: Scheme> Core<X> {
             self.budget.charge(guard.pages().len() * self.notes[area].bytes(guard.geometry()));
             let per_page = guard.geometry().bitmap_words as usize;
             let mut pages = Vec::new();
-            if policy.words() > 0 && !order.placed.kept.is_sequence() {
+            if self.notes[area].words() > 0 && !order.placed.state.is_sequence() {
                 // The page under the hand is the one that has been as it is for longest; pages are taken from the end.
                 pages = guard.pages().to_vec();
                 let pages_before = (order.hand.word() / per_page).min(pages.len());
                 pages.rotate_left(pages_before);
                 pages.reverse();
             }
-            Heir { placed: Placed { kept: policy.kept(u64::from(class.0)), area }, pages }
+            Heir { placed: Placed { state: policy.order(u64::from(class.0)), area }, pages }
         });
-        if policy.words() > 0 && self.budget.excess() > 0 {
+        let has_notes = self.notes[area].words() > 0;
+        if has_notes && self.budget.excess() > 0 {
             // What is noted takes memory as it is written. First pages of items make room for it.
             return Turned::Waits;
         }
         let old = ClassChunks::new(self, order.placed.area, class, guard.pages());
         let new = ClassChunks::new(self, area, class, guard.pages());
         let now = self.moment();
-        if order.placed.kept.is_sequence() {
-            if let Some((_, tick)) = order.placed.kept.next(&old) {
-                let kept = &mut heir.placed.kept;
-                order.placed.kept.victims(&old, STEP, now, |chunk| {
-                    kept.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });
+        if order.placed.state.is_sequence() {
+            if let Some((_, tick)) = order.placed.state.next(&old) {
+                let incoming = &mut heir.placed.state;
+                order.placed.state.victims(&old, STEP, now, |chunk| {
+                    incoming.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });
                 });
                 return Turned::InPart;
             }
@@ -271,8 +268,8 @@ impl<X: Scheme> Core<X> {
                 .partition(|chunk| new.is_recent(*chunk));
             for chunk in others.into_iter().chain(read) {
                 // What was stored meanwhile is there already.
-                if !heir.placed.kept.has(&new, chunk) {
-                    heir.placed.kept.stored(&new, chunk, Arrival::UNKNOWN, now);
+                if !heir.placed.state.has(&new, chunk) {
+                    heir.placed.state.stored(&new, chunk, Arrival::UNKNOWN, now);
                 }
             }
             return Turned::InPart;

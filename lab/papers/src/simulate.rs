@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use guira_sim::Stream;
 use guira_sim::policy::{BucketClock, Engine, Id, Policy};
 use guira_slab::policy::Order;
-use guira_slab::policy::clock::ReadBits;
+use guira_slab::policy::clock::Clock;
 use guira_slab::policy::fifo::Fifo;
-use guira_slab::policy::klru::{Klru, Recency};
+use guira_slab::policy::klru::{Klru, KlruOptions};
 use guira_slab::policy::lazy_lru::LazyLru;
 use guira_slab::policy::lru::Lru;
-use guira_slab::policy::miniature::{InOrder, InRing};
+use guira_slab::policy::miniature::InOrder;
 use guira_slab::policy::seg_lru::SegLru;
 use guira_workload::Rng;
 
@@ -58,12 +58,17 @@ impl Replacement {
             drive.run(&mut Engine::new(InOrder::new(order), room, stream, PACE))
         }
         match self {
-            Self::Klru(samples) => engine(Klru::<Recency>::new(samples, seed), stream, room, drive),
+            Self::Klru(samples) => engine(
+                Klru::new(KlruOptions { samples, ..KlruOptions::default() }, seed),
+                stream,
+                room,
+                drive,
+            ),
             Self::SegLru => engine(SegLru::default(), stream, room, drive),
             Self::LazyLru => engine(LazyLru::default(), stream, room, drive),
             Self::Lru => engine(Lru::default(), stream, room, drive),
             Self::Fifo => engine(Fifo::default(), stream, room, drive),
-            Self::Clock => drive.run(&mut Engine::new(InRing::new(ReadBits::default()), room, stream, PACE)),
+            Self::Clock => engine(Clock::default(), stream, room, drive),
             Self::BucketClock(bits) => drive.run(&mut BucketClock::new(room, stream.keys(), bits, 1)),
             Self::Random => drive.run(&mut Random::new(room, stream.keys(), seed)),
         }

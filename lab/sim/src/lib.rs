@@ -25,7 +25,7 @@ pub mod sweep;
 mod testing;
 
 pub use guira_workload::OnMiss;
-pub use registry::{Choice, POLICIES};
+pub use registry::{Choice, policies};
 pub use report::{Report, SampleError, Simulated};
 pub use run::{Counters, Measure, Rules};
 pub use sample::Sample;

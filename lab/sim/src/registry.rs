@@ -1,7 +1,7 @@
 //! The policies there are, by name.
 //!
 //! To add one: put it behind [`Policy`](crate::policy::Policy) in a file of `policy/`, and write its row here. A policy
-//! of the engine needs only the row: `policy/engine.rs` puts any of them behind the seam.
+//! of the engine comes from the engine's own table: `policy/engine.rs` puts any of them behind the seam.
 
 use guira_contract::OptionError;
 use guira_roster::Spec;
@@ -91,46 +91,14 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// Every policy there is.
-pub const POLICIES: &[Entry] = &[
-    Entry {
-        name: "clock",
-        about: "the engine's CLOCK, from the engine's own code (MemC3)",
-        made: Made::InEngine,
-    },
-    Entry {
-        name: "lru",
-        about: "the engine's LRU: each access moves the item to the front",
-        made: Made::InEngine,
-    },
-    Entry {
-        name: "lazy-lru",
-        about: "the engine's lazy LRU, as in memcached 1.4: moved at most each interval=SECONDS, 60; tail_reclaim=on looks \
-                for expired items before each store; pace=REQUESTS are a second where the trace tells no time, 1000",
-        made: Made::InEngine,
-    },
-    Entry {
-        name: "seg-lru",
-        about: "the engine's segmented LRU, as in memcached 1.5 and later: HOT, WARM and COLD; hot_pct=PERCENT, 20, \
-                warm_pct=PERCENT, 40; what expires within temp_ttl=SECONDS is apart, none",
-        made: Made::InEngine,
-    },
-    Entry {
-        name: "klru",
-        about: "the engine's KLRU: the lowest of samples=NUMBER drawn, 16, by priority=recency, frequency or hyperbolic",
-        made: Made::InEngine,
-    },
-    Entry { name: "fifo", about: "the engine's FIFO: what was stored first goes", made: Made::InEngine },
-    Entry {
-        name: "sieve",
-        about: "the engine's SIEVE: a hand sifts a FIFO queue (Zhang and others 2024)",
-        made: Made::InEngine,
-    },
-    Entry {
-        name: "s3-fifo",
-        about: "the engine's S3-FIFO: small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)",
-        made: Made::InEngine,
-    },
+/// Every policy there is: those of the engine, and those that are only here.
+pub fn policies() -> impl Iterator<Item = Entry> {
+    let of_engine =
+        Policy::all().map(|(policy, about)| Entry { name: policy.name(), about, made: Made::InEngine });
+    of_engine.chain(HERE.iter().copied())
+}
+
+const HERE: &[Entry] = &[
     Entry {
         name: "bucket-clock",
         about: "fleec's CLOCK, a value of bits=NUMBER, 2, for each bucket, by the engine's own rule (FLeeC); a new item raises \
@@ -191,7 +159,7 @@ fn read_engine_policy(spec: &Spec) -> Result<(Policy, u64), OptionError> {
 /// A policy that was chosen, with its options.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    entry: &'static Entry,
+    entry: Entry,
     spec: Spec,
 }
 
@@ -202,8 +170,8 @@ impl Choice {
     /// If there is no such policy or option. The error lists what there is.
     pub fn parse(text: &str) -> Result<Self, OptionError> {
         let spec = Spec::parse(text)?;
-        let Some(entry) = POLICIES.iter().find(|entry| entry.name == spec.name) else {
-            let known: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
+        let Some(entry) = policies().find(|entry| entry.name == spec.name) else {
+            let known: Vec<&str> = policies().map(|entry| entry.name).collect();
             return Err(OptionError::Unknown { what: "policy", name: spec.name, known: known.join(", ") });
         };
         match entry.made {
@@ -220,7 +188,7 @@ impl Choice {
     /// As for [`Choice::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>, OptionError> {
         if text == "all" {
-            return POLICIES.iter().map(|entry| Self::parse(entry.name)).collect();
+            return policies().map(|entry| Self::parse(entry.name)).collect();
         }
         let mut written: Vec<String> = Vec::new();
         for part in text.split(',') {
@@ -258,15 +226,15 @@ mod tests {
     use guira_workload::OnMiss;
     use guira_workload::trace::Trace;
 
-    use super::{Choice, POLICIES, Setup};
+    use super::{Choice, Setup, policies};
     use crate::run::{Measure, Rules};
     use crate::sample::Sample;
     use crate::stream::{Reading, Stream, Writes};
 
     #[test]
     fn names_are_unique_and_each_can_be_chosen() {
-        for (index, entry) in POLICIES.iter().enumerate() {
-            assert!(POLICIES[..index].iter().all(|other| other.name != entry.name), "{}", entry.name);
+        for (index, entry) in policies().enumerate() {
+            assert!(policies().take(index).all(|other| other.name != entry.name), "{}", entry.name);
             assert_eq!(Choice::parse(entry.name).unwrap().name(), entry.name);
         }
     }
@@ -277,14 +245,14 @@ mod tests {
             |text| -> Vec<String> { Choice::parse_list(text).unwrap().iter().map(Choice::name).collect() };
         assert_eq!(names("clock,lirs:high=2,arc"), ["clock", "lirs:high=2", "arc"]);
         assert_eq!(names("lirs:high=3,high=2, arc"), ["lirs:high=3,high=2", "arc"]);
-        assert_eq!(names("all").len(), POLICIES.len());
+        assert_eq!(names("all").len(), policies().count());
         assert!(Choice::parse_list("clock,mru").is_err());
     }
 
     #[test]
     fn what_is_not_known_is_refused_with_what_there_is() {
         let error = |text| Choice::parse(text).unwrap_err().to_string();
-        assert!(error("mru").contains("there are: clock, lru"), "{}", error("mru"));
+        assert!(error("mru").contains("there are: clock, fifo"), "{}", error("mru"));
         assert!(error("clock:bit=2").contains("unknown option"));
     }
 

@@ -138,7 +138,7 @@ fn nothing_exceeds_the_optimum_and_no_policy_exceeds_its_room() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workload/traces/cache2k-orm-busy.trace.zst");
     let reading = Reading { writes: Writes::Store, sample: Sample::All, limit: 300_000 };
     let stream = Stream::read(Trace::new(File::open(path).unwrap(), None).unwrap(), reading).unwrap();
-    let names: Vec<&str> = guira_sim::POLICIES.iter().map(|entry| entry.name).collect();
+    let names: Vec<&str> = guira_sim::policies().map(|entry| entry.name).collect();
     let belady = names.iter().position(|name| *name == "belady").unwrap();
     for size in [Size::Objects(1), Size::Objects(2), Size::Percent(1.0), Size::Percent(20.0)] {
         let ratios = hit_ratios(&stream, &names, &[size]);

@@ -541,7 +541,7 @@ impl ClassGuard<'_> {
     }
 
     /// Stamps `page`.
-    pub fn set_stamp(&mut self, page: PageId, stamp: u32) {
+    pub fn set_stamp(&self, page: PageId, stamp: u32) {
         let descriptor = self.memory.descriptor(page);
         self.memory.set_descriptor(page, descriptor.with_stamp(stamp));
     }

@@ -6,6 +6,9 @@
 //!
 //! The hand is written over [`Ring`], not over slab pages, so that the simulator turns the very same hand.
 
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use guira_contract::{OptionError, Spec};
+
 /// How many recency bits of a chunk count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadBits {
@@ -14,6 +17,63 @@ pub enum ReadBits {
     /// Whether it was read more than once, too.
     #[default]
     Two,
+}
+
+impl PolicyOptions for ReadBits {
+    type Order = Clock;
+    const NAME: &'static str = "clock";
+    const ABOUT: &'static str = "a hand clears recency bits and takes what has none (MemC3); bits=NUMBER, 2";
+    const KEYS: &'static [&'static str] = &["bits"];
+
+    fn read(spec: &Spec) -> Result<Self, OptionError> {
+        let is_one = spec.number("bits", 1..=2)? == Some(1);
+        Ok(if is_one { ReadBits::One } else { ReadBits::Two })
+    }
+
+    fn write(self) -> Vec<(&'static str, String)> {
+        vec![("bits", if self == ReadBits::One { "1" } else { "2" }.to_owned())]
+    }
+
+    fn order(self, _seed: u64) -> Clock {
+        Clock { counted: self }
+    }
+
+    fn tune(self, order: &mut Clock) -> bool {
+        order.counted = self;
+        true
+    }
+}
+
+/// CLOCK. Its order is that in which chunks lie in pages, and its state are the hand of the class and the recency bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    counted: ReadBits,
+}
+
+impl Order for Clock {
+    const READS: Reads = Reads::Bit;
+    const GOES_BY_HAND: bool = true;
+    const IS_SEQUENCE: bool = false;
+
+    fn words(&self) -> usize {
+        0
+    }
+
+    fn stored(&mut self, _chunks: &impl Chunks, _chunk: Chunk, _arrival: Arrival, _now: Moment) {}
+
+    fn has(&self, _chunks: &impl Chunks, _chunk: Chunk) -> bool {
+        true
+    }
+
+    fn removed(&mut self, _chunks: &impl Chunks, _chunk: Chunk) {}
+
+    fn victims(&mut self, chunks: &impl Chunks, want: usize, _now: Moment, take: impl FnMut(Chunk)) {
+        chunks.sweep(self.counted, want, take);
+    }
+
+    fn next(&self, _chunks: &impl Chunks) -> Option<(Chunk, u32)> {
+        None
+    }
 }
 
 /// What a hand goes around: chunks, 64 to a word.
@@ -133,7 +193,7 @@ impl Hand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::miniature::Bits;
+    use crate::policy::miniature::{Bits, Counted};
 
     fn plain(occupied: &[u64], recent: &[u64]) -> Bits {
         Bits::of(occupied, recent)
@@ -141,8 +201,13 @@ mod tests {
 
     fn victims(hand: &mut Hand, ring: &mut Bits, want: usize) -> Vec<u32> {
         let mut all = Vec::new();
-        hand.sweep(ring, want, |place| all.push(place.word as u32 * 64 + place.bit));
+        let mut ring = Counted { bits: ring, counted: ReadBits::Two };
+        hand.sweep(&mut ring, want, |place| all.push(place.word as u32 * 64 + place.bit));
         all
+    }
+
+    fn recent(bits: &Bits, word: usize) -> u64 {
+        Counted { bits, counted: ReadBits::Two }.recent(word)
     }
 
     #[test]
@@ -150,9 +215,9 @@ mod tests {
         let mut ring = plain(&[0b1111, 0b11], &[0b0101, 0b01]);
         let mut hand = Hand::default();
         assert_eq!(victims(&mut hand, &mut ring, 1), [1]);
-        assert_eq!(ring.recent(0), 0b0100, "only the bits passed are cleared");
+        assert_eq!(recent(&ring, 0), 0b0100, "only the bits passed are cleared");
         assert_eq!(victims(&mut hand, &mut ring, 2), [3, 65]);
-        assert_eq!((ring.recent(0), ring.recent(1)), (0, 0));
+        assert_eq!((recent(&ring, 0), recent(&ring, 1)), (0, 0));
         assert_eq!(victims(&mut hand, &mut ring, 3), [0, 1, 2], "it goes around");
     }
 
@@ -169,7 +234,7 @@ mod tests {
         let mut hand = Hand::default();
         assert_eq!(victims(&mut hand, &mut ring, 1), [0]);
         assert_eq!(victims(&mut hand, &mut ring, 2), [0, 1], "0 is still there for the ring");
-        assert_eq!(ring.recent(0), 0, "the hand came by 2 twice");
+        assert_eq!(recent(&ring, 0), 0, "the hand came by 2 twice");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Notes: a link, and the tick of the store; three words.
 
 use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 
 /// After the links: the tick of the store.
 const TICK: usize = LINKS;
@@ -15,9 +15,27 @@ pub struct Fifo {
     list: List,
 }
 
+/// FIFO has no options.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FifoOptions;
+
+impl PolicyOptions for FifoOptions {
+    type Order = Fifo;
+    const NAME: &'static str = "fifo";
+    const ABOUT: &'static str = "what was stored first goes";
+
+    fn order(self, _seed: u64) -> Fifo {
+        Fifo::default()
+    }
+}
+
 impl Order for Fifo {
-    const WORDS: usize = LINKS + 1;
     const READS: Reads = Reads::Bit;
+    const HEEDS_EVERY_READ: bool = false;
+
+    fn words(&self) -> usize {
+        LINKS + 1
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
@@ -56,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_was_stored_first_goes_whatever_was_read() {
-        let (chunks, mut fifo) = (Plain::new(8, Fifo::WORDS), Fifo::default());
+        let (chunks, mut fifo) = (Plain::new(8, LINKS + 1), Fifo::default());
         (0..4).for_each(|chunk| plain::store(&mut fifo, &chunks, chunk, chunk));
         chunks.recent[0].set(true);
         fifo.was_read(&chunks, 0, plain::at(7));

@@ -1,125 +1,145 @@
 //! KLRU: the victim is the one of K items drawn at random whose priority is the lowest, so that there is no list, and a read only stamps
 //! the item (*Memcached with KLRU*, section 3, Algorithm 1; as Redis does it). Drawn items that are dead go at once (section 3.2).
 //!
-//! What the priority is, is a type: when the item was used last ([`Recency`]), how often ([`Frequency`]), or how often per time that it
-//! is there ([`Hyperbolic`]). With one item drawn the policy is random replacement, with 16, the default, nearly LRU, with 32 more so.
+//! The priority is an option: when the item was used last, how often, or how often for the time that it is there
+//! ([`Priority`]). With one item drawn the policy is random replacement, with 16, the default, nearly LRU, with 32 more so.
 //!
-//! Notes: one word for [`Recency`], two for the others. Beside the notes one bit a chunk, which tells what is in the order.
+//! Notes: one word for [`Priority::Recency`], two for the others. Beside the notes one bit a chunk, which tells what is in the order.
 
 use super::bits::Bits;
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
-use std::fmt::Debug;
-use std::marker::PhantomData;
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use guira_contract::{OptionError, Spec};
 
 /// The most items that are drawn for one victim.
 pub const SAMPLES_MAX: u32 = 32;
 
-/// How many are drawn if nobody says otherwise.
-pub const SAMPLES: u32 = 16;
-
 /// Which of the drawn items goes.
-pub trait Priority: Debug + 'static {
-    /// Words of notes on each chunk.
-    const WORDS: usize;
-    /// An item was stored in `chunk`.
-    fn stored(chunks: &impl Chunks, chunk: Chunk, now: Moment);
-    /// It was read.
-    fn read(chunks: &impl Chunks, chunk: Chunk, now: Moment);
-    /// What it is worth: the lowest goes.
-    fn worth(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u64;
-    /// How many ticks it has been left alone.
-    fn idle(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u32;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Priority {
+    /// What was used last the longest ago.
+    #[default]
+    Recency,
+    /// What was used the least often, and of those what was used last the longest ago. Nothing grows old: what was
+    /// popular once stays for long.
+    Frequency,
+    /// What was used the least often for the time that it is there: hyperbolic caching (Blankstein, Sen and Freedman,
+    /// USENIX ATC 2017, section 2.1).
+    Hyperbolic,
+}
+
+/// How many items are drawn, and which of them goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KlruOptions {
+    /// Items drawn for each victim: 1 to [`SAMPLES_MAX`].
+    pub samples: u32,
+    /// Which of them goes.
+    pub priority: Priority,
+}
+
+impl Default for KlruOptions {
+    fn default() -> Self {
+        KlruOptions { samples: 16, priority: Priority::default() }
+    }
+}
+
+impl PolicyOptions for KlruOptions {
+    type Order = Klru;
+    const NAME: &'static str = "klru";
+    const ABOUT: &'static str =
+        "the lowest of samples=NUMBER drawn, 16, by priority=recency, frequency or hyperbolic";
+    const KEYS: &'static [&'static str] = &["samples", "priority"];
+
+    fn read(spec: &Spec) -> Result<Self, OptionError> {
+        let samples = spec.number("samples", 1..=u64::from(SAMPLES_MAX))?;
+        let priority = match spec.value("priority") {
+            None => Priority::default(),
+            Some(name) => Priority::ALL
+                .into_iter()
+                .find(|priority| priority.name() == name)
+                .ok_or_else(|| spec.not("priority", name, "recency, frequency or hyperbolic"))?,
+        };
+        let samples = samples.map_or(Self::default().samples, |count| count as u32);
+        Ok(KlruOptions { samples, priority })
+    }
+
+    fn write(self) -> Vec<(&'static str, String)> {
+        vec![("samples", self.samples.to_string()), ("priority", self.priority.name().to_owned())]
+    }
+
+    fn order(self, seed: u64) -> Klru {
+        Klru::new(self, seed)
+    }
+
+    fn tune(self, order: &mut Klru) -> bool {
+        let is_same = order.priority == self.priority;
+        if is_same {
+            order.tune(self.samples);
+        }
+        is_same
+    }
 }
 
 /// The tick of the last use, or of the store.
 const STAMP: usize = 0;
-/// Uses, and the store is one.
+/// Uses, of which the store is one.
 const USES: usize = 1;
 
-/// What was used last the longest ago goes.
-#[derive(Debug)]
-pub struct Recency;
+impl Priority {
+    const ALL: [Priority; 3] = [Priority::Recency, Priority::Frequency, Priority::Hyperbolic];
 
-/// What was used the least often goes, and of those the one that was used last the longest ago. Nothing grows old: what was popular
-/// once stays for long.
-#[derive(Debug)]
-pub struct Frequency;
-
-/// What was used the least often for the time that it is there goes: hyperbolic caching (Blankstein, Sen and Freedman, USENIX ATC 2017,
-/// section 2.1).
-#[derive(Debug)]
-pub struct Hyperbolic;
-
-/// Counts one more use.
-fn count(chunks: &impl Chunks, chunk: Chunk) {
-    chunks.set_note(chunk, USES, chunks.note(chunk, USES).saturating_add(1));
-}
-
-impl Priority for Recency {
-    const WORDS: usize = 1;
-
-    fn stored(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        Self::read(chunks, chunk, now);
-    }
-
-    fn read(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        // Most reads of a popular item are of the same tick, and write nothing.
-        if chunks.note(chunk, STAMP) != now.tick {
-            chunks.set_note(chunk, STAMP, now.tick);
+    fn name(self) -> &'static str {
+        match self {
+            Priority::Recency => "recency",
+            Priority::Frequency => "frequency",
+            Priority::Hyperbolic => "hyperbolic",
         }
     }
 
-    fn worth(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u64 {
-        u64::from(u32::MAX - Self::idle(chunks, chunk, now))
+    fn stored(self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        stamp(chunks, chunk, now);
+        if self != Priority::Recency {
+            chunks.set_note(chunk, USES, 1);
+        }
     }
 
-    fn idle(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u32 {
-        now.ticks_since(chunks.note(chunk, STAMP))
+    #[inline]
+    fn read(self, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        // With Hyperbolic the stamp remains that of the store.
+        if self != Priority::Hyperbolic {
+            stamp(chunks, chunk, now);
+        }
+        if self != Priority::Recency {
+            chunks.set_note(chunk, USES, chunks.note(chunk, USES).saturating_add(1));
+        }
+    }
+
+    /// The lowest goes.
+    #[inline]
+    fn worth(self, chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u64 {
+        let since = now.ticks_since(chunks.note(chunk, STAMP));
+        let uses = || u64::from(chunks.note(chunk, USES)) << 32;
+        match self {
+            Priority::Recency => u64::from(u32::MAX - since),
+            Priority::Frequency => uses() | u64::from(u32::MAX - since),
+            Priority::Hyperbolic => uses() / (1 + u64::from(since)),
+        }
+    }
+
+    /// How many ticks it has been left alone. With [`Priority::Hyperbolic`] that is the mean time between two uses:
+    /// when the last one was is not noted.
+    fn idle(self, chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u32 {
+        let since = now.ticks_since(chunks.note(chunk, STAMP));
+        match self {
+            Priority::Recency | Priority::Frequency => since,
+            Priority::Hyperbolic => since / chunks.note(chunk, USES).max(1),
+        }
     }
 }
 
-impl Priority for Frequency {
-    const WORDS: usize = 2;
-
-    fn stored(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        Recency::stored(chunks, chunk, now);
-        chunks.set_note(chunk, USES, 1);
-    }
-
-    fn read(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        Recency::read(chunks, chunk, now);
-        count(chunks, chunk);
-    }
-
-    fn worth(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u64 {
-        u64::from(chunks.note(chunk, USES)) << 32 | Recency::worth(chunks, chunk, now)
-    }
-
-    fn idle(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u32 {
-        Recency::idle(chunks, chunk, now)
-    }
-}
-
-impl Priority for Hyperbolic {
-    const WORDS: usize = 2;
-
-    fn stored(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        Frequency::stored(chunks, chunk, now);
-    }
-
-    /// The stamp remains that of the store.
-    fn read(chunks: &impl Chunks, chunk: Chunk, _now: Moment) {
-        count(chunks, chunk);
-    }
-
-    fn worth(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u64 {
-        let there = 1 + u64::from(now.ticks_since(chunks.note(chunk, STAMP)));
-        (u64::from(chunks.note(chunk, USES)) << 32) / there
-    }
-
-    /// The mean time between two uses: when the last one was is not noted.
-    fn idle(chunks: &impl Chunks, chunk: Chunk, now: Moment) -> u32 {
-        now.ticks_since(chunks.note(chunk, STAMP)) / chunks.note(chunk, USES).max(1)
+fn stamp(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+    // Most reads of a popular item are of the same tick, and write nothing.
+    if chunks.note(chunk, STAMP) != now.tick {
+        chunks.set_note(chunk, STAMP, now.tick);
     }
 }
 
@@ -140,13 +160,13 @@ impl Random {
 
 /// The lowest of so many.
 #[derive(Clone, Debug)]
-pub struct Klru<P> {
+pub struct Klru {
     samples: u32,
+    priority: Priority,
     random: Random,
     members: Bits,
     /// The last moment that was heard of.
     latest: Moment,
-    priority: PhantomData<P>,
 }
 
 /// What was drawn for one victim.
@@ -158,12 +178,12 @@ struct Drawn {
     spare: u64,
 }
 
-impl<P: Priority> Klru<P> {
-    /// Draws `samples` items for each victim, at least one and at most [`SAMPLES_MAX`]; which ones follows from `seed`.
-    pub fn new(samples: u32, seed: u64) -> Self {
-        let samples = samples.clamp(1, SAMPLES_MAX);
-        let (members, latest) = (Bits::default(), Moment::default());
-        Klru { samples, random: Random { state: seed }, members, latest, priority: PhantomData }
+impl Klru {
+    /// An empty order. Which items it draws follows from `seed`.
+    pub fn new(options: KlruOptions, seed: u64) -> Self {
+        let samples = options.samples.clamp(1, SAMPLES_MAX);
+        let (random, members, latest) = (Random { state: seed }, Bits::default(), Moment::default());
+        Klru { samples, priority: options.priority, random, members, latest }
     }
 
     /// From now on draws `samples` items.
@@ -207,7 +227,7 @@ impl<P: Priority> Klru<P> {
                 }
                 continue;
             }
-            let worth = P::worth(chunks, chunk, now);
+            let worth = self.priority.worth(chunks, chunk, now);
             if lowest.is_none_or(|(least, _)| worth < least) {
                 lowest = Some((worth, chunk));
             }
@@ -216,24 +236,33 @@ impl<P: Priority> Klru<P> {
     }
 }
 
-impl<P: Priority> Default for Klru<P> {
+impl Default for Klru {
     fn default() -> Self {
-        Self::new(SAMPLES, 0)
+        Self::new(KlruOptions::default(), 0)
     }
 }
 
-impl<P: Priority> Order for Klru<P> {
-    const WORDS: usize = P::WORDS;
+impl Order for Klru {
     const READS: Reads = Reads::Touch;
+    const IS_SEQUENCE: bool = false;
+
+    fn words(&self) -> usize {
+        if self.priority == Priority::Recency { 1 } else { 2 }
+    }
+
+    fn variant(&self) -> u8 {
+        self.priority as u8
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.members.insert(chunk);
         self.latest = now;
-        P::stored(chunks, chunk, now);
+        self.priority.stored(chunks, chunk, now);
     }
 
-    fn touch(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        P::read(chunks, chunk, now);
+    fn touch(variant: u8, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        let priority = Priority::ALL[usize::from(variant) % Priority::ALL.len()];
+        priority.read(chunks, chunk, now);
     }
 
     fn has(&self, _chunks: &impl Chunks, chunk: Chunk) -> bool {
@@ -276,7 +305,7 @@ impl<P: Priority> Order for Klru<P> {
     fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)> {
         let drawn = self.draw(chunks, &mut self.random.clone());
         let chunk = self.judge(chunks, &drawn, self.latest, |_| true)?;
-        Some((chunk, self.latest.tick.wrapping_sub(P::idle(chunks, chunk, self.latest))))
+        Some((chunk, self.latest.tick.wrapping_sub(self.priority.idle(chunks, chunk, self.latest))))
     }
 
     fn bytes(&self) -> usize {
@@ -290,17 +319,22 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     /// So few chunks that 32 samples draw all of them.
-    fn filled<P: Priority>() -> (Plain, Klru<P>) {
-        let (chunks, mut klru) = (Plain::new(4, P::WORDS), Klru::new(SAMPLES_MAX, 1));
+    fn filled(priority: Priority) -> (Plain, Klru) {
+        let mut klru = drawing_all(priority);
+        let chunks = Plain::new(4, klru.words());
         (0..4).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, 10 + chunk));
         (chunks, klru)
     }
 
-    fn touch<P: Priority>(chunks: &Plain, chunk: Chunk, ticks: &[u32]) {
-        ticks.iter().for_each(|tick| Klru::<P>::touch(chunks, chunk, plain::at(*tick)));
+    fn drawing_all(priority: Priority) -> Klru {
+        Klru::new(KlruOptions { samples: SAMPLES_MAX, priority }, 1)
     }
 
-    fn victims_at<P: Priority>(klru: &mut Klru<P>, chunks: &Plain, tick: u32) -> Vec<Chunk> {
+    fn touch(klru: &Klru, chunks: &Plain, chunk: Chunk, ticks: &[u32]) {
+        ticks.iter().for_each(|tick| Klru::touch(klru.variant(), chunks, chunk, plain::at(*tick)));
+    }
+
+    fn victims_at(klru: &mut Klru, chunks: &Plain, tick: u32) -> Vec<Chunk> {
         let mut all = Vec::new();
         klru.victims(chunks, 9, plain::at(tick), |chunk| {
             chunks.occupied[chunk as usize].set(false);
@@ -311,9 +345,9 @@ mod tests {
 
     #[test]
     fn by_recency_what_was_used_the_longest_ago_goes() {
-        let (chunks, mut klru) = filled::<Recency>();
-        touch::<Recency>(&chunks, 0, &[14]);
-        touch::<Recency>(&chunks, 2, &[15]);
+        let (chunks, mut klru) = filled(Priority::Recency);
+        touch(&klru, &chunks, 0, &[14]);
+        touch(&klru, &chunks, 2, &[15]);
         assert_eq!(klru.next(&chunks).map(|next| next.1), Some(11));
         assert_eq!(victims_at(&mut klru, &chunks, 20), [1, 3, 0, 2]);
         assert_eq!(klru.next(&chunks).map(|next| next.1), None);
@@ -321,10 +355,10 @@ mod tests {
 
     #[test]
     fn by_frequency_what_was_used_the_least_often_goes() {
-        let (chunks, mut klru) = filled::<Frequency>();
-        touch::<Frequency>(&chunks, 0, &[14, 15, 16]);
-        touch::<Frequency>(&chunks, 1, &[14]);
-        touch::<Frequency>(&chunks, 2, &[13]);
+        let (chunks, mut klru) = filled(Priority::Frequency);
+        touch(&klru, &chunks, 0, &[14, 15, 16]);
+        touch(&klru, &chunks, 1, &[14]);
+        touch(&klru, &chunks, 2, &[13]);
         assert_eq!(victims_at(&mut klru, &chunks, 20), [3, 2, 1, 0]);
         plain::store(&mut klru, &chunks, 0, 21);
         assert_eq!(chunks.note(0, USES), 1, "what was counted is of another item");
@@ -332,8 +366,8 @@ mod tests {
 
     #[test]
     fn hyperbolic_it_is_uses_for_the_time_that_an_item_is_there() {
-        let (chunks, mut klru) = filled::<Hyperbolic>();
-        touch::<Hyperbolic>(&chunks, 0, &[14, 15]);
+        let (chunks, mut klru) = filled(Priority::Hyperbolic);
+        touch(&klru, &chunks, 0, &[14, 15]);
         plain::store(&mut klru, &chunks, 3, 106);
         // At 109: 3 uses in 100 ticks, 1 in 99, 1 in 98, 1 in 4.
         assert_eq!(
@@ -346,14 +380,14 @@ mod tests {
 
     #[test]
     fn ticks_may_wrap() {
-        let (chunks, mut klru) = (Plain::new(3, 1), Klru::<Recency>::new(SAMPLES_MAX, 1));
+        let (chunks, mut klru) = (Plain::new(3, 1), drawing_all(Priority::Recency));
         (0..3).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, (u32::MAX - 1).wrapping_add(chunk)));
         assert_eq!(victims_at(&mut klru, &chunks, 5), [0, 1, 2]);
     }
 
     #[test]
     fn the_dead_go_first_and_each_once() {
-        let (chunks, mut klru) = filled::<Recency>();
+        let (chunks, mut klru) = filled(Priority::Recency);
         [2, 3].iter().for_each(|chunk: &usize| chunks.dead[*chunk].set(true));
         let mut first = plain::victims(&mut klru, &chunks, 2);
         first.sort_unstable();
@@ -363,7 +397,7 @@ mod tests {
 
     #[test]
     fn victims_are_found_where_nearly_nothing_is_there() {
-        let (chunks, mut klru) = (Plain::new(100_000, 1), Klru::<Recency>::default());
+        let (chunks, mut klru) = (Plain::new(100_000, 1), Klru::default());
         [77, 9_000, 99_999].into_iter().for_each(|chunk| plain::store(&mut klru, &chunks, chunk, 1));
         klru.removed(&chunks, 9_000);
         klru.removed(&chunks, 9_000);
@@ -375,7 +409,7 @@ mod tests {
     #[test]
     fn the_more_samples_the_older_are_the_victims() {
         let mean_age = |samples| {
-            let (chunks, mut klru) = (Plain::new(1000, 1), Klru::<Recency>::default());
+            let (chunks, mut klru) = (Plain::new(1000, 1), Klru::default());
             klru.tune(samples);
             (0..1000).for_each(|chunk| plain::store(&mut klru, &chunks, chunk, chunk));
             let mut sum = 0;

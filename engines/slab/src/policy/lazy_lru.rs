@@ -8,7 +8,8 @@
 //! rather than that of the last move, so that a reader can tell without the order whether its read matters.
 
 use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use guira_contract::{OptionError, Spec};
 
 /// After the links: the tick of the last move …
 const TICK: usize = LINKS;
@@ -43,6 +44,36 @@ impl Default for LazyLruOptions {
     }
 }
 
+impl PolicyOptions for LazyLruOptions {
+    type Order = LazyLru;
+    const NAME: &'static str = "lazy-lru";
+    const ABOUT: &'static str = "as in memcached 1.4: moved at most each interval=SECONDS, 60; tail_reclaim=on looks for \
+                                 expired items before each store";
+    const KEYS: &'static [&'static str] = &["interval", "tail_reclaim"];
+
+    fn read(spec: &Spec) -> Result<Self, OptionError> {
+        let default = Self::default();
+        let interval = spec.number("interval", 0..=86_400)?;
+        let tail_reclaim = match spec.value("tail_reclaim") {
+            None => default.tail_reclaim,
+            Some("on") => TailReclaim::On,
+            Some("off") => TailReclaim::Off,
+            Some(value) => return Err(spec.not("tail_reclaim", value, "on or off")),
+        };
+        let interval = interval.map_or(default.interval, |seconds| seconds as u32);
+        Ok(LazyLruOptions { interval, tail_reclaim })
+    }
+
+    fn write(self) -> Vec<(&'static str, String)> {
+        let reclaim = if self.tail_reclaim == TailReclaim::On { "on" } else { "off" };
+        vec![("interval", self.interval.to_string()), ("tail_reclaim", reclaim.to_owned())]
+    }
+
+    fn order(self, _seed: u64) -> LazyLru {
+        LazyLru::new(self)
+    }
+}
+
 /// Lazy LRU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LazyLru {
@@ -65,8 +96,12 @@ impl LazyLru {
 }
 
 impl Order for LazyLru {
-    const WORDS: usize = LINKS + 2;
     const READS: Reads = Reads::Queue;
+    const HEEDS_EVERY_READ: bool = false;
+
+    fn words(&self) -> usize {
+        LINKS + 2
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.put_first(chunks, chunk, now);
@@ -129,7 +164,7 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     fn filled(options: LazyLruOptions) -> (Plain, LazyLru) {
-        let (chunks, mut lru) = (Plain::new(8, LazyLru::WORDS), LazyLru::new(options));
+        let (chunks, mut lru) = (Plain::new(8, LINKS + 2), LazyLru::new(options));
         (0..8).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk));
         (chunks, lru)
     }
@@ -154,7 +189,7 @@ mod tests {
         let (chunks, mut lru) = filled(LazyLruOptions { interval: 0, ..LazyLruOptions::default() });
         lru.was_read(&chunks, 0, plain::at(8));
         assert_eq!(plain::victims(&mut lru, &chunks, 9), [1, 2, 3, 4, 5, 6, 7, 0]);
-        let (chunks, mut lru) = (Plain::new(2, LazyLru::WORDS), LazyLru::default());
+        let (chunks, mut lru) = (Plain::new(2, LINKS + 2), LazyLru::default());
         (0..2).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, u32::MAX - 10));
         lru.was_read(&chunks, 0, plain::at(48));
         assert_eq!(plain::victims(&mut lru, &chunks, 1), [0], "59 seconds");

@@ -2,7 +2,7 @@
 //! memcached did it until version 1.5 (*Memcached with KLRU*, section 2.1), except that the moves of a batch are done together.
 
 use super::list::{self, LINKS, List};
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 
 /// After the links: the tick of the last access.
 const TICK: usize = LINKS;
@@ -21,9 +21,26 @@ impl Lru {
     }
 }
 
+/// LRU has no options.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LruOptions;
+
+impl PolicyOptions for LruOptions {
+    type Order = Lru;
+    const NAME: &'static str = "lru";
+    const ABOUT: &'static str = "each access moves the item to the front";
+
+    fn order(self, _seed: u64) -> Lru {
+        Lru::default()
+    }
+}
+
 impl Order for Lru {
-    const WORDS: usize = LINKS + 1;
     const READS: Reads = Reads::Queue;
+
+    fn words(&self) -> usize {
+        LINKS + 1
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.put_first(chunks, chunk, now);
@@ -67,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_goes() {
-        let (chunks, mut lru) = (Plain::new(8, Lru::WORDS), Lru::default());
+        let (chunks, mut lru) = (Plain::new(8, LINKS + 1), Lru::default());
         (0..4).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk));
         lru.was_read(&chunks, 0, Moment { tick: 7, seconds: 0 });
         plain::store(&mut lru, &chunks, 2, 8);

@@ -9,7 +9,6 @@ use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
 use guira_memory::prefetch;
 use std::cell::Cell;
 use std::fmt::Debug;
-use std::marker::PhantomData;
 
 /// No chunk, or no key.
 const NONE: u32 = u32::MAX;
@@ -217,36 +216,38 @@ impl<K: Keeper> Miniature<K> {
 #[derive(Debug)]
 pub struct InOrder<O> {
     order: O,
-    chunks: Arrays<O>,
+    chunks: Arrays,
 }
 
-#[derive(Debug)]
-struct Arrays<O> {
+#[derive(Debug, Default)]
+struct Arrays {
+    /// Words of notes on each chunk.
+    words: usize,
     notes: Vec<Cell<u32>>,
-    recent: Vec<Cell<bool>>,
+    ring: Bits,
+    hand: Cell<Hand>,
     /// The hash of the key in each chunk, never 0 while there is one.
     hashes: Vec<u32>,
     /// When what is in each chunk expires; nothing as long as nothing does.
     expiries: Vec<u32>,
     seconds: u32,
-    order: PhantomData<O>,
 }
 
 impl<O: Order> InOrder<O> {
     /// Chunks in this order, of which there are none yet.
     pub fn new(order: O) -> Self {
-        let (notes, recent, hashes, expiries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        InOrder { order, chunks: Arrays { notes, recent, hashes, expiries, seconds: 0, order: PhantomData } }
+        let chunks = Arrays { words: order.words(), ..Arrays::default() };
+        InOrder { order, chunks }
     }
 }
 
 impl<O: Order> Keeper for InOrder<O> {
     #[inline]
     fn read(&mut self, chunk: Chunk, now: Moment) {
-        self.chunks.recent[chunk as usize].set(true);
+        self.chunks.ring.read(chunk);
         match O::READS {
             Reads::Bit => {}
-            Reads::Touch => O::touch(&self.chunks, chunk, now),
+            Reads::Touch => O::touch(self.order.variant(), &self.chunks, chunk, now),
             Reads::Queue => {
                 if O::is_due(&self.chunks, chunk, now) {
                     self.order.was_read(&self.chunks, chunk, now);
@@ -260,9 +261,9 @@ impl<O: Order> Keeper for InOrder<O> {
         let index = chunk as usize;
         if index >= self.chunks.hashes.len() {
             self.chunks.hashes.resize(index + 1, 0);
-            self.chunks.recent.resize(index + 1, Cell::new(false));
-            self.chunks.notes.resize((index + 1) * O::WORDS, Cell::new(0));
+            self.chunks.notes.resize((index + 1) * self.chunks.words, Cell::new(0));
         }
+        self.chunks.ring.occupy(chunk);
         self.chunks.hashes[index] = newcomer.hash.max(1);
         self.renewed(chunk, newcomer.expires);
         let lives =
@@ -302,34 +303,35 @@ impl<O: Order> Keeper for InOrder<O> {
     #[inline]
     fn vacated(&mut self, chunk: Chunk) {
         self.chunks.hashes[chunk as usize] = 0;
+        self.chunks.ring.vacate(chunk);
     }
 
     fn bytes(&self) -> usize {
         let chunks = &self.chunks;
         let words = chunks.notes.capacity() + chunks.hashes.capacity() + chunks.expiries.capacity();
-        words * 4 + chunks.recent.capacity() + self.order.bytes()
+        words * 4 + chunks.ring.bytes() + self.order.bytes()
     }
 }
 
-impl<O: Order> Chunks for Arrays<O> {
+impl Chunks for Arrays {
     #[inline]
     fn note(&self, chunk: Chunk, word: usize) -> u32 {
-        self.notes[chunk as usize * O::WORDS + word].get()
+        self.notes[chunk as usize * self.words + word].get()
     }
 
     #[inline]
     fn set_note(&self, chunk: Chunk, word: usize, value: u32) {
-        self.notes[chunk as usize * O::WORDS + word].set(value);
+        self.notes[chunk as usize * self.words + word].set(value);
     }
 
     #[inline]
     fn is_recent(&self, chunk: Chunk) -> bool {
-        self.recent[chunk as usize].get()
+        self.ring.is_recent(chunk)
     }
 
     #[inline]
     fn forget(&self, chunk: Chunk) {
-        self.recent[chunk as usize].set(false);
+        self.ring.forget(chunk);
     }
 
     fn is_dead(&self, chunk: Chunk) -> bool {
@@ -353,28 +355,23 @@ impl<O: Order> Chunks for Arrays<O> {
     #[inline]
     fn prefetch(&self, chunk: Chunk) {
         prefetch(&raw const self.hashes[chunk as usize]);
-        prefetch(self.notes[chunk as usize * O::WORDS].as_ptr());
+        if let Some(note) = self.notes.get(chunk as usize * self.words) {
+            prefetch(note.as_ptr());
+        }
+    }
+
+    #[inline]
+    fn sweep(&self, counted: ReadBits, want: usize, mut take: impl FnMut(Chunk)) {
+        let mut hand = self.hand.get();
+        let mut ring = Counted { bits: &self.ring, counted };
+        hand.sweep(&mut ring, want, |place| take(place.word as u32 * 64 + place.bit));
+        self.hand.set(hand);
     }
 }
 
-/// Keeps chunks in the ring that CLOCK's hand goes around.
-#[derive(Debug, Default)]
-pub struct InRing {
-    hand: Hand,
-    bits: Bits,
-}
-
-impl InRing {
-    /// Chunks in a ring, of which there are none yet.
-    pub fn new(counted: ReadBits) -> Self {
-        InRing { hand: Hand::default(), bits: Bits { counted, ..Bits::default() } }
-    }
-}
-
-/// A ring in plain memory.
+/// Recency bits in plain memory, 64 chunks to a word.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
-    counted: ReadBits,
     words: Vec<RingWord>,
 }
 
@@ -391,80 +388,85 @@ impl Bits {
     pub(super) fn of(occupied: &[u64], recent: &[u64]) -> Self {
         let word =
             |(&occupied, &recent)| RingWord { occupied, recent: Cell::new(recent), again: Cell::new(0) };
-        Bits { counted: ReadBits::Two, words: occupied.iter().zip(recent).map(word).collect() }
+        Bits { words: occupied.iter().zip(recent).map(word).collect() }
+    }
+
+    fn at(&self, chunk: Chunk) -> (&RingWord, u64) {
+        (&self.words[chunk as usize / 64], 1 << (chunk % 64))
     }
 
     #[inline]
     pub(super) fn read(&self, chunk: Chunk) {
-        let (word, bit) = (&self.words[chunk as usize / 64], 1 << (chunk % 64));
-        if self.counted == ReadBits::Two {
-            word.again.set(word.again.get() | (word.recent.get() & bit));
-        }
+        let (word, bit) = self.at(chunk);
+        word.again.set(word.again.get() | (word.recent.get() & bit));
         word.recent.set(word.recent.get() | bit);
     }
-}
 
-impl Ring for Bits {
-    fn words(&self) -> usize {
-        self.words.len()
-    }
-    fn occupied(&self, word: usize) -> u64 {
-        self.words[word].occupied
-    }
-    fn recent(&self, word: usize) -> u64 {
-        self.words[word].recent.get()
-    }
-    fn fade(&self, word: usize, bits: u64) {
-        let word = &self.words[word];
-        word.recent.set(word.recent.get() & !(bits & !word.again.get()));
-        word.again.set(word.again.get() & !bits);
-    }
-    fn passed(&mut self, _word: usize) {}
-}
-
-impl Keeper for InRing {
-    #[inline]
-    fn read(&mut self, chunk: Chunk, _now: Moment) {
-        self.bits.read(chunk);
+    fn is_recent(&self, chunk: Chunk) -> bool {
+        let (word, bit) = self.at(chunk);
+        word.recent.get() & bit != 0
     }
 
-    #[inline]
-    fn stored(&mut self, chunk: Chunk, _newcomer: Newcomer, _now: Moment) {
-        let (word, bit) = (chunk as usize / 64, 1_u64 << (chunk % 64));
-        if word >= self.bits.words.len() {
-            self.bits.words.push(RingWord::default());
-        }
-        let word = &mut self.bits.words[word];
-        word.occupied |= bit;
+    fn forget(&self, chunk: Chunk) {
+        let (word, bit) = self.at(chunk);
         word.recent.set(word.recent.get() & !bit);
         word.again.set(word.again.get() & !bit);
     }
 
-    fn removed(&mut self, _chunk: Chunk) {}
-
-    #[inline]
-    fn victim(&mut self, _now: Moment) -> Option<Chunk> {
-        let mut victim = None;
-        self.hand.sweep(&mut self.bits, 1, |place| victim = Some(place.word as u32 * 64 + place.bit));
-        victim
+    fn occupy(&mut self, chunk: Chunk) {
+        let word = chunk as usize / 64;
+        if word >= self.words.len() {
+            self.words.resize_with(word + 1, RingWord::default);
+        }
+        self.words[word].occupied |= 1 << (chunk % 64);
+        self.forget(chunk);
     }
 
-    #[inline]
-    fn vacated(&mut self, chunk: Chunk) {
-        self.bits.words[chunk as usize / 64].occupied &= !(1 << (chunk % 64));
+    fn vacate(&mut self, chunk: Chunk) {
+        self.words[chunk as usize / 64].occupied &= !(1 << (chunk % 64));
     }
 
     fn bytes(&self) -> usize {
-        self.bits.words.capacity() * size_of::<RingWord>()
+        self.words.capacity() * size_of::<RingWord>()
     }
+}
+
+/// A ring of which one or two recency bits count.
+pub(super) struct Counted<'a> {
+    pub(super) bits: &'a Bits,
+    pub(super) counted: ReadBits,
+}
+
+impl Ring for Counted<'_> {
+    fn words(&self) -> usize {
+        self.bits.words.len()
+    }
+
+    fn occupied(&self, word: usize) -> u64 {
+        self.bits.words[word].occupied
+    }
+
+    fn recent(&self, word: usize) -> u64 {
+        self.bits.words[word].recent.get()
+    }
+
+    fn fade(&self, word: usize, bits: u64) {
+        let word = &self.bits.words[word];
+        let again = if self.counted == ReadBits::Two { word.again.get() } else { 0 };
+        word.recent.set(word.recent.get() & !(bits & !again));
+        word.again.set(word.again.get() & !bits);
+    }
+
+    fn passed(&mut self, _word: usize) {}
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{InOrder, InRing, Keeper, Miniature, NEVER, Newcomer};
-    use crate::policy::clock::ReadBits;
+    use super::{InOrder, Keeper, Miniature, NEVER, Newcomer};
+    use crate::policy::PolicyOptions;
+    use crate::policy::clock::{Clock, ReadBits};
     use crate::policy::fifo::Fifo;
-    use crate::policy::klru::{Klru, Recency};
+    use crate::policy::klru::{Klru, KlruOptions};
     use crate::policy::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
     use crate::policy::lru::Lru;
     use crate::policy::seg_lru::{SegLru, SegLruOptions};
@@ -496,8 +498,12 @@ mod tests {
         // 0 1 2 fill it and 0 is read. 3: the hand clears 0 and takes 1. 4: it takes 2. 0 hits; 1 misses: the hand
         // clears 0 once more and, past it, takes 3.
         let ids = [0, 1, 2, 0, 3, 4, 0, 1, 4, 3];
-        assert_eq!(hits(InRing::default(), 3, &ids), [0, 0, 0, 1, 0, 0, 1, 0, 1, 0]);
-        assert_eq!(hits(InRing::default(), 2, &[0, 1, 2, 3, 2, 0]), [0, 0, 0, 0, 1, 0], "nothing was read");
+        assert_eq!(hits(InOrder::new(Clock::default()), 3, &ids), [0, 0, 0, 1, 0, 0, 1, 0, 1, 0]);
+        assert_eq!(
+            hits(InOrder::new(Clock::default()), 2, &[0, 1, 2, 3, 2, 0]),
+            [0, 0, 0, 0, 1, 0],
+            "nothing was read"
+        );
     }
 
     fn what_is_replaced_is_spared(keeper: impl Keeper) {
@@ -510,8 +516,8 @@ mod tests {
 
     #[test]
     fn to_store_over_a_key_counts_as_a_read() {
-        what_is_replaced_is_spared(InRing::default());
-        what_is_replaced_is_spared(InRing::new(ReadBits::One));
+        what_is_replaced_is_spared(InOrder::new(Clock::default()));
+        what_is_replaced_is_spared(InOrder::new(ReadBits::One.order(0)));
         what_is_replaced_is_spared(InOrder::new(Lru::default()));
         what_is_replaced_is_spared(InOrder::new(Sieve::default()));
     }
@@ -546,7 +552,8 @@ mod tests {
         assert_eq!(held_after_expiry(InOrder::new(LazyLru::new(options))), expired_goes);
         let options = SegLruOptions { temp_ttl: Some(61), ..SegLruOptions::default() };
         assert_eq!(held_after_expiry(InOrder::new(SegLru::new(options))), expired_goes);
-        assert_eq!(held_after_expiry(InOrder::new(Klru::<Recency>::new(32, 1))), expired_goes);
+        let options = KlruOptions { samples: 32, ..KlruOptions::default() };
+        assert_eq!(held_after_expiry(InOrder::new(Klru::new(options, 1))), expired_goes);
     }
 
     fn a_removed_key_leaves_its_chunk<K: Keeper>(keeper: K) {
@@ -562,7 +569,7 @@ mod tests {
 
     #[test]
     fn a_removed_key_leaves_its_chunk_to_the_next() {
-        a_removed_key_leaves_its_chunk(InRing::default());
+        a_removed_key_leaves_its_chunk(InOrder::new(Clock::default()));
         a_removed_key_leaves_its_chunk(InOrder::new(Lru::default()));
     }
 
@@ -581,7 +588,7 @@ mod tests {
 
     #[test]
     fn the_room_is_never_overdrawn_even_if_it_becomes_smaller() {
-        is_never_overdrawn(InRing::default());
+        is_never_overdrawn(InOrder::new(Clock::default()));
         is_never_overdrawn(InOrder::new(Lru::default()));
     }
 }

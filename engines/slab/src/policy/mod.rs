@@ -7,7 +7,7 @@
 //!
 //! A policy sees chunks through [`Chunks`] only, so that the simulator runs the very same code over plain arrays.
 //!
-//! To add a policy: one file here that implements [`Order`], and its rows in the engine's options.
+//! To add a policy: one file here with an [`Order`] and its [`PolicyOptions`], and one row in [`table`].
 
 mod bits;
 pub mod clock;
@@ -25,6 +25,11 @@ mod plain;
 pub mod s3_fifo;
 pub mod seg_lru;
 pub mod sieve;
+pub mod table;
+
+use clock::ReadBits;
+use guira_contract::{OptionError, Spec};
+use std::fmt::Debug;
 
 /// A chunk of a slab class, by a number of its own in that class; below [`CHUNKS_MAX`].
 pub type Chunk = u32;
@@ -83,8 +88,11 @@ pub trait Chunks {
     fn any(&self, random: u64) -> Option<Chunk>;
     /// Whether `chunk` holds something.
     fn is_held(&self, chunk: Chunk) -> bool;
-    /// Asks for the memory that [`Chunks::is_held`], [`Chunks::is_dead`] and [`Chunks::note`] are going to look at.
+    /// Prefetches what [`Chunks::is_held`], [`Chunks::is_dead`] and [`Chunks::note`] read.
     fn prefetch(&self, _chunk: Chunk) {}
+    /// Turns the hand that goes around the chunks as they lie in memory, until it has shown `want` victims to `take`
+    /// or there are none. `counted` says how many recency bits spare a chunk. Chunks without a hand show nothing.
+    fn sweep(&self, _counted: ReadBits, _want: usize, _take: impl FnMut(Chunk)) {}
 }
 
 /// What a read has to do for a policy.
@@ -99,16 +107,31 @@ pub enum Reads {
 }
 
 /// The order in which the items of a class go.
-pub trait Order {
-    /// Words of notes on each chunk.
-    const WORDS: usize;
+pub trait Order: Debug + Send + 'static {
     /// What a read has to do.
     const READS: Reads;
+    /// The order is the one in which chunks lie in memory, and its state the recency bits: it hears of nothing, and
+    /// the hand of the class says what goes next.
+    const GOES_BY_HAND: bool = false;
+    /// Victims come in an order of their own, so that another policy can take items over one after the other. If not,
+    /// victims are drawn at random or found in pages.
+    const IS_SEQUENCE: bool = true;
+    /// A read makes an item stay longer, however soon after the store or an earlier read.
+    const HEEDS_EVERY_READ: bool = true;
+
+    /// Words of notes on each chunk.
+    fn words(&self) -> usize;
+
+    /// What [`Order::touch`] has to know of the options.
+    fn variant(&self) -> u8 {
+        0
+    }
 
     /// An item was stored in `chunk`: a new one, or one that was in the order before with what was in the chunk then.
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment);
 
-    /// Whether [`Order::was_read`] would do anything; asked without the lock, so that reads that change nothing need not be queued.
+    /// Whether [`Order::was_read`] would do anything; asked without the lock, so that reads that change nothing are not
+    /// queued.
     fn is_due(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) -> bool {
         true
     }
@@ -116,28 +139,62 @@ pub trait Order {
     /// The item in `chunk` was read; if [`Order::READS`] is [`Reads::Queue`].
     fn was_read(&mut self, _chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
 
-    /// The same without the order itself; if [`Order::READS`] is [`Reads::Touch`]. Others may be at it, and lose one of two notes.
-    fn touch(_chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
+    /// The same without the order itself; if [`Order::READS`] is [`Reads::Touch`]. Others may touch the chunk at the
+    /// same time, and one of two notes is lost.
+    fn touch(_variant: u8, _chunks: &impl Chunks, _chunk: Chunk, _now: Moment) {}
 
-    /// Whether `chunk` is in the order. What is noted of it need not tell: a read may have touched that.
+    /// Whether `chunk` is in the order. Its notes cannot say: a read may have touched them.
     fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool;
 
-    /// `chunk` holds nothing any more, and never again. It may not have been in the order.
+    /// `chunk` holds nothing any more, and never will again. It may not have been in the order.
     fn removed(&mut self, chunks: &impl Chunks, chunk: Chunk);
 
-    /// Takes some dead chunks out of the order, if the policy looks for such before each store, and shows them to `take`.
+    /// Takes dead chunks out of the order, if the policy looks for them before each store, and shows them to `take`.
     fn reclaim(&mut self, _chunks: &impl Chunks, _now: Moment, _take: impl FnMut(Chunk)) {}
 
-    /// Takes up to `want` chunks out of the order, and shows them to `take`: their items are to go. It may be that what was in one has gone
-    /// already.
+    /// Takes up to `want` chunks out of the order and shows them to `take`: their items are to go. What was in one may
+    /// have gone already.
     fn victims(&mut self, chunks: &impl Chunks, want: usize, now: Moment, take: impl FnMut(Chunk));
 
-    /// The chunk that would go next, as far as that can be told, and the tick since when it was left alone; `None` if there is nothing in
-    /// the order.
+    /// The chunk that would go next, as far as that can be said, and the tick since when it was left alone; `None` if
+    /// there is nothing in the order, or if it goes by the hand.
     fn next(&self, chunks: &impl Chunks) -> Option<(Chunk, u32)>;
 
     /// Bytes of memory that the order has taken for itself, beside the notes.
     fn bytes(&self) -> usize {
         0
+    }
+}
+
+/// What can be chosen of a policy, and its name.
+pub trait PolicyOptions: Copy + Debug + Default + PartialEq {
+    /// The order by these options.
+    type Order: Order;
+    /// The name of the policy.
+    const NAME: &'static str;
+    /// One line for those who choose among policies.
+    const ABOUT: &'static str;
+    /// The names of the options.
+    const KEYS: &'static [&'static str] = &[];
+
+    /// Reads the options. What is left out has its default.
+    ///
+    /// # Errors
+    /// If a value is not allowed.
+    fn read(_spec: &Spec) -> Result<Self, OptionError> {
+        Ok(Self::default())
+    }
+
+    /// Name and value of every option, as [`PolicyOptions::read`] reads them.
+    fn write(self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// An empty order. What it draws at random follows from `seed`.
+    fn order(self, seed: u64) -> Self::Order;
+
+    /// Has `order` go on by these options. False if that takes a new order.
+    fn tune(self, _order: &mut Self::Order) -> bool {
+        false
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fifo::Fifo;
-use super::klru::{Frequency, Hyperbolic, Klru, Recency};
+use super::klru::{Klru, KlruOptions, Priority};
 use super::lazy_lru::{LazyLru, LazyLruOptions, TailReclaim};
 use super::lru::Lru;
 use super::plain::{self, Plain};
@@ -54,7 +54,7 @@ impl<O: Order> Run<O> {
     fn read(&mut self) {
         let chunk = self.chunk();
         self.chunks.recent[chunk as usize].set(true);
-        O::touch(&self.chunks, chunk, plain::at(self.tick));
+        O::touch(self.order.variant(), &self.chunks, chunk, plain::at(self.tick));
         O::is_due(&self.chunks, chunk, plain::at(self.tick));
         self.order.was_read(&self.chunks, chunk, plain::at(self.tick));
     }
@@ -118,7 +118,7 @@ impl<O: Order> Run<O> {
 
 fn check<O: Order>(make: impl Fn() -> O, change: impl Fn(&mut O, u32)) {
     for seed in 0..6 {
-        let chunks = Plain::new(CHUNKS as usize, O::WORDS);
+        let chunks = Plain::new(CHUNKS as usize, make().words());
         let (order, stored, random) = (make(), BTreeSet::new(), Random(seed));
         // Ticks wrap soon.
         let mut run = Run { order, chunks, stored, random, tick: u32::MAX - 9_000 };
@@ -155,7 +155,8 @@ fn segments_hold_what_is_stored_while_they_are_tuned() {
 
 #[test]
 fn samples_are_drawn_of_what_is_stored() {
-    check(Klru::<Recency>::default, |order, step| order.tune(step / 300 % 40));
-    check(Klru::<Frequency>::default, |_, _| ());
-    check(Klru::<Hyperbolic>::default, |_, _| ());
+    check(Klru::default, |order, step| order.tune(step / 300 % 40));
+    for priority in [Priority::Frequency, Priority::Hyperbolic] {
+        check(|| Klru::new(KlruOptions { priority, ..KlruOptions::default() }, 0), |_, _| ());
+    }
 }

@@ -14,7 +14,8 @@
 use super::bits::Bits;
 use super::ghost::Ghost;
 use super::list::{self, LINKS, List, PATIENCE};
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use guira_contract::{OptionError, Spec};
 
 /// After the links: the tick, with the count in its lowest bits.
 const TICK_AND_READS: usize = LINKS;
@@ -23,8 +24,40 @@ const READS_MAX: u32 = 3;
 /// At so many reads an item goes from small to main.
 const PROMOTED: u32 = 2;
 
-/// The share of the class that small has if nobody says otherwise, in percent.
-pub const SMALL_PERCENT: u32 = 10;
+/// How S3-FIFO divides a class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct S3FifoOptions {
+    /// The share of the class that the small queue may have, in percent: 1 to 99.
+    pub small_percent: u32,
+}
+
+impl Default for S3FifoOptions {
+    fn default() -> Self {
+        S3FifoOptions { small_percent: 10 }
+    }
+}
+
+impl PolicyOptions for S3FifoOptions {
+    type Order = S3Fifo;
+    const NAME: &'static str = "s3-fifo";
+    const ABOUT: &'static str =
+        "small_pct=PERCENT on probation, 10, main, and a ghost (Yang and others 2023)";
+    const KEYS: &'static [&'static str] = &["small_pct"];
+
+    fn read(spec: &Spec) -> Result<Self, OptionError> {
+        let default = Self::default();
+        let percent = spec.number("small_pct", 1..=99)?;
+        Ok(S3FifoOptions { small_percent: percent.map_or(default.small_percent, |percent| percent as u32) })
+    }
+
+    fn write(self) -> Vec<(&'static str, String)> {
+        vec![("small_pct", self.small_percent.to_string())]
+    }
+
+    fn order(self, _seed: u64) -> S3Fifo {
+        S3Fifo::new(self)
+    }
+}
 
 /// S3-FIFO.
 #[derive(Clone, Debug)]
@@ -52,10 +85,11 @@ fn set(chunks: &impl Chunks, chunk: Chunk, tick: u32, reads: u32) {
 }
 
 impl S3Fifo {
-    /// With so many percent of the class for the small queue, between 1 and 99.
-    pub fn new(small_percent: u32) -> Self {
+    /// An empty order.
+    pub fn new(options: S3FifoOptions) -> Self {
         let (small, main, is_main) = (List::default(), List::default(), Bits::default());
-        S3Fifo { small, main, is_main, ghost: Ghost::default(), small_percent: small_percent.clamp(1, 99) }
+        let small_percent = options.small_percent.clamp(1, 99);
+        S3Fifo { small, main, is_main, ghost: Ghost::default(), small_percent }
     }
 
     /// Items in the small queue and in main.
@@ -120,13 +154,16 @@ impl S3Fifo {
 
 impl Default for S3Fifo {
     fn default() -> Self {
-        Self::new(SMALL_PERCENT)
+        Self::new(S3FifoOptions::default())
     }
 }
 
 impl Order for S3Fifo {
-    const WORDS: usize = LINKS + 1;
     const READS: Reads = Reads::Touch;
+
+    fn words(&self) -> usize {
+        LINKS + 1
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
@@ -138,7 +175,7 @@ impl Order for S3Fifo {
         }
     }
 
-    fn touch(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+    fn touch(_variant: u8, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
         let reads = reads(chunks, chunk);
         // A popular item soon has all that is counted, and its reads write nothing more.
         if reads < READS_MAX {
@@ -182,18 +219,19 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     fn filled(count: usize, small_percent: u32) -> (Plain, S3Fifo) {
-        let (chunks, mut order) = (Plain::new(count, S3Fifo::WORDS), S3Fifo::new(small_percent));
+        let (chunks, mut order) =
+            (Plain::new(count, LINKS + 1), S3Fifo::new(S3FifoOptions { small_percent }));
         (0..count as Chunk).for_each(|chunk| plain::store(&mut order, &chunks, chunk, chunk * 4));
         (chunks, order)
     }
 
     fn read(chunks: &Plain, read: &[Chunk]) {
-        read.iter().for_each(|chunk| S3Fifo::touch(chunks, *chunk, plain::at(100)));
+        read.iter().for_each(|chunk| S3Fifo::touch(0, chunks, *chunk, plain::at(100)));
     }
 
     #[test]
     fn what_was_read_twice_gets_into_main_and_so_does_what_comes_back_soon() {
-        let (chunks, mut order) = filled(10, SMALL_PERCENT);
+        let (chunks, mut order) = filled(10, 10);
         read(&chunks, &[0, 0, 1, 2, 2, 2, 2]);
         assert_eq!(plain::victims(&mut order, &chunks, 1), [1], "0 was read twice");
         assert_eq!(order.lengths(), [8, 1]);
@@ -221,14 +259,14 @@ mod tests {
 
     #[test]
     fn when_everything_was_read_it_ends() {
-        let (chunks, mut order) = filled(PATIENCE as usize * 3, SMALL_PERCENT);
+        let (chunks, mut order) = filled(PATIENCE as usize * 3, 10);
         (0..3 * PATIENCE).for_each(|chunk| read(&chunks, &[chunk; 3]));
         assert_eq!(plain::victims(&mut order, &chunks, 1), [PATIENCE]);
     }
 
     #[test]
     fn what_the_ghost_takes_is_bounded_by_the_entries_of_main() {
-        let (chunks, mut order) = filled(10_000, SMALL_PERCENT);
+        let (chunks, mut order) = filled(10_000, 10);
         for round in 0..20_000 {
             let victim = plain::victims(&mut order, &chunks, 1)[0];
             let arrival = Arrival { hash: round | 1 << 20, lives: u32::MAX };

@@ -19,7 +19,8 @@
 //! Notes: a link, and one word with the tick of the store, or when the item was last seen to have been read, and the list; three words.
 
 use super::list::{self, LINKS, List, PATIENCE};
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
+use guira_contract::{OptionError, Spec};
 
 /// After the links: the tick, with the list in its lowest bits.
 const TICK_AND_SEGMENT: usize = LINKS;
@@ -72,6 +73,68 @@ impl Default for SegLruOptions {
             warm_max_factor: 2.0,
             temp_ttl: None,
         }
+    }
+}
+
+impl PolicyOptions for SegLruOptions {
+    type Order = SegLru;
+    const NAME: &'static str = "seg-lru";
+    const ABOUT: &'static str = "as in memcached 1.5 and later: HOT, WARM and COLD; hot_pct=PERCENT, 20, warm_pct=PERCENT, \
+                                 40; what expires within temp_ttl=SECONDS is apart, none";
+    const KEYS: &'static [&'static str] =
+        &["hot_pct", "warm_pct", "hot_factor", "warm_factor", "temp_ttl", "mode"];
+
+    fn read(spec: &Spec) -> Result<Self, OptionError> {
+        let default = Self::default();
+        let percent =
+            |name, usual: u32| Ok(spec.number(name, 0..=80)?.map_or(usual, |percent| percent as u32));
+        let factor = |name, usual: f32| match spec.value(name) {
+            None => Ok(usual),
+            Some(value) => match value.parse::<f32>() {
+                Ok(factor) if factor > 0.0 && factor.is_finite() => Ok(factor),
+                _ => Err(spec.not(name, value, "a number above 0")),
+            },
+        };
+        let options = SegLruOptions {
+            segments: match spec.value("mode") {
+                None | Some("segmented") => Segments::Segmented,
+                Some("flat") => Segments::Flat,
+                Some(value) => return Err(spec.not("mode", value, "flat or segmented")),
+            },
+            hot_percent: percent("hot_pct", default.hot_percent)?,
+            warm_percent: percent("warm_pct", default.warm_percent)?,
+            hot_max_factor: factor("hot_factor", default.hot_max_factor)?,
+            warm_max_factor: factor("warm_factor", default.warm_max_factor)?,
+            temp_ttl: spec.number("temp_ttl", 0..=u64::from(u32::MAX - 1))?.map(|seconds| seconds as u32),
+        };
+        if options.hot_percent + options.warm_percent > 80 {
+            let both = format!("{} and {}", options.hot_percent, options.warm_percent);
+            return Err(spec.not("hot_pct and warm_pct", &both, "80 or less together"));
+        }
+        Ok(options)
+    }
+
+    fn write(self) -> Vec<(&'static str, String)> {
+        let mut options = vec![
+            ("hot_pct", self.hot_percent.to_string()),
+            ("warm_pct", self.warm_percent.to_string()),
+            ("hot_factor", self.hot_max_factor.to_string()),
+            ("warm_factor", self.warm_max_factor.to_string()),
+        ];
+        options.extend(self.temp_ttl.map(|seconds| ("temp_ttl", seconds.to_string())));
+        if self.segments == Segments::Flat {
+            options.push(("mode", "flat".to_owned()));
+        }
+        options
+    }
+
+    fn order(self, _seed: u64) -> SegLru {
+        SegLru::new(self)
+    }
+
+    fn tune(self, order: &mut SegLru) -> bool {
+        order.tune(self);
+        true
     }
 }
 
@@ -227,8 +290,11 @@ impl SegLru {
 }
 
 impl Order for SegLru {
-    const WORDS: usize = LINKS + 1;
     const READS: Reads = Reads::Bit;
+
+    fn words(&self) -> usize {
+        LINKS + 1
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
@@ -273,7 +339,7 @@ mod tests {
 
     /// Stores chunks at ticks of four times their numbers.
     fn filled(count: usize, options: SegLruOptions) -> (Plain, SegLru) {
-        let (chunks, mut lru) = (Plain::new(count, SegLru::WORDS), SegLru::new(options));
+        let (chunks, mut lru) = (Plain::new(count, LINKS + 1), SegLru::new(options));
         (0..count as Chunk).for_each(|chunk| plain::store(&mut lru, &chunks, chunk, chunk * 4));
         (chunks, lru)
     }
@@ -336,7 +402,7 @@ mod tests {
 
     #[test]
     fn what_lives_short_waits_in_temp_for_its_end() {
-        let (chunks, mut lru) = (Plain::new(8, SegLru::WORDS), SegLru::default());
+        let (chunks, mut lru) = (Plain::new(8, LINKS + 1), SegLru::default());
         (0..2).for_each(|chunk| store_for(&mut lru, &chunks, chunk, 5));
         assert_eq!(lru.lengths()[TEMP], 0, "off by default");
         lru.tune(SegLruOptions { temp_ttl: Some(61), ..SegLruOptions::default() });

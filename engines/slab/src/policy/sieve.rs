@@ -9,7 +9,7 @@
 //! Notes: a link, and the tick of the store or of the last time that the hand came by; three words.
 
 use super::list::{self, LINKS, List, PATIENCE};
-use super::{Arrival, Chunk, Chunks, Moment, Order, Reads};
+use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 
 /// After the links: since when the item is left alone.
 const TICK: usize = LINKS;
@@ -44,9 +44,26 @@ impl Sieve {
     }
 }
 
+/// SIEVE has no options.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SieveOptions;
+
+impl PolicyOptions for SieveOptions {
+    type Order = Sieve;
+    const NAME: &'static str = "sieve";
+    const ABOUT: &'static str = "a hand sifts a FIFO queue (Zhang and others 2024)";
+
+    fn order(self, _seed: u64) -> Sieve {
+        Sieve::default()
+    }
+}
+
 impl Order for Sieve {
-    const WORDS: usize = LINKS + 1;
     const READS: Reads = Reads::Bit;
+
+    fn words(&self) -> usize {
+        LINKS + 1
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, _arrival: Arrival, now: Moment) {
         self.removed(chunks, chunk);
@@ -88,7 +105,7 @@ mod tests {
     use crate::policy::plain::{self, Plain};
 
     fn filled(count: usize) -> (Plain, Sieve) {
-        let (chunks, mut sieve) = (Plain::new(count, Sieve::WORDS), Sieve::default());
+        let (chunks, mut sieve) = (Plain::new(count, LINKS + 1), Sieve::default());
         (0..count as Chunk).for_each(|chunk| plain::store(&mut sieve, &chunks, chunk, chunk));
         (chunks, sieve)
     }

@@ -1,9 +1,9 @@
 //! A class of few items that are read again and again, beside a stream of items of other sizes.
 
 use super::{SlabEngine, SlabSession};
+use crate::Policy;
 use crate::SlabOptions;
 use crate::hold::Hold;
-use crate::order::Policy;
 use guira_contract::suite::{HotItems, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_items::EngineOptions;
@@ -22,12 +22,9 @@ fn put(session: &mut SlabSession, key: &str, length: usize) {
     assert!(store(session, key.as_bytes(), &vec![7; length], 0, Expiry::Never, NOW).is_ok(), "{key}");
 }
 
-const POLICIES: [&str; 9] =
-    ["clock", "clock:bits=1", "fifo", "lru", "lazy-lru", "seg-lru", "klru", "sieve", "s3-fifo"];
-
 #[test]
 fn what_is_read_of_a_small_class_stays_whatever_the_policy() {
-    for policy in POLICIES {
+    for policy in Policy::all().map(|(policy, _)| policy.name()).chain(["clock:bits=1"]) {
         for hot in [1, 20, 200] {
             let load = HotItems { memory: MEMORY, hot, hot_len: 10, cold_len: 1000, reads_a_fill: 40 };
             assert_eq!(load.lost(&engine(policy, MEMORY)), 0, "{policy}, {load:?}");

@@ -3,7 +3,9 @@
 use super::resizes::{check_pages, settle};
 use super::scratch::Scratch;
 use super::{SlabEngine, SlabPin, SlabSession};
-use crate::{Eviction, Policy, SlabOptions, Worth};
+use crate::policy::klru::{KlruOptions, Priority};
+use crate::policy::lru::LruOptions;
+use crate::{Eviction, Policy, SlabOptions};
 use guira_contract::suite::{self, store, value_of};
 use guira_contract::{
     Control, Engine, Expiry, ItemView, Key, Meta, Pace, PolicyError, Recency, Session, Sink, Spec, Want,
@@ -16,23 +18,18 @@ use std::collections::HashSet;
 
 const NOW: Seconds = Seconds(1000);
 
-const NAMES: [&str; 12] = [
-    "clock",
+/// Options that make a policy another one.
+const VARIANTS: [&str; 5] = [
     "clock:bits=1",
-    "fifo",
-    "lru",
     "lazy-lru:interval=0",
     "lazy-lru:tail_reclaim=on",
-    "seg-lru",
-    "klru",
     "klru:priority=frequency",
     "klru:priority=hyperbolic,samples=32",
-    "sieve",
-    "s3-fifo",
 ];
 
 fn all() -> Vec<Policy> {
-    NAMES.iter().map(|name| Policy::read(&Spec::parse(name).unwrap()).unwrap()).collect()
+    let variants = VARIANTS.iter().map(|name| Policy::read(&Spec::parse(name).unwrap()).unwrap());
+    Policy::all().map(|(policy, _)| policy).chain(variants).collect()
 }
 
 fn open(policy: Policy, memory: usize) -> SlabEngine {
@@ -79,10 +76,10 @@ fn no_answer_is_wrong_whatever_the_policy_evicts() {
 #[test]
 fn what_is_read_stays_and_the_rest_makes_room() {
     let forgets = |policy: &Policy| match policy {
-        Policy::Fifo => true,
+        Policy::Fifo(_) => true,
         // No time passes here.
         Policy::LazyLru(options) => options.interval > 0,
-        Policy::Klru(worth, _) => *worth != Worth::Recency,
+        Policy::Klru(options) => options.priority != Priority::Recency,
         _ => false,
     };
     for policy in all().into_iter().filter(|policy| !forgets(policy)) {
@@ -237,7 +234,7 @@ fn no_answer_is_wrong_while_policies_take_turns() {
             let mut session = engine.session();
             let mut turns = 0;
             while !stop.load(Ordering::Relaxed) {
-                turns += u32::from(engine.core.turn_to(all()[turns as usize % NAMES.len()]).is_ok());
+                turns += u32::from(engine.core.turn_to(all()[turns as usize % all().len()]).is_ok());
                 end_batch(&mut session);
                 yield_now();
             }
@@ -271,7 +268,7 @@ impl Sink for Keep {
 
 #[test]
 fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
-    let engine = open(Policy::Klru(Worth::Recency, 16), 16 * MIB);
+    let engine = open(Policy::Klru(KlruOptions::default()), 16 * MIB);
     let mut session = engine.session();
     (0..200).for_each(|i| put(&mut session, i, 30_000));
     let pins: Vec<SlabPin> = (0..200)
@@ -292,7 +289,7 @@ fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
     assert!(engine.core.upkeep.on_their_way().0 > 0, "a page drains, and cannot become empty");
     // Stamps lie where the next policy but one, in the same area of notes, has links.
     turn(&engine, &mut session, Policy::default());
-    turn(&engine, &mut session, Policy::Lru);
+    turn(&engine, &mut session, Policy::Lru(LruOptions));
     drop(pins);
     settle(&mut session);
     check_pages(&engine);

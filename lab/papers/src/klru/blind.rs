@@ -1,11 +1,11 @@
 //! KLRU that does not look whether what it has drawn has expired: Algorithm 1 of the paper without lines 14 to 17.
 
-use guira_slab::policy::klru::{Klru, Recency};
+use guira_slab::policy::klru::Klru;
 use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order, Reads};
 
 /// KLRU to which everything is alive.
 #[derive(Debug)]
-pub(super) struct Blind(pub(super) Klru<Recency>);
+pub(super) struct Blind(pub(super) Klru);
 
 /// Chunks of which none is dead.
 struct Alive<'a, C>(&'a C);
@@ -45,15 +45,23 @@ impl<C: Chunks> Chunks for Alive<'_, C> {
 }
 
 impl Order for Blind {
-    const WORDS: usize = <Klru<Recency> as Order>::WORDS;
-    const READS: Reads = <Klru<Recency> as Order>::READS;
+    const READS: Reads = <Klru as Order>::READS;
+    const IS_SEQUENCE: bool = <Klru as Order>::IS_SEQUENCE;
+
+    fn words(&self) -> usize {
+        self.0.words()
+    }
+
+    fn variant(&self) -> u8 {
+        self.0.variant()
+    }
 
     fn stored(&mut self, chunks: &impl Chunks, chunk: Chunk, arrival: Arrival, now: Moment) {
         self.0.stored(chunks, chunk, arrival, now);
     }
 
-    fn touch(chunks: &impl Chunks, chunk: Chunk, now: Moment) {
-        Klru::<Recency>::touch(chunks, chunk, now);
+    fn touch(variant: u8, chunks: &impl Chunks, chunk: Chunk, now: Moment) {
+        Klru::touch(variant, chunks, chunk, now);
     }
 
     fn has(&self, chunks: &impl Chunks, chunk: Chunk) -> bool {

@@ -5,7 +5,7 @@ use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_sim::Stream;
 use guira_sim::policy::{Engine as Cache, Policy};
 use guira_slab::policy::Order;
-use guira_slab::policy::klru::{Klru, Recency};
+use guira_slab::policy::klru::{Klru, KlruOptions};
 use guira_slab::policy::miniature::InOrder;
 use guira_slab::policy::seg_lru::SegLru;
 use guira_sync::clock::Seconds;
@@ -224,8 +224,8 @@ fn full(context: &Context) -> Result<Full, Failure> {
         });
         let stream = infallible(Stream::read(timed, ASKING));
         [
-            hits(Klru::<Recency>::new(16, *seed), &stream),
-            hits(Blind(Klru::<Recency>::new(16, *seed)), &stream),
+            hits(Klru::new(KlruOptions { samples: 16, ..KlruOptions::default() }, *seed), &stream),
+            hits(Blind(Klru::new(KlruOptions { samples: 16, ..KlruOptions::default() }, *seed)), &stream),
             hits(SegLru::default(), &stream),
         ]
     };
@@ -277,7 +277,7 @@ mod tests {
     use guira_sim::policy::{Engine, Policy};
     use guira_sim::{Reading, Sample, Stream, Writes};
     use guira_slab::policy::Order;
-    use guira_slab::policy::klru::{Klru, Recency};
+    use guira_slab::policy::klru::{Klru, KlruOptions};
     use guira_slab::policy::miniature::InOrder;
     use guira_workload::trace::Trace;
 
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn only_klru_that_looks_takes_what_has_expired_first() {
-        assert!(!dead_stays(Klru::<Recency>::new(32, 1)));
-        assert!(dead_stays(Blind(Klru::<Recency>::new(32, 1))));
+        assert!(!dead_stays(Klru::new(KlruOptions { samples: 32, ..KlruOptions::default() }, 1)));
+        assert!(dead_stays(Blind(Klru::new(KlruOptions { samples: 32, ..KlruOptions::default() }, 1))));
     }
 }

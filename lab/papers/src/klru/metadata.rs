@@ -1,11 +1,5 @@
 //! K11: what policies note of an item, and what that comes to.
 
-use guira_slab::policy::Order;
-use guira_slab::policy::klru::{Klru, Recency};
-use guira_slab::policy::lazy_lru::LazyLru;
-use guira_slab::policy::lru::Lru;
-use guira_slab::policy::seg_lru::SegLru;
-
 use super::inside::{Inside, KEY, VALUE};
 use crate::experiment::{Context, Experiment, Failure};
 use crate::outcome::{Outcome, answer, percent, table};
@@ -17,49 +11,36 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Bytes in a word of metadata.
-const WORD: usize = 4;
 /// memcached 1.6 has a header of 48 bytes before each item, and 8 of its cas unique; two pointers of 8 in it are those
 /// of the list.
 const THEIR_HEADER: usize = 48 + 8;
 
-struct Row {
-    name: &'static str,
-    policy: &'static str,
-    words: usize,
-}
-
-const ROWS: [Row; 5] = [
-    Row { name: "clock", policy: "clock", words: 0 },
-    Row { name: "klru", policy: "klru", words: <Klru<Recency> as Order>::WORDS },
-    Row { name: "lru", policy: "lru", words: <Lru as Order>::WORDS },
-    Row { name: "seg-lru", policy: "seg-lru", words: <SegLru as Order>::WORDS },
-    Row { name: "lazy-lru", policy: "lazy-lru", words: <LazyLru as Order>::WORDS },
-];
+const POLICIES: [&str; 5] = ["clock", "klru", "lru", "seg-lru", "lazy-lru"];
 const SAMPLED: usize = 1;
 const SEGMENTED: usize = 3;
 const LAZY: usize = 4;
 
 fn run(context: &Context) -> Result<Outcome, Failure> {
     let keys = context.scale.pick(1_000_000, 50_000);
-    let mut each = Vec::new();
-    for row in &ROWS {
-        let inside = Inside::open(row.policy, context.scale.pick(400 << 20, 32 << 20))?;
+    let (mut each, mut metadata) = (Vec::new(), Vec::new());
+    for policy in POLICIES {
+        let inside = Inside::open(policy, context.scale.pick(400 << 20, 32 << 20))?;
         inside.fill(keys);
         let stats = inside.stats();
         each.push(stats.memory_used as f64 / stats.items.max(1) as f64);
+        metadata.push(stats.policy_item_bytes);
     }
-    let cells = |(row, bytes): (&Row, &f64)| {
-        let (metadata, more) = ((row.words * WORD).to_string(), format!("{:+.1}", bytes - each[SAMPLED]));
-        vec![row.name.to_owned(), metadata, format!("{bytes:.1}"), more]
+    let cells = |(index, bytes): (usize, &f64)| {
+        let (metadata, more) = (metadata[index].to_string(), format!("{:+.1}", bytes - each[SAMPLED]));
+        vec![POLICIES[index].to_owned(), metadata, format!("{bytes:.1}"), more]
     };
-    let rows = ROWS.iter().zip(&each).map(cells).collect();
+    let rows = each.iter().enumerate().map(cells).collect();
     let saves = |other: usize| each[other] - each[SAMPLED];
     let ours = format!(
         "KLRU keeps {} bytes of metadata for an item and one bit, segmented LRU {}, lazy LRU {}: {:.1} bytes of memory less an item than segmented LRU ({} % of {:.1}), {:.1} less than lazy LRU ({} %)",
-        ROWS[SAMPLED].words * WORD,
-        ROWS[SEGMENTED].words * WORD,
-        ROWS[LAZY].words * WORD,
+        metadata[SAMPLED],
+        metadata[SEGMENTED],
+        metadata[LAZY],
         saves(SEGMENTED),
         percent(saves(SEGMENTED) / each[SEGMENTED]),
         each[SEGMENTED],

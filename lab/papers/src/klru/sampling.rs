@@ -6,7 +6,7 @@ use guira_harness::plot::{Axis, Chart, Dot, Line, Steps};
 use guira_harness::rounds::median;
 use guira_harness::rounds::turns;
 use guira_memory::prefetch;
-use guira_slab::policy::klru::{Klru, Recency};
+use guira_slab::policy::klru::{Klru, KlruOptions};
 use guira_slab::policy::{Arrival, Chunk, Chunks, Moment, Order};
 use guira_sync::clock::Stopwatch;
 use guira_workload::Rng;
@@ -104,7 +104,7 @@ impl Chunks for Slots {
 /// Microseconds to find one victim among `samples` samples: the median of batches, which ignores those in which the
 /// thread did not run.
 fn draw(slots: &Slots, samples: u32, victims: usize, seed: u64) -> f64 {
-    let mut order = Klru::<Recency>::new(samples, seed);
+    let mut order = Klru::new(KlruOptions { samples, ..KlruOptions::default() }, seed);
     let mut rng = Rng::new(seed);
     let ticks = slots.items.len() as u32;
     for chunk in 0..ticks {
