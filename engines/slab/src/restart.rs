@@ -7,14 +7,14 @@
 //!
 //! Locks, pins, version counters and quiescence begin anew: they are about threads, and none is left.
 
-use crate::core::{Core, SlabEngine};
+use crate::core::Core;
+use crate::evictor::EvictorState;
 use crate::index::{SavedIndex, Scheme};
 use crate::options::SlabOptions;
 use crate::plan::Plan;
-use crate::policy::clock::Hand;
 use crate::policy::table::Policy;
-use crate::resize::Sizing;
-use crate::turn::Turn;
+use crate::salvage;
+use crate::sizing::Sizing;
 use guira_contract::{CloseError, Dropped, Emptied, Opened};
 use guira_items::{
     EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored, SavedCounts, SavedFlushes,
@@ -24,7 +24,6 @@ use guira_memory::RegionPlace;
 use guira_memory::lasting::{Damage, Kept, Loss, RegionFile};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// What has to be known beside the Region's contents.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,23 +51,24 @@ struct SavedHand {
 
 impl Saved {
     fn of<X: Scheme>(core: &Core<X>, now: Seconds) -> Self {
+        let shell = core.items.shell();
         let hand_of = |class| {
-            let evicted = core.shell.registry().class_counts(class).evicted;
-            let hand = core.lock_order(class);
-            let (word, bit) = hand.hand.place();
-            let word = word as u32 % core.memory.lock(class).geometry().bitmap_words;
-            SavedHand { word, bit, entered: hand.entered, evicted }
+            let evicted = shell.registry().class_counts(class).evicted;
+            let order = core.evictor().lock(class);
+            let (word, bit) = order.hand().place();
+            let word = word as u32 % core.pool.memory().lock(class).geometry().bitmap_words;
+            SavedHand { word, bit, entered: order.entered(), evicted }
         };
-        let options = EngineOptions { reserve: core.plan.reserve, ..core.options.engine };
+        let options = EngineOptions { reserve: core.sizing.plan().reserve, ..core.options.engine };
         Saved {
-            setup: SavedSetup::of(&options, &core.options.classes, X::LINK_BYTES, core.shell.hash(HASHED)),
-            shell: core.shell.state(now),
-            flushes: core.flushes.saved(),
+            setup: SavedSetup::of(&options, &core.options.classes, X::LINK_BYTES, shell.hash(HASHED)),
+            shell: shell.state(now),
+            flushes: core.items.flushes().saved(),
             index: core.index.saved(),
-            touched: core.memory.pages_touched(),
-            stored_bytes: core.balance.stored_bytes(),
-            counts: core.shell.registry().saved(),
-            hands: core.memory.classes().ids().map(hand_of).collect(),
+            touched: core.pool.memory().pages_touched(),
+            stored_bytes: core.pool.balance().stored_bytes(),
+            counts: shell.registry().saved(),
+            hands: core.pool.memory().classes().ids().map(hand_of).collect(),
         }
     }
 
@@ -141,14 +141,14 @@ pub(crate) fn open<X: Scheme>(
     options: SlabOptions,
     place: &RegionPlace,
     now_unix: u64,
-) -> Result<Opened<SlabEngine<X>>, OpenError> {
+) -> Result<Opened<Core<X>>, OpenError> {
     options.check(X::LINK_BYTES)?;
     let plan = Plan::new::<X>(options.engine.reserve.max(options.engine.memory));
     let huge = options.engine.huge_pages();
     let empty = EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge };
     let go_on = |file: &RegionFile, kept: &Kept| {
         let (core, dropped) = restore::<X>(options, file, kept, now_unix)?;
-        let items = core.items_now();
+        let items = core.items.count();
         Ok(Restored { core, items, dropped })
     };
     let begin = |region| {
@@ -157,10 +157,9 @@ pub(crate) fn open<X: Scheme>(
         Core::<X>::on(shell, plan, options)
     };
     let mut begun = open_lasting(place, empty, go_on, begin)?;
-    begun.core.shell.last_in(begun.file);
-    let base = begun.core.shell.base();
-    let engine = SlabEngine { core: Arc::new(begun.core) };
-    Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+    begun.core.items.shell_mut().last_in(begun.file);
+    let base = begun.core.items.shell().base();
+    Ok(Opened { engine: begun.core, opening: begun.opening, notes: begun.notes, base })
 }
 
 /// An engine that goes on with what the file holds.
@@ -184,107 +183,96 @@ fn restore<X: Scheme>(
     let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
     saved.setup.check_hash(shell.hash(HASHED))?;
     let mut core = Core::<X>::on(shell, plan, options).map_err(Failure::Open)?;
-    core.restore(&saved, &damage)?;
-    let items = saved.items().saturating_sub(core.items_now());
+    take_up(&mut core, &saved, &damage)?;
+    let items = saved.items().saturating_sub(core.items.count());
     Ok((core, Dropped { blocks: damage.count(), items }))
 }
 
-impl<X: Scheme> Core<X> {
-    /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved, damage: &Damage) -> Result<(), Failure> {
-        let damaged = || Failure::from(Loss::Damaged);
-        let first_table = self.index.committed(self.index.buckets().0);
-        let classes = self.memory.classes().len();
-        let is_sound = saved.hands.len() == classes
-            && self.flushes.restore(saved.flushes, self.quiescence.ticket())
-            && self.index.restore(saved.index);
-        if !is_sound {
-            return Err(damaged());
-        }
-        let memory = self.budget.limit();
-        let metadata =
-            self.plan.metadata(memory.max(saved.touched as usize * PAGE_BYTES), self.shell.commit_step());
-        let least = 8 * metadata;
-        if least > memory {
-            return Err(Emptied::TooSmall { memory, least }.into());
-        }
-        self.balance.stored(saved.stored_bytes as usize);
-        if self.is_lost(saved.touched, damage) {
-            let lost = Dropped { blocks: damage.count(), items: saved.items() };
-            return Err(Emptied::Contents(lost).into());
-        }
-        let has_room = || self.index.back_tables() && self.memory.back_serving(saved.touched);
-        // Of a block that was damaged nobody knows whether it has kept its room. Found before anything is written: without room the Region is left as it is.
-        if !damage.is_none() && !has_room() {
-            return Err(Failure::Open(OpenError::Full));
-        }
-        self.memory.drop_damaged(saved.touched, damage);
-        let serving = self.memory.restore(saved.touched, self.balance.tick()).map_err(|_| damaged())?;
-        let takes = serving * PAGE_BYTES + self.index.committed_now();
-        if damage.is_none() && !self.shell.region().takes(takes) && !has_room() {
-            return Err(Failure::Open(OpenError::Full));
-        }
-        let held = if damage.is_none() { saved.counts.held.clone() } else { self.salvage(saved.touched) };
-        self.shell.registry().restore(&SavedCounts { held, ..saved.counts.clone() });
-        if X::LINK_BYTES > 0 {
-            // The index lies in the pages as well.
-            self.shell.region().map_now(self.plan.pages_at, saved.touched as usize * PAGE_BYTES);
-        }
-        if !self.is_sound(saved.touched) {
-            return Err(damaged());
-        }
-        self.index.clear_unused();
-        let was = self.sizing.get_mut().map_or(0, |sizing| sizing.metadata);
-        self.budget.give(first_table + was);
-        self.budget.charge(metadata + self.index.committed_now() + serving * PAGE_BYTES);
-        self.sizing = Mutex::new(Sizing::new(metadata, self.budget.used().max(memory)));
-        self.shell.restore_cas(saved.shell.cas);
-        self.begin_orders();
-        for (class, saved) in self.memory.classes().ids().zip(&saved.hands) {
-            let mut hand = self.lock_order(class);
-            let guard = self.memory.lock(class);
-            // The page that it points at is the first: the one that it came to the longest ago.
-            let word = saved.word.min(guard.geometry().bitmap_words - 1);
-            hand.hand = Hand::at(word as usize, saved.bit);
-            hand.entered = saved.entered;
-            self.note_age(class, &hand, &guard);
-        }
-        Ok(())
+/// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
+fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Result<(), Failure> {
+    // Metadata of policies does not outlive a process. What is in the pages begins in the order of CLOCK, which needs none,
+    // and the policy takes over from that while the cache is used.
+    let sizes = (core.sizing.plan().pages, core.pool.memory().classes().len());
+    let kind = (core.options.engine.eviction, core.options.engine.residence);
+    core.evictor = EvictorState::new(Policy::default(), sizes, kind).map_err(Failure::Open)?;
+    let damaged = || Failure::from(Loss::Damaged);
+    let first_table = core.index.committed(core.index.buckets().0);
+    let classes = core.pool.memory().classes().len();
+    let is_sound = saved.hands.len() == classes
+        && core.items.flushes().restore(saved.flushes, core.pool.quiescence().ticket())
+        && core.index.restore(saved.index);
+    if !is_sound {
+        return Err(damaged());
     }
+    let memory = core.pool.budget().limit();
+    let metadata = core
+        .sizing
+        .plan()
+        .metadata(memory.max(saved.touched as usize * PAGE_BYTES), core.items.shell().commit_step());
+    let least = 8 * metadata;
+    if least > memory {
+        return Err(Emptied::TooSmall { memory, least }.into());
+    }
+    core.pool.balance().stored(saved.stored_bytes as usize);
+    if salvage::is_lost(core, saved.touched, damage) {
+        let lost = Dropped { blocks: damage.count(), items: saved.items() };
+        return Err(Emptied::Contents(lost).into());
+    }
+    let has_room = || core.index.back_tables() && core.pool.memory().back_serving(saved.touched);
+    // Of a block that was damaged nobody knows whether it has kept its room. Found before anything is written: without room the Region is left as it is.
+    if !damage.is_none() && !has_room() {
+        return Err(Failure::Open(OpenError::Full));
+    }
+    core.pool.memory().drop_damaged(saved.touched, damage);
+    let serving =
+        core.pool.memory().restore(saved.touched, core.pool.balance().tick()).map_err(|_| damaged())?;
+    let takes = serving * PAGE_BYTES + core.index.committed_now();
+    if damage.is_none() && !core.items.region().takes(takes) && !has_room() {
+        return Err(Failure::Open(OpenError::Full));
+    }
+    let held =
+        if damage.is_none() { saved.counts.held.clone() } else { salvage::salvage(core, saved.touched) };
+    core.items.shell().registry().restore(&SavedCounts { held, ..saved.counts.clone() });
+    if X::LINK_BYTES > 0 {
+        // The index lies in the pages as well.
+        core.items.region().map_now(core.sizing.plan().pages_at, saved.touched as usize * PAGE_BYTES);
+    }
+    if !fits_together(core, saved.touched) {
+        return Err(damaged());
+    }
+    core.index.clear_unused();
+    let was = core.sizing.lock().metadata;
+    core.pool.budget().give(first_table + was);
+    core.pool.budget().charge(metadata + core.index.committed_now() + serving * PAGE_BYTES);
+    core.sizing = Sizing::new(*core.sizing.plan(), metadata, core.pool.budget().used().max(memory));
+    core.items.shell().restore_cas(saved.shell.cas);
+    for (class, saved) in core.pool.memory().classes().ids().zip(&saved.hands) {
+        core.evictor().restore(class, (saved.word, saved.bit), saved.entered);
+    }
+    // No other change of the policy can be under way.
+    let _ = core.evictor().change_policy(core.options.policy);
+    Ok(())
+}
 
-    /// Notes do not outlive a process. What is in the pages begins in the order of CLOCK, which needs none, and the policy takes over from that
-    /// while the cache is used.
-    fn begin_orders(&mut self) {
-        let policy = self.options.policy;
-        self.turn = Turn::new(Policy::default());
-        self.notes[0].set_words(0);
-        for order in &mut self.orders {
-            order.get_mut().unwrap_or_else(PoisonError::into_inner).placed.state = Policy::default().order(0);
-        }
-        // Nobody else has asked for one.
-        let _ = self.turn_to(policy);
-    }
+/// Whether index and pages fit together: every entry leads to a chunk that was handed out, no two to the same, and there are as many
+/// as there are items. Does not look at the items, which takes ten times as long.
+fn fits_together<X: Scheme>(core: &Core<X>, touched: u32) -> bool {
+    let mut chunks = core.pool.memory().handed_out(touched);
+    let mut entries = 0;
+    let all_lead_somewhere = core.index.all_items(|at| {
+        entries += 1;
+        chunks.claim(at).is_some()
+    });
+    all_lead_somewhere && entries == core.items.count()
+}
 
-    /// Whether index and pages fit together: every entry leads to a chunk that was handed out, no two to the same, and there are as many
-    /// as there are items. Does not look at the items, which takes ten times as long.
-    fn is_sound(&self, touched: u32) -> bool {
-        let mut chunks = self.memory.handed_out(touched);
-        let mut entries = 0;
-        let all_lead_somewhere = self.index.all_items(|at| {
-            entries += 1;
-            chunks.claim(at).is_some()
-        });
-        all_lead_somewhere && entries == self.items_now()
+/// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
+pub(crate) fn close<X: Scheme>(core: Core<X>, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+    if !core.items.shell().lasts(notes)? {
+        return Ok(());
     }
-
-    /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
-    pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
-        if !self.shell.lasts(notes)? {
-            return Ok(());
-        }
-        self.memory.settle();
-        self.index.settle();
-        let state = Saved::of(&self, now).encode::<X>();
-        self.shell.close(&state, notes)
-    }
+    core.pool.memory().settle();
+    core.index.settle();
+    let state = Saved::of(&core, now).encode::<X>();
+    core.items.into_shell().close(&state, notes)
 }

@@ -16,7 +16,9 @@
 //! so when memory has been made larger again meanwhile.
 
 use super::locked::{Found, LockedBuckets};
-use super::{Index, Layout, Scheme, Table};
+use super::lookup::{Index, Layout};
+use super::scheme::Scheme;
+use super::table::Table;
 use guira_contract::KeyHash;
 use guira_memory::Offset;
 use guira_sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! The buckets of one key, locked.
 
-use super::scheme::Neighbour;
-use super::{Index, Scheme, Table};
-use guira_memory::Offset;
+use super::scheme::{Neighbour, Scheme};
+use super::table::Table;
+use guira_memory::{Offset, Region};
 use guira_sync::version::Locked;
 
 /// An entry that was found under its counters.
@@ -15,20 +15,30 @@ pub(crate) struct Found<L> {
 /// The buckets of one key, locked.
 #[derive(Debug)]
 pub(crate) struct LockedBuckets<'a, S: Scheme> {
-    pub(super) index: &'a Index<S>,
+    region: &'a Region,
     pub(super) locked: Locked<'a>,
     pub(super) table: Table<S>,
     pub(super) place: S::Place,
     pub(super) next: Option<(Table<S>, S::Place)>,
 }
 
-impl<S: Scheme> LockedBuckets<'_, S> {
+impl<'a, S: Scheme> LockedBuckets<'a, S> {
+    #[inline(always)]
+    pub(super) fn new(
+        region: &'a Region,
+        locked: Locked<'a>,
+        (table, place): (Table<S>, S::Place),
+        next: Option<(Table<S>, S::Place)>,
+    ) -> Self {
+        LockedBuckets { region, locked, table, place, next }
+    }
+
     /// The entry whose item `look` recognises, and what it makes of it.
     #[inline(always)]
     pub(crate) fn find<R>(&self, mut look: impl FnMut(Offset) -> Option<R>) -> Option<(Found<S::At>, R)> {
         let mut find_in = |table, place| {
             let look = |item| look(item).map(|result| (item, result));
-            let (at, (item, result)) = S::find(&self.index.region, table, place, || true, look)?;
+            let (at, (item, result)) = S::find(self.region, table, place, || true, look)?;
             Some((Found { at, item }, result))
         };
         find_in(self.table, self.place).or_else(|| self.next.and_then(|(table, place)| find_in(table, place)))
@@ -37,7 +47,7 @@ impl<S: Scheme> LockedBuckets<'_, S> {
     /// Whether `found` is an entry of the older table. It lies in the key's own buckets.
     pub(super) fn find_old(&self, found: Found<S::At>) -> bool {
         let look = |item| (item == found.item).then_some(());
-        let entry = S::find(&self.index.region, self.table, self.place, || true, look);
+        let entry = S::find(self.region, self.table, self.place, || true, look);
         entry.is_some_and(|(at, ())| at == found.at)
     }
 
@@ -48,35 +58,35 @@ impl<S: Scheme> LockedBuckets<'_, S> {
 
     /// Lets an entry lead to `item`.
     pub(crate) fn replace(&self, found: Found<S::At>, item: Offset) {
-        S::replace(&self.index.region, found.at, found.item, item);
+        S::replace(self.region, found.at, found.item, item);
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&self, found: Found<S::At>) {
-        S::remove(&self.index.region, found.at, found.item);
+        S::remove(self.region, found.at, found.item);
     }
 
     /// Adds an entry for `item`. False if there is no room.
     pub(crate) fn insert(&self, item: Offset) -> bool {
         let (table, place) = self.target();
-        S::insert(&self.index.region, table, place, item)
+        S::insert(self.region, table, place, item)
     }
 
     /// Whether there is room for an entry.
     pub(crate) fn has_room(&self) -> bool {
         let (table, place) = self.target();
-        S::has_room(&self.index.region, table, place)
+        S::has_room(self.region, table, place)
     }
 
     /// The entries that are in the way of one that finds no room.
     pub(crate) fn neighbours(&self) -> Vec<Neighbour<S::At>> {
         let (table, place) = self.target();
-        S::neighbours(&self.index.region, table, place)
+        S::neighbours(self.region, table, place)
     }
 
     /// Removes one of them.
     pub(crate) fn remove_neighbour(&self, neighbour: &Neighbour<S::At>) {
-        S::remove(&self.index.region, neighbour.at, neighbour.item);
+        S::remove(self.region, neighbour.at, neighbour.item);
     }
 
     /// Unlocks without a new version: nothing was changed.

@@ -1,8 +1,9 @@
 //! What a scheme has to say.
 
-use super::{Index, Table};
+use super::table::Table;
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
+use guira_sync::version::Versions;
 use std::fmt::Debug;
 
 /// What a first look at the entries of a key comes to.
@@ -23,6 +24,22 @@ pub(crate) struct Neighbour<L> {
     pub(crate) item: Offset,
     /// Whether it has the tag of the key that was looked for.
     pub(crate) same_tag: bool,
+}
+
+/// How far an insert searches for an empty slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchLimits {
+    /// The longest path, in displacements.
+    pub depth: u32,
+    /// The most buckets to look at: the number of paths followed at once.
+    pub paths: u32,
+}
+
+impl Default for SearchLimits {
+    /// Measured: see docs/decisions/0003-cuckoo-index.md.
+    fn default() -> Self {
+        SearchLimits { depth: 4, paths: 256 }
+    }
 }
 
 /// Where the entries of a key lie, and how one is stored, replaced and removed. What is stored is stored under the version counters of
@@ -86,7 +103,11 @@ pub trait Scheme: Copy + Debug + Default + Eq + Send + Sync + 'static {
 
     /// Makes room for an entry by moving others, each under the counters of the buckets that it concerns. Returns how many were moved, 0 if
     /// somebody else was at the same entries and the caller has to look again; `None` if that does not help.
-    fn make_room(index: &Index<Self>, table: Table<Self>, place: Self::Place) -> Option<u64>;
+    fn make_room(
+        index: (&Region, &Versions, SearchLimits),
+        table: Table<Self>,
+        place: Self::Place,
+    ) -> Option<u64>;
 
     /// The entries that are in the way of one that finds no room.
     fn neighbours(region: &Region, table: Table<Self>, place: Self::Place) -> Vec<Neighbour<Self::At>>;

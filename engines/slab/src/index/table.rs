@@ -1,6 +1,6 @@
 //! A table of buckets.
 
-use super::Scheme;
+use super::scheme::Scheme;
 use std::marker::PhantomData;
 
 /// A run of buckets in the Region. Any number of them will do; a table bound to powers of two would waste up to half.

@@ -15,7 +15,7 @@ use guira_memory::slab::PAGE_BYTES;
 const IS_INDEPENDENT: bool = Tested::LINK_BYTES == 0;
 
 fn parts(engine: &SlabEngine) -> Vec<Part> {
-    let (plan, touched) = (engine.core.plan, engine.core.memory.pages_touched() as usize);
+    let (plan, touched) = (engine.core.sizing.plan(), engine.core.pool.memory().pages_touched() as usize);
     let [arena, other] = plan.arenas_at;
     let table = engine.core.index.bytes();
     let pages_end = plan.pages_at + touched * PAGE_BYTES;
@@ -54,7 +54,7 @@ fn closed(scratch: &Scratch) -> (Image, [usize; 2]) {
     (0..KEYS).for_each(|i| put(&mut session, &format!("key{i}"), &i.to_le_bytes(), Expiry::Never));
     settle(&mut session);
     let begin = engine.core.index.saved().layout >> 32 & 1;
-    let at = engine.core.plan.arenas_at[begin as usize];
+    let at = engine.core.sizing.plan().arenas_at[begin as usize];
     let table = [at, at + engine.core.index.bytes()];
     drop(session);
     close(engine);

@@ -3,7 +3,7 @@
 use super::{SlabEngine, SlabSession};
 use crate::Policy;
 use crate::SlabOptions;
-use crate::hold::Hold;
+use crate::pins::guard::PinGuard;
 use guira_contract::suite::{HotItems, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Key, Pace, Reassign, Session, Spec};
 use guira_items::EngineOptions;
@@ -104,7 +104,7 @@ fn what_is_held_stays_where_it_is_when_its_page_goes() {
         .step_by(2)
         .map(|key| Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) })
         .collect();
-    let holds: Vec<_> = held.iter().map(|key| Hold::take(&engine.core, *key, NOW).unwrap()).collect();
+    let holds: Vec<_> = held.iter().map(|key| PinGuard::take(&engine.core, *key, NOW).unwrap()).collect();
     let class = engine.stats().classes.iter().max_by_key(|class| class.items).unwrap().id;
     session.quiesce();
     assert_eq!(engine.reassign(Some(class), 0), Reassign::Begun);

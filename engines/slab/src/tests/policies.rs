@@ -170,11 +170,11 @@ fn pairs() -> Vec<(Policy, Policy)> {
 
 /// Goes on until the policy that was asked for has taken over.
 fn turn(engine: &SlabEngine, session: &mut SlabSession, policy: Policy) {
-    engine.core.turn_to(policy).unwrap();
+    engine.core.evictor().change_policy(policy).unwrap();
     for _ in 0..100_000 {
         end_batch(session);
-        if engine.core.turn.is_idle() {
-            assert_eq!(engine.core.turn.policies(), (policy, None));
+        if engine.core.evictor.is_idle() {
+            assert_eq!(engine.core.evictor.policies(), (policy, None));
             return;
         }
     }
@@ -234,7 +234,9 @@ fn no_answer_is_wrong_while_policies_take_turns() {
             let mut session = engine.session();
             let mut turns = 0;
             while !stop.load(Ordering::Relaxed) {
-                turns += u32::from(engine.core.turn_to(all()[turns as usize % all().len()]).is_ok());
+                turns += u32::from(
+                    engine.core.evictor().change_policy(all()[turns as usize % all().len()]).is_ok(),
+                );
                 end_batch(&mut session);
                 yield_now();
             }
@@ -286,7 +288,7 @@ fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
         engine.reassign(Some(class), 0);
         end_batch(&mut session);
     }
-    assert!(engine.core.upkeep.on_their_way().0 > 0, "a page drains, and cannot become empty");
+    assert!(engine.core.pool.drains().on_their_way().0 > 0, "a page drains, and cannot become empty");
     // Stamps lie where the next policy but one, in the same area of notes, has links.
     turn(&engine, &mut session, Policy::default());
     turn(&engine, &mut session, Policy::Lru(LruOptions));
@@ -301,8 +303,8 @@ fn what_is_noted_of_a_page_that_drains_is_no_other_policys_note() {
 /// All that there is in the orders, taken out of them.
 fn victims(engine: &SlabEngine, session: &mut SlabSession) -> HashSet<Offset> {
     let mut victims = HashSet::new();
-    for class in engine.core.memory.classes().ids() {
-        while let more @ [_, ..] = &*session.sweep(class, 64) {
+    for class in engine.core.pool.memory().classes().ids() {
+        while let more @ [_, ..] = &*crate::session::evict::sweep(&mut session.state, class, 64) {
             more.iter().for_each(|at| assert!(victims.insert(*at), "{at:?} twice"));
         }
     }
@@ -316,11 +318,11 @@ fn what_is_read_while_a_policy_is_to_take_over_is_in_its_order_all_the_same() {
         let (mut session, still) = (engine.session(), engine.session());
         (0..10_000).for_each(|i| put(&mut session, i, 100));
         let policy = Policy::read(&Spec::parse(name).unwrap()).unwrap();
-        engine.core.turn_to(policy).unwrap();
+        engine.core.evictor().change_policy(policy).unwrap();
         // As long as one session has not passed a quiescent point the policy does not take over, but reads note what it wants.
         assert!((0..10_000).all(|i| is_there(&mut session, i)));
         drop(still);
-        while engine.core.turn.policies() != (policy, None) {
+        while engine.core.evictor.policies() != (policy, None) {
             end_batch(&mut session);
         }
         let victims = victims(&engine, &mut session).len();
@@ -341,7 +343,7 @@ fn a_policy_takes_over_what_another_process_has_left() {
         let engine = opened(options);
         let mut session = engine.session();
         settle(&mut session);
-        assert_eq!(engine.core.turn.policies(), (policy, None));
+        assert_eq!(engine.core.evictor.policies(), (policy, None));
         check_pages(&engine);
         assert!((0..50_000).all(|i| is_there(&mut session, i)), "{policy:?}");
         if !matches!(policy, Policy::Clock(_)) {

@@ -52,29 +52,31 @@ pub(super) fn settle(session: &mut SlabSession) {
             return;
         }
     }
-    panic!("upkeep does not end: {:?}", session.core.stats());
+    panic!("upkeep does not end: {:?}", crate::stats::collect(&session.state.core));
 }
 
 /// Every page is somewhere, and what is used is what was committed.
 pub(super) fn check_pages(engine: &SlabEngine) {
     let core = &engine.core;
-    let census = core.memory.census();
-    assert_eq!(census.total(), core.plan.pages, "{census:?}");
-    let metadata = core.sizing.lock().unwrap().metadata;
+    let census = core.pool.memory().census();
+    assert_eq!(census.total(), core.sizing.plan().pages, "{census:?}");
+    let metadata = core.sizing.lock().metadata;
     let tables = core.index.committed(core.index.buckets().0) + core.index.to_be_discarded();
     assert!(!core.index.is_growing());
     let notes: usize = core
-        .memory
+        .pool
+        .memory()
         .classes()
         .ids()
         .map(|class| {
-            let guard = core.memory.lock(class);
-            guard.pages().len() * core.note_bytes(&core.lock_order(class), guard.geometry())
+            let guard = core.pool.memory().lock(class);
+            guard.pages().len() * core.evictor().metadata_bytes(&core.evictor().lock(class), guard.geometry())
         })
         .sum();
-    let orders: usize = core.memory.classes().ids().map(|class| core.lock_order(class).charged).sum();
+    let orders: usize =
+        core.pool.memory().classes().ids().map(|class| core.evictor().lock(class).charged()).sum();
     assert_eq!(
-        core.budget.used(),
+        core.pool.budget().used(),
         metadata + tables + notes + orders + census.committed() * PAGE_BYTES,
         "{census:?}"
     );
@@ -122,7 +124,7 @@ fn less_memory_is_reached_step_by_step_and_what_was_read_stays() {
         assert_eq!(engine.stats().evictions, 0);
         engine.resize(24 * MIB).unwrap();
         let (mut steps, mut most) = (0, 0);
-        while engine.core.budget.excess() > 0 {
+        while engine.core.pool.budget().excess() > 0 {
             let before = engine.stats().evictions;
             end_batch(&mut session, pace);
             most = most.max(engine.stats().evictions - before);

@@ -452,7 +452,10 @@ fn no_state_makes_the_engine_panic_or_take_more_memory_than_there_is() {
                 let _ = store(&mut session, key.as_bytes(), &[3; 100], 0, Expiry::Never, base.reached);
                 end_batch(&mut session);
             }
-            assert!(engine.core.memory.census().total() == engine.core.plan.pages, "number {number} is {is}");
+            assert!(
+                engine.core.pool.memory().census().total() == engine.core.sizing.plan().pages,
+                "number {number} is {is}"
+            );
         }
     }
     assert!(restored > 0);
@@ -681,7 +684,7 @@ fn a_block_that_the_file_has_lost_costs_what_it_held_and_stops_nothing() {
         end_batch(&mut session);
     }
     settle(&mut session);
-    let at = engine.core.plan.pages_at;
+    let at = engine.core.sizing.plan().pages_at;
     drop(session);
     close(engine);
     // It has no sums to tell.

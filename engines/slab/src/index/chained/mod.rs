@@ -4,11 +4,12 @@
 //! memcached's entries are bare pointers; here 24 bits of the key's hash stand beside the place of the item that a word
 //! leads to, so that an item that is passed by costs its link alone, not the comparison of keys.
 
-use super::scheme::{First, Neighbour};
-use super::{Index, Scheme, Table};
+use super::scheme::{First, Neighbour, Scheme, SearchLimits};
+use super::table::Table;
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
 use guira_sync::atomic::AtomicU64;
+use guira_sync::version::Versions;
 use guira_sync::words::{self, WORD};
 use std::cell::Cell;
 
@@ -187,7 +188,11 @@ impl Scheme for Chained {
         true
     }
 
-    fn make_room(_index: &Index<Self>, _table: Table<Self>, _place: ChainedPlace) -> Option<u64> {
+    fn make_room(
+        _index: (&Region, &Versions, SearchLimits),
+        _table: Table<Self>,
+        _place: ChainedPlace,
+    ) -> Option<u64> {
         None
     }
 

@@ -5,35 +5,22 @@
 //! backwards, one at a time, each under the counters of the two buckets that it concerns. A path that is
 //! out of date when a step comes is given up and searched anew.
 
-mod bucket;
+pub(super) mod bucket;
+mod pair;
 mod path;
-mod place;
 #[cfg(feature = "probe")]
-mod probe;
+pub(super) mod probe;
 
-pub use bucket::SLOTS;
-use bucket::{BUCKET_BYTES, Bucket, Entry, SECOND_AT, Slots};
-pub use path::SearchLimits;
-use place::CuckooPlace;
-#[cfg(feature = "probe")]
-pub use probe::{IndexProbe, Touched};
+use bucket::{BUCKET_BYTES, Bucket, Entry, SECOND_AT, SLOTS, Slots};
+pub use pair::Cuckoo;
+use pair::CuckooPlace;
+use pair::SlotAt;
 
-use super::scheme::{First, Neighbour};
-use super::{Index, Scheme, Table};
+use super::scheme::{First, Neighbour, Scheme, SearchLimits};
+use super::table::Table;
 use guira_contract::KeyHash;
 use guira_memory::{Offset, Region};
-
-/// MemC3's index.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cuckoo;
-
-/// Which slot of which table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotAt {
-    table: Table<Cuckoo>,
-    bucket: u32,
-    slot: usize,
-}
+use guira_sync::version::Versions;
 
 /// The buckets of a place, and the slots in them whose tags have the right low byte. Both buckets are looked at before
 /// anything depends on which of them it is: that is a coin's toss, and a branch on it would be mispredicted half the
@@ -137,9 +124,13 @@ impl Scheme for Cuckoo {
         first.with_low_in_both(table.bucket(region, place.second), 0).count() > 0
     }
 
-    fn make_room(index: &Index<Self>, table: Table<Self>, place: CuckooPlace) -> Option<u64> {
-        let path = path::search(&index.region, table, place, index.limits)?;
-        Some(path::execute(index, table, &path))
+    fn make_room(
+        (region, versions, limits): (&Region, &Versions, SearchLimits),
+        table: Table<Self>,
+        place: CuckooPlace,
+    ) -> Option<u64> {
+        let path = path::search(region, table, place, limits)?;
+        Some(path::execute((region, versions), table, &path))
     }
 
     fn neighbours(region: &Region, table: Table<Self>, place: CuckooPlace) -> Vec<Neighbour<SlotAt>> {

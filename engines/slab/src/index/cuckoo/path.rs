@@ -2,26 +2,12 @@
 //! once where the paper follows two; then walked backwards.
 
 use super::bucket::{Entry, SLOTS};
-use super::{Cuckoo, CuckooPlace, SlotAt};
-use crate::index::{Index, Table};
+use super::pair::{Cuckoo, CuckooPlace, SlotAt};
+use crate::index::scheme::SearchLimits;
+use crate::index::table::Table;
 use guira_items::hooks::{self, Window};
 use guira_memory::Region;
-
-/// How far an insert searches for an empty slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchLimits {
-    /// The longest path, in displacements.
-    pub depth: u32,
-    /// The most buckets to look at: the number of paths followed at once.
-    pub paths: u32,
-}
-
-impl Default for SearchLimits {
-    /// Measured: see docs/decisions/0003-cuckoo-index.md.
-    fn default() -> Self {
-        SearchLimits { depth: 4, paths: 256 }
-    }
-}
+use guira_sync::version::Versions;
 
 /// An entry that moves to its other bucket.
 #[derive(Clone, Copy, Debug)]
@@ -100,13 +86,12 @@ fn trace(region: &Region, table: Table<Cuckoo>, nodes: &[Node], last: usize) -> 
 }
 
 /// Walks a path backwards, as far as it is still there. Returns the number of entries moved.
-pub(super) fn execute(index: &Index<Cuckoo>, table: Table<Cuckoo>, path: &Path) -> u64 {
+pub(super) fn execute((region, versions): (&Region, &Versions), table: Table<Cuckoo>, path: &Path) -> u64 {
     let mut moved = 0;
     for step in &path.steps {
-        let stripes = [index.versions.stripe(step.from.bucket), index.versions.stripe(step.to)];
-        let locked = index.versions.lock(stripes);
-        let (from, to) =
-            (table.bucket(&index.region, step.from.bucket), table.bucket(&index.region, step.to));
+        let stripes = [versions.stripe(step.from.bucket), versions.stripe(step.to)];
+        let locked = versions.lock(stripes);
+        let (from, to) = (table.bucket(region, step.from.bucket), table.bucket(region, step.to));
         let free = to.free().first();
         match free {
             Some(slot) if from.entry(step.from.slot) == Some(step.entry) && step.from.bucket != step.to => {

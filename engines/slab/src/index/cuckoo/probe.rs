@@ -1,7 +1,9 @@
 //! The bare index, for benchmarks: MemC3's section 5.2 measures it without items behind it.
 
-use super::{Cuckoo, SearchLimits};
-use crate::index::{Index, Table, Visitor};
+use super::pair::Cuckoo;
+use crate::index::lookup::{Index, Visitor};
+use crate::index::scheme::SearchLimits;
+use crate::index::table::Table;
 use guira_contract::KeyHash;
 use guira_memory::{HugePages, Offset, Region};
 use std::sync::Arc;

@@ -4,6 +4,9 @@
 //! found: if the item is unlinked first, validation fails and the pin is taken back; if the pin comes first, whoever
 //! frees the chunk finds it here. Both go through the lock of one shard, so one of them comes first.
 
+pub(crate) mod guard;
+pub(crate) mod pin;
+
 use guira_memory::Offset;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,10 +1,21 @@
 //! Where keys belong in a table of a given size.
 
-use super::Cuckoo;
 use super::bucket::{Bucket, TAG_BITS};
-use crate::index::Table;
+use crate::index::table::Table;
 use guira_contract::KeyHash;
 use guira_memory::Region;
+
+/// MemC3's index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cuckoo;
+
+/// Which slot of which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotAt {
+    pub(super) table: Table<Cuckoo>,
+    pub(super) bucket: u32,
+    pub(super) slot: usize,
+}
 
 /// The two buckets of a key, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

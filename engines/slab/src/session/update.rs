@@ -1,12 +1,15 @@
 //! The read-modify-write of a key.
 
+use super::pending::{self, SlabPending};
+use super::state::SessionState;
+use super::{growth, refill, removal, slot};
 use crate::core::Core;
-use crate::hold::Hold;
+use crate::evictor::EventQueue;
+use crate::flush;
 use crate::index::{Found, LockedBuckets, Scheme};
-use crate::pending::SlabPending;
-use crate::queue::{self, Event, What};
-use crate::session::SlabSession;
-use crate::turn::Wants;
+use crate::items::Items;
+use crate::pins::guard::PinGuard;
+use crate::pool::cache::ChunkCache;
 use guira_contract::{
     Amendment, Counter, Decision, Digits, Expiry, ItemSpec, ItemState, ItemView, Key, KeyHash, Meta,
     MissKind, NewItem, PendingValue, Provision, Recency, StoreError, Value,
@@ -22,14 +25,19 @@ use guira_sync::clock::Seconds;
 use guira_sync::quiescence::Ticket;
 use guira_sync::words;
 
-/// What an attempt came to.
-enum Attempt {
-    Done(After),
-    /// Not enough: a chunk of this class is needed.
+/// What is to be done after the counters were released.
+enum Step {
+    /// Nothing: it is done.
+    Done,
+    /// The item at this place was unlinked, for this reason.
+    Free(Offset, Removal),
+    /// The command is refused.
+    Refuse(StoreError),
+    /// Another attempt, with a chunk of this class.
     NeedChunk(ClassId),
-    /// Not enough: a pending value is needed for an item with these fields and a value of this length.
+    /// Another attempt, with a pending value for an item with these fields and a value of this length.
     NeedPending(Fields, usize),
-    /// Both buckets are full.
+    /// Another attempt, with room in one of the two buckets.
     NeedSlot,
 }
 
@@ -41,13 +49,6 @@ struct Present<'a, X: Scheme> {
     dead: Option<MissKind>,
 }
 
-/// What is left to do after the counters were released.
-enum After {
-    Nothing,
-    /// The item at this place was unlinked, for this reason.
-    Free(Offset, Removal),
-}
-
 /// What an attempt may use, found before anything was locked.
 struct Supplies<X: Scheme> {
     pending: Option<SlabPending<X>>,
@@ -55,114 +56,130 @@ struct Supplies<X: Scheme> {
     spare: Option<SlabPending<X>>,
 }
 
-impl<X: Scheme> SlabSession<X> {
-    pub(crate) fn read_modify_write<'d, F>(
-        &mut self,
-        key: Key<'_>,
-        now: Seconds,
-        provision: Provision<SlabPending<X>>,
-        mut decide: F,
-    ) -> Result<(), StoreError>
-    where
-        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
-    {
-        self.core.settle_flush(now);
-        let mut supplies = Supplies { pending: None, spare: None };
-        match provision {
-            Provision::None => {}
-            Provision::Item(spec) => {
-                if let Err(refusal) = self.prepare(key.bytes.len(), &spec) {
-                    self.prepare_again(key.bytes.len(), &spec, now, refusal)?;
-                }
-            }
-            Provision::Pending(pending) => supplies.pending = Some(pending),
-        }
-        loop {
-            let mut writer = Writer {
-                core: &self.core,
-                caches: &mut self.caches,
-                queue: &mut self.queue,
-                counters: &self.counters,
-            };
-            match writer.attempt(key, now, &mut supplies, &mut decide)? {
-                Attempt::Done(After::Nothing) => {
-                    self.tell_much();
-                    if self.core.index.is_growing() {
-                        self.help_growth(now);
-                    }
-                    return Ok(());
-                }
-                Attempt::Done(After::Free(at, why)) => {
-                    self.tell_much();
-                    self.account_removed(at, why, now);
-                    self.free_item(at, now);
-                    return Ok(());
-                }
-                Attempt::NeedChunk(class) => {
-                    let _held = Hold::<X>::take(&self.core, key, now);
-                    self.refill(class, now)?;
-                }
-                Attempt::NeedPending(fields, length) => {
-                    supplies.spare = None;
-                    let shape = Shape { key_len: key.bytes.len() as u8, value_len: length as u32, fields };
-                    let _held = self.hold_for(key, shape.size(), now);
-                    let spare = self
-                        .pending_with(key.bytes.len(), fields, length, now)
-                        .ok_or(StoreError::NoMemory)?;
-                    supplies.spare = Some(spare);
-                }
-                Attempt::NeedSlot => self.make_slot(key, now)?,
+/// The read-modify-write of a key.
+///
+/// # Errors
+/// If there is no memory, or what is decided is too large.
+pub(crate) fn update<'d, X: Scheme, F>(
+    state: &mut SessionState<X>,
+    key: Key<'_>,
+    now: Seconds,
+    provision: Provision<SlabPending<X>>,
+    mut decide: F,
+) -> Result<(), StoreError>
+where
+    F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+{
+    flush::settle(&state.core, now);
+    let mut supplies = Supplies { pending: None, spare: None };
+    match provision {
+        Provision::None => {}
+        Provision::Item(spec) => {
+            if let Err(refusal) = prepare(state, key.bytes.len(), &spec) {
+                prepare_again(state, key.bytes.len(), &spec, now, refusal)?;
             }
         }
+        Provision::Pending(pending) => supplies.pending = Some(pending),
     }
-
-    /// Finds memory for what will probably be stored.
-    fn prepare(&mut self, key_len: usize, spec: &ItemSpec) -> Result<(), StoreError> {
-        if !guira_contract::Session::fits(self, key_len, spec) {
-            return Err(StoreError::TooLarge);
-        }
-        let fields = self.core.fields_of(spec);
-        let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
-        match self.core.class_for(shape.size()) {
-            Some(class) if self.caches[usize::from(class.0)].is_empty() => {
-                let now = self.core.shell.time_seen();
-                self.refill(class, now)
+    loop {
+        let mut writer = Writer {
+            core: &state.core,
+            cache: &mut state.cache,
+            events: &mut state.events,
+            counters: &state.counters,
+        };
+        match writer.attempt(key, now, &mut supplies, &mut decide) {
+            Step::Done => {
+                state.flush_many_events();
+                if state.core.index.is_growing() {
+                    growth::help(state, now);
+                }
+                return Ok(());
             }
-            _ => Ok(()),
+            Step::Free(at, why) => {
+                state.flush_many_events();
+                removal::account(state, at, why, now);
+                removal::free(state, at, now);
+                return Ok(());
+            }
+            Step::Refuse(error) => return Err(error),
+            Step::NeedChunk(class) => {
+                let _guard = PinGuard::<X>::take(&state.core, key, now);
+                refill::refill(state, class, now)?;
+            }
+            Step::NeedPending(fields, length) => {
+                supplies.spare = None;
+                let shape = Shape { key_len: key.bytes.len() as u8, value_len: length as u32, fields };
+                let _guard = guard_for(state, key, shape.size(), now);
+                let spare = pending::with_memory(state, key.bytes.len(), fields, length, now)
+                    .ok_or(StoreError::NoMemory)?;
+                supplies.spare = Some(spare);
+            }
+            Step::NeedSlot => slot::make(state, key, now)?,
         }
     }
+}
 
-    /// The same once more, if it may be that something has expired since the session last saw the time.
-    #[cold]
-    #[inline(never)]
-    fn prepare_again(
-        &mut self,
-        key_len: usize,
-        spec: &ItemSpec,
-        now: Seconds,
-        refusal: StoreError,
-    ) -> Result<(), StoreError> {
-        if refusal == StoreError::TooLarge || self.seen >= now {
-            return Err(refusal);
+/// Finds memory for what will probably be stored.
+fn prepare<X: Scheme>(
+    state: &mut SessionState<X>,
+    key_len: usize,
+    spec: &ItemSpec,
+) -> Result<(), StoreError> {
+    if !fits(&state.core, key_len, spec) {
+        return Err(StoreError::TooLarge);
+    }
+    let fields = state.core.items.fields_of(spec);
+    let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
+    match state.core.pool.class_for(shape.size()) {
+        Some(class) if state.cache.is_empty(class) => {
+            let now = state.core.items.shell().time_seen();
+            refill::refill(state, class, now)
         }
-        self.seen = now;
-        self.prepare(key_len, spec)
+        _ => Ok(()),
     }
+}
 
-    /// Removes the item under `key` if it is dead.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
-        // Nothing is stored, so nothing can be refused.
-        let _ = self.read_modify_write(key, now, Provision::None, |_| Decision::Keep);
+/// The same once more, if it may be that something has expired since the session last saw the time.
+#[cold]
+#[inline(never)]
+fn prepare_again<X: Scheme>(
+    state: &mut SessionState<X>,
+    key_len: usize,
+    spec: &ItemSpec,
+    now: Seconds,
+    refusal: StoreError,
+) -> Result<(), StoreError> {
+    if refusal == StoreError::TooLarge || state.seen >= now {
+        return Err(refusal);
     }
+    state.seen = now;
+    prepare(state, key_len, spec)
+}
+
+/// Whether an item is not larger than items may be.
+pub(crate) fn fits<X: Scheme>(core: &Core<X>, key_len: usize, spec: &ItemSpec) -> bool {
+    counted_size(key_len, spec.flags, spec.value_len) <= core.options.engine.max_item_size
+}
+
+/// Pins the item under `key` if it may take an eviction to put another of `size` bytes in its place. Mostly the session has
+/// a chunk at hand, and nothing needs to be pinned.
+fn guard_for<X: Scheme>(
+    state: &SessionState<X>,
+    key: Key<'_>,
+    size: usize,
+    now: Seconds,
+) -> Option<PinGuard<X>> {
+    let class = state.core.pool.class_for(size).filter(|_| size <= INLINE_MAX);
+    let at_hand = class.is_some_and(|class| !state.cache.is_empty(class));
+    if at_hand { None } else { PinGuard::<X>::take(&state.core, key, now) }
 }
 
 /// The parts of a session that are used while counters are held: nothing here takes another lock.
 struct Writer<'s, X: Scheme> {
     core: &'s Core<X>,
-    caches: &'s mut Vec<Vec<Offset>>,
-    queue: &'s mut Vec<Event>,
+    cache: &'s mut ChunkCache,
+    events: &'s mut EventQueue,
     counters: &'s SessionCounters,
 }
 
@@ -174,7 +191,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         now: Seconds,
         supplies: &mut Supplies<X>,
         decide: &mut F,
-    ) -> Result<Attempt, StoreError>
+    ) -> Step
     where
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
@@ -183,29 +200,29 @@ impl<'s, X: Scheme> Writer<'s, X> {
         let held = core.index.lock(key.hash);
         // Loaded once, so that what is decided, and what is stored, is so before a flush or after it as a whole; and under the counters, so that an item that
         // somebody has stored after a flush is not judged as of before it.
-        let generation = core.flushes.generation();
+        let generation = core.items.flushes().generation();
         let present = present(core, &held, key, (generation, now));
         let live = present.filter(|present| present.dead.is_none());
         let view = live.map(|present| View { core, item: present.item });
         let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));
         hooks::pause(Window::Judged);
         let step = match (decision, present, live) {
-            (Decision::Remove, Some(present), _) => Ok(remove(&held, present)),
+            (Decision::Remove, Some(present), _) => remove(&held, present),
             (Decision::Amend(change), _, Some(live)) => self.amend(&held, key, now, live, &change, supplies),
-            (Decision::Put(new), _, _) => self.put(&held, key, (generation, now), present, &new, supplies)?,
-            (_, Some(present), None) => Ok(remove(&held, present)),
+            (Decision::Put(new), _, _) => self.put(&held, key, (generation, now), present, &new, supplies),
+            (_, Some(present), None) => remove(&held, present),
             _ => {
                 held.release_unchanged();
-                return Ok(Attempt::Done(After::Nothing));
+                return Step::Done;
             }
         };
         match step {
-            Ok(after) => Ok(Attempt::Done(after)),
-            Err(needed) => {
+            Step::Done | Step::Free(..) => {}
+            Step::Refuse(_) | Step::NeedChunk(_) | Step::NeedPending(..) | Step::NeedSlot => {
                 held.release_unchanged();
-                Ok(needed)
             }
         }
+        step
     }
 
     fn put(
@@ -216,9 +233,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
         present: Option<Present<'s, X>>,
         new: &NewItem<'_>,
         supplies: &mut Supplies<X>,
-    ) -> Result<Result<After, Attempt>, StoreError> {
+    ) -> Step {
         if present.is_none() && !held.has_room() {
-            return Ok(Err(Attempt::NeedSlot));
+            return Step::NeedSlot;
         }
         let header_spec = ItemHeaderSpec {
             key: key.bytes,
@@ -234,38 +251,41 @@ impl<'s, X: Scheme> Writer<'s, X> {
             Value::Digits(digits) => self.fill(&header_spec, digits.as_bytes()),
             Value::Pending => match supplies.pending.take() {
                 Some(pending) => Ok(pending.finish(&header_spec, now)),
-                None => return Err(StoreError::NoMemory),
+                None => return Step::Refuse(StoreError::NoMemory),
             },
             Value::Joined { before, after } => {
                 let old = present.filter(|present| present.dead.is_none()).map(|present| present.item);
                 let old_len = old.map_or(0, |item| item.value_len());
                 let length = before.len() + old_len + after.len();
                 if counted_size(key.bytes.len(), new.flags, length) > self.core.options.engine.max_item_size {
-                    return Err(StoreError::TooLarge);
+                    return Step::Refuse(StoreError::TooLarge);
                 }
                 self.join(&header_spec, old, before, after, supplies, now)
             }
         };
-        Ok(at.map(|at| {
-            self.counters.add(Counter::ItemsStored, 1);
-            self.link(held, at, key.hash, present, now)
-        }))
+        match at {
+            Ok(at) => {
+                self.counters.add(Counter::ItemsStored, 1);
+                self.link(held, at, key.hash, present, now)
+            }
+            Err(needed) => needed,
+        }
     }
 
     /// Fills a chunk from the session's cache.
-    fn fill(&mut self, header_spec: &ItemHeaderSpec<'_>, value: &[u8]) -> Result<Offset, Attempt> {
-        let fields = self.core.fields(header_spec, value.len());
+    fn fill(&mut self, header_spec: &ItemHeaderSpec<'_>, value: &[u8]) -> Result<Offset, Step> {
+        let fields = self.core.items.fields(header_spec, value.len());
         let shape = Shape { key_len: header_spec.key.len() as u8, value_len: value.len() as u32, fields };
-        let Some(class) = self.core.class_for(shape.size()) else {
-            return Err(Attempt::NeedPending(fields, value.len()));
+        let Some(class) = self.core.pool.class_for(shape.size()) else {
+            return Err(Step::NeedPending(fields, value.len()));
         };
-        let Some(at) = self.caches[usize::from(class.0)].pop() else {
-            return Err(Attempt::NeedChunk(class));
+        let Some(at) = self.cache.pop(class) else {
+            return Err(Step::NeedChunk(class));
         };
         // Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into
         // the chunk from now on also sees the version under which its last item was unlinked (hazard 3).
         fence(Ordering::Release);
-        let item = header_spec.write(self.core.shell.region(), at, shape, None, header_spec.accessed);
+        let item = header_spec.write(self.core.items.region(), at, shape, None, header_spec.accessed);
         hooks::pause(Window::Refilling);
         let (words, start) = item.value_words();
         words::copy_in(words, start, value);
@@ -281,7 +301,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         after: &[u8],
         supplies: &mut Supplies<X>,
         now: Seconds,
-    ) -> Result<Offset, Attempt> {
+    ) -> Result<Offset, Step> {
         let length = before.len() + old.map_or(0, |item| item.value_len()) + after.len();
         let mut pending = self.take_spare(header_spec, length, supplies)?;
         pending.append(before);
@@ -299,12 +319,9 @@ impl<'s, X: Scheme> Writer<'s, X> {
         header_spec: &ItemHeaderSpec<'_>,
         length: usize,
         supplies: &mut Supplies<X>,
-    ) -> Result<SlabPending<X>, Attempt> {
-        let fields = self.core.fields(header_spec, length);
-        supplies
-            .spare
-            .take_if(|spare| spare.is_for(fields, length))
-            .ok_or(Attempt::NeedPending(fields, length))
+    ) -> Result<SlabPending<X>, Step> {
+        let fields = self.core.items.fields(header_spec, length);
+        supplies.spare.take_if(|spare| spare.is_for(fields, length)).ok_or(Step::NeedPending(fields, length))
     }
 
     /// The item once more, with other fields or with a number in place of its value.
@@ -315,7 +332,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
         overwrite: Option<Digits>,
         supplies: &mut Supplies<X>,
         now: Seconds,
-    ) -> Result<Offset, Attempt> {
+    ) -> Result<Offset, Step> {
         let mut pending = self.take_spare(header_spec, item.value_len(), supplies)?;
         match overwrite {
             None => copy_value(self.core, item, &mut pending),
@@ -337,32 +354,30 @@ impl<'s, X: Scheme> Writer<'s, X> {
         hash: KeyHash,
         present: Option<Present<'_, X>>,
         now: Seconds,
-    ) -> After {
+    ) -> Step {
         let is_live = present.is_some_and(|present| present.dead.is_none());
         let first = if is_live { FirstBit::Set } else { FirstBit::Clear };
-        if let Some(item) = self.core.item(at, now) {
-            self.core.memory.renew(at, item.shape().size(), first);
-            self.counters.item_put(self.core.memory.class_at(at), Core::<X>::bytes_of(&item));
-            if self.core.turn.wants().has(Wants::STORES) {
-                let arrival = queue::arrival(hash.0 as u32, item.expiry(), now);
-                let what = match first {
-                    FirstBit::Clear => What::Stored(arrival),
-                    FirstBit::Set => What::StoredOver(arrival),
-                };
-                self.queue.push(Event { at, what });
+        if let Some(item) = self.core.items.at(at, now) {
+            self.core.pool.memory().renew(at, item.shape().size(), first);
+            self.counters.item_put(self.core.pool.memory().class_at(at), Items::bytes_of(&item));
+            if self.core.evictor.wants_stores() {
+                match first {
+                    FirstBit::Clear => self.events.stored(at, hash.0 as u32, item.expiry(), now),
+                    FirstBit::Set => self.events.stored_over(at, hash.0 as u32, item.expiry(), now),
+                }
             }
         }
         match present {
             Some(present) => {
                 held.replace(present.slot, at);
-                self.core.replaced(hash, present.item.at, at);
+                self.core.walks.replaced(self.core.pool.memory(), hash, present.item.at, at);
                 let why = if present.dead.is_some() { Removal::Dead } else { Removal::Gone };
-                After::Free(present.item.at, why)
+                Step::Free(present.item.at, why)
             }
             None => {
                 let inserted = held.insert(at);
                 debug_assert!(inserted, "room was seen under the same lock");
-                After::Nothing
+                Step::Done
             }
         }
     }
@@ -375,14 +390,14 @@ impl<'s, X: Scheme> Writer<'s, X> {
         live: Present<'s, X>,
         change: &Amendment,
         supplies: &mut Supplies<X>,
-    ) -> Result<After, Attempt> {
+    ) -> Step {
         let item = live.item;
         let bumped = change.recency == Recency::Bump;
         let facts = if bumped { change.set.with(ItemState::FETCHED) } else { change.set };
         let state = item.header.state().with(facts).without(change.clear);
         if bumped {
-            self.core.memory.touch(item.at, item.shape().size());
-            queue::note_read(self.core, self.queue, item.at);
+            self.core.pool.memory().touch(item.at, item.shape().size());
+            self.core.evictor().note_read(self.events, item.at);
         }
         // A long value may be pinned, and then it is being sent from where it lies.
         let may_overwrite = change.overwrite.is_none() || item.value_len() <= INLINE_MAX;
@@ -398,7 +413,7 @@ impl<'s, X: Scheme> Writer<'s, X> {
             if let Some(digits) = change.overwrite {
                 write_number(&item, &digits);
             }
-            return Ok(After::Nothing);
+            return Step::Done;
         }
         let meta = item.meta();
         let header_spec = ItemHeaderSpec {
@@ -410,8 +425,10 @@ impl<'s, X: Scheme> Writer<'s, X> {
             generation: item.header.generation(),
             accessed: if bumped { now } else { meta.last_access },
         };
-        let at = self.rebuild(&header_spec, &item, change.overwrite, supplies, now)?;
-        Ok(self.link(held, at, key.hash, Some(live), now))
+        match self.rebuild(&header_spec, &item, change.overwrite, supplies, now) {
+            Ok(at) => self.link(held, at, key.hash, Some(live), now),
+            Err(needed) => needed,
+        }
     }
 }
 
@@ -423,7 +440,7 @@ fn present<'a, X: Scheme>(
     key: Key<'_>,
     (generation, now): (u32, Seconds),
 ) -> Option<Present<'a, X>> {
-    let (slot, item) = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)))?;
+    let (slot, item) = held.find(|at| core.items.at(at, now).filter(|item| item.key_is(key.bytes)))?;
     let dead = Flushes::<Ticket>::dead_as_of(generation, &item, now);
     Some(Present { slot, item, dead })
 }
@@ -448,7 +465,7 @@ impl<X: Scheme> ItemView for View<'_, X> {
     }
 
     fn meta(&self) -> Meta {
-        self.item.of_class(self.core.class_number(self.item.at)).meta()
+        self.item.of_class(self.core.pool.class_number(self.item.at)).meta()
     }
 
     fn copy_value(&self, from: usize, out: &mut [u8]) {
@@ -456,9 +473,9 @@ impl<X: Scheme> ItemView for View<'_, X> {
     }
 }
 
-fn remove<X: Scheme>(held: &LockedBuckets<'_, X>, present: Present<'_, X>) -> After {
+fn remove<X: Scheme>(held: &LockedBuckets<'_, X>, present: Present<'_, X>) -> Step {
     held.remove(present.slot);
-    After::Free(present.item.at, if present.dead.is_some() { Removal::Dead } else { Removal::Gone })
+    Step::Free(present.item.at, if present.dead.is_some() { Removal::Dead } else { Removal::Gone })
 }
 
 /// Whether a change needs a field that the item does not have.
@@ -495,9 +512,9 @@ fn copy_value<X: Scheme>(core: &Core<X>, item: &Item<'_>, pending: &mut SlabPend
         }
         return;
     }
-    for (place, length) in Pieces::of(core.shell.region(), item) {
+    for (place, length) in Pieces::of(core.items.region(), item) {
         let words = core
-            .shell
+            .items
             .region()
             .words(place, length.div_ceil(words::WORD))
             .expect("a chunk lies in the Region");

@@ -22,7 +22,7 @@ impl<X: Scheme> SlabPin<X> {
     pub(crate) fn of(core: &Arc<Core<X>>, item: &Item<'_>) -> Self {
         let mut parts = Vec::new();
         let mut position = 0;
-        for (place, length) in Pieces::of(core.shell.region(), item) {
+        for (place, length) in Pieces::of(core.items.region(), item) {
             parts.push((position, place, length));
             position += length;
         }
@@ -31,7 +31,7 @@ impl<X: Scheme> SlabPin<X> {
 
     /// All its chunks.
     pub(crate) fn chunks(&self) -> Vec<Offset> {
-        self.core.chunks_of(self.at)
+        self.core.items.chunks_of(self.at)
     }
 }
 
@@ -52,7 +52,7 @@ impl<X: Scheme> ValuePin for SlabPin<X> {
         // SAFETY: the value of a pinned item is stored by nobody: its chunks are freed, and so filled again, only
         // after the last unpin (`Pins`), and `Writer::amend` overwrites in place only values of up to INLINE_MAX bytes, which `Reader::visit` never
         // pins. Its metadata, which does change, lies in other bytes.
-        let part = unsafe { self.core.shell.region().bytes(place, length) };
+        let part = unsafe { self.core.items.region().bytes(place, length) };
         &part[skip..]
     }
 }

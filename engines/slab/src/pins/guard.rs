@@ -3,30 +3,28 @@
 
 use crate::core::Core;
 use crate::index::Scheme;
-use crate::session::SlabSession;
 use guira_contract::Key;
-use guira_items::INLINE_MAX;
 use guira_memory::Offset;
 use guira_sync::clock::Seconds;
 use std::sync::Arc;
 
 /// A pin on an item, taken back on drop. What is pinned is not evicted.
 #[derive(Debug)]
-pub(crate) struct Hold<X: Scheme> {
+pub(crate) struct PinGuard<X: Scheme> {
     core: Arc<Core<X>>,
     at: Offset,
 }
 
-impl<X: Scheme> Hold<X> {
+impl<X: Scheme> PinGuard<X> {
     /// Holds the item under `key`. `None` if there is none.
     pub(crate) fn take(core: &Arc<Core<X>>, key: Key<'_>, now: Seconds) -> Option<Self> {
         loop {
             let at = linked(core, key, now)?;
             core.pins.pin(at);
-            let hold = Hold { core: core.clone(), at };
+            let guard = PinGuard { core: core.clone(), at };
             // As readers do: if it was unlinked, or moved to another chunk, before it was pinned, the pin is worth nothing.
             if linked(core, key, now) == Some(at) {
-                return Some(hold);
+                return Some(guard);
             }
         }
     }
@@ -38,7 +36,7 @@ impl<X: Scheme> Hold<X> {
     }
 }
 
-impl<X: Scheme> Drop for Hold<X> {
+impl<X: Scheme> Drop for PinGuard<X> {
     fn drop(&mut self) {
         self.core.unpin(self.at);
     }
@@ -47,17 +45,8 @@ impl<X: Scheme> Drop for Hold<X> {
 /// Where the item under `key` is.
 fn linked<X: Scheme>(core: &Core<X>, key: Key<'_>, now: Seconds) -> Option<Offset> {
     let held = core.index.lock(key.hash);
-    let found = held.find(|at| core.item(at, now).filter(|item| item.key_is(key.bytes)).map(|item| item.at));
+    let found =
+        held.find(|at| core.items.at(at, now).filter(|item| item.key_is(key.bytes)).map(|item| item.at));
     held.release_unchanged();
     found.map(|(_, at)| at)
-}
-
-impl<X: Scheme> SlabSession<X> {
-    /// Holds the item under `key` if it may take an eviction to put another of `size` bytes in its place. Mostly the session has
-    /// a chunk at hand, and nothing needs to be held.
-    pub(crate) fn hold_for(&self, key: Key<'_>, size: usize, now: Seconds) -> Option<Hold<X>> {
-        let class = self.core.class_for(size).filter(|_| size <= INLINE_MAX);
-        let at_hand = class.is_some_and(|class| !self.caches[usize::from(class.0)].is_empty());
-        if at_hand { None } else { Hold::<X>::take(&self.core, key, now) }
-    }
 }

@@ -1,6 +1,5 @@
 //! The hand of a class, and the pages that it goes around.
 
-use crate::order::ClassOrder;
 use crate::policy::clock::{Hand, ReadBits, Ring, RingPlace};
 use guira_memory::slab::{ClassGuard, PageId, SlabMemory};
 use guira_sync::words;
@@ -18,8 +17,8 @@ pub(crate) struct Circle<'a> {
 }
 
 impl<'a> Circle<'a> {
-    pub(crate) fn new(order: &ClassOrder, guard: &'a ClassGuard<'a>, tick: u32) -> Self {
-        let (hand, entered, steps) = (Cell::new(order.hand), Cell::new(order.entered), Cell::new(0));
+    pub(super) fn new(hand: (Hand, u32), guard: &'a ClassGuard<'a>, tick: u32) -> Self {
+        let (hand, entered, steps) = (Cell::new(hand.0), Cell::new(hand.1), Cell::new(0));
         Circle { guard, hand, entered, tick, steps }
     }
 
@@ -46,7 +45,7 @@ impl<'a> Circle<'a> {
     }
 
     /// The hand, when it came to its page, and how many chunks it has looked at.
-    pub(crate) fn end(self) -> (Hand, u32, u64) {
+    pub(super) fn end(self) -> (Hand, u32, u64) {
         (self.hand.get(), self.entered.get(), self.steps.get())
     }
 

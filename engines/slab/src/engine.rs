@@ -1,0 +1,108 @@
+//! The engine as its callers see it.
+
+use crate::core::Core;
+use crate::evictor::Refused;
+use crate::index::Scheme;
+use crate::options::SlabOptions;
+use crate::policy::table::Policy;
+use crate::session::SlabSession;
+use crate::{flush, reassign, resize, restart, stats};
+use guira_contract::{
+    CloseError, Control, Engine, EngineStats, EvictionWatcher, Opened, PolicyError, Reassign, ResizeError,
+    Spec, Tuning,
+};
+use guira_items::OpenError;
+use guira_memory::RegionPlace;
+use guira_sync::clock::Seconds;
+use std::sync::Arc;
+
+/// A slab engine.
+#[derive(Clone, Debug)]
+pub struct SlabEngine<X: Scheme> {
+    pub(crate) core: Arc<Core<X>>,
+}
+
+impl<X: Scheme> SlabEngine<X> {
+    /// An empty engine.
+    ///
+    /// # Errors
+    /// If the options leave too little memory, or the system refuses the address space.
+    pub fn open(options: SlabOptions) -> Result<Self, OpenError> {
+        Ok(SlabEngine { core: Arc::new(Core::<X>::open(options)?) })
+    }
+
+    /// An engine whose Region lasts at `place`, where it goes on with what was there when it was last closed, if it can.
+    /// Then the reserve is what the file was made for, whatever the options say. `now_unix` is the time in seconds since
+    /// 1970.
+    ///
+    /// # Errors
+    /// As [`SlabEngine::open`], or if the file cannot be used. What cannot be restored is no error: see
+    /// [`Opened::opening`].
+    pub fn open_lasting(
+        options: SlabOptions,
+        place: &RegionPlace,
+        now_unix: u64,
+    ) -> Result<Opened<SlabEngine<X>>, OpenError> {
+        let opened = restart::open(options, place, now_unix)?;
+        let engine = SlabEngine { core: Arc::new(opened.engine) };
+        Ok(Opened { engine, opening: opened.opening, notes: opened.notes, base: opened.base })
+    }
+}
+
+impl<X: Scheme> Engine for SlabEngine<X> {
+    type Session = SlabSession<X>;
+
+    fn session(&self) -> SlabSession<X> {
+        SlabSession::<X>::new(self.core.clone())
+    }
+
+    fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
+        restart::close(Arc::into_inner(self.core).ok_or(CloseError::InUse)?, now, notes)
+    }
+}
+
+impl<X: Scheme> Control for SlabEngine<X> {
+    fn flush(&self, now: Seconds, at: Seconds) {
+        flush::schedule(&self.core, now, at);
+    }
+
+    fn watch_evictions(&self, watcher: Arc<dyn EvictionWatcher>) {
+        self.core.items.shell().watch_evictions(watcher);
+    }
+
+    fn policy(&self) -> (Spec, Option<Spec>) {
+        let (policy, next) = self.core.evictor.policies();
+        (policy.spec(), next.map(Policy::spec))
+    }
+
+    fn change_policy(&self, policy: &Spec) -> Result<(), PolicyError> {
+        self.core.evictor().change_policy(Policy::read(policy)?).map_err(|refused| match refused {
+            Refused::Busy => PolicyError::Busy,
+            Refused::NoRoom => PolicyError::NoRoom,
+        })
+    }
+
+    fn tune(&self, tuning: Tuning) {
+        match tuning {
+            Tuning::Crawler(switch) => self.core.crawler.switch(switch),
+            Tuning::CrawlNow => self.core.crawler.ask(),
+            Tuning::Automove(switch) => self.core.pool.balance().switch(switch),
+        }
+    }
+
+    fn reassign(&self, from: Option<u32>, to: u32) -> Reassign {
+        reassign::reassign(&self.core, from, to)
+    }
+
+    fn resize(&self, memory: usize) -> Result<(), ResizeError> {
+        resize::resize(&self.core, memory)
+    }
+
+    fn stats(&self) -> EngineStats {
+        stats::collect(&self.core)
+    }
+
+    fn reset_stats(&self) {
+        stats::reset(&self.core);
+    }
+}

@@ -1,0 +1,200 @@
+//! Which class gives a page.
+//!
+//! The class whose hand is slowest looks oldest ([`crate::pool::balance`]). But a hand goes on only where something is stored. A class that is read and
+//! seldom written looks ever older, however much it is used: counters, sessions and locks beside a stream of larger things. So before a class gives
+//! a page, its hand looks at the page: what was read since it was there last stays, and if that is too much for the other pages of the class, the hand
+//! goes on past the page as CLOCK's does past an item that was read, and the class is as young as its next page.
+
+use super::class_order::ClassOrder;
+use super::view::View;
+use crate::pool::balance::{ONLY_PAGE, SLACK};
+use guira_memory::slab::{ClassGuard, ClassId, PAGE_BYTES, PageId};
+
+/// A page to give is chosen among so many before the hand.
+pub(crate) const PAGE_CHOICE: usize = 8;
+
+/// A store that would rather have a page of another class looks at its next pages, or at those of further classes, so many times: some tens of
+/// microseconds each. If all are in use the next store goes on.
+const LOOKS: usize = 4;
+/// If a page has to come from somewhere, so many classes are looked at.
+const CLASSES: usize = 16;
+
+/// A page that holds ends of so many long values is spared.
+const MANY: u64 = 64;
+/// Chunks that sessions may keep to themselves, which are in use and hold nothing.
+const KEPT: u64 = 128;
+
+/// What is read of an only page may go to chunks of a larger class if that takes one part in so many of a page.
+const LODGERS_PART: usize = 8;
+
+/// What the next pages before a hand hold.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    /// Its place among the pages of its class: of the next few, the one with the fewest items that were read.
+    index: usize,
+    /// Chunks in use, and how many of them were read since the hand was there.
+    used: u32,
+    read: u32,
+    /// Whether the order of its class heeds every read.
+    heeds_reads: bool,
+}
+
+impl Page {
+    /// How much of it was read, in thousandths.
+    fn share(self) -> u32 {
+        (u64::from(self.read) * 1000 / u64::from(self.used.max(1))) as u32
+    }
+}
+
+/// The class that should give a page to `needy`, if any should.
+pub(crate) fn donor(view: View<'_>, needy: ClassId) -> Option<ClassId> {
+    let age = view.pool.balance().age(needy);
+    for _ in 0..LOOKS {
+        let chosen = view.pool.balance().donor(needy)?;
+        if holds_tails(view, chosen) {
+            if !view.pool.balance().count_as_young(chosen) {
+                return None;
+            }
+        } else if !is_in_use(view, chosen, age) {
+            return Some(chosen);
+        }
+    }
+    None
+}
+
+/// The class that gives a page if one has to, to `needy` or to nobody: the oldest whose next page is not in use, or the one that uses its
+/// the least.
+pub(crate) fn oldest_donor(view: View<'_>, needy: Option<ClassId>) -> Option<ClassId> {
+    let mut seen: Vec<ClassId> = needy.into_iter().collect();
+    let mut least: Option<(u32, ClassId)> = None;
+    while seen.len() < CLASSES
+        && let Some(chosen) = view.pool.balance().oldest_but(&seen)
+    {
+        seen.push(chosen);
+        let Some((page, pages)) = next_page(view, chosen, PAGE_CHOICE) else {
+            continue;
+        };
+        // Ends of long values are chunks that nobody reads, and cost whole values.
+        let share = if holds_tails(view, chosen) { 1000 } else { page.share() };
+        if page.read == 0 && share == 0 || share < 1000 && finds_room_for_read(view, chosen, page, pages) {
+            return Some(chosen);
+        }
+        // An only page is given last of all.
+        let rank = if pages == 1 { share + 1000 } else { share };
+        if least.is_none_or(|(lowest, _)| rank < lowest) {
+            least = Some((rank, chosen));
+        }
+    }
+    least.map(|(_, class)| class)
+}
+
+/// Whether the next page of `class` had better stay, beside another class that keeps what was used within `age`. Then the hand has gone past it.
+fn is_in_use(view: View<'_>, class: ClassId, age: u32) -> bool {
+    let mut order = view.orders.lock(class);
+    let mut guard = view.pool.memory().lock(class);
+    let Some(page) = choose(view, &order, &guard, PAGE_CHOICE) else {
+        return false;
+    };
+    if page.read == 0 {
+        return false;
+    }
+    let pages = guard.pages().len();
+    let since = view.pool.balance().tick().wrapping_sub(guard.stamp(guard.pages()[page.index]));
+    let factor = if pages == 1 { ONLY_PAGE } else { 1 };
+    // Of what was read since long ago nobody knows whether it was read lately.
+    let is_known = since / 2 <= age.saturating_mul(factor).saturating_add(SLACK);
+    if is_known && finds_room_for_read(view, class, page, pages) {
+        return false;
+    }
+    pass_pages(view, &mut order, &mut guard);
+    view.note_age(class, &order, &guard);
+    true
+}
+
+/// Whether what was read of a page finds room elsewhere at the cost of what was not: in the other pages of its class, or if there are none in chunks
+/// of a larger one.
+fn finds_room_for_read(view: View<'_>, class: ClassId, page: Page, pages: usize) -> bool {
+    if pages > 1 {
+        // About a page and a half of all pages was not read.
+        return u64::from(page.share()) * pages as u64 <= 1000 * pages as u64 - 1500;
+    }
+    let chunk = |class| view.pool.memory().classes().geometry(class).chunk as usize;
+    // An order that does not heed every read would evict there what was read.
+    let host = view.pool.host_of(class).filter(|_| page.heeds_reads);
+    host.is_some_and(|host| page.read as usize * chunk(host) <= PAGE_BYTES / LODGERS_PART)
+}
+
+/// The page of a class that would be given, and how many it has.
+fn next_page(view: View<'_>, class: ClassId, choice: usize) -> Option<(Page, usize)> {
+    let order = view.orders.lock(class);
+    let guard = view.pool.memory().lock(class);
+    choose(view, &order, &guard, choice).map(|page| (page, guard.pages().len()))
+}
+
+/// The place of the page that is to be drained of a class that has some: of the next few before the hand, the one with the fewest items that were read.
+/// Pages that the hand has passed much later than the next one are left out: what was read of them before is forgotten, and looks unread.
+pub(crate) fn page_to_give(
+    view: View<'_>,
+    order: &ClassOrder,
+    guard: &ClassGuard<'_>,
+    choice: usize,
+) -> Option<usize> {
+    let (tick, pages) = (view.pool.balance().tick(), guard.pages());
+    let since = |index: &usize| tick.wrapping_sub(guard.stamp(pages[*index]));
+    let recent = |index: &usize| view.pool.memory().recent_in(pages[*index]);
+    let mut next =
+        (order.next_page(guard.geometry())..).take(pages.len().min(choice)).map(|index| index % pages.len());
+    let first = next.next()?;
+    let others = next.filter(|index| since(index) >= since(&first) / 2);
+    std::iter::once(first).chain(others).min_by_key(recent)
+}
+
+fn choose(view: View<'_>, order: &ClassOrder, guard: &ClassGuard<'_>, choice: usize) -> Option<Page> {
+    let index = page_to_give(view, order, guard, choice)?;
+    let (mut used, mut read) = (0, 0);
+    each_word(view, guard, guard.pages()[index], |_, occupied, recent| {
+        used += occupied.count_ones();
+        read += recent.count_ones();
+    });
+    let heeds_reads = order.placed.state.heeds_every_read();
+    Some(Page { index, used, read, heeds_reads })
+}
+
+/// The hand goes past the pages that were looked at, and forgets what was read of them.
+fn pass_pages(view: View<'_>, order: &mut ClassOrder, guard: &mut ClassGuard<'_>) {
+    let (tick, pages) = (view.pool.balance().tick(), guard.pages().len());
+    let first = order.next_page(guard.geometry());
+    let passed = pages.min(PAGE_CHOICE);
+    for index in first..first + passed {
+        let page = guard.pages()[index % pages];
+        let mut words = Vec::new();
+        each_word(view, guard, page, |word, _, recent| words.push((word, recent)));
+        words.into_iter().for_each(|(word, recent)| guard.clear_recent(page, word, recent));
+        guard.set_stamp(page, tick);
+    }
+    order.move_hand((first + passed) % pages, guard.geometry(), tick);
+}
+
+/// Shows which chunks of a page are in use, and which of those were read, word by word.
+fn each_word(view: View<'_>, guard: &ClassGuard<'_>, page: PageId, mut see: impl FnMut(u32, u64, u64)) {
+    for word in 0..guard.geometry().bitmap_words {
+        let occupied = guira_sync::words::load(view.pool.memory().occupied(page, word));
+        see(word, occupied, guard.recent(page, word, occupied));
+    }
+}
+
+/// Whether the pages of `class` hold ends of many long values each.
+///
+/// A long value lies in chunks of the largest class, and its end in one that fits. The chunks of the end's class come free as the values go, so
+/// that nothing is evicted from that class, its hand stands still, and it looks ever older; but to take a page from it is to evict as many
+/// long values as the page has chunks: of values of 32 KiB and an end of 72 bytes a third of a cache of 300 MB.
+fn holds_tails(view: View<'_>, class: ClassId) -> bool {
+    if class == view.pool.memory().classes().largest() {
+        return false;
+    }
+    let usage = view.pool.memory().lock(class).usage();
+    let tails = (usage.chunks - usage.free)
+        .saturating_sub(view.items.shell().registry().items_of(class))
+        .saturating_sub(KEPT);
+    tails >= MANY * usage.pages.max(1)
+}

@@ -1,0 +1,297 @@
+//! From one policy to another, while the cache is used.
+//!
+//! ```text
+//! Idle --asked--> Announced --every session knows--> Moving --all classes--> Forgetting --every session knows, all given back--> Idle
+//! ```
+//!
+//! - *Announced*: sessions tell what both policies want to know; a thread in the middle of a batch may still tell the old one's part only.
+//! - *Turning*: class by class, the items go from the old order to the new one: a few dozen at a time in the old order if it is a
+//!   sequence, else a page at a time. What is stored meanwhile goes into the new one at once; victims come from the old one as long as it
+//!   has any. The notes of the new policy are charged class by class, and if memory is full pages are drained for them, so that their items
+//!   are evicted, and counted.
+//! - *Forgetting*: nobody uses the old notes any more, once every session has passed a quiescent point, and they are given back.
+
+use super::class_order::{Incoming, Placed};
+use super::metadata::Metadata;
+use super::view::View;
+use crate::policy::table::{Policy, PolicyState, ReadHook};
+use crate::policy::{Arrival, Chunks, Moment};
+use guira_items::Eviction;
+use guira_memory::slab::{ClassId, PageId, PageState};
+use guira_sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use guira_sync::quiescence::Ticket;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What sessions have to tell, or to do, for the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wants(u8);
+
+impl Wants {
+    /// Stores are told.
+    pub(crate) const STORES: Wants = Wants(1);
+    /// Reads have something to do beyond the recency bit.
+    pub(crate) const READS: Wants = Wants(2);
+
+    fn of(policy: &PolicyState) -> Self {
+        let stores = if policy.goes_by_hand() { 0 } else { Self::STORES.0 };
+        let reads = if policy.read_hook() == ReadHook::NOTHING { 0 } else { Self::READS.0 };
+        Wants(stores | reads)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(self, what: Wants) -> bool {
+        self.0 & what.0 != 0
+    }
+}
+
+/// Which policy there is, and which takes over.
+#[derive(Debug)]
+pub(crate) struct PolicySwitch {
+    /// Without eviction nothing goes to make room for what another policy notes.
+    eviction: Eviction,
+    /// See [`Wants`]. Relaxed, as all here: who has to know waits for a quiescent point of everybody.
+    wants: AtomicU8,
+    /// What a read does for the policy of each area: see [`ReadHook`].
+    read_hooks: [AtomicU32; 2],
+    /// LOCK: turn. Held while a step is done, during which orders are locked; never waited for but by whoever asks.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    policy: Policy,
+    /// Its area.
+    area: usize,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Idle,
+    Announced(Policy, Ticket),
+    Moving(Policy, usize),
+    Forgetting(Ticket, usize),
+}
+
+/// Why no other policy can take over now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// One is just taking over.
+    Busy,
+    /// There is no memory for what it notes, and nothing may be evicted for it.
+    NoRoom,
+}
+
+/// How far a class has come.
+enum Moved {
+    /// It waits for memory.
+    Waits,
+    InPart,
+    Wholly,
+}
+
+/// So many items go over in one step.
+const STEP: usize = 64;
+
+impl PolicySwitch {
+    pub(crate) fn new(policy: Policy, eviction: Eviction) -> Self {
+        let order = policy.order(0);
+        let read_hooks = [order.read_hook(), ReadHook::NOTHING].map(|hook| AtomicU32::new(hook.to_bits()));
+        let state = Mutex::new(State { policy, area: 0, phase: Phase::Idle });
+        PolicySwitch { eviction, wants: AtomicU8::new(Wants::of(&order).0), read_hooks, state }
+    }
+
+    #[inline(always)]
+    pub(crate) fn wants(&self) -> Wants {
+        Wants(self.wants.load(Ordering::Relaxed))
+    }
+
+    /// What a read does for the policy of each area.
+    pub(crate) fn read_hooks(&self) -> impl Iterator<Item = (usize, ReadHook)> {
+        let of = |hook: &AtomicU32| ReadHook::from_bits(hook.load(Ordering::Relaxed));
+        self.read_hooks.iter().map(of).enumerate()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no policy takes over, and nothing is left of one before.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state().phase, Phase::Idle)
+    }
+
+    /// The policy there is, and the one that takes over.
+    pub(crate) fn policies(&self) -> (Policy, Option<Policy>) {
+        let state = self.state();
+        let next = match state.phase {
+            Phase::Announced(next, _) | Phase::Moving(next, _) => Some(next),
+            Phase::Idle | Phase::Forgetting(..) => None,
+        };
+        (state.policy, next)
+    }
+
+    /// Has `policy` take over.
+    pub(super) fn change(&self, view: View<'_>, policy: Policy) -> Result<(), Refused> {
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Idle) {
+            return Err(Refused::Busy);
+        }
+        if policy == state.policy {
+            return Ok(());
+        }
+        if tune_orders(view, policy) {
+            state.policy = policy;
+            return Ok(());
+        }
+        if self.eviction == Eviction::Off && metadata_of(view, policy) > view.pool.budget().left() {
+            return Err(Refused::NoRoom);
+        }
+        let area = 1 - state.area;
+        let order = policy.order(0);
+        view.orders.metadata()[area].set_words(order.words());
+        self.read_hooks[area].store(order.read_hook().to_bits(), Ordering::Relaxed);
+        let both = Wants::of(&state.policy.order(0)).0 | Wants::of(&order).0;
+        self.wants.store(both, Ordering::Relaxed);
+        state.phase = Phase::Announced(policy, view.pool.quiescence().ticket());
+        Ok(())
+    }
+
+    /// Goes on with what is under way. False if there is nothing to do for now.
+    pub(super) fn step(&self, view: View<'_>) -> bool {
+        let Ok(mut state) = self.state.try_lock() else {
+            return false;
+        };
+        let class = |number: usize| view.pool.memory().classes().ids().nth(number);
+        match state.phase {
+            Phase::Idle => return false,
+            Phase::Announced(_, ticket) | Phase::Forgetting(ticket, _)
+                if !view.pool.quiescence().passed(ticket) =>
+            {
+                return false;
+            }
+            Phase::Announced(policy, _) => state.phase = Phase::Moving(policy, 0),
+            Phase::Moving(policy, number) => match class(number) {
+                Some(class) => match move_class(view, class, policy, 1 - state.area) {
+                    Moved::Waits => return false,
+                    Moved::InPart => {}
+                    Moved::Wholly => state.phase = Phase::Moving(policy, number + 1),
+                },
+                None => {
+                    self.read_hooks[state.area].store(ReadHook::NOTHING.to_bits(), Ordering::Relaxed);
+                    self.wants.store(Wants::of(&policy.order(0)).0, Ordering::Relaxed);
+                    let phase = Phase::Forgetting(view.pool.quiescence().ticket(), 0);
+                    *state = State { policy, area: 1 - state.area, phase };
+                }
+            },
+            Phase::Forgetting(ticket, number) => match class(number) {
+                Some(class) => {
+                    forget_metadata(view, class);
+                    state.phase = Phase::Forgetting(ticket, number + 1);
+                }
+                None => {
+                    forget_draining(view, 1 - state.area);
+                    view.orders.metadata()[1 - state.area].set_words(0);
+                    state.phase = Phase::Idle;
+                }
+            },
+        }
+        true
+    }
+}
+
+/// About how many bytes `policy` would note of all the chunks that there are.
+fn metadata_of(view: View<'_>, policy: Policy) -> usize {
+    let words = policy.order(0).words();
+    let of = |class| {
+        let guard = view.pool.memory().lock(class);
+        guard.pages().len() * Metadata::bytes_of(guard.geometry(), words)
+    };
+    view.pool.memory().classes().ids().map(of).sum()
+}
+
+/// Gives other options to the orders of the same policy. False if that is not enough.
+fn tune_orders(view: View<'_>, policy: Policy) -> bool {
+    view.pool.memory().classes().ids().all(|class| view.orders.lock(class).placed.state.tune(policy))
+}
+
+/// Goes on with one class.
+fn move_class(view: View<'_>, class: ClassId, policy: Policy, area: usize) -> Moved {
+    let mut order = view.orders.lock(class);
+    let guard = view.pool.memory().lock(class);
+    let order = &mut *order;
+    let under_hand = order.place_for_page(&guard);
+    let taking_over = order.incoming.get_or_insert_with(|| {
+        view.pool.budget().charge(guard.pages().len() * view.orders.metadata()[area].bytes(guard.geometry()));
+        let mut pages = Vec::new();
+        if view.orders.metadata()[area].words() > 0 && !order.placed.state.is_sequence() {
+            // The page under the hand is the one that has been as it is for longest; pages are taken from the end.
+            pages = guard.pages().to_vec();
+            pages.rotate_left(under_hand);
+            pages.reverse();
+        }
+        Incoming { placed: Placed { state: policy.order(u64::from(class.0)), area }, pages }
+    });
+    let has_notes = view.orders.metadata()[area].words() > 0;
+    if has_notes && view.pool.budget().excess() > 0 {
+        // What is noted takes memory as it is written. First pages of items make room for it.
+        return Moved::Waits;
+    }
+    let old = view.chunks(order.placed.area, class, guard.pages());
+    let new = view.chunks(area, class, guard.pages());
+    let now = view.moment();
+    if order.placed.state.is_sequence() {
+        if let Some((_, tick)) = order.placed.state.next(&old) {
+            let state = &mut taking_over.placed.state;
+            order.placed.state.victims(&old, STEP, now, |chunk| {
+                state.stored(&new, chunk, Arrival::UNKNOWN, Moment { tick, ..now });
+            });
+            return Moved::InPart;
+        }
+    } else if let Some(page) = taking_over.pages.pop() {
+        let now = Moment { tick: guard.stamp(page), ..now };
+        let chunks = guard.occupied_chunks(page).into_iter().filter_map(|at| view.pool.memory().locate(at));
+        // What was read comes after what was not.
+        let (read, others): (Vec<u32>, Vec<u32>) =
+            chunks.map(|(page, _, chunk)| new.number(page, chunk)).partition(|chunk| new.is_recent(*chunk));
+        for chunk in others.into_iter().chain(read) {
+            // What was stored meanwhile is there already.
+            if !taking_over.placed.state.has(&new, chunk) {
+                taking_over.placed.state.stored(&new, chunk, Arrival::UNKNOWN, now);
+            }
+        }
+        return Moved::InPart;
+    }
+    if let Some(incoming) = order.incoming.take() {
+        order.left_behind = Some(order.placed.area);
+        order.placed = incoming.placed;
+    }
+    view.charge_order(order);
+    view.note_age(class, order, &guard);
+    Moved::Wholly
+}
+
+/// Forgets what the policy before has noted of pages that drain, which may take as long as somebody's value is being sent. The policy that
+/// uses this area next would take it for its own.
+fn forget_draining(view: View<'_>, area: usize) {
+    for page in (0..view.pool.memory().pages_touched()).map(PageId) {
+        if let PageState::Draining(_) = view.pool.memory().state_of(page) {
+            view.orders.metadata()[area].discard_all(page);
+        }
+    }
+}
+
+/// Gives back what the policy before has noted of a class.
+fn forget_metadata(view: View<'_>, class: ClassId) {
+    let mut order = view.orders.lock(class);
+    let guard = view.pool.memory().lock(class);
+    let Some(area) = order.left_behind.take() else {
+        return;
+    };
+    let bytes = view.orders.metadata()[area].bytes(guard.geometry());
+    if bytes > 0 {
+        guard.pages().iter().for_each(|page| view.orders.metadata()[area].discard(*page, bytes));
+        view.pool.budget().give(guard.pages().len() * bytes);
+    }
+}

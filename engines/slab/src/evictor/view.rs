@@ -1,0 +1,72 @@
+//! What every part of the evictor works with.
+
+use super::chunks::ClassChunks;
+use super::class_order::{ClassOrder, Orders, Placed};
+use crate::items::Items;
+use crate::policy::Moment;
+use crate::pool::ChunkPool;
+use guira_memory::Offset;
+use guira_memory::slab::{ClassGuard, ClassId, Geometry, PageId};
+
+/// The orders, with the items and the pages that they are about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) items: &'a Items,
+    pub(crate) pool: &'a ChunkPool,
+    pub(crate) orders: &'a Orders,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn moment(self) -> Moment {
+        Moment { tick: self.pool.balance().tick(), seconds: self.items.shell().time_seen().0 }
+    }
+
+    /// The chunks of a class, with their metadata in an area.
+    pub(crate) fn chunks(self, area: usize, class: ClassId, pages: &'a [PageId]) -> ClassChunks<'a> {
+        let memory = self.pool.memory();
+        let geometry = memory.classes().geometry(class);
+        ClassChunks::new((self.items, memory), &self.orders.metadata()[area], geometry, pages)
+    }
+
+    /// Bytes of all metadata for a page of a class.
+    pub(crate) fn metadata_bytes(self, order: &ClassOrder, geometry: &Geometry) -> usize {
+        order.areas().map(|area| self.orders.metadata()[area].bytes(geometry)).sum()
+    }
+
+    /// Pays for what the order keeps beside its metadata.
+    pub(crate) fn charge_order(self, order: &mut ClassOrder) {
+        let (before, bytes) = order.charge();
+        self.pool.budget().charge(bytes.saturating_sub(before));
+        self.pool.budget().give(before.saturating_sub(bytes));
+    }
+
+    /// The chunk of a class that would go next, and the tick since when it was left alone; `None` if its order goes by the
+    /// hand.
+    pub(crate) fn next_to_go(
+        self,
+        class: ClassId,
+        order: &ClassOrder,
+        pages: &[PageId],
+    ) -> Option<(Offset, u32)> {
+        let of = |placed: &Placed| {
+            let chunks = self.chunks(placed.area, class, pages);
+            placed.state.next(&chunks).map(|(chunk, tick)| (chunks.place(chunk), tick))
+        };
+        of(&order.placed).or_else(|| of(&order.incoming.as_ref()?.placed))
+    }
+
+    /// Notes how old `class` is, after its hand has moved or its pages have changed.
+    pub(crate) fn note_age(self, class: ClassId, order: &ClassOrder, guard: &ClassGuard<'_>) {
+        let under_hand = order.page_under_hand(guard).map(|page| guard.stamp(page));
+        let stamp = if order.placed.state.goes_by_hand() {
+            under_hand.unwrap_or(0)
+        } else {
+            let now = self.moment();
+            let next = self.next_to_go(class, order, guard.pages()).map_or(now.tick, |(_, tick)| tick);
+            // What the hand has passed was read, whatever the order says of when it was stored.
+            let passed = under_hand.unwrap_or(next);
+            if now.ticks_since(passed) < now.ticks_since(next) { passed } else { next }
+        };
+        self.pool.balance().note(class, guard.pages().len(), stamp);
+    }
+}

@@ -1,0 +1,157 @@
+//! Where chunks come from and where they go.
+
+pub(crate) mod balance;
+pub(crate) mod cache;
+pub(crate) mod drains;
+
+use balance::Balance;
+use drains::Drains;
+use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, SlabMemory, Source};
+use guira_memory::{Budget, MIB, Offset};
+use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use guira_sync::quiescence::Quiescence;
+use std::sync::Arc;
+
+/// Memory below this many bytes has few pages for each class.
+const SCARCE_BELOW: usize = 128 * MIB;
+
+/// A class without pages may use chunks that are larger than its own by one part in this many.
+const LENT_PART: u32 = 2;
+
+/// Pages and chunks of all classes, the budget that pays for them, and which class gives a page to which.
+#[derive(Debug)]
+pub(crate) struct ChunkPool {
+    memory: SlabMemory,
+    budget: Arc<Budget>,
+    balance: Balance,
+    drains: Drains,
+    quiescence: Arc<Quiescence>,
+    /// Whether there are few pages for each class.
+    scarce: AtomicBool,
+    /// Bytes of values that are still arriving.
+    arriving: AtomicU64,
+}
+
+impl ChunkPool {
+    /// A pool of `memory`, which takes what it commits from `budget`.
+    pub(crate) fn new(memory: SlabMemory, budget: Arc<Budget>, quiescence: Arc<Quiescence>) -> Self {
+        let (balance, drains) = (Balance::new(memory.classes()), Drains::default());
+        let scarce = AtomicBool::new(budget.limit() < SCARCE_BELOW);
+        ChunkPool { memory, budget, balance, drains, quiescence, scarce, arriving: AtomicU64::new(0) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> &SlabMemory {
+        &self.memory
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(crate) fn balance(&self) -> &Balance {
+        &self.balance
+    }
+
+    pub(crate) fn drains(&self) -> &Drains {
+        &self.drains
+    }
+
+    pub(crate) fn quiescence(&self) -> &Arc<Quiescence> {
+        &self.quiescence
+    }
+
+    /// Bytes of values that are still arriving, in all sessions.
+    pub(crate) fn arriving(&self) -> &AtomicU64 {
+        &self.arriving
+    }
+
+    /// `memory` bytes may be committed from now on.
+    pub(crate) fn set_limit(&self, memory: usize) {
+        self.budget.set_limit(memory);
+        // Relaxed: which class an item goes to is a matter of economy.
+        self.scarce.store(memory < SCARCE_BELOW, Ordering::Relaxed);
+    }
+
+    /// The class that an item of `size` bytes goes to: the smallest that holds it. Small memory may have fewer pages than
+    /// there are classes; then a class without a page uses chunks of one that is a little larger.
+    #[inline]
+    pub(crate) fn class_for(&self, size: usize) -> Option<ClassId> {
+        let class = self.memory.classes().class_for(size)?;
+        if !self.scarce.load(Ordering::Relaxed) || self.balance.has_pages(class) {
+            return Some(class);
+        }
+        Some(self.lender(class))
+    }
+
+    #[cold]
+    fn lender(&self, class: ClassId) -> ClassId {
+        if self.budget.left() >= PAGE_BYTES {
+            return class;
+        }
+        let classes = self.memory.classes();
+        let chunk = classes.geometry(class).chunk;
+        let larger = classes.ids().skip(usize::from(class.0) + 1);
+        let lender = larger
+            .take_while(|other| classes.geometry(*other).chunk <= chunk + chunk / LENT_PART)
+            .find(|other| self.balance.has_pages(*other));
+        match lender {
+            Some(lender) if !self.balance.wasted(class, classes.geometry(lender).chunk - chunk) => lender,
+            _ => class,
+        }
+    }
+
+    /// The next larger class that has pages: where items go that are to stay when their class has lost its only page.
+    pub(crate) fn host_of(&self, class: ClassId) -> Option<ClassId> {
+        let larger = self.memory.classes().ids().skip(usize::from(class.0) + 1);
+        larger.into_iter().find(|other| self.balance.has_pages(*other))
+    }
+
+    /// Where `class` may take a new page from. A page that another class has given is meant for the class that asked for
+    /// it: it comes free some time later, and the busy classes would be the first to take it.
+    pub(crate) fn source_for(&self, class: ClassId) -> Source {
+        if self.balance.is_waiting(class) || self.memory.pool_size() > self.balance.waiting() {
+            Source::Any
+        } else {
+            Source::Fresh
+        }
+    }
+
+    /// Gives a chunk back to its page.
+    pub(crate) fn give(&self, at: Offset) {
+        let Some(class) = self.memory.class_at(at) else {
+            return;
+        };
+        let given = self.memory.lock(class).give(at);
+        if let Given::LastOf(page) = given {
+            self.retire(page);
+        }
+    }
+
+    /// An empty page waits for every session to pass a quiescent point.
+    pub(crate) fn retire(&self, page: PageId) {
+        self.drains.retire(page, self.quiescence.ticket());
+    }
+
+    /// Whether a page that comes free goes back to the system. A page that a class has asked for stays even while memory
+    /// shrinks: another one goes instead.
+    pub(crate) fn has_to_surrender(&self) -> bool {
+        let shrinks = self.budget.excess() > 0 && self.memory.pool_size() >= self.balance.waiting();
+        shrinks || self.budget.left() < self.budget.kept()
+    }
+
+    /// Bytes of the chunk at `at`; 0 if its page is in no class.
+    pub(crate) fn chunk_bytes(&self, at: Offset) -> usize {
+        self.memory.class_at(at).map_or(0, |class| self.memory.classes().geometry(class).chunk as usize)
+    }
+
+    /// The class of the item at `at`, as shown to users: from 1. 0 if it is in none.
+    pub(crate) fn class_number(&self, at: Offset) -> u8 {
+        self.memory.class_at(at).map_or(0, |class| class.0 + 1)
+    }
+
+    /// The class that users know by this number.
+    pub(crate) fn class_of_number(&self, number: u32) -> Option<ClassId> {
+        self.memory.classes().ids().find(|class| u32::from(class.0) + 1 == number)
+    }
+}

@@ -1,0 +1,168 @@
+//! Emptying the pages of one class for another. Items that were read stay, in other chunks, at the cost of some of their
+//! class that were not.
+
+use super::evict;
+use super::removal;
+use super::state::SessionState;
+use crate::core::Core;
+use crate::evictor::Emptiness;
+use crate::index::Scheme;
+use crate::items::Items;
+use crate::pool::cache::batch_of;
+use guira_contract::{Counter, KeyHash};
+use guira_items::{Eviction, Item, Pieces, Removal};
+use guira_memory::Offset;
+use guira_memory::slab::{ClassId, FirstBit, Given, PageId, PageState};
+use guira_sync::atomic::{Ordering, fence};
+use guira_sync::clock::Seconds;
+use guira_sync::words::{self, WORD};
+
+/// Chunks that are looked at together, so that the misses overlap.
+const TOGETHER: usize = 32;
+
+/// Takes one of the next `choice` pages before the hand of `donor` out of service and empties it.
+pub(crate) fn begin<X: Scheme>(state: &mut SessionState<X>, donor: ClassId, choice: usize) {
+    let Some((page, given)) = state.core.evictor().drain(donor, choice) else {
+        return;
+    };
+    state.counters.add(Counter::PagesMoved, 1);
+    // What this session keeps of the page is not to be used for what leaves it.
+    state.cache.return_draining(&state.core.pool);
+    match given {
+        Given::LastOf(page) => state.core.pool.retire(page),
+        _ => _ = empty(state, page),
+    }
+}
+
+/// Takes one of the next `choice` pages out of the class whose hand is slowest; without eviction, an empty one. False if
+/// there is none.
+pub(crate) fn begin_coldest<X: Scheme>(state: &mut SessionState<X>, choice: usize) -> bool {
+    match state.core.options.engine.eviction {
+        Eviction::Off => begin_empty(state, Emptiness::Now),
+        Eviction::On => {
+            let donor = state.core.evictor().oldest_donor(None);
+            donor.inspect(|donor| begin(state, *donor, choice)).is_some()
+        }
+    }
+}
+
+/// Takes a page out of its class that holds nothing at all. It can be used when every session has passed a quiescent point.
+pub(crate) fn begin_empty<X: Scheme>(state: &mut SessionState<X>, emptiness: Emptiness) -> bool {
+    let Some(page) = state.core.evictor().drain_empty(emptiness) else {
+        return false;
+    };
+    state.counters.add(Counter::PagesMoved, 1);
+    state.core.pool.retire(page);
+    true
+}
+
+/// Evicts what has come into draining pages since they began to drain. Returns how many items.
+pub(crate) fn evict_draining<X: Scheme>(state: &mut SessionState<X>) -> usize {
+    let draining = state.core.pool.drains().draining();
+    draining.into_iter().map(|page| empty(state, page)).sum()
+}
+
+/// Empties a draining page. What was read is moved, everything else evicted; what cannot be evicted now, because it is not
+/// an item yet or is being sent, comes back later. Returns how many items were evicted or moved.
+fn empty<X: Scheme>(state: &mut SessionState<X>, page: PageId) -> usize {
+    let core = state.core.clone();
+    let PageState::Draining(class) = core.pool.memory().state_of(page) else {
+        return 0;
+    };
+    let now = core.items.shell().time_seen();
+    let mut emptied = 0;
+    let chunks = core.pool.memory().lock(class).occupied_chunks(page);
+    for chunks in chunks.chunks(TOGETHER) {
+        chunks.iter().for_each(|at| core.items.region().prefetch(at.bytes()));
+        let (read, mut others): (Vec<Offset>, Vec<Offset>) =
+            chunks.iter().copied().partition(|at| core.pool.memory().is_recent(*at));
+        for at in read {
+            if rescue(state, class, at, now) {
+                emptied += 1;
+            } else {
+                others.push(at);
+            }
+        }
+        emptied += removal::unlink_all(state, &others, Removal::Evicted, now);
+    }
+    emptied
+}
+
+/// Moves the item at `at`, in a page that drains, to another chunk of its class; if that has lost its only page, of a larger
+/// one. False if there is no such item or no chunk. The chunks of a long value name the first, which therefore stays where
+/// it is.
+fn rescue<X: Scheme>(state: &mut SessionState<X>, class: ClassId, at: Offset, now: Seconds) -> bool {
+    let core = state.core.clone();
+    let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
+    let item = core.items.at(at, now).filter(is_whole);
+    // What is pinned is being sent, or about to be changed by a session that looks for memory for it.
+    let is_movable = item.is_some()
+        && !core.pins.is_pinned(at)
+        && Pieces::head_of(core.items.shell().region(), at).is_none();
+    if !is_movable {
+        return false;
+    }
+    let Some((hash, to)) = core.items.hash_at(at).zip(chunk_beside(state, class, now)) else {
+        return false;
+    };
+    let Some(moved) = move_item(&core, at, to, hash, now) else {
+        core.pool.give(to);
+        return false;
+    };
+    core.pool.drains().count_rescued();
+    let (from, into) = (core.pool.memory().class_at(at), core.pool.memory().class_at(to));
+    if from != into {
+        let bytes = Items::bytes_of(&moved);
+        state.counters.item_taken(from, bytes);
+        state.counters.items_added(into, 1, bytes);
+    }
+    if core.evictor.wants_stores() {
+        state.events.stored_over(to, hash.0 as u32, moved.expiry(), now);
+    }
+    removal::free(state, at, now);
+    true
+}
+
+/// A chunk for an item of `class` that has to leave its page: one that is free, or that of an item that was not read.
+fn chunk_beside<X: Scheme>(state: &mut SessionState<X>, class: ClassId, now: Seconds) -> Option<Offset> {
+    let core = state.core.clone();
+    let class = if core.pool.balance().has_pages(class) { class } else { core.pool.host_of(class)? };
+    let memory = core.pool.memory();
+    let batch = batch_of(memory.classes().geometry(class).chunk);
+    if state.cache.is_empty(class) && state.cache.take(class, &mut memory.lock(class), batch) == 0 {
+        evict::evict(state, class, batch, now);
+    }
+    state.cache.pop(class)
+}
+
+/// Copies the item at `at` to the chunk at `to` and has the table lead there. `None` if it is not there any more, has
+/// expired, or is pinned.
+fn move_item<X: Scheme>(
+    core: &Core<X>,
+    at: Offset,
+    to: Offset,
+    hash: KeyHash,
+    now: Seconds,
+) -> Option<Item<'_>> {
+    let held = core.index.lock(hash);
+    let slot = held.find(|other| (other == at).then_some(())).map(|(slot, ())| slot);
+    let is_whole = |item: &Item<'_>| item.chain().is_none() && core.items.dead(item, now).is_none();
+    let item = core.items.at(at, now).filter(is_whole);
+    let room = core.pool.chunk_bytes(to);
+    // Under the counters: a session that pins an item looks once more whether it is still where it was.
+    let is_free = |item: &Item<'_>| item.shape().size() <= room && !core.pins.is_pinned(at);
+    let Some((slot, item)) = slot.zip(item.filter(is_free)) else {
+        held.release_unchanged();
+        return None;
+    };
+    let size = item.shape().size();
+    let words = |at| core.items.region().words(at, size.div_ceil(WORD)).expect("a chunk lies in the Region");
+    // Release fence: as in `Writer::fill`: pairs with the Acquire fence of a reader's validation.
+    fence(Ordering::Release);
+    words(to).iter().zip(words(at)).for_each(|(to, from)| words::store(to, words::load(from)));
+    core.pool.memory().renew(to, size, FirstBit::Set);
+    held.replace(slot, to);
+    core.walks.replaced(core.pool.memory(), hash, at, to);
+    drop(held);
+    core.items.at(to, now)
+}
