@@ -1,4 +1,4 @@
-//! One request at a time.
+//! A blocking client: one request at a time.
 
 use super::courier::{Courier, CourierOptions, Request, Ticket, learn};
 use super::error::ClientError;
@@ -9,16 +9,16 @@ use guira_transport::{ClientPath, UdpClientPath};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What was found under a key.
+/// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The value.
     pub value: Vec<u8>,
-    /// The flags it was stored with.
+    /// The item's flags.
     pub flags: u32,
 }
 
-/// A client that asks and waits for the answer.
+/// A client that sends one request at a time and waits for the reply.
 #[derive(Debug)]
 pub struct Client<P> {
     pub(super) courier: Courier<P>,
@@ -26,14 +26,14 @@ pub struct Client<P> {
     asked: u64,
 }
 
-/// How long a client waits for the directory before it asks again.
+/// The time after which a directory request is sent again.
 const QUESTION: Duration = Duration::from_millis(20);
 
 impl Client<UdpClientPath> {
-    /// A client of the server whose first worker takes MICA's datagrams at `server`.
+    /// A client of the server whose first worker receives datagrams at `server`.
     ///
     /// # Errors
-    /// If nobody answers there, or the system refuses.
+    /// If the server does not answer, or the system reports an error.
     pub fn udp(server: SocketAddr, options: CourierOptions) -> Result<Self, ClientError> {
         Client::new(UdpClientPath::connect(server)?, options)
     }
@@ -43,7 +43,7 @@ impl<P: ClientPath> Client<P> {
     /// A client of the server at the other end of `path`.
     ///
     /// # Errors
-    /// If nobody answers there, or the system refuses.
+    /// If the server does not answer, or the system reports an error.
     pub fn new(mut path: P, options: CourierOptions) -> Result<Self, ClientError> {
         use std::hash::{BuildHasher, RandomState};
         let id = RandomState::new().hash_one("client");
@@ -52,7 +52,7 @@ impl<P: ClientPath> Client<P> {
         Ok(Client { courier, watch: Stopwatch::start(), asked: 0 })
     }
 
-    /// How the server divides keys.
+    /// The server's directory.
     pub fn directory(&self) -> Directory {
         self.courier.directory()
     }
@@ -60,7 +60,7 @@ impl<P: ClientPath> Client<P> {
     /// Reads a key.
     ///
     /// # Errors
-    /// If no answer comes, or the value does not fit into a datagram.
+    /// If no reply arrives, or the value does not fit into a datagram.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Found>, ClientError> {
         let (status, flags, value) = self.call(&Request::of(Operation::Get, key))?;
         match status {
@@ -70,10 +70,10 @@ impl<P: ClientPath> Client<P> {
         }
     }
 
-    /// Stores a value under a key, with memcached's expiration time.
+    /// Stores a value, with memcached's expiration time.
     ///
     /// # Errors
-    /// If no answer comes, or the item is too large.
+    /// If no reply arrives, or the item is too large.
     pub fn set(&mut self, key: &[u8], value: &[u8], flags: u32, exptime: i32) -> Result<(), ClientError> {
         let request = Request { operation: Operation::Set, key, value, flags, exptime };
         match self.call(&request)? {
@@ -82,10 +82,11 @@ impl<P: ClientPath> Client<P> {
         }
     }
 
-    /// Removes a key, and tells whether there was something. If no answer came and it was sent again, what was there may be gone by the first.
+    /// Removes a key, and returns whether it existed. If a reply was lost and the request was sent again, the first
+    /// one may have removed it.
     ///
     /// # Errors
-    /// If no answer comes.
+    /// If no reply arrives.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, ClientError> {
         match self.call(&Request::of(Operation::Delete, key))? {
             (Status::Done, ..) => Ok(true),
@@ -94,14 +95,14 @@ impl<P: ClientPath> Client<P> {
         }
     }
 
-    /// Carries out any request, and tells what the server says: the status, flags and value.
+    /// Sends any request, and returns the status, flags and value of the reply.
     ///
     /// # Errors
-    /// If no answer comes, or it cannot be sent.
+    /// If no reply arrives, or the request cannot be sent.
     pub fn call(&mut self, request: &Request<'_>) -> Result<(Status, u32, Vec<u8>), ClientError> {
         self.asked += 1;
         let ticket = Ticket(self.asked);
-        // There is room for the only one.
+        // The only request always fits.
         let _ = self.courier.ask(request, ticket)?;
         self.courier.flush(self.watch.elapsed())?;
         let mut answer = None;

@@ -1,4 +1,4 @@
-//! Many requests under way.
+//! A client that keeps many requests in flight.
 
 use super::error::ClientError;
 use super::ledger::{Ledger, Outcome};
@@ -9,46 +9,46 @@ use guira_transport::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use std::io;
 use std::time::Duration;
 
-/// Names a request to whoever has made it.
+/// Identifies a request to its caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// As much is under way as may be: take answers first.
+/// The maximum number of datagrams is in flight: poll for replies first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Bytes that key and value may have together to fit into a datagram.
+/// The longest key and value together that fit into a datagram, in bytes.
 pub const ITEM_MAX: usize = PAYLOAD_MAX - DATAGRAM_HEADER - REQUEST_HEADER;
 
-/// How a courier works.
+/// Options of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct CourierOptions {
-    /// Requests in a datagram, at most.
+    /// The most requests in a datagram.
     pub per_datagram: u16,
-    /// Datagrams under way, at most; rounded up to a power of two.
+    /// The most datagrams in flight; rounded up to a power of two.
     pub window: usize,
-    /// How long an answer is waited for at first; each time after that, twice as long as before.
+    /// The timeout of a request's first attempt; it doubles with each retry.
     pub patience: Duration,
-    /// How often it is waited for again, at most [`REPEATS_MAX`] times. What may be sent again is sent again each time.
+    /// The number of retries, at most [`REPEATS_MAX`]. Each sends again what is idempotent.
     pub repeats: u32,
 }
 
-/// How often an answer can be waited for again.
+/// The most retries of a request.
 pub const REPEATS_MAX: u32 = 16;
 
 impl CourierOptions {
-    /// How long an answer is waited for, the time after it was waited for so often already.
+    /// The timeout after as many retries.
     pub(super) fn patience_after(&self, waits: u32) -> Duration {
         self.patience.saturating_mul(1 << waits.min(REPEATS_MAX))
     }
 
-    /// How long a request is under way before it is given up.
+    /// The time after which a request is lost: the timeouts of all attempts together.
     pub fn patience_in_all(&self) -> Duration {
         self.patience.saturating_mul((2 << self.repeats.min(REPEATS_MAX)) - 1)
     }
 }
 
-/// 1.26 s until a request is given up.
+/// A request is lost after 1.26 s.
 impl Default for CourierOptions {
     fn default() -> Self {
         CourierOptions { per_datagram: 64, window: 64, patience: Duration::from_millis(20), repeats: 5 }
@@ -58,20 +58,20 @@ impl Default for CourierOptions {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'r> {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
     /// The key.
     pub key: &'r [u8],
-    /// The value to store, or the number to add as 8 bytes.
+    /// The value to store, or the amount of an increment as 8 bytes.
     pub value: &'r [u8],
-    /// Flags to store.
+    /// The flags to store.
     pub flags: u32,
-    /// When it is to expire, as in memcached: 0 for never, seconds from now up to 30 days, or seconds since 1970.
+    /// The expiration time, as in memcached: 0 for never, seconds from now up to 30 days, or seconds since 1970.
     pub exptime: i32,
 }
 
 impl<'r> Request<'r> {
-    /// Asks for something about a key, without a value.
+    /// A request without a value.
     pub fn of(operation: Operation, key: &'r [u8]) -> Self {
         Request { operation, key, value: &[], flags: 0, exptime: 0 }
     }
@@ -101,25 +101,25 @@ impl<'r> Request<'r> {
     }
 }
 
-/// Has many requests under way. Time is told by whoever uses it, from any beginning.
+/// A client that keeps many requests in flight. The caller passes the time, counted from any origin.
 #[derive(Debug)]
 pub struct Courier<P> {
     path: P,
     ledger: Ledger,
-    /// When the directory was last asked for.
+    /// The time of the last directory request.
     asked: Option<Duration>,
 }
 
-/// How often the directory is asked for before there is nobody who knows it.
+/// How often the directory is requested before the server counts as silent.
 const QUESTIONS: u32 = 50;
 
-/// Whose question for the directory it is, before there is a courier.
+/// The opaque value of directory requests before there is a client.
 const LEARNER: u64 = u64::from_le_bytes(*b"learning");
 
-/// Asks the server at the other end of `path` how it divides keys.
+/// Requests the directory of the server at the other end of `path`.
 ///
 /// # Errors
-/// If no answer comes, although it was asked for some times, `patience` each.
+/// If no answer arrives after 50 requests, `patience` apart.
 pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory, ClientError> {
     let mut found = None;
     for sequence in 0..QUESTIONS {
@@ -129,7 +129,7 @@ pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory
         }
         path.flush()?;
         let is_ours = |bytes: &[u8]| Header::read(bytes).is_ok_and(|header| header.opaque == LEARNER);
-        // A wait may end early without an answer: a port that is not open yet is told of at once.
+        // A wait may end early without a reply: the system reports a closed port at once.
         let watch = Stopwatch::start();
         while let Some(left) = patience.checked_sub(watch.elapsed()) {
             path.wait(left)?;
@@ -144,8 +144,8 @@ pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory
 }
 
 impl<P: ClientPath> Courier<P> {
-    /// Sends along `path` to the server that has told the directory. `id` is any number that no other courier of the server has: answers to
-    /// somebody else, or to an earlier courier with the same address, are told by it.
+    /// A client that sends along `path` to the server with this directory. `id` has to be unique among the clients of
+    /// the server: replies to other clients, or to an earlier client with the same address, are recognized by it.
     ///
     /// # Errors
     /// If the path cannot reach all threads of the server.
@@ -159,28 +159,29 @@ impl<P: ClientPath> Courier<P> {
         &mut self.path
     }
 
-    /// How the server divides keys.
+    /// The server's current directory.
     pub fn directory(&self) -> Directory {
         self.ledger.directory
     }
 
-    /// Adds a request, which is sent with the next [`Courier::flush`] if not before. `Ok(Err(Busy))` if too much is under way.
+    /// Submits a request, which is sent with the next [`Courier::flush`], or earlier. `Ok(Err(Busy))` if too many
+    /// datagrams are in flight.
     ///
-    /// Requests that are under way at the same time may be executed in any order, but for those in one datagram. Whoever needs an order waits for the
-    /// answer.
+    /// The server may execute requests in flight in any order, except those in one datagram. A caller that needs an
+    /// order waits for the reply.
     ///
     /// # Errors
-    /// If the request can never be sent.
+    /// If the request is invalid.
     #[inline(always)]
     pub fn ask(&mut self, request: &Request<'_>, ticket: Ticket) -> Result<Result<(), Busy>, ClientError> {
         request.check()?;
         Ok(self.ledger.ask(request, ticket, 0))
     }
 
-    /// Sends what was asked so far.
+    /// Sends all submitted requests.
     ///
     /// # Errors
-    /// If the path is of no more use.
+    /// If the path has failed.
     pub fn flush(&mut self, now: Duration) -> io::Result<()> {
         let Courier { path, ledger, .. } = self;
         ledger.ask_again();
@@ -189,16 +190,16 @@ impl<P: ClientPath> Courier<P> {
         path.flush()
     }
 
-    /// Tells what became of requests, and how many it told of. Sends again what has to be.
+    /// Reports the outcomes of requests, and returns their number. Sends retries.
     ///
     /// # Errors
-    /// If the path is of no more use.
+    /// If the path has failed.
     #[inline(always)]
     pub fn poll(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> io::Result<usize> {
         let Courier { path, ledger, .. } = self;
         let mut told = 0;
         let received = path.receive(&mut |datagram| told += ledger.receive(datagram, tell))?;
-        // Behind a full burst there may be answers that are late only because this thread was.
+        // Behind a full burst there may be replies that only this thread delayed.
         if received < BURST_MAX {
             told += ledger.look_at_time(now, tell);
         }
@@ -219,7 +220,7 @@ impl<P: ClientPath> Courier<P> {
         Ok(told)
     }
 
-    /// Asks for the directory again, now and then.
+    /// Requests the directory, at most every 5 ms.
     #[cold]
     fn ask_directory(&mut self, now: Duration) -> io::Result<()> {
         if self.asked.is_some_and(|asked| now < asked + Duration::from_millis(5)) {
@@ -233,24 +234,24 @@ impl<P: ClientPath> Courier<P> {
         self.path.flush()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no requests are in flight.
     pub fn is_idle(&self) -> bool {
         self.ledger.slots.used() == 0 && self.ledger.held() == 0
     }
 
-    /// Waits until something may have arrived, or for so long.
+    /// Waits until a datagram may have arrived, or for the given time.
     ///
     /// # Errors
-    /// If the path is of no more use.
+    /// If the path has failed.
     pub fn wait(&mut self, most: Duration) -> io::Result<()> {
         self.path.wait(most)
     }
 }
 
-/// Sends what is complete, as far as the path takes it.
+/// Sends complete datagrams, as far as the path accepts them.
 #[inline(always)]
 fn send(path: &mut impl ClientPath, ledger: &mut Ledger, now: Duration) {
-    // A server that has fewer threads now tells that it goes by another directory, whichever is asked.
+    // A server that now has fewer threads replies `Moved`, whichever thread a datagram reaches.
     let cores = path.cores().max(1);
     while ledger.send_next(now, |slot| match path.room(slot.core % cores) {
         Some(room) => {

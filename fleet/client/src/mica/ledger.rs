@@ -1,4 +1,4 @@
-//! What is under way, and what becomes of it.
+//! Requests in flight: datagrams, timeouts and retries.
 
 use super::courier::{Busy, CourierOptions, REPEATS_MAX, Request, Ticket};
 use super::slots::{Deadline, Slot, Slots, State, may_repeat};
@@ -10,25 +10,25 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'r> {
-    /// The server has answered.
+    /// The server replied.
     Answered(Replied<'r>),
-    /// No answer came, not even after it was sent again if it could be. What was to be changed may have been changed, or not.
+    /// No reply arrived, even after the retries. The server may or may not have executed the request.
     Lost,
 }
 
-/// How requests are sent again.
+/// How a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
-    /// As if for the first time.
+    /// Batched with others, as for the first time.
     Together,
-    /// Each in a datagram of its own.
+    /// In a datagram of its own.
     Alone,
 }
 
-/// A request that has to be sent again.
+/// A request that is to be sent again.
 #[derive(Debug)]
 struct Held {
     ticket: Ticket,
@@ -37,34 +37,34 @@ struct Held {
     value: Box<[u8]>,
     flags: u32,
     exptime: i32,
-    /// How often it was sent: 0 if it may go with others, as if for the first time.
+    /// The number of attempts so far; 0 if it is batched again.
     tries: u32,
-    /// Since when it is held.
+    /// The time at which it was queued.
     since: Option<Duration>,
 }
 
-/// What is under way.
+/// All requests in flight.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) directory: Directory,
     secrets: RapidSecrets,
     pub(super) slots: Slots,
-    /// The slot that is being filled for each thread.
+    /// For each thread, the slot that is being filled.
     open: Vec<Option<usize>>,
-    /// Slots to be sent, in order.
+    /// Complete slots to be sent, in order.
     sealed: VecDeque<usize>,
-    /// Of what is waited for the first time; in order, since all wait as long.
+    /// Deadlines of first attempts, in order, since all have the same timeout.
     deadlines: VecDeque<Deadline>,
-    /// Of what is waited for again.
+    /// Deadlines of retries.
     later: BinaryHeap<Reverse<Deadline>>,
-    /// Requests that were not answered for, and are to be sent again, in their order.
+    /// Requests to be sent again, in order.
     again: VecDeque<Held>,
-    /// Whose answers these are: comes back with them.
+    /// The opaque value of this client's datagrams; replies repeat it.
     pub(super) id: u64,
     options: CourierOptions,
-    /// The thread that the next read goes to that may go to any.
+    /// The thread that received the last read that any thread may serve.
     turn: usize,
-    /// The server goes by another directory: which is to be asked for.
+    /// The server has another directory, which has to be requested.
     pub(super) moved: bool,
 }
 
@@ -94,7 +94,7 @@ impl Ledger {
         }
     }
 
-    /// The thread that a request goes to.
+    /// The thread to send a request to.
     #[inline(always)]
     fn core_of(&mut self, operation: Operation, hash: u64) -> usize {
         let anywhere = match self.directory.access {
@@ -128,7 +128,7 @@ impl Ledger {
             assert!(self.slots.get(index).push(&record, ticket), "it fits into a datagram of its own");
             return Ok(());
         }
-        // What is sent again goes alone: it may be what did not fit before.
+        // A retry is sent alone: it may be one whose reply did not fit beside others.
         if self.slots.get(index).tickets.len() >= usize::from(self.options.per_datagram) || tries > 0 {
             self.seal(index);
         }
@@ -154,7 +154,7 @@ impl Ledger {
         self.sealed.push_back(index);
     }
 
-    /// No more requests are waited for.
+    /// Completes all datagrams.
     pub(super) fn seal_all(&mut self) {
         for core in 0..self.open.len() {
             if let Some(index) = self.open[core] {
@@ -163,7 +163,8 @@ impl Ledger {
         }
     }
 
-    /// Shows the next datagram to be sent to `send`, and notes it as sent at `now` if that says so. False if there is none, or it was not sent.
+    /// Passes the next datagram to `send`, and starts its timeout at `now` if `send` returns true. False if there is
+    /// no datagram, or it was not sent.
     pub(super) fn send_next(&mut self, now: Duration, send: impl FnOnce(&Slot) -> bool) -> bool {
         let Some(&index) = self.sealed.front() else {
             return false;
@@ -184,7 +185,7 @@ impl Ledger {
         true
     }
 
-    /// A datagram has arrived.
+    /// Processes a received datagram.
     #[inline(always)]
     pub(super) fn receive(&mut self, datagram: &[u8], tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let Ok(header) = Header::read(datagram) else {
@@ -204,7 +205,7 @@ impl Ledger {
             Kind::Replies => self.tell_replies(datagram, &header, index, tell),
             Kind::Moved => {
                 self.moved = true;
-                // Nothing was done: they go together again, in their order.
+                // Nothing was executed: the requests are batched again, in their order.
                 self.hold_back(index, Again::Together, |_, _| true);
                 self.slots.close(index);
                 0
@@ -230,7 +231,7 @@ impl Ledger {
     ) -> usize {
         let slot = self.slots.get(index);
         let count = slot.tickets.len();
-        // One that was cut short is as good as lost. A single one is looked at once.
+        // A truncated datagram counts as lost. One with a single reply is parsed only once.
         let is_whole = usize::from(header.count) == count
             && (count == 1 || ReplyRecords::of(datagram, header).count() == count);
         if !is_whole {
@@ -256,7 +257,7 @@ impl Ledger {
         told
     }
 
-    /// The answer to a datagram comes, of which some was sent again already: the answer to that is waited for.
+    /// Processes a late reply, after some of the datagram's requests were sent again: those wait for the later reply.
     #[cold]
     fn tell_late(
         &mut self,
@@ -271,7 +272,7 @@ impl Ledger {
             is_answer.then_some((ticket, replies[place]))
         };
         let slot = self.slots.get(index);
-        // A single one is not counted before.
+        // A single reply was not counted before.
         if replies.len() != slot.tickets.len() {
             return 0;
         }
@@ -282,7 +283,7 @@ impl Ledger {
         told
     }
 
-    /// Takes those requests of a datagram back that the server wants to be asked alone, and is done with the datagram.
+    /// Queues the requests that the server wants alone for another attempt, and closes the datagram.
     #[cold]
     fn hold_back_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
         let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
@@ -291,7 +292,7 @@ impl Ledger {
         self.slots.close(index);
     }
 
-    /// Takes those requests of a datagram back that are to be sent again.
+    /// Queues the matching requests of a datagram for another attempt.
     #[cold]
     fn hold_back(&mut self, index: usize, how: Again, is_wanted: impl Fn(usize, &Record<'_>) -> bool) {
         let slot = self.slots.get(index);
@@ -300,7 +301,7 @@ impl Ledger {
         self.again.extend(wanted.filter_map(|(_, ticket, record)| Held::of(ticket, &record, tries)));
     }
 
-    /// What was not answered in time is sent again, waited for again, or given up.
+    /// Handles timeouts: requests are sent again, wait longer, or are lost.
     pub(super) fn look_at_time(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let mut told = 0;
         while let Some(deadline) = self.deadlines.front() {
@@ -324,7 +325,7 @@ impl Ledger {
         if self.moved { told + self.give_up_held(now, tell) } else { told }
     }
 
-    /// A server that has moved and does not tell where is waited for as long as one that does not answer.
+    /// Loses requests that wait for a directory for longer than all timeouts together.
     #[cold]
     fn give_up_held(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let most = self.options.patience_in_all();
@@ -362,7 +363,7 @@ impl Ledger {
         0
     }
 
-    /// Sends again what has to be.
+    /// Submits queued requests again.
     pub(super) fn ask_again(&mut self) {
         while !self.moved
             && let Some(held) = self.again.pop_front()
@@ -373,18 +374,18 @@ impl Ledger {
         }
     }
 
-    /// Whether anything waits to be sent, or to be sent again.
+    /// Whether datagrams or retries wait to be sent.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         !self.sealed.is_empty() || !self.again.is_empty()
     }
 
-    /// How many requests wait to be sent again.
+    /// The number of retries that wait to be sent.
     pub(super) fn held(&self) -> usize {
         self.again.len()
     }
 
-    /// The server tells how it divides keys. What is under way by the old directory is told to be moved when its answer comes.
+    /// Adopts a new directory. The server replies `Moved` to datagrams in flight under the old one.
     fn learn(&mut self, datagram: &[u8]) {
         let is_ours = Header::read(datagram).is_ok_and(|header| header.opaque == self.id);
         let Some(directory) = Directory::read(datagram).filter(|_| self.moved && is_ours) else {

@@ -1,4 +1,4 @@
-//! A courier over a wire that loses, doubles, reorders, cuts and forges, to a server that is a table.
+//! A client over a wire that loses, duplicates, reorders, truncates and forges, to a server that is a table.
 
 use super::*;
 use guira_protocol::mica::{
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-/// What becomes of the datagrams that come next: nothing, if there is no rule left.
+/// What happens to the next datagrams: nothing, once no faults are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -18,9 +18,9 @@ enum Fault {
     LoseAnswer,
     DoubleAnswer,
     CutAnswer,
-    /// It comes after the next one.
+    /// Deliver it after the next one.
     Delay,
-    /// Before it comes one with a lie in it: its byte at this place is another.
+    /// Deliver a forged copy first, with another byte at this index.
     Forge(usize),
 }
 
@@ -29,14 +29,14 @@ struct Wire {
     cores: usize,
     directory: Directory,
     table: HashMap<Vec<u8>, (u32, Vec<u8>)>,
-    /// Each request as it came to the server: thread, operation, hash.
+    /// The requests that the server received: thread, operation, hash.
     seen: Vec<(usize, Operation, u64)>,
     faults: VecDeque<Fault>,
     room: Vec<u8>,
     chosen: usize,
     answers: VecDeque<Vec<u8>>,
     delayed: Vec<Vec<u8>>,
-    /// No more than so many answers at once.
+    /// Deliver at most this many replies at once.
     slow: bool,
 }
 
@@ -67,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// What the server answers.
+    /// The server's reply.
     fn serve(&mut self, core: usize, datagram: &[u8]) -> Vec<u8> {
         let header = Header::read(datagram).unwrap();
         let mut out = vec![0; PAYLOAD_MAX];
@@ -180,10 +180,10 @@ fn get(key: &[u8]) -> Request<'_> {
     Request::of(Operation::Get, key)
 }
 
-/// What was told of each ticket: the status and the value, or that it is lost.
+/// The reported outcomes: ticket, and status and value unless the request was lost.
 type Told = Vec<(u64, Option<(Status, Vec<u8>)>)>;
 
-/// Lets time go by until everything is told.
+/// Advances the time until all outcomes are reported.
 fn tell_all(courier: &mut Courier<Wire>, now: &mut Duration) -> Told {
     let mut told = Told::new();
     for _ in 0..50 {
@@ -244,10 +244,10 @@ fn what_is_never_answered_is_given_up() {
     assert_eq!(ask_all(&mut courier, &[get(b"a"), set(b"b", b"1")]), [(0, None), (1, None)]);
 }
 
-/// Of each ticket, when it was told of, in units of half the patience, and whether it was answered.
+/// For each outcome its ticket, the time in units of half the timeout, and whether a reply arrived.
 type Times = Vec<(u64, u32, bool)>;
 
-/// When each of four requests in one datagram is told of, and what the server has seen.
+/// The times at which four requests in one datagram are reported, and the requests that the server received.
 fn times_of(faults: &[Fault]) -> (Times, Vec<(usize, Operation, u64)>) {
     let mut wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, faults);
     wire.table.insert(b"a".to_vec(), (0, b"1".to_vec()));
@@ -272,18 +272,18 @@ fn times_of(faults: &[Fault]) -> (Times, Vec<(usize, Operation, u64)>) {
 #[test]
 fn what_stores_is_waited_for_as_long_as_what_is_sent_again() {
     let lost = |told: Times| told.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
-    // 1 + 2 + 4 + 8 times the patience, in vain.
+    // 1 + 2 + 4 + 8 times the timeout, without a reply.
     let (told, seen) = times_of(&[Fault::LoseRequest; 100]);
     assert!(seen.is_empty());
     assert_eq!(lost(told), [(30, false); 4]);
-    // What may be sent again is, after the patience; the rest is given up at the end.
+    // Idempotent requests are sent again after the timeout; the others are lost at the end.
     let (told, _) = times_of(&[Fault::LoseRequest]);
     assert_eq!(lost(told), [(3, true), (30, false), (3, true), (30, false)]);
 }
 
 #[test]
 fn a_late_answer_tells_of_what_was_not_sent_again() {
-    // The first datagram's answer comes after that of the first which is sent again and not lost.
+    // The first datagram's reply arrives after that of the first retry that is not lost.
     for (lost, late) in [(0, 3), (2, 7), (4, 15)] {
         let mut faults = vec![Fault::LoseRequest; lost + 1];
         faults[0] = Fault::Delay;
@@ -443,7 +443,7 @@ fn what_is_sent_anew_after_a_move_keeps_its_order() {
     let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
     let next = Directory { generation: 2, cores: 1, seed: 78, ..DIRECTORY };
     courier.path().directory = next;
-    // One datagram: the document says that its requests are executed in their order.
+    // One datagram: the specification says that its requests are executed in order.
     let told = ask_all(&mut courier, &[set(b"a", b"older"), set(b"a", b"newer")]);
     assert_eq!(told.len(), 2);
     assert_eq!(courier.path().table[&b"a"[..]].1, b"newer");
@@ -458,9 +458,9 @@ fn a_server_with_fewer_workers_than_before_is_found() {
     let now = Duration::from_secs(1);
     courier.ask(&get(b"first"), Ticket(100)).unwrap().unwrap();
     courier.flush(now).unwrap();
-    // Told that it has moved; asks for the directory.
+    // The server replies that it has moved; the client requests the directory.
     courier.poll(now, &mut |_, _| ()).unwrap();
-    // These are asked before the answer is looked at.
+    // These are submitted before the reply is received.
     for (number, key) in keys.iter().enumerate() {
         courier.ask(&get(key), Ticket(number as u64)).unwrap().unwrap();
     }
@@ -477,7 +477,7 @@ fn a_server_that_goes_after_it_has_moved_is_given_up() {
     let now = Duration::from_secs(1);
     courier.ask(&get(b"a"), Ticket(1)).unwrap().unwrap();
     courier.flush(now).unwrap();
-    // From now on nothing arrives any more.
+    // From now on all datagrams are lost.
     courier.path().faults.extend(std::iter::repeat_n(Fault::LoseRequest, 100_000));
     let mut told = 0;
     for step in 0..10_000u32 {
@@ -489,7 +489,7 @@ fn a_server_that_goes_after_it_has_moved_is_given_up() {
     );
 }
 
-/// A wire that takes nothing for a while, as a ring does whose server is stopped for a moment.
+/// A wire that refuses datagrams for a while, as a ring does whose server is stopped.
 #[derive(Debug)]
 struct Stuffed(Wire, u32);
 
@@ -532,7 +532,7 @@ fn what_the_path_does_not_take_at_once_is_sent_later() {
         drop(wire);
         client
     });
-    // The first room is asked for by `learn`, which tries again; so this one goes well.
+    // `learn` makes the first attempt, and tries again; so this one succeeds.
     let mut client = client.join().unwrap();
     let caller = std::thread::spawn(move || {
         client.stuff(1);
@@ -590,7 +590,7 @@ fn options_may_be_as_extreme_as_they_like() {
     }
 }
 
-/// Any numbers, from a seed.
+/// Pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
