@@ -6,10 +6,10 @@ use crate::VALUE_MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exptime(pub i32);
 
-/// So many digits never overflow.
+/// A number of as many digits cannot overflow.
 const SAFE_DIGITS: usize = 19;
 
-/// Digits only.
+/// Parses a number of digits only.
 #[inline]
 pub(crate) fn digits(token: &[u8]) -> Option<u64> {
     if token.is_empty() || token.len() > SAFE_DIGITS {
@@ -39,24 +39,24 @@ fn many_digits(token: &[u8]) -> Option<u64> {
     })
 }
 
-/// Numbers of 32 bits have at most so many characters, sign and leading zeros included …
+/// The most characters of a number of 32 bits, sign and leading zeros included …
 const CHARACTERS_32: usize = 11;
-/// … and those of 64 bits so many.
+/// … and of one of 64 bits.
 const CHARACTERS_64: usize = 22;
 
-/// A number of 64 bits.
+/// Parses a number of 64 bits.
 #[inline]
 pub(crate) fn exact_u64(token: &[u8]) -> Option<u64> {
     digits(token).filter(|_| token.len() <= CHARACTERS_64)
 }
 
-/// A number of 32 bits: digits only, and no more of them than such a number can have.
+/// Parses a number of 32 bits: digits only, and no more of them than the largest has.
 #[inline]
 pub fn exact_u32(token: &[u8]) -> Option<u32> {
     u32::try_from(digits(token)?).ok().filter(|_| token.len() <= CHARACTERS_32)
 }
 
-/// A number of 32 bits that may be negative. A sign alone is 0.
+/// Parses a number of 32 bits that may be negative. A sign alone is 0.
 #[inline]
 pub fn exact_i32(token: &[u8]) -> Option<i32> {
     if token.len() > CHARACTERS_32 {
@@ -69,30 +69,29 @@ pub fn exact_i32(token: &[u8]) -> Option<i32> {
     }
 }
 
-/// The length of a data block: what may be negative, but is not.
+/// Parses the length of a data block: a signed number that is not negative.
 #[inline]
 pub(crate) fn length(token: &[u8]) -> Option<u32> {
     u32::try_from(exact_i32(token)?).ok().filter(|length| *length <= VALUE_MAX)
 }
 
-/// An expiration time, of all commands but those that store in the classic way.
+/// Parses the expiration time of a command other than a classic store.
 #[inline]
 pub(crate) fn exact_exptime(token: &[u8]) -> Option<Exptime> {
     exact_i32(token).map(Exptime)
 }
 
-/// What C takes for a blank.
+/// Whether C's `isspace` accepts it.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 9..=13)
 }
 
-/// A number as C's strtoull and strtoll find one, its sign and its size: after blanks and a sign, up to what is no digit, and that
-/// must be a blank, the end, or a zero byte.
+/// How C's strtoull and strtoll parse a number: blanks, a sign, and digits up to a blank, the end, or a zero byte.
 enum Found {
     Number(bool, u64),
-    /// No digit where one could be.
+    /// No digit follows.
     Nothing,
-    /// Something else than a number.
+    /// Not a number.
     Wrong,
 }
 
@@ -115,7 +114,7 @@ fn find(token: &[u8]) -> Found {
     }
 }
 
-/// The same in a command, where a blank in front makes a number 0 of nothing at all.
+/// The same in a command, where nothing after a blank counts as 0.
 fn found(token: &[u8]) -> Option<(bool, u64)> {
     match find(token) {
         Found::Number(negative, number) => Some((negative, number)),
@@ -124,12 +123,12 @@ fn found(token: &[u8]) -> Option<(bool, u64)> {
     }
 }
 
-/// As strtoull: a negative number is taken modulo 2^64, and refused if that is 2^63 or more.
+/// As strtoull: a negative number is taken modulo 2^64, and refused if the result is 2^63 or more.
 fn unsigned((negative, number): (bool, u64)) -> Option<u64> {
     if negative { Some(number.wrapping_neg()).filter(|number| *number < 1 << 63) } else { Some(number) }
 }
 
-/// An expiration time of a classic store. What does not fit into 32 bits is cut off, as memcached does.
+/// Parses the expiration time of a classic store, truncated to 32 bits as memcached does.
 #[inline]
 pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
     if token.len() < CHARACTERS_32
@@ -144,13 +143,13 @@ pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
     Some(Exptime(number as i32))
 }
 
-/// Client flags of a classic store: what does not fit into 32 bits is cut off.
+/// Parses the client flags of a classic store, truncated to 32 bits.
 #[inline]
 pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
     digits(token).or_else(|| unsigned(found(token)?)).map(|number| number as u32)
 }
 
-/// The number that a stored value stands for: what `incr` and `decr` work on.
+/// The number in a stored value, for `incr` and `decr`.
 pub fn number_from(value: &[u8]) -> Option<u64> {
     match find(value) {
         Found::Number(negative, number) => unsigned((negative, number)),

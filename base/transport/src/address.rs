@@ -8,13 +8,11 @@ use std::str::FromStr;
 /// An address: `IP:PORT`, `[v6]:PORT`, or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A TCP port; port 0 takes any that is free.
+    /// A TCP port; 0 for any free one.
     Tcp(SocketAddr),
-    /// A socket in the file system.
     Unix(PathBuf),
 }
 
-/// What is wrong with an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no address: give IP:PORT, [v6]:PORT or unix:PATH (names are not looked up)")]
 pub struct AddressError(String);

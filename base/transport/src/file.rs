@@ -1,13 +1,13 @@
-//! Files that are read whole.
+//! Reading of whole files, of limited length.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a file of no more than `most` bytes: one that never ends would be read for ever, and one that is very long is another than was meant.
+/// Reads a file of at most `most` bytes. A longer one, or one without an end, is not the file that was meant.
 ///
 /// # Errors
-/// If it is longer, or what the system says.
+/// If the file is longer, or an error of the system.
 pub fn read_file(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;

@@ -3,7 +3,8 @@
 use super::*;
 use crate::VALUE_MAX;
 
-/// What a line means that ends with `\r\n`.
+/// Parses `text`, which ends with `\r
+/// `.
 fn read(text: &str) -> Result<Command<'_>, Fault> {
     parse(Line { text: text.as_bytes(), length: text.len() + 2 })
 }

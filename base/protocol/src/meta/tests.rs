@@ -50,7 +50,7 @@ fn fault(text: &str) -> Fault {
     }
 }
 
-/// All commands have the same fault, but for `ma`, which has one name for all of them.
+/// Asserts that all commands report the same fault, but for `ma`, which has a reply of its own.
 fn assert_fault(key_and_flags: &str, answer: &'static str) {
     for word in ["mg", "md"] {
         assert_eq!(

@@ -1,18 +1,17 @@
-//! Room for the datagrams of a burst.
+//! Buffers for the datagrams of a burst.
 
 use super::{BURST_MAX, PAYLOAD_MAX};
 
-/// Rooms begin so many bytes after one another.
+/// The distance of two buffers, in bytes.
 const STRIDE: usize = 1536;
 
-/// Bytes that [`Rooms`] take.
+/// Bytes of a [`Rooms`].
 pub(super) const ROOMS_BYTES: usize = BURST_MAX * STRIDE;
 
-/// Room for the datagrams of a burst.
 #[derive(Debug)]
 pub(super) struct Rooms {
     bytes: Box<[u8]>,
-    /// How long each is; 0 if there is none.
+    /// The length of each datagram; 0 if there is none.
     lengths: [u16; BURST_MAX],
 }
 
@@ -28,14 +27,14 @@ impl Rooms {
         &mut self.bytes[index * STRIDE..][..PAYLOAD_MAX]
     }
 
-    /// The first `length` bytes of a room are a datagram.
+    /// Sets the length of the datagram in a buffer.
     #[inline(always)]
     pub(super) fn fill(&mut self, index: usize, length: usize) {
         assert!(length <= PAYLOAD_MAX, "no more than the room");
         self.lengths[index] = length as u16;
     }
 
-    /// How long a datagram is.
+    /// The length of a datagram.
     #[inline(always)]
     pub(super) fn length(&self, index: usize) -> usize {
         usize::from(self.lengths[index])
@@ -46,7 +45,7 @@ impl Rooms {
         &self.bytes[index * STRIDE..][..usize::from(self.lengths[index])]
     }
 
-    /// Forgets the first `count`.
+    /// Discards the first `count` datagrams.
     pub(super) fn clear(&mut self, count: usize) {
         self.lengths[..count].fill(0);
     }

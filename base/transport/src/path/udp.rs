@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a [`UdpServerPath`] takes at most, in bytes.
+/// The most memory of a [`UdpServerPath`], in bytes.
 pub const UDP_PATH_BYTES: usize = (2 << 20) + ROOMS_BYTES + (128 << 10);
 
 /// A server's end: a UDP socket of its own.
@@ -28,10 +28,10 @@ pub struct UdpServerPath {
 }
 
 impl UdpServerPath {
-    /// Takes datagrams at `address`, which no other socket has.
+    /// Receives datagrams at `address`, which no other socket may have.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = datagram_socket(address, PortSharing::Alone)?;
         receive_segmented(socket.as_fd());
@@ -45,10 +45,10 @@ impl UdpServerPath {
         })
     }
 
-    /// Where it takes them.
+    /// The local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -61,7 +61,7 @@ impl ServerPath for UdpServerPath {
 
     fn receive(&mut self) -> io::Result<usize> {
         self.answers.clear(self.burst);
-        // An error is one of a datagram sent before: whoever it was for is not there.
+        // An error concerns a datagram sent before: its receiver is gone.
         self.burst = self.intake.advance(self.socket.as_fd()).unwrap_or(0);
         Ok(self.burst)
     }
@@ -103,7 +103,7 @@ impl ServerPath for UdpServerPath {
     fn unpark(&mut self) {}
 }
 
-/// What is under way to one thread of a server.
+/// Datagrams to one thread of a server.
 #[derive(Debug)]
 struct Lane {
     socket: UdpSocket,
@@ -114,22 +114,22 @@ struct Lane {
 /// A client's end: a connected UDP socket for each thread of the server.
 #[derive(Debug)]
 pub struct UdpClientPath {
-    /// The first thread.
+    /// The address of the first thread.
     server: SocketAddr,
     lanes: Vec<Lane>,
     intake: Intake,
-    /// The lane whose room was given out last.
+    /// The lane of the last buffer.
     chosen: usize,
-    /// The lane that is looked at first for what has arrived.
+    /// The lane that is polled first for answers.
     turn: usize,
     segmentation: Segmentation,
 }
 
 impl UdpClientPath {
-    /// A path to the first thread of a server, which has this port; the others have those after it.
+    /// A path to the first thread of a server, at this address; the others have the following ports.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn connect(server: SocketAddr) -> io::Result<Self> {
         let mut path = UdpClientPath {
             server,
@@ -209,7 +209,7 @@ impl ClientPath for UdpClientPath {
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         for _ in 0..self.lanes.len() {
             let socket = self.lanes[self.turn].socket.as_fd();
-            // An error is one of a datagram sent before: the server is not there, or not yet again.
+            // An error concerns a datagram sent before: the server is not running.
             let count = self.intake.advance(socket).unwrap_or(0);
             (0..count).for_each(|index| take(self.intake.get(index)));
             if self.intake.is_last() {
@@ -242,7 +242,7 @@ mod tests {
     use super::super::losses::Losses;
     use super::*;
 
-    /// Answers all that has arrived with the same bytes turned round, and tells how many there were.
+    /// Answers every datagram with its bytes reversed, and returns their number.
     fn echo(server: &mut UdpServerPath) -> usize {
         let count = server.receive().unwrap();
         for index in 0..count {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn pair(address: &str) -> Option<(Vec<UdpServerPath>, UdpClientPath)> {
-        // Two ports next to each other; another process may have taken the second.
+        // Two adjacent ports; another process may have taken the second.
         for _ in 0..100 {
             let first = UdpServerPath::bind(address.parse().unwrap()).ok()?;
             let mut address = first.address().unwrap();
@@ -395,7 +395,7 @@ mod tests {
         if raw < 0 {
             return println!("skipped: only root can send this packet from here; from afar anybody can");
         }
-        // SAFETY: it is nobody else's.
+        // SAFETY: the descriptor is owned by nothing else.
         let raw = unsafe { OwnedFd::from_raw_fd(raw) };
         let payload = [7u8; 48];
         let mut packet = Vec::new();

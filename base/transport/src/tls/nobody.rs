@@ -1,14 +1,14 @@
-//! Client certificates where no authority is known: none of them holds, as with OpenSSL.
+//! Client certificates without a configured authority: none is valid, as with OpenSSL.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Asks for certificates and believes none.
+/// Requests client certificates and rejects all of them.
 #[derive(Debug)]
 pub(super) struct Nobody {
-    /// Whether a client must show one.
+    /// Whether a client must present one.
     pub(super) mandatory: bool,
     pub(super) schemes: Vec<SignatureScheme>,
 }

@@ -1,4 +1,4 @@
-//! What comes of a handshake, and of clients that do not get through one.
+//! Handshakes, and clients that do not complete one.
 
 use crate::support::{Authority, Client, Dice, Pair, Server, World, connect, connected, settle};
 use guira_transport::{Interest, Progress, Resumption, Stream, TlsAcceptor, TlsFailure, VerifyMode};
@@ -7,7 +7,7 @@ use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 use std::io::{Read, Write};
 
-/// Whether a client came through, both sides asked.
+/// Whether a client completed its handshake, at both ends.
 fn gets_in(client: &mut Client, server: &mut Server) -> bool {
     settle(client, server);
     if server.error.is_some() || client.error.is_some() || server.stream.tls_facts().is_none() {
@@ -69,7 +69,7 @@ fn a_handshake_goes_on_inside_writes_too() {
         match server.stream.write(b"first").unwrap() {
             Progress::Moved(5) => break,
             Progress::Blocked => {
-                // Nothing can be written before more has been read.
+                // No writing before more was read.
                 assert_eq!(server.stream.wants(Interest::Write), Interest::Read);
             }
             other => panic!("{other:?}"),
@@ -91,7 +91,7 @@ fn what_follows_the_handshake_at_once_is_not_lost_in_a_write() {
     client.step();
     assert_eq!(server.stream.write(b"x").unwrap(), Progress::Blocked);
     client.say(b"hello");
-    // It reads the server's part, and then sends its own with the request behind it.
+    // The client reads the server's flight, and then sends its own with the request behind it.
     client.step();
     client.step();
     assert_eq!(server.stream.write(b"x").unwrap(), Progress::Moved(1));
@@ -162,7 +162,7 @@ fn garbage_is_an_error_and_no_panic() {
         let (client, mut server) = connect(&acceptor, &config);
         server.buffer.resize([5, 4_000, 128 << 10][round % 3], 0);
         let mut bytes = if round % 2 == 0 { hello.clone() } else { dice.bytes(300) };
-        // It begins as a record of a handshake, so that the garbage is looked at.
+        // It begins like a handshake record, so that the garbage is parsed.
         let length = (bytes.len() - 5) as u16;
         bytes[..3].copy_from_slice(&[22, 3, 1]);
         bytes[3..5].copy_from_slice(&length.to_be_bytes());
@@ -326,7 +326,7 @@ fn a_handshake_without_an_end_is_given_up() {
     let acceptor = world.acceptor();
     for claimed in [65_535_u32, 65_536, 0xff_ffff] {
         let (mut client, mut server) = connect(&acceptor, &world.client().config());
-        // A greeting that says it is so long, in records of one byte after the first.
+        // A hello with a large length, in records of one byte after the first.
         let [_, high, middle, low] = claimed.to_be_bytes();
         client.socket.write_all(&[22, 3, 1, 0, 4, 1, high, middle, low]).unwrap();
         let mut sent = 0;

@@ -7,7 +7,7 @@ use std::io::{IoSlice, Write};
 
 const LARGE: usize = 10 << 20;
 
-/// What a server may take beyond what the socket has taken.
+/// The most bytes that a server accepts beyond the socket.
 const AHEAD_MAX: usize = 64 << 10;
 
 fn pair(name: &str) -> (World, Client, Server) {
@@ -48,7 +48,7 @@ fn a_large_value_goes_out_to_a_slow_reader_without_being_kept() {
                     assert_eq!(server.stream.wants(Interest::Read), Interest::ReadWrite);
                     assert_eq!(server.stream.wants(Interest::Write), Interest::Write);
                     assert_eq!(server.stream.wants(Interest::End), Interest::Write);
-                    // What lies in the socket is not more than it can hold; what the library holds is the difference.
+                    // The socket's buffer is bounded; the library holds the difference.
                     let before = client.received.len();
                     client.step();
                     let in_socket = client.received.len() - before;
@@ -166,7 +166,7 @@ fn what_is_kept_of_a_client_is_told() {
 fn a_handshake_that_does_not_end_is_told() {
     let world = World::new("endless");
     let (mut client, mut server) = connect(&world.acceptor(), &world.client().config());
-    // A hello of 65,520 bytes, in four records, of which the last is not there.
+    // A hello of 65,520 bytes, in four records, of which the last is missing.
     let mut hello = vec![1, 0, 0xff, 0xf0];
     hello.resize(48 << 10, 0);
     for part in hello.chunks(16 << 10) {
@@ -251,7 +251,7 @@ fn a_client_that_says_it_sends_no_more_still_gets_its_reply() {
     client.step();
     let mut buffer = vec![0; 128 << 10];
     assert_eq!(server.stream.read(&mut buffer).unwrap(), Progress::Moved(12));
-    // No event of the socket will tell of the end, so the stream does.
+    // No event of the socket reports the end, so the stream does.
     assert!(server.stream.has_input());
     assert_eq!(server.stream.wants(Interest::Read), Interest::ReadWrite);
     assert_eq!(server.stream.write(b"reply").unwrap(), Progress::Moved(5));

@@ -109,7 +109,7 @@ fn pages_committed_together_are_paid_for_together() {
     assert_eq!((slab.budget.used() / PAGE_BYTES, slab.pool_size()), (11, 0));
 }
 
-/// Threads take chunks, mark them as theirs, find the mark unchanged, and give them back, while one moves pages between the classes.
+/// Threads allocate chunks, mark them, check the mark, and free them, while another moves pages between the classes.
 #[test]
 fn threads_never_share_a_chunk() {
     const ROUNDS: u32 = 3_000;
@@ -144,7 +144,7 @@ fn threads_never_share_a_chunk() {
         let (slab, classes, stops) = (&slab, &classes, &mover_stops);
         let mover = scope.spawn(move || {
             let mut moved = 0;
-            // It may get its turn only when the others are done: then it can move a page for sure.
+            // It may run only when the others have finished: then it can move a page for sure.
             while !stops.load(Ordering::Relaxed) || moved == 0 {
                 for (from, to) in [(0, 1), (1, 2), (2, 0)] {
                     if let Some(held) = slab.hold_emptiest(classes[from], 2)
@@ -184,7 +184,7 @@ fn what_was_handed_out_stays_handed_out_when_memory_is_restored() {
         for class in classes {
             assert!(slab.grow(class) && slab.grow(class));
             let mut all = take_all_there_is(&slab, class);
-            // One page is full, and some of the other.
+            // One page is full, the other in part.
             let free = all.split_off(all.len() * 3 / 4);
             free.into_iter().for_each(|at| slab.give(at));
             kept.push(all);
@@ -273,7 +273,7 @@ fn pages_that_cannot_be_are_refused() {
     {
         assert_eq!(other.restore(touched), Err(NoPages), "{touched:?}");
     }
-    // Whoever gives a chunk back says so late, when its page is in no class any more.
+    // A chunk may be freed late, when its page has no class any more.
     store(slab.descriptor(PageId(1)), LISTED);
     assert_eq!(again(&slab, 4, 1).unwrap().pages_of(class), 1);
 }

@@ -16,7 +16,6 @@ use std::time::Duration;
 struct Lane {
     requests: Producer,
     answers: Consumer,
-    /// Between this client and the thread.
     bell: Bell,
 }
 
@@ -40,7 +39,7 @@ impl Link {
         Ok(Link { stream, lanes })
     }
 
-    /// Whether the server is still there.
+    /// Whether the server is still connected.
     fn is_open(&self) -> bool {
         let mut sockets = [PollFd::new(&self.stream, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -48,24 +47,25 @@ impl Link {
     }
 }
 
-/// How long a server may take to let a client in.
+/// How long a server may take to accept a client.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Rounds without an answer between two looks whether the server is still there.
+/// Rounds without an answer between two checks of the connection.
 const LOOK_EVERY: u32 = 4096;
 
-/// A client's end: rings to all threads of a server on this host. If the server goes, what is sent is lost until another listens at the same place.
+/// A client's end: rings to all threads of a server on this host. If the server goes away, datagrams are lost until
+/// another listens at the same place.
 #[derive(Debug)]
 pub struct RingClientPath {
     socket: PathBuf,
     link: Option<Link>,
-    /// Threads of the server, the last time that there was one.
+    /// The number of threads when a server was last connected.
     cores: usize,
-    /// What is being written, or read.
+    /// The datagram that is written or read.
     room: Box<[u8]>,
-    /// The lane whose room was given out last.
+    /// The lane of the last buffer.
     chosen: usize,
-    /// The lane that is looked at first for answers.
+    /// The lane that is polled first for answers.
     turn: usize,
     /// Rounds without an answer.
     quiet: u32,
@@ -75,7 +75,7 @@ impl RingClientPath {
     /// A path to the server that listens at `socket`.
     ///
     /// # Errors
-    /// What the system says, or that the server takes no more clients.
+    /// An error of the system, or that the server accepts no more clients.
     pub fn connect(socket: impl Into<PathBuf>) -> io::Result<Self> {
         let socket = socket.into();
         let link = Link::open(&socket)?;
@@ -90,7 +90,7 @@ impl RingClientPath {
         })
     }
 
-    /// Looks whether the server is there, and connects to its successor if it is not.
+    /// Checks the connection, and connects to the server's successor if it is closed.
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
@@ -105,7 +105,7 @@ impl RingClientPath {
         self.turn = 0;
     }
 
-    /// The server makes no sense.
+    /// Disconnects from a server whose rings are invalid.
     #[cold]
     fn give_up(&mut self) {
         self.link = None;
@@ -137,7 +137,7 @@ impl ClientPath for RingClientPath {
     }
 
     fn reach(&mut self, _cores: usize) -> io::Result<()> {
-        // There are as many rings as the server has threads. If it has others now, so has its successor.
+        // There are as many rings as the server has threads. If their number changed, the server was replaced.
         if self.link.is_none() {
             self.look();
         }
@@ -205,11 +205,11 @@ impl ClientPath for RingClientPath {
         }
         let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
         let Some(link) = &mut self.link else {
-            // Nobody is there: there is nothing that could ring.
+            // No server is connected: no bell can ring.
             std::thread::sleep(most);
             return Ok(());
         };
-        // Whoever makes no sense is found out by the next look at it.
+        // Invalid rings are detected by the next poll.
         let is_something = link.lanes.iter_mut().any(|lane| lane.answers.park() != Ok(false));
         if !is_something {
             let link_source = std::iter::once(PollFd::new(&link.stream, PollFlags::IN));
@@ -220,7 +220,7 @@ impl ClientPath for RingClientPath {
                 Err(error) => return Err(error.into()),
             }
             if !sources[0].revents().is_empty() {
-                // It is gone: the next look finds its successor.
+                // The server is gone: the next check finds its successor.
                 self.quiet = LOOK_EVERY;
             }
             for (lane, source) in link.lanes.iter().zip(&sources[1..]) {

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! word    0 tail: where the producer writes next        8 head: where the consumer reads next     (one line each)
-//!        16 asleep: the consumer waits for its bell     24 starving: the producer waits for room
-//!        32 datagrams: a word with the length, then the bytes; a length of WRAP: go on at the beginning
+//!        16 asleep: the consumer waits for its bell     24 starving: the producer waits for space
+//!        32 datagrams: a word with the length, then the bytes; a length of WRAP: continue at the beginning
 //! ```
 //!
-//! Head and tail count words from the beginning of time, modulo 2^64; the place is their rest modulo the capacity.
+//! Head and tail count words from the start, modulo 2^64; the index in the ring is their remainder modulo the
+//! capacity.
 
 use super::shared::Shared;
 use crate::path::PAYLOAD_MAX;
@@ -23,24 +24,24 @@ const DATA: usize = 32;
 
 /// Words of the longest datagram.
 const LONGEST: usize = 1 + PAYLOAD_MAX.div_ceil(WORD);
-/// With so much room there is some for the longest datagram, wherever the end is.
+/// With this much space the longest datagram fits, wherever the end of the ring is.
 const ENOUGH: u64 = 2 * LONGEST as u64;
 const WRAP: u64 = u64::MAX;
 
-/// What the other end has written makes no sense: it is lost or hostile, and nothing more is done with it.
+/// The other end has written invalid data: it is broken or hostile, and its rings are not used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
-/// Words that a ring takes whose datagrams take up to `capacity`.
+/// Words of a ring with `capacity` words for datagrams.
 pub(super) const fn ring_words(capacity: usize) -> usize {
     DATA + capacity
 }
 
-/// Where a ring lies.
+/// The location of a ring.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) memory: Arc<Shared>,
-    /// Its first word.
+    /// The index of its first word.
     pub(super) from: usize,
     /// Words for datagrams: a power of two.
     pub(super) capacity: usize,
@@ -63,31 +64,31 @@ impl Place {
     }
 }
 
-/// The end that writes.
+/// The writing end.
 #[derive(Debug)]
 pub(super) struct Producer {
     place: Place,
     tail: u64,
-    /// What the consumer knows of.
+    /// The tail that the consumer knows.
     published: u64,
-    /// Where the consumer was when this was last looked at.
+    /// The consumer's head when it was last read.
     head: u64,
 }
 
 impl Producer {
-    /// Writes to an empty ring.
+    /// The producer of an empty ring.
     pub(super) fn new(place: Place) -> Self {
         Producer { place, tail: 0, published: 0, head: 0 }
     }
 
-    /// Whether there is room for `count` datagrams, however long.
+    /// Whether `count` datagrams of any length fit.
     #[inline(always)]
     pub(super) fn has_room(&mut self, count: usize) -> Result<bool, Broken> {
         let wanted = count as u64 * ENOUGH;
         if self.room() >= wanted {
             return Ok(true);
         }
-        // Acquire: pairs with the Release in `Consumer::release`: what is overwritten has been read.
+        // Acquire: pairs with the Release in `Consumer::release`: the consumer has read what is overwritten.
         let head = self.place.word(HEAD).load(Ordering::Acquire);
         if self.tail.wrapping_sub(head) > self.place.capacity as u64 {
             return Err(Broken);
@@ -96,19 +97,19 @@ impl Producer {
         Ok(self.room() >= wanted)
     }
 
-    /// Words that are free, as far as is known.
+    /// Free words, as far as known.
     #[inline(always)]
     fn room(&self) -> u64 {
         self.place.capacity as u64 - self.tail.wrapping_sub(self.head)
     }
 
-    /// The consumer is to wake this end when there is room. Looks once more whether there is, for one datagram.
+    /// Asks the consumer to wake this end when there is space. Checks once more whether one datagram fits.
     pub(super) fn starve(&mut self) -> Result<bool, Broken> {
         fall_asleep(self.place.word(STARVING));
         self.has_room(1)
     }
 
-    /// Adds a datagram. There is room for it.
+    /// Adds a datagram, which has to fit.
     #[inline(always)]
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let length = 1 + bytes.len().div_ceil(WORD);
@@ -124,37 +125,38 @@ impl Producer {
         self.tail = self.tail.wrapping_add(length as u64);
     }
 
-    /// Lets the consumer know of all that was added. True if it has to be woken.
+    /// Publishes all added datagrams. True if the consumer has to be woken.
     #[inline(always)]
     pub(super) fn publish(&mut self) -> bool {
         if self.tail == self.published {
             return false;
         }
         self.published = self.tail;
-        // Release: pairs with the Acquire in `Consumer::look`: who sees the tail sees the datagrams before it.
+        // Release: pairs with the Acquire in `Consumer::look`: a consumer that sees the tail sees the datagrams
+        // before it.
         self.place.word(TAIL).store(self.tail, Ordering::Release);
         must_wake(self.place.word(ASLEEP))
     }
 }
 
-/// The end that reads.
+/// The reading end.
 #[derive(Debug)]
 pub(super) struct Consumer {
     place: Place,
     head: u64,
-    /// What the producer knows of.
+    /// The head that the producer knows.
     released: u64,
-    /// Where the producer was when this was last looked at.
+    /// The producer's tail when it was last read.
     tail: u64,
 }
 
 impl Consumer {
-    /// Reads from an empty ring.
+    /// The consumer of an empty ring.
     pub(super) fn new(place: Place) -> Self {
         Consumer { place, head: 0, released: 0, tail: 0 }
     }
 
-    /// Whether there is something to read.
+    /// Whether there is a datagram to read.
     #[inline(always)]
     pub(super) fn look(&mut self) -> Result<bool, Broken> {
         if self.head != self.tail {
@@ -169,7 +171,8 @@ impl Consumer {
         Ok(self.head != tail)
     }
 
-    /// Copies the next datagram to the beginning of `out`, which has room for the longest, and tells how long it is.
+    /// Copies the next datagram to the beginning of `out`, which is long enough for the longest, and returns its
+    /// length.
     #[inline(always)]
     pub(super) fn pop(&mut self, out: &mut [u8]) -> Result<Option<usize>, Broken> {
         while self.look()? {
@@ -192,7 +195,7 @@ impl Consumer {
         Ok(None)
     }
 
-    /// Goes on by so many words, all of which the producer has written.
+    /// Advances by as many words, which the producer must have written.
     #[inline(always)]
     fn advance(&mut self, words: u64) -> Result<(), Broken> {
         if words > self.tail.wrapping_sub(self.head) {
@@ -202,7 +205,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Gives the room of all that was read back. True if the producer has to be woken.
+    /// Releases the space of all datagrams that were read. True if the producer has to be woken.
     #[inline(always)]
     pub(super) fn release(&mut self) -> bool {
         if self.head == self.released {
@@ -214,13 +217,13 @@ impl Consumer {
         must_wake(self.place.word(STARVING))
     }
 
-    /// The producer is to wake this end. True if there is something already.
+    /// Asks the producer to wake this end. True if there is a datagram already.
     pub(super) fn park(&mut self) -> Result<bool, Broken> {
         fall_asleep(self.place.word(ASLEEP));
         self.look()
     }
 
-    /// This end is awake.
+    /// Announces that this end is awake.
     pub(super) fn unpark(&mut self) {
         wake_up(self.place.word(ASLEEP));
     }

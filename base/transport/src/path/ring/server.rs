@@ -18,33 +18,32 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Why there can be no rings.
+/// Why rings cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// The socket that clients connect to.
+    /// The socket for clients.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// There are too many threads.
     #[error("clients on this host can be given rings to {CORES_MAX} workers, not to {0}")]
     Cores(usize),
-    /// The system refuses.
+    /// An error of the system.
     #[error("cannot prepare rings")]
     System(#[from] io::Error),
 }
 
-/// Whose memory clients' rings are.
+/// Provides the memory of clients' rings.
 pub trait Lender: Debug + Send + Sync {
-    /// Lends so many bytes, if there are.
+    /// Takes `bytes` from the budget, if they are left.
     fn lend(&self, bytes: usize) -> bool;
-    /// Takes them back.
     fn take_back(&self, bytes: usize);
 }
 
-/// A client, as long as it is connected or a thread still has rings of its.
+/// A client, as long as it is connected or a thread still has rings to it.
 #[derive(Debug)]
 struct Link {
     stream: Stream,
-    /// It is gone, or of no more use.
+    /// The client is gone, or was disconnected.
     over: AtomicBool,
     lender: Arc<dyn Lender>,
     bytes: usize,
@@ -61,15 +60,14 @@ impl Drop for Link {
 struct Lane {
     requests: Consumer,
     answers: Producer,
-    /// Between this thread and the client.
     bell: Bell,
     link: Arc<Link>,
 }
 
-/// Lanes that a thread has not taken over yet.
+/// New lanes that a thread has not taken over yet.
 #[derive(Debug)]
 struct Arrivals {
-    /// Something has changed: there are lanes, or a client is gone.
+    /// There are new lanes, or a client is gone.
     news: AtomicBool,
     /// LOCK: arrivals. Leaf.
     lanes: Mutex<Vec<Lane>>,
@@ -82,7 +80,7 @@ impl Arrivals {
     }
 
     fn tell(&self) {
-        // Release: pairs with the Acquire in `RingServerPath::hear`: who hears of it sees what has changed.
+        // Release: pairs with the Acquire in `RingServerPath::hear`: a thread that sees the flag sees the change.
         self.news.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
@@ -92,24 +90,24 @@ fn new_bell() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// A bell has rung, and was heard.
+/// Discards the rings of a bell.
 fn silence(bell: impl AsFd) {
-    // It fails if it did not ring, which is as well.
+    // It fails if there are none, which does no harm.
     let _ = rustix::io::read(bell, &mut [0; 8]);
 }
 
-/// What the first thread does for all of them: it lets clients in, and sees when they go.
+/// The first thread's additional duties: it accepts clients, and notices when they go.
 #[derive(Debug)]
 struct Host {
     listener: Listener,
     threads: Vec<Arc<Arrivals>>,
     clients: Vec<Option<Arc<Link>>>,
     lender: Arc<dyn Lender>,
-    /// Nobody is let in until the next look, since there were no descriptors.
+    /// The process is out of descriptors: no client is accepted until the next round.
     is_deaf: bool,
 }
 
-/// Clients let in before others have their turn.
+/// Clients that are accepted in one round.
 const ADMITTED: usize = 4;
 
 const LISTENER: Token = Token(0);
@@ -121,30 +119,30 @@ const FIRST_CLIENT: u64 = 2;
 pub struct RingServerPath {
     lanes: Vec<Lane>,
     arrivals: Arc<Arrivals>,
-    /// What rings while the thread sleeps.
+    /// Polled while the thread is blocked.
     poll: Poll,
     host: Option<Host>,
     datagrams: Rooms,
     answers: Rooms,
-    /// The lane that each datagram of the burst is from.
+    /// The lane of each datagram of the burst.
     from: [usize; BURST_MAX],
     burst: usize,
-    /// The lane that is looked at first.
+    /// The lane that is polled first.
     turn: usize,
-    /// Rounds until the bells are looked at.
+    /// Rounds until the bells are polled.
     rounds: u32,
 }
 
-/// What a [`RingServerPath`] takes beside the rings, in bytes.
+/// Memory of a [`RingServerPath`] without the rings, in bytes.
 pub const RING_PATH_BYTES: usize = 2 * ROOMS_BYTES + (16 << 10);
 
-/// Rounds between two looks at bells, as long as the thread does not sleep: clients come and go seldom.
+/// Rounds between two polls of the bells, as long as the thread is busy: clients rarely come and go.
 const LOOK_EVERY: u32 = 1024;
 
-/// The ends of `cores` threads, of clients that connect to `socket`, whose permissions are `mode`.
+/// The ends of `cores` threads, for clients that connect to `socket`, whose permissions are `mode`.
 ///
 /// # Errors
-/// If nobody can listen there, or there are too many threads.
+/// If the socket cannot be opened, or there are too many threads.
 pub fn ring_paths(
     socket: PathBuf,
     mode: u32,
@@ -190,13 +188,13 @@ impl RingServerPath {
         })
     }
 
-    /// How many clients have rings to this thread.
+    /// The number of clients with rings to this thread.
     #[cfg(test)]
     pub(super) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Looks at what has rung.
+    /// Polls the bells and sockets.
     #[cold]
     #[inline(never)]
     fn look(&mut self) -> io::Result<()> {
@@ -243,7 +241,8 @@ impl RingServerPath {
         let lane = &mut self.lanes[number];
         let first = self.burst;
         while self.burst < BURST_MAX && lane.requests.look()? {
-            // Who does not take answers is not served: nothing is asked of the system and nothing is kept for him.
+            // A client that does not take its answers is not served: the server makes no system call and buffers
+            // nothing for it.
             if !lane.answers.has_room(self.burst - first + 1)? {
                 break;
             }
@@ -260,13 +259,13 @@ impl RingServerPath {
         Ok(())
     }
 
-    /// A client is of no more use.
+    /// Disconnects a client.
     #[cold]
     fn give_up(&mut self, number: usize) {
         let link = &self.lanes[number].link;
         link.over.store(true, Ordering::Release);
         if let Stream::Unix(stream) = &link.stream {
-            // The first thread sees it, and tells the others.
+            // The first thread notices it, and notifies the others.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         self.arrivals.tell();
@@ -274,17 +273,18 @@ impl RingServerPath {
 }
 
 impl Host {
-    /// Lets in some of those who wait. The others ring on.
+    /// Accepts some of the waiting clients. The others keep the socket readable.
     fn admit(&mut self, poll: &Poll) {
         for _ in 0..ADMITTED {
             match self.listener.accept() {
                 Ok(Some((stream, _))) => {
-                    // An error is one of this client, or there is too little of something: it sees that it is alone.
+                    // An error affects only this client, or a resource is exhausted: the client sees that the
+                    // connection is closed.
                     let _ = self.admit_one(stream, poll);
                 }
                 Ok(None) => return,
                 Err(_) => {
-                    // There are no descriptors: it would ring all the time. The next look tries again.
+                    // Out of descriptors: the socket would stay readable. The next round tries again.
                     self.is_deaf = poll.remove(&self.listener).is_ok();
                     return;
                 }
@@ -292,7 +292,7 @@ impl Host {
         }
     }
 
-    /// Listens again, if it had to stop.
+    /// Listens again after a lack of descriptors.
     fn listen_again(&mut self, poll: &Poll) {
         if self.is_deaf {
             self.is_deaf = poll.add(&self.listener, LISTENER, Interest::Read).is_err();
@@ -327,12 +327,12 @@ impl Host {
         Ok(())
     }
 
-    /// A client's socket tells something: that it is gone, or what nobody has asked for, which is as bad.
+    /// A client's socket is readable: it was closed, or has sent something, which is a violation.
     fn end(&mut self, poll: &Poll, number: usize) {
         let Some(link) = self.clients.get_mut(number).and_then(Option::take) else {
             return;
         };
-        // Other threads may keep the socket for a while, and the number is given to the next client.
+        // Other threads may keep the socket for a while, and the number is reused for the next client.
         let _ = poll.remove(&link.stream);
         link.over.store(true, Ordering::Release);
         self.threads.iter().for_each(|thread| thread.tell());
@@ -352,7 +352,7 @@ impl ServerPath for RingServerPath {
             self.look()?;
         }
         self.rounds -= 1;
-        // Relaxed: `hear` looks again.
+        // Relaxed: `hear` checks again.
         if self.arrivals.news.load(Ordering::Relaxed) {
             self.hear()?;
         }
@@ -383,7 +383,7 @@ impl ServerPath for RingServerPath {
     fn send(&mut self) -> Sent {
         let mut sent = Sent::default();
         let mut index = 0;
-        // Datagrams of a lane lie in a row.
+        // Datagrams of a lane are contiguous.
         while index < self.burst {
             let number = self.from[index];
             let lane = &mut self.lanes[number];
@@ -414,7 +414,7 @@ impl ServerPath for RingServerPath {
         for number in 0..self.lanes.len() {
             let lane = &mut self.lanes[number];
             let disturbed = lane.requests.park().and_then(|is_something| {
-                // What cannot be answered is not something yet: then the client rings when it has taken answers.
+                // A request that cannot be answered yet does not count: the client rings when it has taken answers.
                 Ok(is_something && (lane.answers.has_room(1)? || lane.answers.starve()?))
             });
             match disturbed {

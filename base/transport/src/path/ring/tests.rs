@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lends up to so many bytes.
+/// A budget of bytes.
 #[derive(Debug)]
 struct Purse(AtomicUsize);
 
@@ -47,7 +47,7 @@ fn rich() -> Arc<Purse> {
     Arc::new(Purse(AtomicUsize::new(1 << 30)))
 }
 
-/// Answers everything with the same bytes turned round, and tells how many there were.
+/// Answers every datagram with its bytes reversed, and returns their number.
 fn echo(server: &mut RingServerPath) -> usize {
     let count = server.receive().unwrap();
     for index in 0..count {
@@ -61,7 +61,7 @@ fn echo(server: &mut RingServerPath) -> usize {
     count
 }
 
-/// A client that the server has let in: it is let in by whoever serves.
+/// Connects a client; one of `servers` accepts it.
 fn connect(socket: &Path, servers: &mut [RingServerPath]) -> RingClientPath {
     let socket = socket.to_owned();
     let client = std::thread::spawn(move || RingClientPath::connect(socket).unwrap());
@@ -121,7 +121,7 @@ fn a_client_that_reads_nothing_is_not_served_and_keeps_nobody_awake() {
         greedy.post(PAYLOAD_MAX);
         greedy.flush().unwrap();
         asked += 1;
-        // The requests' ring is full only when the answers' is.
+        // The requests' ring is full only when the answers' ring is.
         echo(&mut servers[0]);
     }
     assert!(asked > BURST_MAX);
@@ -130,7 +130,7 @@ fn a_client_that_reads_nothing_is_not_served_and_keeps_nobody_awake() {
     assert_eq!(answers(&mut other), [b"olleh"]);
     assert_eq!(servers[0].park(), Park::Quiet);
     assert!(!is_ringing(&servers[0]));
-    // As soon as it reads, it is served again.
+    // It is served again as soon as it reads.
     let mut taken = answers(&mut greedy).len();
     assert!(is_ringing(&servers[0]));
     servers[0].unpark();
@@ -229,14 +229,14 @@ fn a_client_finds_the_server_that_comes_after_another() {
     }
 }
 
-// What follows are attacks by a client that is no friend.
+// Attacks by a hostile client.
 
 use super::meeting::{Gifts, take};
 use guira_sync::clock::Stopwatch;
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::os::unix::net::UnixStream;
 
-/// A client that does as it likes with what it is given.
+/// A client that can write anything into its rings.
 fn intrude(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Gifts) {
     let stream = UnixStream::connect(socket).unwrap();
     settle(servers);
@@ -255,7 +255,7 @@ fn settle(servers: &mut [RingServerPath]) {
     (0..20).for_each(|_| settle_once(servers));
 }
 
-/// Whether something is over within a second.
+/// Whether `what` finishes within a second.
 fn ends(what: impl FnOnce() + Send + 'static) -> bool {
     let thread = std::thread::spawn(what);
     let begin = Stopwatch::start();
@@ -273,10 +273,10 @@ fn a_client_cannot_make_a_worker_wait_for_its_bell() {
     let socket = Socket::new("attack-bell-read");
     let mut servers = server(&socket.0, 1, &rich());
     let (stream, gifts) = intrude(&socket.0, &mut servers);
-    // What was shared with the server would have lost O_NONBLOCK there too.
+    // O_NONBLOCK would be lost at the server's end too if the file description were shared.
     fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
     let path = socket.0.clone();
-    // Anybody's arrival rings.
+    // Any client's arrival rings.
     let other = std::thread::spawn(move || UnixStream::connect(path).unwrap());
     let other = other.join().unwrap();
     let ended = ends(move || settle(&mut servers));
@@ -292,7 +292,7 @@ fn a_client_that_never_hears_cannot_make_a_worker_wait_when_it_rings() {
     fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
     let (mut requests, mut answers) = super::meeting::client_ends(&gifts.memory, 0);
     assert_eq!(answers.park(), Ok(false));
-    // Nobody hears it: the server may ring as often as it likes.
+    // The client does not read: the server may ring any number of times.
     for _ in 0..5000 {
         requests.push(b"hello");
         requests.publish();
@@ -333,7 +333,7 @@ fn a_client_that_goes_does_not_take_its_successor_along() {
     let mut servers = server(&socket.0, 2, &rich());
     let (first, _gifts) = intrude(&socket.0, &mut servers);
     drop(first);
-    // The second worker is busy elsewhere for a moment, and has not heard of it: it keeps the first client's socket open.
+    // The second worker is busy elsewhere, and does not know of it yet: it keeps the first client's socket open.
     settle(&mut servers[..1]);
     let second = UnixStream::connect(&socket.0).unwrap();
     settle(&mut servers[..1]);

@@ -1,4 +1,4 @@
-//! What a card is told and asked by ethtool's requests (`SIOCETHTOOL`): how many queues it has, and which ports belong to which.
+//! ethtool's requests to a card (`SIOCETHTOOL`): its number of queues, and its steering rules.
 
 use super::netlink::Mac;
 use super::sys::last_error;
@@ -15,7 +15,7 @@ const DELETE_RULE: u32 = 0x31;
 const INSERT_RULE: u32 = 0x32;
 const UDP_V4: u32 = 0x02;
 const UDP_V6: u32 = 0x06;
-/// The card chooses a rule's place itself, if it says that it can.
+/// Lets the card choose a rule's location, if it supports that.
 const ANY_PLACE: u32 = u32::MAX;
 const CHOOSES_PLACES: u64 = 1 << 31;
 
@@ -86,7 +86,7 @@ impl Classification {
     }
 }
 
-/// An interface card.
+/// A network card.
 #[derive(Debug)]
 struct Card {
     socket: OwnedFd,
@@ -97,29 +97,30 @@ impl Card {
     fn new(interface: &str) -> Result<Self, Errno> {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let mut name = [0; libc::IFNAMSIZ];
-        // One byte is left for the end.
+        // One byte is left for the terminator.
         let room = name[..libc::IFNAMSIZ - 1].get_mut(..interface.len()).ok_or(Errno::NODEV)?;
         room.copy_from_slice(interface.as_bytes());
         Ok(Card { socket, name })
     }
 
     /// # Safety
-    /// The request is one that ethtool knows under the command it begins with.
+    /// The request is the struct of the ethtool command it begins with.
     unsafe fn ask<T>(&self, request: &mut T) -> Result<(), Errno> {
         let data = (&raw mut *request).cast();
         let mut interface = InterfaceRequest { name: self.name, data, padding: [0; 2] };
         let (fd, argument) = (self.socket.as_raw_fd(), &raw mut interface);
-        // SAFETY: the kernel reads the name, and reads and writes the request, which the caller answers for and nobody else refers to.
+        // SAFETY: the kernel reads the name, and reads and writes the request, which the caller guarantees and which
+        // is exclusive.
         let result = unsafe { libc::ioctl(fd, SIOCETHTOOL as _, argument) };
         if result < 0 { Err(last_error()) } else { Ok(()) }
     }
 
     fn classification(&self, request: &mut Classification) -> Result<(), Errno> {
-        // SAFETY: a classification, with room for one place behind it and `count` not more than that.
+        // SAFETY: a classification, with space for one location behind it and `count` at most 1.
         unsafe { self.ask(request) }
     }
 
-    /// A place where no rule is. The last one: rules of a person, which come first, go on to count.
+    /// A free location for a rule. The last one, so that an administrator's rules, which come first, take precedence.
     fn free_place(&self) -> Result<u32, Errno> {
         let mut request = Classification::new(GET_RULE_COUNT);
         self.classification(&mut request)?;
@@ -136,7 +137,7 @@ impl Card {
         }
         let mut rules = Rules { request: Classification::new(GET_RULES), more_places: [0; MOST_RULES] };
         rules.request.count = request.count;
-        // SAFETY: a classification with room for at least as many places as it says.
+        // SAFETY: a classification with space for as many locations as it says.
         unsafe { self.ask(&mut rules) }?;
         let count = rules.request.count as usize;
         let places = std::iter::once(&rules.request.first_place).chain(&rules.more_places);
@@ -146,10 +147,10 @@ impl Card {
     }
 }
 
-/// A card with more rules than this gets none of ours.
+/// A card with more rules than this is not given ours.
 const MOST_RULES: usize = 8192;
 
-/// Queues that packets arrive in. A driver that does not know the question has one.
+/// The number of receive queues; 1 if the driver does not support the request.
 pub(super) fn queues(interface: &str) -> u32 {
     let mut channels = Channels { command: GET_CHANNELS, ..Default::default() };
     // SAFETY: `struct ethtool_channels`, which is what the command reads and writes.
@@ -157,10 +158,10 @@ pub(super) fn queues(interface: &str) -> u32 {
     result.map_or(1, |()| (channels.receive + channels.combined).max(1))
 }
 
-/// Rules of a card by which ports have queues of their own. They are removed when this is dropped; of a process that is killed they stay
-/// behind, until `ethtool -N` deletes them.
+/// Steering rules of a card, from ports to queues. They are removed when this is dropped; those of a process that is
+/// killed stay until `ethtool -N` deletes them.
 ///
-/// Not tried on a real card: no virtual interface has such rules.
+/// Not tested on a real card: virtual interfaces have no such rules.
 #[derive(Debug)]
 pub(super) struct Rules {
     card: Card,
@@ -168,14 +169,13 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// None yet.
     pub(super) fn new(interface: &str) -> Result<Self, Errno> {
         Ok(Rules { card: Card::new(interface)?, places: Vec::new() })
     }
 
-    /// Has datagrams to a port, of IPv4 and of IPv6, go to a queue.
+    /// Steers datagrams to a port, of IPv4 and of IPv6, to a queue.
     pub(super) fn steer(&mut self, port: u16, queue: u32) -> Result<(), Errno> {
-        // Where the destination port is in `struct ethtool_tcpip4_spec` and `struct ethtool_tcpip6_spec`.
+        // The offset of the destination port in `struct ethtool_tcpip4_spec` and `struct ethtool_tcpip6_spec`.
         for (rule_type, at) in [(UDP_V4, 10), (UDP_V6, 34)] {
             let mut rule = Classification::new(INSERT_RULE);
             rule.rule_type = rule_type;
@@ -195,7 +195,7 @@ impl Drop for Rules {
         for place in &self.places {
             let mut rule = Classification::new(DELETE_RULE);
             rule.place = *place;
-            // If somebody else has deleted it, so much the better.
+            // An administrator may have deleted it.
             let _ = self.card.classification(&mut rule);
         }
     }

@@ -1,4 +1,4 @@
-//! An interface with our program at it, and sockets for several threads.
+//! An interface with the program attached, and sockets for several threads.
 
 use super::bpf::{self, SocketMap, XdpMode};
 use super::error::XdpError;
@@ -20,15 +20,15 @@ use std::time::Duration;
 pub struct XdpFacts {
     /// Where the program runs.
     pub mode: XdpMode,
-    /// Whether the card itself reads and writes our memory.
+    /// Whether the card accesses the shared memory directly.
     pub zero_copy: bool,
-    /// Queues by which packets arrive.
+    /// Receive queues.
     pub queues: u32,
-    /// Memory that is shared with the kernel, for all threads together. It is committed from the start.
+    /// Memory shared with the kernel, for all threads together, in bytes. It is committed from the start.
     pub bytes: usize,
 }
 
-/// What is asked of an interface.
+/// The configuration of an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Wishes {
     pub(super) interface: String,
@@ -37,10 +37,11 @@ pub(super) struct Wishes {
     pub(super) steering: XdpSteering,
 }
 
-/// The kernel tears sockets and programs down a moment after they were closed; an interface that is taken is asked again for so long.
+/// The kernel tears sockets and programs down shortly after they were closed; opening an interface in use is retried
+/// for this long.
 const TEARDOWN: Duration = Duration::from_secs(3);
 
-/// The program at the interface, and what belongs to it. It goes with the last thread's sockets.
+/// The attached program, and its resources. It is detached with the last thread's sockets.
 #[derive(Debug)]
 struct Attachment {
     _link: OwnedFd,
@@ -49,14 +50,14 @@ struct Attachment {
     facts: XdpFacts,
 }
 
-/// What one thread has at an interface.
+/// One thread's part of an interface.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    /// One for each queue by which its packets may come.
+    /// One for each queue that may deliver its packets.
     pub(super) sockets: Vec<Socket>,
-    /// What tells of any of them, if they are several.
+    /// An epoll descriptor for the sockets, if there are several.
     bell: Option<OwnedFd>,
-    /// Under which the program knows the sockets.
+    /// The keys of the sockets in the program's map.
     keys: Vec<u32>,
     attachment: Arc<Attachment>,
 }
@@ -70,13 +71,13 @@ impl Endpoint {
         self.bell.as_ref().map_or_else(|| self.sockets[0].as_fd(), AsFd::as_fd)
     }
 
-    /// Has the kernel send what it has not taken yet, by any socket.
+    /// Makes the kernel send pending packets of every socket.
     pub(super) fn kick(&mut self) -> Kick {
         let kicks = self.sockets.iter_mut().map(Socket::kick);
         kicks.fold(Kick::Done, |worst, kick| if worst == Kick::Done { kick } else { worst })
     }
 
-    /// What has gone wrong while nobody looked.
+    /// An asynchronous error of a socket.
     pub(super) fn error(&self) -> Option<Errno> {
         self.sockets.iter().find_map(Socket::error)
     }
@@ -84,13 +85,12 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // Other threads may go on: what comes for this one is the kernel's again.
+        // Other threads may go on: packets for this one go to the kernel again.
         self.keys.iter().for_each(|key| self.attachment.map.remove(*key));
         self.sockets.iter_mut().for_each(|socket| socket.abandon(&mut Vec::new()));
     }
 }
 
-/// The number of an interface.
 pub(super) fn index(interface: &str) -> Result<u32, XdpError> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(XdpError::at("open a socket"))?;
@@ -98,12 +98,11 @@ pub(super) fn index(interface: &str) -> Result<u32, XdpError> {
         .map_err(|errno| XdpError::NoInterface { interface: interface.to_owned(), source: errno.into() })
 }
 
-/// The MAC address of an interface.
 pub(super) fn mac(index: u32) -> Result<Mac, XdpError> {
     netlink::mac(index).map_err(XdpError::at("find the interface's MAC address"))
 }
 
-/// Opens an interface for as many threads as there are ports, with datagrams to these addresses.
+/// Opens an interface for as many threads as there are ports, for datagrams to these addresses.
 pub(super) fn open(
     wishes: &Wishes,
     addresses: Vec<IpAddr>,
@@ -128,7 +127,7 @@ pub(super) fn open(
     endpoints.collect()
 }
 
-/// Whether packets to a port may come by a queue, as far as its thread has to listen there.
+/// Whether a thread needs a socket at a queue for packets to its port.
 fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool {
     match steering {
         XdpSteering::EveryQueue => true,
@@ -136,7 +135,7 @@ fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool 
     }
 }
 
-/// What sockets for so many ports will share with the kernel, in bytes.
+/// The memory that sockets for this many ports share with the kernel, in bytes.
 pub(super) fn memory(wishes: &Wishes, ports: u32) -> usize {
     let queues = ethtool::queues(&wishes.interface);
     let of_queue = |queue: u32| {
@@ -150,7 +149,7 @@ pub(super) fn memory(wishes: &Wishes, ports: u32) -> usize {
 /// One thread's sockets, and their keys in the map.
 type Bound = (Vec<Socket>, Vec<u32>);
 
-/// Makes sockets for all threads at the queues by which their packets may come. Returns also how much memory they take.
+/// Opens sockets for all threads at the queues that may deliver their packets. Returns also their memory.
 fn bind(
     wishes: &Wishes,
     filter: &Filter,
@@ -183,7 +182,7 @@ fn bind(
     Ok((threads, bytes))
 }
 
-/// Something to poll for, for several sockets.
+/// A descriptor to poll several sockets.
 fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
     let at = XdpError::at("make something to poll for");
     let bell = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(&at)?;
@@ -221,7 +220,7 @@ fn attach(
     };
     let result = match native {
         Ok(link) => return Ok((link, XdpMode::Native)),
-        // Drivers also refuse settings, such as an MTU of more than a page, with various codes.
+        // Drivers also reject settings, such as an MTU of more than a page, with various codes.
         Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL | Errno::RANGE)) => {
             if wish == XdpAttach::NativeOnly {
                 return Err(XdpError::NoNativeMode { interface: interface(), source: errno.into() });
@@ -238,13 +237,13 @@ fn attach(
     })
 }
 
-/// Does something again while the interface looks taken.
+/// Retries while the interface is in use.
 fn until_free<T>(mut open: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
     let stopwatch = Stopwatch::start();
     loop {
         match open() {
             Err(error) if error.is_occupied() && stopwatch.elapsed() < TEARDOWN => {
-                // Nobody tells when it is free; this is the pause between two looks.
+                // There is no notification; this is the pause between two attempts.
                 std::thread::sleep(Duration::from_millis(1));
             }
             result => return result,
