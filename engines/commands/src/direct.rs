@@ -1,5 +1,5 @@
-//! The requests of MICA's datagrams. Their clients hash keys and have no connection; what they ask for is answered in one record of a
-//! datagram, and a value is written where it is sent from.
+//! The requests of MICA's datagrams. Their clients hash the keys and have no connection; the reply is one record of a
+//! datagram, and a value is copied to where it is sent from.
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
@@ -12,7 +12,7 @@ use guira_protocol::mica::{DATAGRAM_HEADER, Operation, REPLY_HEADER, Record, Rep
 use guira_protocol::{Direction, Verb};
 use std::marker::PhantomData;
 
-/// Writes a value into the room that there is.
+/// Copies a value into the space left in the datagram.
 struct RoomSink<'r, P> {
     room: &'r mut [u8],
     flags: u32,
@@ -47,7 +47,6 @@ impl<P: ValuePin> Sink for RoomSink<'_, P> {
     }
 }
 
-/// What is to be told of a refusal.
 fn refused(refusal: StoreError) -> Status {
     match refusal {
         StoreError::TooLarge => Status::TooLarge,
@@ -56,7 +55,7 @@ fn refused(refusal: StoreError) -> Status {
 }
 
 impl<S: Session> Executor<S> {
-    /// The hash of a key whose hash a client tells, and the first stage of prefetching it.
+    /// The hash of a key, given the one that the client sent, and the first stage of prefetching.
     #[inline(always)]
     pub fn prefetch_told(&self, key: &[u8], told: u64) -> KeyHash {
         let hash = if S::CLIENT_HASHES { KeyHash(told) } else { self.session.hash(key) };
@@ -64,7 +63,7 @@ impl<S: Session> Executor<S> {
         hash
     }
 
-    /// Executes a request and writes its record, with `after` more to come in the same datagram.
+    /// Executes a request and writes its record; `after` more records follow in the same datagram.
     #[inline(always)]
     pub fn direct(
         &mut self,
@@ -109,7 +108,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Executes anything but a get, and tells what is to be said of it, unless a record was written.
+    /// Executes any operation but a get, and returns the status of its record unless it was written.
     #[inline(never)]
     fn direct_other(
         &mut self,

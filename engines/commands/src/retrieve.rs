@@ -10,20 +10,21 @@ use guira_contract::{
 };
 use guira_protocol::{Exptime, Unique};
 
-/// Bytes of a VALUE line and of what follows the value, beside the key: the word, three numbers, blanks and line ends.
+/// Length of a VALUE line without the key, and of what follows the value: the word, three numbers, blanks and line
+/// ends.
 const AROUND_VALUE: usize = 64;
 
-/// How a key of a get was answered.
+/// How one key of a get was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "END does not follow an error"]
 pub enum Answered {
-    /// With its item, or with nothing, since there is none.
+    /// With the item, or with nothing on a miss.
     Wholly,
-    /// With an error, which is the end of the reply: what the command needs of the item finds no memory.
+    /// With an error, which ends the reply: an update that the command needs finds no memory.
     Refused,
 }
 
-/// What a read is answered with that would have to change the item and finds no memory: memcached's words.
+/// memcached's reply to a read that has to update the item and finds no memory.
 pub(crate) const NO_MEMORY_FOR_READ: &str = "SERVER_ERROR out of memory writing get response";
 
 #[cold]
@@ -32,15 +33,15 @@ fn refuse<R: Replies>(replies: &mut R) -> Answered {
     Answered::Refused
 }
 
-/// Writes one item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
+/// Writes an item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
 struct ValueSink<'a, 'k, R> {
     replies: &'a mut R,
     key: &'k [u8],
     unique: Unique,
     uniques: Uniques,
-    /// Bytes in the buffer before the item.
+    /// Length of the buffer before the item.
     mark: usize,
-    /// The cas unique is wanted, and the item has none yet.
+    /// The reply contains the cas unique, and the item has none.
     lacks_unique: bool,
 }
 
@@ -119,19 +120,18 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
 }
 
 impl<S: Session> Executor<S> {
-    /// The hash of a key.
     #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         self.session.hash(key)
     }
 
-    /// The first stage of prefetching.
+    /// The first stage of prefetching: the buckets.
     #[inline(always)]
     pub fn prefetch_hash(&self, hash: KeyHash) {
         self.session.prefetch_buckets(hash);
     }
 
-    /// The hash of a key, and the first stage of prefetching it.
+    /// Hashes a key and starts the first stage of prefetching it.
     #[inline(always)]
     pub fn prefetch(&self, key: &[u8]) -> KeyHash {
         let hash = self.hash(key);
@@ -139,24 +139,24 @@ impl<S: Session> Executor<S> {
         hash
     }
 
-    /// The second stage of prefetching, some time after the first.
+    /// The second stage of prefetching, some time after the first: the item.
     #[inline(always)]
     pub fn prefetch_item(&self, hash: KeyHash) -> S::Guess {
         self.session.prefetch_item(hash)
     }
 
-    /// How many further stages there are.
+    /// The number of further stages.
     pub const PREFETCH_STEPS: usize = S::PREFETCH_STEPS;
 
-    /// A further stage, some time after the one before.
+    /// A further stage, some time after the previous one.
     #[inline(always)]
     pub fn prefetch_next(&self, guess: &mut S::Guess) {
         *guess = self.session.prefetch_next(*guess);
     }
 
-    /// Answers one key of a get or gets. The caller writes END after the last, unless one was refused.
+    /// Answers one key of a get or gets. The caller writes END after the last key, unless one was refused.
     ///
-    /// Not part of its callers: here, and not there, the processor's registers are what is short.
+    /// Not inlined: its callers would spill registers.
     #[inline(never)]
     pub fn get<R>(&mut self, key: Key<'_>, guess: S::Guess, unique: Unique, replies: &mut R) -> Answered
     where
@@ -178,7 +178,7 @@ impl<S: Session> Executor<S> {
         Answered::Wholly
     }
 
-    /// Writes the item under a key, if there is one. Gives it a cas unique if one is to be told and it has none.
+    /// Writes the item, if there is one. Gives it a cas unique first if the reply contains one and the item has none.
     #[inline(always)]
     fn show_value<R>(
         &mut self,
@@ -226,12 +226,12 @@ impl<S: Session> Executor<S> {
         self.session.update(key, Default::default(), self.now, Provision::None, decide)
     }
 
-    /// Removes what is stored under a key. Nothing is stored, so that this cannot be refused.
+    /// Removes a key. A removal stores nothing, so it cannot be refused.
     pub(crate) fn remove(&mut self, key: Key<'_>) {
         let _ = self.session.update(key, Default::default(), self.now, Provision::None, |_| Decision::Remove);
     }
 
-    /// Gives an item another time to expire and shows it, both at once.
+    /// Changes an item's expiry and shows the item, in one step.
     pub(crate) fn show_and_touch<T>(
         &mut self,
         key: Key<'_>,
@@ -266,7 +266,7 @@ impl<S: Session> Executor<S> {
         Ok(read)
     }
 
-    /// Answers one key of a gat or gats. The caller writes END after the last, unless one was refused.
+    /// Answers one key of a gat or gats. The caller writes END after the last key, unless one was refused.
     pub fn get_and_touch<R>(
         &mut self,
         key: Key<'_>,
@@ -286,7 +286,6 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// Makes one change, whatever the item.
 struct Touching(Change);
 
 impl<T> Changing<T> for Touching {

@@ -1,7 +1,8 @@
-//! Changes an item and shows it, as one step: what was shown is what was changed, with no other change between.
+//! Updates that change an item and show it in one step, with no other change in between.
 //!
-//! The item is shown from within the update that changes it. Only a long value is not, since it is pinned by a read and not copied:
-//! there the item is shown first, and changed if it is still the same: its cas unique tells. If it is not, the reply is taken back.
+//! The item is shown from within the update. Only a long value is not, since a read pins it instead of copying it:
+//! such an item is shown first, and then changed if its cas unique is still the same. If it is not, the reply is
+//! taken back.
 
 use crate::Executor;
 use crate::observe::Got;
@@ -12,17 +13,15 @@ use guira_contract::{
 use guira_protocol::Unique;
 use guira_sync::clock::Seconds;
 
-/// What becomes of an item that is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// It stays, with these changes.
     Amend(Amendment),
-    /// It goes, since its time has passed.
+    /// The item is removed, since it has expired.
     Remove,
 }
 
 impl Change {
-    /// The same as a decision that gives the item this cas unique besides, if there is one.
+    /// The decision for the engine, which also gives the item this cas unique, if there is one.
     fn decision(self, cas: Option<u64>) -> Decision<'static> {
         match self {
             Change::Amend(amendment) => Decision::Amend(Amendment { cas, ..amendment }),
@@ -31,35 +30,33 @@ impl Change {
     }
 }
 
-/// What becomes of an item that was not there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Creation {
     Store(NewItem<'static>),
-    /// It is shown as if it had been stored, and its time has passed.
+    /// The item is shown as if it had been stored, but it has expired.
     Pass(NewItem<'static>),
 }
 
-/// How an item is changed that a sink shows.
+/// An update of an item that a sink shows.
 pub(crate) trait Changing<T> {
-    /// What becomes of the item, which is shown next. May be called several times; the last call counts.
+    /// Decides on the item that is shown next. May be called several times; the last call counts.
     fn change(&mut self, sink: &mut T, item: &Meta) -> Change;
 
-    /// What is stored if there is none.
+    /// The item to create on a miss.
     fn create(&mut self, sink: &mut T) -> Option<Creation>;
 }
 
-/// What an update has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
     Shown,
-    /// An item that is not copied. Nothing has changed.
+    /// The value is too long to be copied. Nothing was changed.
     Long,
 }
 
-/// An item as it is shown: with the cas unique that it gets.
+/// An item as it is shown, with the cas unique that it gets.
 struct AsShown<'a> {
-    /// None if it is created just now: then it has no value.
+    /// `None` for a created item, which has no value.
     item: Option<&'a dyn ItemView>,
     meta: Meta,
 }
@@ -98,7 +95,7 @@ impl ItemView for AsShown<'_> {
     }
 }
 
-/// Decides on an item, notes it, and passes it on. An item without a cas unique is not passed on.
+/// Records an item and the change to it, and passes it on to the sink, unless it still needs a cas unique.
 struct Noting<'a, T, C> {
     sink: &'a mut T,
     changing: &'a mut C,
@@ -106,7 +103,7 @@ struct Noting<'a, T, C> {
 }
 
 impl<T: Sink, C: Changing<T>> Noting<'_, T, C> {
-    /// Whether the item is passed on.
+    /// Returns whether the item is passed on.
     fn note(&mut self, meta: Meta) -> bool {
         self.noted = meta.cas.map(|_| meta);
         if self.noted.is_some() {
@@ -134,7 +131,7 @@ impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
     }
 
     fn recency(&self) -> Recency {
-        // The change bumps it.
+        // The change sets the recency bit.
         Recency::Leave
     }
 
@@ -145,14 +142,13 @@ impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
     }
 }
 
-/// One attempt.
 struct Attempt<'a, T, C> {
     sink: &'a mut T,
     changing: &'a mut C,
     now: Seconds,
     /// The longest value that is copied.
     copied_max: usize,
-    /// For an item without one.
+    /// The cas unique for an item that has none.
     unique: Option<u64>,
 }
 
@@ -190,7 +186,7 @@ impl<T: Sink, C: Changing<T>> Attempt<'_, T, C> {
 }
 
 impl<S: Session> Executor<S> {
-    /// Changes an item and shows it. It gets a cas unique if one is to be told and it has none.
+    /// Changes an item and shows it. Gives it a cas unique if the reply contains one and the item has none.
     pub(crate) fn change_and_show<T, C>(
         &mut self,
         key: Key<'_>,
@@ -220,7 +216,7 @@ impl<S: Session> Executor<S> {
             }
             match found {
                 Found::Shown => return Ok(Read::Hit),
-                // Which kind of miss it is; what is there now came after it.
+                // The kind of the miss; an item that is there now was stored later.
                 Found::Nothing => {
                     let missed = self.look_up(key).0;
                     return Ok(Read::Miss(if let Got::Missed(kind) = missed {
@@ -238,7 +234,8 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Shows an item, and then changes it. False if nothing was shown, since there is none or it did not stay as it was shown.
+    /// Shows an item, and then changes it. False if nothing was shown, because there is no item or it changed in
+    /// between.
     fn show_and_change<T, C>(
         &mut self,
         key: Key<'_>,
@@ -268,7 +265,8 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// Whether an item is as it was. Its cas unique tells of its value, but for `md` with x, which keeps the unique and takes value and flags away.
+/// Whether an item is unchanged. Its cas unique identifies its value, except after `md` with x, which keeps the
+/// unique and removes value and flags.
 fn is_as(item: &Meta, noted: &Meta) -> bool {
     let told =
         |meta: &Meta| (meta.cas, meta.value_len, meta.flags, meta.expiry, meta.state, meta.last_access);

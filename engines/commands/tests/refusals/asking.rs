@@ -1,4 +1,4 @@
-//! Bytes of a request in, bytes of its reply out, as a connection would have them, without one.
+//! A client without a connection: encoded requests in, encoded replies out.
 
 use super::items::Seen;
 use guira_commands::observe::{Event, Observer};
@@ -12,15 +12,13 @@ use guira_sync::clock::CoarseClock;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How much of a value arrives at once, if it arrives in pieces.
+/// Length of the pieces in which a long value arrives.
 const PIECE: usize = 7_000;
 
-/// How a value arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// With its command.
     Whole,
-    /// After its command, and in pieces if it is long.
+    /// After its command; in pieces if it is long.
     InPieces,
 }
 
@@ -31,7 +29,7 @@ impl Observer for Nobody {
     fn see(&self, _event: Event<'_>, _hash: KeyHash) {}
 }
 
-/// Replies, with long values where they belong.
+/// A reply buffer that copies long values to where they belong.
 struct Told<P> {
     buffer: ReplyBuffer,
     pin: PhantomData<P>,
@@ -58,7 +56,6 @@ impl<P: ValuePin> Replies for Told<P> {
     }
 }
 
-/// Somebody who asks.
 pub(crate) struct Client<S: Session> {
     executor: Executor<Refusing<S>>,
     clock: CoarseClock,
@@ -71,7 +68,7 @@ impl<S: Session> Client<S> {
         Self::by_clock(session, clock)
     }
 
-    /// Another one of the same engine.
+    /// Another client of the same engine.
     pub(crate) fn other(&self, session: S) -> Self {
         Self::by_clock(session, self.clock.clone())
     }
@@ -87,39 +84,36 @@ impl<S: Session> Client<S> {
         self.executor.session().refuse(refused, moment, command);
     }
 
-    /// How many calls were made since then that may be refused.
+    /// The number of calls since then that can be refused.
     pub(crate) fn asked(&mut self) -> usize {
         self.executor.session().asked()
     }
 
-    /// Before this call of the session others do something.
+    /// Before this call of the session another client acts.
     pub(crate) fn intrude(&mut self, call: usize, act: Box<dyn FnMut()>) {
         self.executor.session().intrude(call, act);
     }
 
-    /// How many calls were made.
     pub(crate) fn calls(&mut self) -> usize {
         self.executor.session().calls()
     }
 
-    /// Whether what is stored may be lost.
     pub(crate) fn lossiness(&mut self) -> Lossiness {
         self.executor.session().lossiness()
     }
 
-    /// Time passes.
     pub(crate) fn wait(&mut self, seconds: u32) {
         self.clock.advance(seconds);
         self.executor.look_at_clock();
     }
 
-    /// What is stored.
+    /// The stored item.
     pub(crate) fn look(&mut self, key: &str) -> Option<Seen> {
         let now = self.executor.now();
         value_of(self.executor.session(), key.as_bytes(), now).map(|item| Seen::of(item, now))
     }
 
-    /// The longest value that is not drafted.
+    /// The longest value that is received whole.
     pub(crate) fn inline_max(&mut self) -> usize {
         self.executor.session().inline_max()
     }
@@ -180,7 +174,6 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// Appends a value to a pending value, piece by piece.
     fn fill(&mut self, pending: &mut S::Pending, value: &[u8]) -> Result<(), StoreError> {
         value.chunks(PIECE).try_for_each(|piece| self.executor.extend(pending, piece))?;
         assert_eq!(pending.missing(), 0);

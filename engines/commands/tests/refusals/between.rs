@@ -1,4 +1,5 @@
-//! Every command while others change the item between two of its calls of the session: what comes of both is what comes of one after the other.
+//! Every command while another client changes the item between two of its calls of the session: the outcome is that
+//! of one after the other.
 
 use super::asking::{Client, Delivery};
 use super::items::{Before, ITEMS, KEY};
@@ -13,7 +14,7 @@ use guira_slab::{ChainedEngine, CuckooEngine, SlabOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What others do.
+/// The other client's requests.
 const INTRUSIONS: [&str; 7] = [
     "set k 3 0 5\r\nother\r\n",
     "set k 3 900 2\r\n45\r\n",
@@ -24,19 +25,18 @@ const INTRUSIONS: [&str; 7] = [
     "md k I\r\n",
 ];
 
-/// Failures that are told.
+/// The most failures that are reported.
 const TOLD_MAX: usize = 12;
 
-/// When the others come.
+/// When the other client acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before,
-    /// Before this call of the session.
     Call(usize),
     After,
 }
 
-/// What both were told, and what is there afterwards.
+/// Both replies, and the item afterwards.
 struct Both {
     outcome: Outcome,
     other: Vec<u8>,
@@ -57,7 +57,6 @@ impl Both {
     }
 }
 
-/// Two clients of one engine.
 struct Pair<S: Session> {
     one: Client<S>,
     other: Rc<RefCell<Client<S>>>,
@@ -86,7 +85,7 @@ impl<S: Session + 'static> Pair<S> {
         Both { outcome, other: told.take(), calls }
     }
 
-    /// The first thing that is wrong.
+    /// Returns the first failure.
     fn try_calls(&mut self, before: &Before, request: &Request, intrusion: &'static str) -> Option<String> {
         let orders = [When::Before, When::After].map(|when| self.run(before, request, intrusion, when));
         let mut call = 1;
@@ -128,7 +127,7 @@ where
     assert!(wrong.is_empty(), "{count} are wrong:\n{}", wrong.join("\n"));
 }
 
-/// All requests with one engine, and some with the others, since what differs is what they tell of an item.
+/// All requests with one engine, and some with the others, which differ in what they report of an item.
 fn some() -> Vec<Request> {
     const ONE_OF: usize = 9;
     requests::text()
