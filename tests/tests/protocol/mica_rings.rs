@@ -1,6 +1,6 @@
 //! MICA's datagrams of clients on the same host (`--local`): what one process writes into memory the other reads there.
 
-use guira_client::mica::{Client, ClientError, CourierOptions};
+use guira_client::mica::{Client, ClientError, ClientOptions};
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{run_guira, wait_for};
 use guira_tests::{Server, Setup};
@@ -18,7 +18,7 @@ fn socket(scratch: &Scratch) -> PathBuf {
 
 fn client(socket: &Path) -> Client<RingClientPath> {
     let path = wait_for("the socket for rings", || RingClientPath::connect(socket).ok());
-    Client::new(path, CourierOptions::default()).unwrap()
+    Client::new(path, ClientOptions::default()).unwrap()
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A blocking client: one request at a time.
 
-use super::courier::{Courier, CourierOptions, Request, Ticket, learn};
 use super::error::ClientError;
-use super::ledger::Outcome;
+use super::in_flight::Outcome;
+use super::pipeline::{ClientOptions, PipelinedClient, Request, Ticket, fetch_directory};
 use guira_protocol::mica::{Directory, Operation, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{ClientPath, UdpClientPath};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredValue {
     /// The value.
     pub value: Vec<u8>,
     /// The item's flags.
@@ -21,20 +21,20 @@ pub struct Found {
 /// A client that sends one request at a time and waits for the reply.
 #[derive(Debug)]
 pub struct Client<P> {
-    pub(super) courier: Courier<P>,
+    pub(super) client: PipelinedClient<P>,
     watch: Stopwatch,
-    asked: u64,
+    sent: u64,
 }
 
 /// The time after which a directory request is sent again.
-const QUESTION: Duration = Duration::from_millis(20);
+const DIRECTORY_TIMEOUT: Duration = Duration::from_millis(20);
 
 impl Client<UdpClientPath> {
     /// A client of the server whose first worker receives datagrams at `server`.
     ///
     /// # Errors
     /// If the server does not answer, or the system reports an error.
-    pub fn udp(server: SocketAddr, options: CourierOptions) -> Result<Self, ClientError> {
+    pub fn udp(server: SocketAddr, options: ClientOptions) -> Result<Self, ClientError> {
         Client::new(UdpClientPath::connect(server)?, options)
     }
 }
@@ -44,27 +44,27 @@ impl<P: ClientPath> Client<P> {
     ///
     /// # Errors
     /// If the server does not answer, or the system reports an error.
-    pub fn new(mut path: P, options: CourierOptions) -> Result<Self, ClientError> {
+    pub fn new(mut path: P, options: ClientOptions) -> Result<Self, ClientError> {
         use std::hash::{BuildHasher, RandomState};
         let id = RandomState::new().hash_one("client");
-        let directory = learn(&mut path, QUESTION)?;
-        let courier = Courier::new(path, directory, id, options)?;
-        Ok(Client { courier, watch: Stopwatch::start(), asked: 0 })
+        let directory = fetch_directory(&mut path, DIRECTORY_TIMEOUT)?;
+        let client = PipelinedClient::new(path, directory, id, options)?;
+        Ok(Client { client, watch: Stopwatch::start(), sent: 0 })
     }
 
     /// The server's directory.
     pub fn directory(&self) -> Directory {
-        self.courier.directory()
+        self.client.directory()
     }
 
     /// Reads a key.
     ///
     /// # Errors
     /// If no reply arrives, or the value does not fit into a datagram.
-    pub fn get(&mut self, key: &[u8]) -> Result<Option<Found>, ClientError> {
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>, ClientError> {
         let (status, flags, value) = self.call(&Request::of(Operation::Get, key))?;
         match status {
-            Status::Done => Ok(Some(Found { value, flags })),
+            Status::Done => Ok(Some(StoredValue { value, flags })),
             Status::NotFound => Ok(None),
             status => Err(ClientError::Refused(status)),
         }
@@ -100,15 +100,15 @@ impl<P: ClientPath> Client<P> {
     /// # Errors
     /// If no reply arrives, or the request cannot be sent.
     pub fn call(&mut self, request: &Request<'_>) -> Result<(Status, u32, Vec<u8>), ClientError> {
-        self.asked += 1;
-        let ticket = Ticket(self.asked);
+        self.sent += 1;
+        let ticket = Ticket(self.sent);
         // The only request always fits.
-        let _ = self.courier.ask(request, ticket)?;
-        self.courier.flush(self.watch.elapsed())?;
+        let _ = self.client.submit(request, ticket)?;
+        self.client.flush(self.watch.elapsed())?;
         let mut answer = None;
         loop {
-            self.courier.poll(self.watch.elapsed(), &mut |told, outcome| {
-                if told == ticket {
+            self.client.poll(self.watch.elapsed(), &mut |reported, outcome| {
+                if reported == ticket {
                     answer = Some(match outcome {
                         Outcome::Answered(reply) => Ok((reply.status, reply.flags, reply.value.to_vec())),
                         Outcome::Lost => Err(ClientError::Lost),
@@ -117,7 +117,7 @@ impl<P: ClientPath> Client<P> {
             })?;
             match answer {
                 Some(answer) => return answer,
-                None => self.courier.wait(Duration::from_millis(1))?,
+                None => self.client.wait(Duration::from_millis(1))?,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Requests in flight: datagrams, timeouts and retries.
 
-use super::courier::{Busy, CourierOptions, REPEATS_MAX, Request, Ticket};
-use super::slots::{Deadline, Slot, Slots, State, may_repeat};
+use super::pipeline::{Busy, ClientOptions, RETRIES_MAX, Request, Ticket};
+use super::slots::{Deadline, Slot, Slots, State, may_retry};
 use guira_protocol::mica::{
     Directory, HashFunction, Header, Kind, Operation, PartitionAccess, Record, Replied, ReplyRecords, Status,
 };
@@ -21,16 +21,16 @@ pub enum Outcome<'r> {
 
 /// How a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Again {
+enum RetryMode {
     /// Batched with others, as for the first time.
-    Together,
+    Batched,
     /// In a datagram of its own.
     Alone,
 }
 
 /// A request that is to be sent again.
 #[derive(Debug)]
-struct Held {
+struct Retry {
     ticket: Ticket,
     operation: Operation,
     key: Box<[u8]>,
@@ -45,7 +45,7 @@ struct Held {
 
 /// All requests in flight.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct InFlight {
     pub(super) directory: Directory,
     secrets: RapidSecrets,
     pub(super) slots: Slots,
@@ -58,19 +58,19 @@ pub(super) struct Ledger {
     /// Deadlines of retries.
     later: BinaryHeap<Reverse<Deadline>>,
     /// Requests to be sent again, in order.
-    again: VecDeque<Held>,
+    again: VecDeque<Retry>,
     /// The opaque value of this client's datagrams; replies repeat it.
     pub(super) id: u64,
-    options: CourierOptions,
+    options: ClientOptions,
     /// The thread that received the last read that any thread may serve.
-    turn: usize,
+    next_core: usize,
     /// The server has another directory, which has to be requested.
     pub(super) moved: bool,
 }
 
-impl Ledger {
-    pub(super) fn new(directory: Directory, id: u64, options: CourierOptions) -> Self {
-        Ledger {
+impl InFlight {
+    pub(super) fn new(directory: Directory, id: u64, options: ClientOptions) -> Self {
+        InFlight {
             directory,
             secrets: RapidSecrets::seed(directory.seed),
             slots: Slots::new(options.window),
@@ -81,7 +81,7 @@ impl Ledger {
             again: VecDeque::new(),
             id,
             options,
-            turn: 0,
+            next_core: 0,
             moved: false,
         }
     }
@@ -105,16 +105,16 @@ impl Ledger {
         if !anywhere {
             return self.directory.home(hash);
         }
-        self.turn += 1;
-        if self.turn >= usize::from(self.directory.cores) {
-            self.turn = 0;
+        self.next_core += 1;
+        if self.next_core >= usize::from(self.directory.cores) {
+            self.next_core = 0;
         }
-        self.turn
+        self.next_core
     }
 
     /// Adds a request to a datagram for its thread.
     #[inline(always)]
-    pub(super) fn ask(&mut self, request: &Request<'_>, ticket: Ticket, tries: u32) -> Result<(), Busy> {
+    pub(super) fn submit(&mut self, request: &Request<'_>, ticket: Ticket, tries: u32) -> Result<(), Busy> {
         let hash = self.hash(request.key);
         let core = self.core_of(request.operation, hash);
         let record = request.record(hash);
@@ -175,7 +175,7 @@ impl Ledger {
         }
         slot.state = State::Sent;
         let (sequence, tries) = (slot.sequence, slot.tries);
-        let at = now.saturating_add(self.options.patience_after(tries));
+        let at = now.saturating_add(self.options.timeout_after(tries));
         let deadline = Deadline { at, sequence };
         self.sealed.pop_front();
         match tries {
@@ -187,12 +187,12 @@ impl Ledger {
 
     /// Processes a received datagram.
     #[inline(always)]
-    pub(super) fn receive(&mut self, datagram: &[u8], tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+    pub(super) fn receive(&mut self, datagram: &[u8], report: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let Ok(header) = Header::read(datagram) else {
             return 0;
         };
         if header.kind == Kind::Directory {
-            self.learn(datagram);
+            self.adopt_directory(datagram);
             return 0;
         }
         if header.opaque != self.id {
@@ -202,32 +202,32 @@ impl Ledger {
             return 0;
         };
         match header.kind {
-            Kind::Replies => self.tell_replies(datagram, &header, index, tell),
+            Kind::Replies => self.report_replies(datagram, &header, index, report),
             Kind::Moved => {
                 self.moved = true;
                 // Nothing was executed: the requests are batched again, in their order.
-                self.hold_back(index, Again::Together, |_, _| true);
+                self.queue_retries(index, RetryMode::Batched, |_, _| true);
                 self.slots.close(index);
                 0
             }
             Kind::Malformed => {
                 let invalid = Replied { status: Status::Invalid, flags: 0, value: &[] };
-                let tell = |(_, ticket, _)| tell(ticket, Outcome::Answered(invalid));
-                let told = self.slots.get(index).records().map(tell).count();
+                let report = |(_, ticket, _)| report(ticket, Outcome::Answered(invalid));
+                let reported = self.slots.get(index).records().map(report).count();
                 self.slots.close(index);
-                told
+                reported
             }
             _ => 0,
         }
     }
 
     #[inline(always)]
-    fn tell_replies(
+    fn report_replies(
         &mut self,
         datagram: &[u8],
         header: &Header,
         index: usize,
-        tell: &mut dyn FnMut(Ticket, Outcome<'_>),
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
     ) -> usize {
         let slot = self.slots.get(index);
         let count = slot.tickets.len();
@@ -238,33 +238,33 @@ impl Ledger {
             return 0;
         }
         if slot.waits > 0 {
-            return self.tell_late(datagram, header, index, tell);
+            return self.report_late(datagram, header, index, report);
         }
-        let (mut told, mut alone) = (0, 0);
+        let (mut reported, mut alone) = (0, 0);
         for (reply, ticket) in ReplyRecords::of(datagram, header).zip(&slot.tickets) {
             if reply.status == Status::AskAlone && count > 1 {
                 alone += 1;
             } else {
-                tell(*ticket, Outcome::Answered(reply));
-                told += 1;
+                report(*ticket, Outcome::Answered(reply));
+                reported += 1;
             }
         }
         match alone {
-            0 if told == count => self.slots.close(index),
+            0 if reported == count => self.slots.close(index),
             0 => {}
-            _ => self.hold_back_alone(datagram, header, index),
+            _ => self.retry_alone(datagram, header, index),
         }
-        told
+        reported
     }
 
     /// Processes a late reply, after some of the datagram's requests were sent again: those wait for the later reply.
     #[cold]
-    fn tell_late(
+    fn report_late(
         &mut self,
         datagram: &[u8],
         header: &Header,
         index: usize,
-        tell: &mut dyn FnMut(Ticket, Outcome<'_>),
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
     ) -> usize {
         let replies: Vec<Replied<'_>> = ReplyRecords::of(datagram, header).collect();
         let answered = |(place, ticket, _): (usize, Ticket, Record<'_>)| {
@@ -276,34 +276,45 @@ impl Ledger {
         if replies.len() != slot.tickets.len() {
             return 0;
         }
-        let told =
-            slot.records().filter_map(answered).map(|(ticket, reply)| tell(ticket, Outcome::Answered(reply)));
-        let told = told.count();
-        self.hold_back_alone(datagram, header, index);
-        told
+        let reported = slot
+            .records()
+            .filter_map(answered)
+            .map(|(ticket, reply)| report(ticket, Outcome::Answered(reply)));
+        let reported = reported.count();
+        self.retry_alone(datagram, header, index);
+        reported
     }
 
     /// Queues the requests that the server wants alone for another attempt, and closes the datagram.
     #[cold]
-    fn hold_back_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
+    fn retry_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
         let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
         let wants = |place: usize| statuses.len() > 1 && statuses[place] == Status::AskAlone;
-        self.hold_back(index, Again::Alone, |place, _| wants(place));
+        self.queue_retries(index, RetryMode::Alone, |place, _| wants(place));
         self.slots.close(index);
     }
 
     /// Queues the matching requests of a datagram for another attempt.
     #[cold]
-    fn hold_back(&mut self, index: usize, how: Again, is_wanted: impl Fn(usize, &Record<'_>) -> bool) {
+    fn queue_retries(
+        &mut self,
+        index: usize,
+        how: RetryMode,
+        is_wanted: impl Fn(usize, &Record<'_>) -> bool,
+    ) {
         let slot = self.slots.get(index);
-        let tries = if how == Again::Alone { slot.tries + 1 } else { 0 };
+        let tries = if how == RetryMode::Alone { slot.tries + 1 } else { 0 };
         let wanted = slot.records().filter(|(place, _, record)| is_wanted(*place, record));
-        self.again.extend(wanted.filter_map(|(_, ticket, record)| Held::of(ticket, &record, tries)));
+        self.again.extend(wanted.filter_map(|(_, ticket, record)| Retry::of(ticket, &record, tries)));
     }
 
     /// Handles timeouts: requests are sent again, wait longer, or are lost.
-    pub(super) fn look_at_time(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
-        let mut told = 0;
+    pub(super) fn check_timeouts(
+        &mut self,
+        now: Duration,
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
+    ) -> usize {
+        let mut reported = 0;
         while let Some(deadline) = self.deadlines.front() {
             let index = self.slots.of(deadline.sequence);
             if index.is_some() && deadline.at > now {
@@ -311,7 +322,7 @@ impl Ledger {
             }
             self.deadlines.pop_front();
             if let Some(index) = index {
-                told += self.give_up(index, now, tell);
+                reported += self.time_out(index, now, report);
             }
         }
         while let Some(Reverse(deadline)) = self.later.peek().copied() {
@@ -320,21 +331,21 @@ impl Ledger {
                 break;
             }
             self.later.pop();
-            told += index.map_or(0, |index| self.give_up(index, now, tell));
+            reported += index.map_or(0, |index| self.time_out(index, now, report));
         }
-        if self.moved { told + self.give_up_held(now, tell) } else { told }
+        if self.moved { reported + self.expire_retries(now, report) } else { reported }
     }
 
     /// Loses requests that wait for a directory for longer than all timeouts together.
     #[cold]
-    fn give_up_held(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
-        let most = self.options.patience_in_all();
+    fn expire_retries(&mut self, now: Duration, report: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+        let most = self.options.total_timeout();
         let before = self.again.len();
-        self.again.retain_mut(|held| {
-            let since = *held.since.get_or_insert(now);
+        self.again.retain_mut(|retry| {
+            let since = *retry.since.get_or_insert(now);
             let stays = now - since <= most;
             if !stays {
-                tell(held.ticket, Outcome::Lost);
+                report(retry.ticket, Outcome::Lost);
             }
             stays
         });
@@ -342,19 +353,24 @@ impl Ledger {
     }
 
     #[cold]
-    fn give_up(&mut self, index: usize, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+    fn time_out(
+        &mut self,
+        index: usize,
+        now: Duration,
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
+    ) -> usize {
         let slot = self.slots.get(index);
         let waited = slot.tries + slot.waits;
-        if waited >= self.options.repeats.min(REPEATS_MAX) {
-            let told = slot.records().map(|(_, ticket, _)| tell(ticket, Outcome::Lost)).count();
+        if waited >= self.options.retries.min(RETRIES_MAX) {
+            let reported = slot.records().map(|(_, ticket, _)| report(ticket, Outcome::Lost)).count();
             self.slots.close(index);
-            return told;
+            return reported;
         }
-        self.hold_back(index, Again::Alone, |_, record| may_repeat(record));
+        self.queue_retries(index, RetryMode::Alone, |_, record| may_retry(record));
         let slot = self.slots.get(index);
-        if slot.has_unrepeatable() {
+        if slot.has_unretryable() {
             slot.waits += 1;
-            let at = now.saturating_add(self.options.patience_after(waited + 1));
+            let at = now.saturating_add(self.options.timeout_after(waited + 1));
             let deadline = Deadline { at, sequence: slot.sequence };
             self.later.push(Reverse(deadline));
         } else {
@@ -364,12 +380,12 @@ impl Ledger {
     }
 
     /// Submits queued requests again.
-    pub(super) fn ask_again(&mut self) {
+    pub(super) fn submit_retries(&mut self) {
         while !self.moved
-            && let Some(held) = self.again.pop_front()
+            && let Some(retry) = self.again.pop_front()
         {
-            if self.ask(&held.request(), held.ticket, held.tries).is_err() {
-                return self.again.push_front(held);
+            if self.submit(&retry.request(), retry.ticket, retry.tries).is_err() {
+                return self.again.push_front(retry);
             }
         }
     }
@@ -381,12 +397,12 @@ impl Ledger {
     }
 
     /// The number of retries that wait to be sent.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn retry_count(&self) -> usize {
         self.again.len()
     }
 
     /// Adopts a new directory. The server replies `Moved` to datagrams in flight under the old one.
-    fn learn(&mut self, datagram: &[u8]) {
+    fn adopt_directory(&mut self, datagram: &[u8]) {
         let is_ours = Header::read(datagram).is_ok_and(|header| header.opaque == self.id);
         let Some(directory) = Directory::read(datagram).filter(|_| self.moved && is_ours) else {
             return;
@@ -395,14 +411,14 @@ impl Ledger {
         self.directory = directory;
         self.secrets = RapidSecrets::seed(directory.seed);
         self.open = vec![None; usize::from(directory.cores)];
-        self.turn = 0;
+        self.next_core = 0;
         self.moved = false;
     }
 }
 
-impl Held {
+impl Retry {
     fn of(ticket: Ticket, record: &Record<'_>, tries: u32) -> Option<Self> {
-        Some(Held {
+        Some(Retry {
             ticket,
             operation: record.operation?,
             key: record.key.into(),

@@ -1,7 +1,7 @@
 //! A client that keeps many requests in flight.
 
 use super::error::ClientError;
-use super::ledger::{Ledger, Outcome};
+use super::in_flight::{InFlight, Outcome};
 use guira_protocol::mica::{DATAGRAM_HEADER, Directory, Header, Operation, REQUEST_HEADER, Record};
 use guira_protocol::{Exptime, KEY_MAX};
 use guira_sync::clock::Stopwatch;
@@ -22,36 +22,36 @@ pub const ITEM_MAX: usize = PAYLOAD_MAX - DATAGRAM_HEADER - REQUEST_HEADER;
 
 /// Options of a client.
 #[derive(Clone, Copy, Debug)]
-pub struct CourierOptions {
+pub struct ClientOptions {
     /// The most requests in a datagram.
     pub per_datagram: u16,
     /// The most datagrams in flight; rounded up to a power of two.
     pub window: usize,
     /// The timeout of a request's first attempt; it doubles with each retry.
-    pub patience: Duration,
-    /// The number of retries, at most [`REPEATS_MAX`]. Each sends again what is idempotent.
-    pub repeats: u32,
+    pub timeout: Duration,
+    /// The number of retries, at most [`RETRIES_MAX`]. Each sends again what is idempotent.
+    pub retries: u32,
 }
 
 /// The most retries of a request.
-pub const REPEATS_MAX: u32 = 16;
+pub const RETRIES_MAX: u32 = 16;
 
-impl CourierOptions {
+impl ClientOptions {
     /// The timeout after as many retries.
-    pub(super) fn patience_after(&self, waits: u32) -> Duration {
-        self.patience.saturating_mul(1 << waits.min(REPEATS_MAX))
+    pub(super) fn timeout_after(&self, waits: u32) -> Duration {
+        self.timeout.saturating_mul(1 << waits.min(RETRIES_MAX))
     }
 
     /// The time after which a request is lost: the timeouts of all attempts together.
-    pub fn patience_in_all(&self) -> Duration {
-        self.patience.saturating_mul((2 << self.repeats.min(REPEATS_MAX)) - 1)
+    pub fn total_timeout(&self) -> Duration {
+        self.timeout.saturating_mul((2 << self.retries.min(RETRIES_MAX)) - 1)
     }
 }
 
 /// A request is lost after 1.26 s.
-impl Default for CourierOptions {
+impl Default for ClientOptions {
     fn default() -> Self {
-        CourierOptions { per_datagram: 64, window: 64, patience: Duration::from_millis(20), repeats: 5 }
+        ClientOptions { per_datagram: 64, window: 64, timeout: Duration::from_millis(20), retries: 5 }
     }
 }
 
@@ -103,15 +103,15 @@ impl<'r> Request<'r> {
 
 /// A client that keeps many requests in flight. The caller passes the time, counted from any origin.
 #[derive(Debug)]
-pub struct Courier<P> {
+pub struct PipelinedClient<P> {
     path: P,
-    ledger: Ledger,
+    in_flight: InFlight,
     /// The time of the last directory request.
-    asked: Option<Duration>,
+    directory_requested: Option<Duration>,
 }
 
 /// How often the directory is requested before the server counts as silent.
-const QUESTIONS: u32 = 50;
+const DIRECTORY_REQUESTS: u32 = 50;
 
 /// The opaque value of directory requests before there is a client.
 const LEARNER: u64 = u64::from_le_bytes(*b"learning");
@@ -119,10 +119,10 @@ const LEARNER: u64 = u64::from_le_bytes(*b"learning");
 /// Requests the directory of the server at the other end of `path`.
 ///
 /// # Errors
-/// If no answer arrives after 50 requests, `patience` apart.
-pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory, ClientError> {
+/// If no answer arrives after 50 requests, `timeout` apart.
+pub fn fetch_directory(path: &mut impl ClientPath, timeout: Duration) -> Result<Directory, ClientError> {
     let mut found = None;
-    for sequence in 0..QUESTIONS {
+    for sequence in 0..DIRECTORY_REQUESTS {
         if let Some(room) = path.room(0) {
             let length = Directory::ask(sequence, LEARNER, room);
             path.post(length);
@@ -131,7 +131,7 @@ pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory
         let is_ours = |bytes: &[u8]| Header::read(bytes).is_ok_and(|header| header.opaque == LEARNER);
         // A wait may end early without a reply: the system reports a closed port at once.
         let watch = Stopwatch::start();
-        while let Some(left) = patience.checked_sub(watch.elapsed()) {
+        while let Some(left) = timeout.checked_sub(watch.elapsed()) {
             path.wait(left)?;
             let mut take = |bytes: &[u8]| found = found.or(Directory::read(bytes).filter(|_| is_ours(bytes)));
             while path.receive(&mut take)? > 0 {}
@@ -143,15 +143,19 @@ pub fn learn(path: &mut impl ClientPath, patience: Duration) -> Result<Directory
     Err(ClientError::Silent)
 }
 
-impl<P: ClientPath> Courier<P> {
+impl<P: ClientPath> PipelinedClient<P> {
     /// A client that sends along `path` to the server with this directory. `id` has to be unique among the clients of
     /// the server: replies to other clients, or to an earlier client with the same address, are recognized by it.
     ///
     /// # Errors
     /// If the path cannot reach all threads of the server.
-    pub fn new(mut path: P, directory: Directory, id: u64, options: CourierOptions) -> io::Result<Self> {
+    pub fn new(mut path: P, directory: Directory, id: u64, options: ClientOptions) -> io::Result<Self> {
         path.reach(usize::from(directory.cores))?;
-        Ok(Courier { path, ledger: Ledger::new(directory, id, options), asked: None })
+        Ok(PipelinedClient {
+            path,
+            in_flight: InFlight::new(directory, id, options),
+            directory_requested: None,
+        })
     }
 
     #[cfg(test)]
@@ -161,10 +165,10 @@ impl<P: ClientPath> Courier<P> {
 
     /// The server's current directory.
     pub fn directory(&self) -> Directory {
-        self.ledger.directory
+        self.in_flight.directory
     }
 
-    /// Submits a request, which is sent with the next [`Courier::flush`], or earlier. `Ok(Err(Busy))` if too many
+    /// Submits a request, which is sent with the next [`PipelinedClient::flush`], or earlier. `Ok(Err(Busy))` if too many
     /// datagrams are in flight.
     ///
     /// The server may execute requests in flight in any order, except those in one datagram. A caller that needs an
@@ -173,9 +177,9 @@ impl<P: ClientPath> Courier<P> {
     /// # Errors
     /// If the request is invalid.
     #[inline(always)]
-    pub fn ask(&mut self, request: &Request<'_>, ticket: Ticket) -> Result<Result<(), Busy>, ClientError> {
+    pub fn submit(&mut self, request: &Request<'_>, ticket: Ticket) -> Result<Result<(), Busy>, ClientError> {
         request.check()?;
-        Ok(self.ledger.ask(request, ticket, 0))
+        Ok(self.in_flight.submit(request, ticket, 0))
     }
 
     /// Sends all submitted requests.
@@ -183,10 +187,10 @@ impl<P: ClientPath> Courier<P> {
     /// # Errors
     /// If the path has failed.
     pub fn flush(&mut self, now: Duration) -> io::Result<()> {
-        let Courier { path, ledger, .. } = self;
-        ledger.ask_again();
-        ledger.seal_all();
-        send(path, ledger, now);
+        let PipelinedClient { path, in_flight, .. } = self;
+        in_flight.submit_retries();
+        in_flight.seal_all();
+        send(path, in_flight, now);
         path.flush()
     }
 
@@ -195,40 +199,40 @@ impl<P: ClientPath> Courier<P> {
     /// # Errors
     /// If the path has failed.
     #[inline(always)]
-    pub fn poll(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> io::Result<usize> {
-        let Courier { path, ledger, .. } = self;
-        let mut told = 0;
-        let received = path.receive(&mut |datagram| told += ledger.receive(datagram, tell))?;
+    pub fn poll(&mut self, now: Duration, report: &mut dyn FnMut(Ticket, Outcome<'_>)) -> io::Result<usize> {
+        let PipelinedClient { path, in_flight, .. } = self;
+        let mut reported = 0;
+        let received = path.receive(&mut |datagram| reported += in_flight.receive(datagram, report))?;
         // Behind a full burst there may be replies that only this thread delayed.
         if received < BURST_MAX {
-            told += ledger.look_at_time(now, tell);
+            reported += in_flight.check_timeouts(now, report);
         }
-        let cores = usize::from(ledger.directory.cores);
+        let cores = usize::from(in_flight.directory.cores);
         if cores != path.cores() {
             path.reach(cores)?;
         }
-        if ledger.moved {
-            self.ask_directory(now)?;
-        } else if ledger.is_waiting() {
-            if ledger.held() > 0 {
-                ledger.ask_again();
-                ledger.seal_all();
+        if in_flight.moved {
+            self.request_directory(now)?;
+        } else if in_flight.is_waiting() {
+            if in_flight.retry_count() > 0 {
+                in_flight.submit_retries();
+                in_flight.seal_all();
             }
-            send(path, ledger, now);
+            send(path, in_flight, now);
             path.flush()?;
         }
-        Ok(told)
+        Ok(reported)
     }
 
     /// Requests the directory, at most every 5 ms.
     #[cold]
-    fn ask_directory(&mut self, now: Duration) -> io::Result<()> {
-        if self.asked.is_some_and(|asked| now < asked + Duration::from_millis(5)) {
+    fn request_directory(&mut self, now: Duration) -> io::Result<()> {
+        if self.directory_requested.is_some_and(|at| now < at + Duration::from_millis(5)) {
             return Ok(());
         }
-        self.asked = Some(now);
+        self.directory_requested = Some(now);
         if let Some(room) = self.path.room(0) {
-            let length = Directory::ask(0, self.ledger.id, room);
+            let length = Directory::ask(0, self.in_flight.id, room);
             self.path.post(length);
         }
         self.path.flush()
@@ -236,7 +240,7 @@ impl<P: ClientPath> Courier<P> {
 
     /// Whether no requests are in flight.
     pub fn is_idle(&self) -> bool {
-        self.ledger.slots.used() == 0 && self.ledger.held() == 0
+        self.in_flight.slots.used() == 0 && self.in_flight.retry_count() == 0
     }
 
     /// Waits until a datagram may have arrived, or for the given time.
@@ -250,10 +254,10 @@ impl<P: ClientPath> Courier<P> {
 
 /// Sends complete datagrams, as far as the path accepts them.
 #[inline(always)]
-fn send(path: &mut impl ClientPath, ledger: &mut Ledger, now: Duration) {
+fn send(path: &mut impl ClientPath, in_flight: &mut InFlight, now: Duration) {
     // A server that now has fewer threads replies `Moved`, whichever thread a datagram reaches.
     let cores = path.cores().max(1);
-    while ledger.send_next(now, |slot| match path.room(slot.core % cores) {
+    while in_flight.send_next(now, |slot| match path.room(slot.core % cores) {
         Some(room) => {
             room[..slot.length].copy_from_slice(&slot.bytes[..slot.length]);
             path.post(slot.length);

@@ -1,6 +1,6 @@
 //! Datagrams in flight, with their requests, to send them again.
 
-use super::courier::Ticket;
+use super::pipeline::Ticket;
 use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 use guira_transport::PAYLOAD_MAX;
 use std::time::Duration;
@@ -61,17 +61,17 @@ impl Slot {
             at = next;
             Some((place, *ticket, record))
         });
-        all.filter(|(_, _, record)| self.waits == 0 || !may_repeat(record))
+        all.filter(|(_, _, record)| self.waits == 0 || !may_retry(record))
     }
 
     /// Whether a request that may not be sent again waits for a reply.
-    pub(super) fn has_unrepeatable(&self) -> bool {
-        self.records().any(|(_, _, record)| !may_repeat(&record))
+    pub(super) fn has_unretryable(&self) -> bool {
+        self.records().any(|(_, _, record)| !may_retry(&record))
     }
 }
 
 /// Whether the request may be sent again when no reply arrived.
-pub(super) fn may_repeat(record: &Record<'_>) -> bool {
+pub(super) fn may_retry(record: &Record<'_>) -> bool {
     record.operation.is_some_and(Operation::is_idempotent)
 }
 
