@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_below_what_is_used_leaves_nothing_to_take() {
+    fn a_limit_below_the_use_leaves_nothing_to_take() {
         let budget = Budget::new(10);
         assert!(budget.take(8));
         budget.set_limit(5);

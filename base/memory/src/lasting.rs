@@ -180,7 +180,7 @@ impl RegionFile {
         if head.len() >= FIXED {
             this.set_mark(0)?;
         }
-        let found = match examine(&head, metadata.len()).and_then(|told| this.kept(told)) {
+        let found = match examine(&head, metadata.len()).and_then(|head| this.kept(head)) {
             Ok(kept) => Found::Kept(kept),
             Err(loss) => Found::Lost(loss),
         };
@@ -188,15 +188,15 @@ impl RegionFile {
     }
 
     /// Combines the head with the checksums behind the Region.
-    fn kept(&self, told: Told<'_>) -> Result<Kept, Loss> {
+    fn kept(&self, head: Head<'_>) -> Result<Kept, Loss> {
         let read = |checksum| {
-            let mut sums = vec![0; told.behind];
-            let end = self.file.read_exact_at(&mut sums, told.bytes as u64);
+            let mut sums = vec![0; head.behind];
+            let end = self.file.read_exact_at(&mut sums, head.bytes as u64);
             let is_whole = end.is_ok() && fnv(sums.iter().copied()) == checksum;
             if is_whole { Ok(Sums::decode(&sums)) } else { Err(Loss::Damaged) }
         };
-        let sums = told.checksum_of_sums.map(read).transpose()?;
-        Ok(Kept { state: told.state.to_vec(), notes: told.notes.to_vec(), bytes: told.bytes, sums })
+        let sums = head.checksum_of_sums.map(read).transpose()?;
+        Ok(Kept { state: head.state.to_vec(), notes: head.notes.to_vec(), bytes: head.bytes, sums })
     }
 
     /// Removes the permissions of other users, who must not read items.
@@ -318,7 +318,7 @@ impl RegionFile {
 
 /// The validated fields of a head.
 #[derive(Debug)]
-struct Told<'a> {
+struct Head<'a> {
     state: &'a [u8],
     notes: &'a [u8],
     /// Length of the Region, in bytes.
@@ -346,7 +346,7 @@ fn compose(bytes: usize, state: &[u8], notes: &[u8], checksum_of_sums: Option<u6
 }
 
 /// Validates a head. `length` is that of the file.
-fn examine(head: &[u8], length: u64) -> Result<Told<'_>, Loss> {
+fn examine(head: &[u8], length: u64) -> Result<Head<'_>, Loss> {
     if head.len() < FIXED + OF_SUMS {
         return Err(Loss::Damaged);
     }
@@ -376,7 +376,7 @@ fn examine(head: &[u8], length: u64) -> Result<Told<'_>, Loss> {
         && bytes == Region::rounded(bytes)
         && bytes >= HEAD_BYTES
         && behind <= behind_max;
-    if is_sound { Ok(Told { state, notes, bytes, behind, checksum_of_sums }) } else { Err(Loss::Damaged) }
+    if is_sound { Ok(Head { state, notes, bytes, behind, checksum_of_sums }) } else { Err(Loss::Damaged) }
 }
 
 /// The checksum of a head without its mark and checksum.
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_closed_in_order_is_found_once() {
+    fn a_closed_region_is_opened_once() {
         let scratch = Scratch::new("once");
         assert!(matches!(open(&scratch).1, Found::Nothing));
         closed(&scratch);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_only_looked_at_can_be_left_as_it_was() {
+    fn a_region_that_was_only_mapped_can_be_left_as_it_was() {
         let scratch = Scratch::new("left");
         closed(&scratch);
         for _ in 0..3 {
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_has_changed_is_told_and_zero_and_the_others_are_as_they_were() {
+    fn a_changed_block_is_reported_and_zeroed_and_the_others_are_kept() {
         let scratch = Scratch::new("damage");
         closed(&scratch);
         let (at, other) = (AT.bytes(), AT.bytes() + 2 * BLOCK_BYTES);
@@ -622,7 +622,7 @@ mod tests {
         let Found::Kept(kept) = found else { panic!("{found:?}") };
         assert_eq!((kept.state.as_slice(), kept.notes.as_slice()), (&b"the state"[..], &b"notes"[..]));
         let (region, damage) = file.map(&kept, HugePages::No).unwrap();
-        assert!(damage.is_none(), "nobody knows");
+        assert!(damage.is_none(), "there were no checksums");
         file.close(&region, &kept.state, b"").unwrap();
         drop(region);
         spoil(&scratch, AT.bytes() as u64 + 4096, 2);

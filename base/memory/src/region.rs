@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_zero_at_first_keeps_what_is_stored_and_is_zero_after_discard() {
+    fn memory_is_zero_at_first_keeps_stores_and_is_zero_after_discard() {
         let region = Region::anonymous(3 << 20, HugePages::No).unwrap();
         assert_eq!(region.reserved(), 4 << 20);
         let at = Offset::from_bytes(8192);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_region_can_be_used_and_discarded_and_a_limit_that_forbids_it_is_told() {
+    fn a_locked_region_can_be_used_and_discarded_and_a_low_limit_is_an_error() {
         let mut region = Region::anonymous(4 << 20, HugePages::No).unwrap();
         if let Err(error) = region.lock() {
             assert!(matches!(error.raw_os_error(), Some(1 | 12)), "the limit of locked memory: {error}");

@@ -141,10 +141,10 @@ fn decode_loosely(text: &[u8], buffer: &mut KeyBuffer) -> usize {
         digits += 1;
         padding += usize::from(*byte == b'=');
         if digits % 4 == 0 {
-            let Some(room) = buffer.get_mut(length..length + 3) else {
+            let Some(space) = buffer.get_mut(length..length + 3) else {
                 return 0;
             };
-            room.copy_from_slice(&group.to_be_bytes()[1..]);
+            space.copy_from_slice(&group.to_be_bytes()[1..]);
             length += 3;
             group = 0;
             if padding > 0 {

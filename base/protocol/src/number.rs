@@ -87,7 +87,7 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// How C's strtoull and strtoll parse a number: blanks, a sign, and digits up to a blank, the end, or a zero byte.
-enum Found {
+enum CNumber {
     Number(bool, u64),
     /// No digit follows.
     Nothing,
@@ -95,7 +95,7 @@ enum Found {
     Wrong,
 }
 
-fn find(token: &[u8]) -> Found {
+fn find(token: &[u8]) -> CNumber {
     let start = token.iter().position(|byte| !is_space(*byte)).unwrap_or(token.len());
     let (negative, after_sign) = match token.get(start) {
         Some(b'-') => (true, start + 1),
@@ -104,22 +104,22 @@ fn find(token: &[u8]) -> Found {
     };
     let count = token[after_sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     if count == 0 {
-        return Found::Nothing;
+        return CNumber::Nothing;
     }
     let end = after_sign + count;
     let ends_well = token.get(end).is_none_or(|byte| is_space(*byte) || *byte == 0);
     match digits(&token[after_sign..end]).filter(|_| ends_well) {
-        Some(number) => Found::Number(negative, number),
-        None => Found::Wrong,
+        Some(number) => CNumber::Number(negative, number),
+        None => CNumber::Wrong,
     }
 }
 
 /// The same in a command, where nothing after a blank counts as 0.
-fn found(token: &[u8]) -> Option<(bool, u64)> {
+fn lenient(token: &[u8]) -> Option<(bool, u64)> {
     match find(token) {
-        Found::Number(negative, number) => Some((negative, number)),
-        Found::Nothing => token.first().filter(|first| is_space(**first)).map(|_| (false, 0)),
-        Found::Wrong => None,
+        CNumber::Number(negative, number) => Some((negative, number)),
+        CNumber::Nothing => token.first().filter(|first| is_space(**first)).map(|_| (false, 0)),
+        CNumber::Wrong => None,
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
     {
         return Some(Exptime(number as i32));
     }
-    let number = match found(token)? {
+    let number = match lenient(token)? {
         (false, number) => i64::try_from(number).ok()?,
         (true, number) => 0i64.checked_sub_unsigned(number)?,
     };
@@ -146,14 +146,14 @@ pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
 /// Parses the client flags of a classic store, truncated to 32 bits.
 #[inline]
 pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
-    digits(token).or_else(|| unsigned(found(token)?)).map(|number| number as u32)
+    digits(token).or_else(|| unsigned(lenient(token)?)).map(|number| number as u32)
 }
 
 /// The number in a stored value, for `incr` and `decr`.
 pub fn number_from(value: &[u8]) -> Option<u64> {
     match find(value) {
-        Found::Number(negative, number) => unsigned((negative, number)),
-        Found::Nothing | Found::Wrong => None,
+        CNumber::Number(negative, number) => unsigned((negative, number)),
+        CNumber::Nothing | CNumber::Wrong => None,
     }
 }
 

@@ -52,7 +52,7 @@ impl ReplyBuffer {
         if self.bytes.len() - self.length < most {
             self.grow(most);
         }
-        Writer { room: self.bytes.get_mut(self.length..).unwrap_or_default(), written: 0 }
+        Writer { space: self.bytes.get_mut(self.length..).unwrap_or_default(), written: 0 }
     }
 
     /// Appends the first `written` bytes written through the last [`Writer`].
@@ -93,7 +93,7 @@ impl ReplyBuffer {
 /// reserve enough.
 #[derive(Debug)]
 pub struct Writer<'a> {
-    room: &'a mut [u8],
+    space: &'a mut [u8],
     written: usize,
 }
 
@@ -107,19 +107,19 @@ impl Writer<'_> {
     /// Writes `bytes`, if they fit.
     #[inline(always)]
     pub fn put(&mut self, bytes: &[u8]) {
-        let room = self.room(bytes.len());
-        if room.len() == bytes.len() {
-            room.copy_from_slice(bytes);
+        let space = self.space(bytes.len());
+        if space.len() == bytes.len() {
+            space.copy_from_slice(bytes);
         }
     }
 
     /// Writes a key: as [`Writer::put`], but without a call for the usual lengths.
     #[inline(always)]
     pub fn key(&mut self, key: &[u8]) {
-        let room = self.room(key.len());
-        if !copied_by_ends::<8>(room, key) && !copied_by_ends::<16>(room, key) {
-            let length = room.len().min(key.len());
-            room[..length].copy_from_slice(&key[..length]);
+        let space = self.space(key.len());
+        if !copied_by_ends::<8>(space, key) && !copied_by_ends::<16>(space, key) {
+            let length = space.len().min(key.len());
+            space[..length].copy_from_slice(&key[..length]);
         }
     }
 
@@ -142,7 +142,7 @@ impl Writer<'_> {
     /// most VALUE lines end like that. Returns false if it wrote nothing.
     #[inline(always)]
     pub fn short_numbers(&mut self, flags: u32, length: usize) -> bool {
-        let Some(room) = self.room.get_mut(self.written..).and_then(|rest| rest.first_chunk_mut::<8>())
+        let Some(space) = self.space.get_mut(self.written..).and_then(|rest| rest.first_chunk_mut::<8>())
         else {
             return false;
         };
@@ -154,18 +154,18 @@ impl Writer<'_> {
         let digits = u64::from_le_bytes(*b"000\0\0\0\0\0") | hundreds | tens << 8 | ones << 16;
         let leading = usize::from(length < 100) + usize::from(length < 10);
         let head = u64::from_le_bytes(*b" 0 \0\0\0\0\0") + (u64::from(flags) << 8);
-        *room = (head | (digits | end << 24) >> (leading * 8) << 24).to_le_bytes();
+        *space = (head | (digits | end << 24) >> (leading * 8) << 24).to_le_bytes();
         self.written += 8 - leading;
         true
     }
 
     /// The next `length` bytes, or none if fewer are left.
     #[inline(always)]
-    pub fn room(&mut self, length: usize) -> &mut [u8] {
-        match self.room.get_mut(self.written..).and_then(|rest| rest.get_mut(..length)) {
-            Some(room) => {
+    pub fn space(&mut self, length: usize) -> &mut [u8] {
+        match self.space.get_mut(self.written..).and_then(|rest| rest.get_mut(..length)) {
+            Some(space) => {
                 self.written += length;
-                room
+                space
             }
             None => &mut [],
         }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_kept_and_can_be_taken_back() {
+    fn written_bytes_are_kept_and_can_be_truncated() {
         let mut buffer = ReplyBuffer::with_capacity(4);
         buffer.line("STORED");
         let mark = buffer.len();
@@ -214,23 +214,23 @@ mod tests {
         writer.number(u64::MAX);
         for (flags, length, text) in [(0, 7, " 0 7\r\n"), (9, 10, " 9 10\r\n"), (1, 999, " 1 999\r\n")] {
             let mut other = [0; 9];
-            let mut writer = Writer { room: &mut other, written: 0 };
+            let mut writer = Writer { space: &mut other, written: 0 };
             assert!(writer.short_numbers(flags, length));
-            assert_eq!(&writer.room[..writer.written], text.as_bytes());
+            assert_eq!(&writer.space[..writer.written], text.as_bytes());
         }
-        for (flags, length, room) in [(10, 1, 9), (0, 1000, 9), (0, 1, 7)] {
+        for (flags, length, size) in [(10, 1, 9), (0, 1000, 9), (0, 1, 7)] {
             let mut other = [0; 9];
-            let mut writer = Writer { room: &mut other[..room], written: 0 };
+            let mut writer = Writer { space: &mut other[..size], written: 0 };
             assert!(!writer.short_numbers(flags, length) && writer.written == 0);
         }
         for length in [0, 1, 7, 8, 9, 16, 17, 32, 33] {
             let key = &b"0123456789abcdefghijklmnopqrstuvwxyz"[..length];
             let mut other = [0; 40];
-            let mut writer = Writer { room: &mut other[..length], written: 0 };
+            let mut writer = Writer { space: &mut other[..length], written: 0 };
             writer.key(key);
             assert_eq!((writer.written(), &other[..length]), (length, key));
         }
-        writer.room(3).copy_from_slice(b"abc");
+        writer.space(3).copy_from_slice(b"abc");
         let written = writer.written();
         buffer.keep(written);
         assert_eq!(buffer.as_slice(), b"STORED\r\nVALUE 74218446744073709551615abc");

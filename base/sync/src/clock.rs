@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_moves_when_told() {
+    fn a_manual_clock_moves_only_by_advance() {
         let clock = CoarseClock::manual(1_000);
         assert_eq!((clock.now(), clock.now_unix(), clock.base_unix()), (Seconds(2), 1_000, 998));
         clock.advance(5);

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_announced_is_found_until_it_is_cleared() {
+    fn an_announcement_is_found_until_it_is_cleared() {
         let hazards = Arc::new(Hazards::default());
         let (one, other) = (hazards.claim(), hazards.claim());
         one.announce(0, 8);
@@ -276,7 +276,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_place_without_hazards_is_stored_into_by_nobody_else() {
+    fn loom_a_place_without_hazards_has_no_other_writer() {
         a_place_is_announced_and_freed();
     }
 

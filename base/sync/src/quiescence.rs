@@ -148,7 +148,7 @@ mod loom_tests {
     /// A reader finds memory through a link and stores into it a little later. A thread that unlinks the memory and
     /// waits for the ticket must see that store, and none after the ticket has passed.
     #[test]
-    fn loom_nobody_holds_what_was_taken_out_of_use_once_the_ticket_has_passed() {
+    fn loom_retired_memory_is_not_held_once_the_ticket_has_passed() {
         loom::model(|| {
             let quiescence = Arc::new(Quiescence::default());
             let shared = Arc::new((AtomicU32::new(1), AtomicU32::new(0)));
@@ -179,7 +179,7 @@ mod loom_tests {
 
     /// The same, with a reader that comes online meanwhile.
     #[test]
-    fn loom_who_comes_online_sees_what_was_taken_out_of_use_or_is_waited_for() {
+    fn loom_a_participant_that_comes_online_sees_the_retirement_or_is_waited_for() {
         loom::model(|| {
             let quiescence = Arc::new(Quiescence::default());
             let shared = Arc::new((AtomicU32::new(1), AtomicU32::new(0)));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_sleeps_is_woken_and_once() {
+    fn only_a_sleeping_owner_is_woken_and_once() {
         let flag = AtomicU64::new(0);
         assert!(!must_wake(&flag));
         fall_asleep(&flag);
@@ -77,7 +77,7 @@ mod loom_tests {
 
     /// Two threads publish while the owner goes to sleep: neither wake-up is lost.
     #[test]
-    fn loom_nobody_sleeps_over_what_has_come() {
+    fn loom_no_wakeup_is_lost() {
         loom::model(|| {
             let room = Arc::new(Room::default());
             let putters = [0, 1].map(|place| {

@@ -44,7 +44,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn only_those_are_counted_who_wait() {
+    fn only_contended_locks_are_counted() {
         let (waits, mutex) = (Waits::default(), Mutex::new(0));
         *waits.lock(&mutex) += 1;
         assert_eq!(waits.count(), 0);

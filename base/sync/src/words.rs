@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_in_comes_out_at_every_alignment_and_length() {
+    fn bytes_copied_in_are_copied_out_at_every_alignment_and_length() {
         for start in 0..17 {
             for length in (0..40).chain([511, 512, 513, 777]) {
                 let area = words(128);

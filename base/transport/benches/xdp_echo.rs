@@ -137,9 +137,9 @@ fn by_xdp(cable: &Cable, name: &str, attach: XdpAttach, server: &str) {
     let serve = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
             for index in 0..server_path.receive().expect("a burst") {
-                let (request, room) = server_path.exchange(index);
+                let (request, buffer) = server_path.exchange(index);
                 let length = request.len();
-                room[..length].copy_from_slice(request);
+                buffer[..length].copy_from_slice(request);
                 server_path.answer(index, length);
             }
             server_path.send();
@@ -148,8 +148,8 @@ fn by_xdp(cable: &Cable, name: &str, attach: XdpAttach, server: &str) {
     measure(name, serve, |window| {
         while window.has_room() {
             for _ in 0..BURST_MAX {
-                let Some(room) = client.room(0) else { break };
-                room[..PAYLOAD.len()].copy_from_slice(&PAYLOAD);
+                let Some(buffer) = client.buffer(0) else { break };
+                buffer[..PAYLOAD.len()].copy_from_slice(&PAYLOAD);
                 client.post(PAYLOAD.len());
                 window.under_way += 1;
             }

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_what_would_be() {
+    fn an_invalid_address_is_refused_with_the_valid_forms() {
         for text in ["", "localhost", "127.0.0.1", ":11211", "unix:", "1.2.3.4:99999", "::1:5"] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains("give IP:PORT"), "{error}");

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Peer {
 }
 
 /// No address.
-pub(crate) const NOBODY: Peer = Peer {
+pub(crate) const NO_PEER: Peer = Peer {
     // SAFETY: zeroes are an address of no family.
     address: unsafe { std::mem::zeroed() },
     length: 0,
@@ -95,7 +95,7 @@ impl Default for Datagrams {
     fn default() -> Self {
         Datagrams {
             bytes: vec![0; DATAGRAMS_BYTES].into_boxed_slice(),
-            received: [(NOBODY, 0); DATAGRAMS_AT_ONCE],
+            received: [(NO_PEER, 0); DATAGRAMS_AT_ONCE],
             count: 0,
         }
     }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_shared_with_those_who_come_with_its_first_owner_and_with_nobody_else() {
+    fn a_port_is_shared_only_with_sockets_opened_after_its_first_owner() {
         let first = datagram_socket("127.0.0.1:0".parse().unwrap(), PortSharing::First).unwrap();
         let address = first.local_addr().unwrap();
         let second = datagram_socket(address, PortSharing::Shared).unwrap();

@@ -12,8 +12,8 @@ pub fn read_file(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {
-        let told = format!("it is longer than {most} bytes, the most that is read");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
+        let message = format!("longer than {most} bytes, the most that is read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
 }
@@ -30,6 +30,6 @@ mod tests {
         assert_eq!(read_file(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         std::fs::remove_file(&path).unwrap();
         let error = read_file(Path::new("/dev/zero"), 1 << 20).unwrap_err();
-        assert_eq!(error.to_string(), "it is longer than 1048576 bytes, the most that is read");
+        assert_eq!(error.to_string(), "longer than 1048576 bytes, the most that is read");
     }
 }

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_else_has_put_in_its_place_is_left_there() {
+    fn a_file_that_replaced_the_socket_is_not_removed() {
         let path = std::env::temp_dir().join(format!("guira-listener-other-{}", std::process::id()));
         let address = Address::Unix(path.clone());
         let first = Listener::bind(&address, OPTIONS).unwrap();

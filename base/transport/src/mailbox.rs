@@ -57,7 +57,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_message_wakes_whoever_waits() {
+    fn a_message_wakes_the_poller() {
         let mailbox = Mailbox::new().unwrap();
         let mut poll = Poll::new().unwrap();
         poll.add(&mailbox, Token(7), Interest::Read).unwrap();

@@ -83,8 +83,8 @@ impl<S: Session> Executor<S> {
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
         self.session.update(key, Default::default(), self.now, Provision::None, |item| {
-            let (decision, told) = step.decide(item, fresh);
-            outcome = told;
+            let (decision, result) = step.decide(item, fresh);
+            outcome = result;
             decision
         })?;
         match (step.direction, outcome) {

@@ -64,7 +64,7 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
         let length = item.value_len();
         self.head(cas, item.flags(), length);
         let mut writer = self.replies.buffer().writer(length);
-        item.copy_value(0, writer.room(length));
+        item.copy_value(0, writer.space(length));
         let written = writer.written();
         self.replies.buffer().keep(written);
     }

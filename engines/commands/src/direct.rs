@@ -13,14 +13,14 @@ use guira_protocol::{Direction, Verb};
 use std::marker::PhantomData;
 
 /// Copies a value into the space left in the datagram.
-struct RoomSink<'r, P> {
-    room: &'r mut [u8],
+struct RecordSink<'r, P> {
+    space: &'r mut [u8],
     flags: u32,
     value_len: usize,
     pin: PhantomData<P>,
 }
 
-impl<P: ValuePin> Sink for RoomSink<'_, P> {
+impl<P: ValuePin> Sink for RecordSink<'_, P> {
     type Pin = P;
 
     fn wants(&self) -> Want {
@@ -30,8 +30,8 @@ impl<P: ValuePin> Sink for RoomSink<'_, P> {
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
         (self.flags, self.value_len) = (item.flags(), item.value_len());
-        if let Some(room) = self.room.get_mut(..self.value_len) {
-            item.copy_value(0, room);
+        if let Some(space) = self.space.get_mut(..self.value_len) {
+            item.copy_value(0, space);
         }
     }
 
@@ -83,9 +83,9 @@ impl<S: Session> Executor<S> {
 
     #[inline(always)]
     fn direct_get(&mut self, key: Key<'_>, guess: S::Guess, writer: &mut ReplyWriter<'_>, after: usize) {
-        let room = writer.room(after);
-        let most = room.len();
-        let mut sink = RoomSink { room, flags: 0, value_len: 0, pin: PhantomData };
+        let space = writer.space(after);
+        let most = space.len();
+        let mut sink = RecordSink { space, flags: 0, value_len: 0, pin: PhantomData };
         let read = self.session.read(key, guess, self.now, &mut sink);
         let (flags, value_len) = (sink.flags, sink.value_len);
         match read {
@@ -180,7 +180,7 @@ impl<S: Session> Executor<S> {
         Some(match self.count_step(key, &Step::of(direction, record.delta())) {
             Ok(Counted::Now(number, _)) => {
                 let number = number.to_le_bytes();
-                writer.room(after)[..number.len()].copy_from_slice(&number);
+                writer.space(after)[..number.len()].copy_from_slice(&number);
                 writer.put(Status::Done, 0, number.len());
                 return None;
             }

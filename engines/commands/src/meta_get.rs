@@ -6,7 +6,7 @@
 use crate::counters::CommandCount;
 use crate::observe::Got;
 use crate::retrieve::NO_MEMORY_FOR_READ;
-use crate::showing::{Change, Changing, Creation};
+use crate::showing::{Change, Creation, ShownUpdate};
 use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
@@ -147,7 +147,7 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
         if self.head(&meta) {
             let buffer = self.replies.buffer();
             let mut writer = buffer.writer(meta.value_len + 2);
-            item.copy_value(0, writer.room(meta.value_len));
+            item.copy_value(0, writer.space(meta.value_len));
             writer.put(b"\r\n");
             let written = writer.written();
             buffer.keep(written);
@@ -174,7 +174,7 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
 }
 
 /// The update that an mg asks for.
-struct Asked<'a, 'k> {
+struct MetaGetUpdate<'a, 'k> {
     key: &'a MetaKey<'k>,
     flags: &'a MetaFlags<'k>,
     now: Seconds,
@@ -183,7 +183,7 @@ struct Asked<'a, 'k> {
     given: Option<u64>,
 }
 
-impl<R> Changing<MetaSink<'_, '_, R>> for Asked<'_, '_> {
+impl<R> ShownUpdate<MetaSink<'_, '_, R>> for MetaGetUpdate<'_, '_> {
     fn change(&mut self, sink: &mut MetaSink<'_, '_, R>, item: &Meta) -> Change {
         let (expiry, won) = outcome(item, self.flags, (self.times)(item.expiry));
         sink.before = Some(Before { meta: *item, created: false, won });
@@ -251,7 +251,7 @@ impl<S: Session> Executor<S> {
         let (touched, vivified, recache) = (time(flags.exptime), time(flags.vivify), time(flags.recache));
         let times = |expiry| Times { expiry, touched, vivified, recache };
         let given = self.uniques.given(flags.cas_new);
-        let mut asked = Asked { key: &command.key, flags, now: self.now, times: &times, given };
+        let mut asked = MetaGetUpdate { key: &command.key, flags, now: self.now, times: &times, given };
         let changes = touched.is_some() || vivified.is_some() || recache.is_some();
         let mut sink = MetaSink {
             mark: replies.buffer().len(),

@@ -36,9 +36,9 @@ impl<S: Session> Executor<S> {
 
     /// The cas unique of the stored item: the given one, or a new one if the reply contains it.
     fn unique_for(&mut self, command: &MetaSet<'_>) -> Option<u64> {
-        let told = command.flags.has(b'c');
+        let has_unique_flag = command.flags.has(b'c');
         let given = self.uniques.given(command.flags.cas_new);
-        given.or_else(|| if told { self.fresh_unique() } else { None })
+        given.or_else(|| if has_unique_flag { self.fresh_unique() } else { None })
     }
 
     /// Decides how to receive the announced data block of an ms.
@@ -52,8 +52,8 @@ impl<S: Session> Executor<S> {
         R: Replies<Pin = S::Pin>,
     {
         // The pending value has space for a cas unique if the item will have one; the value is chosen later.
-        let told = command.flags.has(b'c') && self.uniques == Uniques::Kept;
-        let wants_unique = told || self.uniques.given(command.flags.cas_new).is_some();
+        let has_unique_flag = command.flags.has(b'c') && self.uniques == Uniques::Kept;
+        let wants_unique = has_unique_flag || self.uniques.given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
         self.incoming(key, &request, command.length as usize).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
@@ -218,9 +218,9 @@ impl<S: Session> Executor<S> {
             b'N' => vivified,
             _ => last,
         });
-        let told = flags.has(b'c');
+        let has_unique_flag = flags.has(b'c');
         let given = self.uniques.given(flags.cas_new);
-        let unique = given.or_else(|| if told { self.fresh_unique() } else { None });
+        let unique = given.or_else(|| if has_unique_flag { self.fresh_unique() } else { None });
         let step = Step {
             direction,
             delta: flags.delta,

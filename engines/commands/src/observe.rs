@@ -118,14 +118,14 @@ impl<S: Session> Executor<S> {
 
     /// Whether an event is reported.
     #[inline(always)]
-    fn tells(&self, kinds: Kinds, key: Key<'_>) -> bool {
+    fn observes(&self, kinds: Kinds, key: Key<'_>) -> bool {
         // Not `||`: one branch, which is nearly never taken.
         self.kinds.any(kinds) | (key.hash.0 < self.sampled_below)
     }
 
     #[inline(always)]
     pub(crate) fn saw_get(&mut self, key: Key<'_>, got: Got) {
-        if self.tells(Kinds::GETS, key) {
+        if self.observes(Kinds::GETS, key) {
             self.tell_get(key, got);
         }
     }
@@ -161,7 +161,7 @@ impl<S: Session> Executor<S> {
         value_len: usize,
         result: Result<Stored, StoreError>,
     ) {
-        if self.tells(Kinds::STORES, key) {
+        if self.observes(Kinds::STORES, key) {
             self.tell_store(key, verb, expiry, value_len, result);
         }
     }
@@ -209,7 +209,7 @@ impl<S: Session> Executor<S> {
     /// Reports a store by another command. memcached looks the key up again for it.
     #[inline(always)]
     pub(crate) fn saw_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
-        if self.tells(Kinds::GETS.with(Kinds::STORES), key) {
+        if self.observes(Kinds::GETS.with(Kinds::STORES), key) {
             self.tell_other_store(key, verb, before, expiry);
         }
     }
@@ -221,7 +221,7 @@ impl<S: Session> Executor<S> {
             let got = before.map_or(Got::Missed(MissKind::Absent), |_| Got::Found);
             self.observer.see(Event::Lookup { key: key.bytes, got, item: before }, key.hash);
         }
-        if self.tells(Kinds::STORES, key) {
+        if self.observes(Kinds::STORES, key) {
             let meta = self.meta_of(key);
             let (class, value_len, size) =
                 meta.map_or((0, 0, 0), |meta| (meta.class, meta.value_len, meta.size));
@@ -242,7 +242,7 @@ impl<S: Session> Executor<S> {
     /// The item that is about to be deleted, if deletes are observed.
     #[inline(always)]
     pub(crate) fn before_delete(&mut self, key: Key<'_>) -> Option<Meta> {
-        if !self.tells(Kinds::GETS.with(Kinds::DELETES), key) {
+        if !self.observes(Kinds::GETS.with(Kinds::DELETES), key) {
             return None;
         }
         self.saw_lookup(key);
@@ -252,7 +252,7 @@ impl<S: Session> Executor<S> {
     /// Reports a delete; `item` is the deleted one, if any.
     #[inline(always)]
     pub(crate) fn saw_delete(&mut self, key: Key<'_>, by: DeletedBy, item: Option<Meta>) {
-        if self.tells(Kinds::DELETES, key) {
+        if self.observes(Kinds::DELETES, key) {
             self.observer.see(Event::Delete { key: key.bytes, by, item }, key.hash);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
-use crate::showing::{Change, Changing, Creation};
+use crate::showing::{Change, Creation, ShownUpdate};
 use crate::{Executor, Replies, Uniques};
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
@@ -90,7 +90,7 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
         let length = item.value_len();
         let most = AROUND_VALUE + self.key.len() + length;
         let mut writer = self.head(item.flags(), length, cas, most);
-        item.copy_value(0, writer.room(length));
+        item.copy_value(0, writer.space(length));
         writer.put(b"\r\n");
         let written = writer.written();
         self.replies.buffer().keep(written);
@@ -251,7 +251,7 @@ impl<S: Session> Executor<S> {
                 Amendment { expiry: Some(expiry), recency: Recency::Bump, ..Amendment::default() };
             Change::Amend(amendment)
         };
-        let read = self.change_and_show(key, unique, sink, &mut Touching(change))?;
+        let read = self.change_and_show(key, unique, sink, &mut FixedChange(change))?;
         match read {
             Read::Hit => {
                 self.count(CommandCount::TouchHits);
@@ -286,9 +286,9 @@ impl<S: Session> Executor<S> {
     }
 }
 
-struct Touching(Change);
+struct FixedChange(Change);
 
-impl<T> Changing<T> for Touching {
+impl<T> ShownUpdate<T> for FixedChange {
     fn change(&mut self, _sink: &mut T, _item: &Meta) -> Change {
         self.0
     }

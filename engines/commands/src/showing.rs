@@ -38,7 +38,7 @@ pub(crate) enum Creation {
 }
 
 /// An update of an item that a sink shows.
-pub(crate) trait Changing<T> {
+pub(crate) trait ShownUpdate<T> {
     /// Decides on the item that is shown next. May be called several times; the last call counts.
     fn change(&mut self, sink: &mut T, item: &Meta) -> Change;
 
@@ -47,7 +47,7 @@ pub(crate) trait Changing<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum UpdateOutcome {
     Nothing,
     Shown,
     /// The value is too long to be copied. Nothing was changed.
@@ -96,13 +96,13 @@ impl ItemView for AsShown<'_> {
 }
 
 /// Records an item and the change to it, and passes it on to the sink, unless it still needs a cas unique.
-struct Noting<'a, T, C> {
+struct Recorder<'a, T, C> {
     sink: &'a mut T,
     changing: &'a mut C,
     noted: Option<Meta>,
 }
 
-impl<T: Sink, C: Changing<T>> Noting<'_, T, C> {
+impl<T: Sink, C: ShownUpdate<T>> Recorder<'_, T, C> {
     /// Returns whether the item is passed on.
     fn note(&mut self, meta: Meta) -> bool {
         self.noted = meta.cas.map(|_| meta);
@@ -113,7 +113,7 @@ impl<T: Sink, C: Changing<T>> Noting<'_, T, C> {
     }
 }
 
-impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
+impl<T: Sink, C: ShownUpdate<T>> Sink for Recorder<'_, T, C> {
     type Pin = T::Pin;
 
     fn wants(&self) -> Want {
@@ -152,16 +152,16 @@ struct Attempt<'a, T, C> {
     unique: Option<u64>,
 }
 
-impl<T: Sink, C: Changing<T>> Attempt<'_, T, C> {
-    fn decide(&mut self, item: Option<&dyn ItemView>) -> (Decision<'static>, Found) {
+impl<T: Sink, C: ShownUpdate<T>> Attempt<'_, T, C> {
+    fn decide(&mut self, item: Option<&dyn ItemView>) -> (Decision<'static>, UpdateOutcome) {
         match item {
             Some(item) => self.decide_on(item),
             None => match self.changing.create(self.sink) {
-                None => (Decision::Keep, Found::Nothing),
-                Some(Creation::Store(new)) => (Decision::Put(self.show_created(new)), Found::Shown),
+                None => (Decision::Keep, UpdateOutcome::Nothing),
+                Some(Creation::Store(new)) => (Decision::Put(self.show_created(new)), UpdateOutcome::Shown),
                 Some(Creation::Pass(new)) => {
                     self.show_created(new);
-                    (Decision::Keep, Found::Shown)
+                    (Decision::Keep, UpdateOutcome::Shown)
                 }
             },
         }
@@ -173,15 +173,15 @@ impl<T: Sink, C: Changing<T>> Attempt<'_, T, C> {
         new
     }
 
-    fn decide_on(&mut self, item: &dyn ItemView) -> (Decision<'static>, Found) {
+    fn decide_on(&mut self, item: &dyn ItemView) -> (Decision<'static>, UpdateOutcome) {
         let meta = item.meta();
         if self.sink.wants() == Want::Value && meta.value_len > self.copied_max {
-            return (Decision::Keep, Found::Long);
+            return (Decision::Keep, UpdateOutcome::Long);
         }
         let change = self.changing.change(self.sink, &meta);
         let given = if meta.cas.is_none() { self.unique } else { None };
         self.sink.found(&AsShown { item: Some(item), meta: Meta { cas: meta.cas.or(given), ..meta } });
-        (change.decision(given), Found::Shown)
+        (change.decision(given), UpdateOutcome::Shown)
     }
 }
 
@@ -196,12 +196,12 @@ impl<S: Session> Executor<S> {
     ) -> Result<Read, StoreError>
     where
         T: Sink<Pin = S::Pin>,
-        C: Changing<T>,
+        C: ShownUpdate<T>,
     {
         let unique = if unique == Unique::Told { self.fresh_unique() } else { None };
         let copied_max = self.session.inline_max();
         loop {
-            let mut found = Found::Nothing;
+            let mut found = UpdateOutcome::Nothing;
             let mut attempt = Attempt { sink, changing, now: self.now, copied_max, unique };
             let decide = |item: Option<&dyn ItemView>| {
                 attempt.sink.undo();
@@ -215,9 +215,9 @@ impl<S: Session> Executor<S> {
                 return Err(refusal);
             }
             match found {
-                Found::Shown => return Ok(Read::Hit),
+                UpdateOutcome::Shown => return Ok(Read::Hit),
                 // The kind of the miss; an item that is there now was stored later.
-                Found::Nothing => {
+                UpdateOutcome::Nothing => {
                     let missed = self.look_up(key).0;
                     return Ok(Read::Miss(if let Got::Missed(kind) = missed {
                         kind
@@ -225,7 +225,7 @@ impl<S: Session> Executor<S> {
                         MissKind::Absent
                     }));
                 }
-                Found::Long => {
+                UpdateOutcome::Long => {
                     if self.show_and_change(key, sink, changing)? {
                         return Ok(Read::Hit);
                     }
@@ -244,9 +244,9 @@ impl<S: Session> Executor<S> {
     ) -> Result<bool, StoreError>
     where
         T: Sink<Pin = S::Pin>,
-        C: Changing<T>,
+        C: ShownUpdate<T>,
     {
-        let mut noting = Noting { sink, changing, noted: None };
+        let mut noting = Recorder { sink, changing, noted: None };
         let read = self.session.read(key, S::Guess::default(), self.now, &mut noting);
         let Some(noted) = noting.noted.filter(|_| read == Read::Hit) else {
             self.give_unique(key)?;
@@ -268,7 +268,7 @@ impl<S: Session> Executor<S> {
 /// Whether an item is unchanged. Its cas unique identifies its value, except after `md` with x, which keeps the
 /// unique and removes value and flags.
 fn is_as(item: &Meta, noted: &Meta) -> bool {
-    let told =
+    let identity =
         |meta: &Meta| (meta.cas, meta.value_len, meta.flags, meta.expiry, meta.state, meta.last_access);
-    told(item) == told(noted)
+    identity(item) == identity(noted)
 }

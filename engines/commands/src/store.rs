@@ -326,16 +326,16 @@ impl<S: Session> Executor<S> {
                     Provision::Item(request.spec(bytes.len()))
                 };
                 self.session.update(key, guess, self.now, provision, |item| {
-                    let (decision, told) = request.decide(item, Value::Bytes(bytes), bytes.len());
-                    outcome = told;
+                    let (decision, result) = request.decide(item, Value::Bytes(bytes), bytes.len());
+                    outcome = result;
                     decision
                 })
             }
             Data::Pending(pending) => {
                 let length = pending.value_len();
                 self.session.update(key, Default::default(), self.now, Provision::Pending(pending), |item| {
-                    let (decision, told) = request.decide(item, Value::Pending, length);
-                    outcome = told;
+                    let (decision, result) = request.decide(item, Value::Pending, length);
+                    outcome = result;
                     decision
                 })
             }

@@ -75,8 +75,8 @@ fn a_client_that_never_reads_its_ring_is_let_alone_and_the_others_are_served() {
     let question = [b"Gm\x01\x05".to_vec(), vec![0; 44]].concat();
     let mut posted = 0;
     for core in 0..greedy.cores() {
-        while let Some(room) = greedy.room(core) {
-            room[..question.len()].copy_from_slice(&question);
+        while let Some(buffer) = greedy.buffer(core) {
+            buffer[..question.len()].copy_from_slice(&question);
             greedy.post(question.len());
             greedy.flush().unwrap();
             posted += 1;

@@ -212,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_what_they_were_when_they_were_written() {
+    fn checksums_are_stable() {
         let block: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at * 31) as u8).collect();
         assert_eq!(rapidhash_v3(&block), WRITTEN, "files hold it");
     }
 
     #[test]
-    fn what_has_changed_is_found_block_by_block() {
+    fn changes_are_found_block_by_block() {
         let (_scratch, file) = scratch_file("sums", 8);
         let write = |block: u64, at: u64, byte: u8| file.write_all_at(&[byte], block * BLOCK + at).unwrap();
         write(0, HEAD_BYTES as u64, 1);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_does_not_hold_is_not_read_and_takes_up_nothing() {
+    fn holes_are_not_read_and_stay_holes() {
         let (_scratch, file) = scratch_file("holes", 1 << 20);
         for block in [3u64, 4, 1000, (1 << 20) - 1] {
             file.write_all_at(&[1], block * BLOCK + 4096).unwrap();

@@ -91,12 +91,12 @@ impl<'b> ReplyWriter<'b> {
 
     /// The space for the value of the next record if `after` records follow it: they keep enough for a number each.
     #[inline(always)]
-    pub fn room(&mut self, after: usize) -> &mut [u8] {
+    pub fn space(&mut self, after: usize) -> &mut [u8] {
         let end = self.out.len().saturating_sub(after * (REPLY_HEADER + NUMBER_BYTES));
         self.out.get_mut(self.at + REPLY_HEADER..end).unwrap_or_default()
     }
 
-    /// Writes a record. Its value, if it has one, was written into [`ReplyWriter::room`] before.
+    /// Writes a record. Its value, if it has one, was written into [`ReplyWriter::space`] before.
     ///
     /// # Panics
     /// If no space is left. There is enough for the replies to as many requests as fit into a datagram of the same

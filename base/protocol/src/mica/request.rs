@@ -190,14 +190,14 @@ impl<'b> RequestWriter<'b> {
     #[inline(always)]
     pub fn push(&mut self, record: &Record<'_>) -> bool {
         let (key_len, value_len) = (record.key.len(), record.value.len());
-        let Some(room) = self.out.get_mut(self.at..) else {
+        let Some(space) = self.out.get_mut(self.at..) else {
             return false;
         };
         let length = REQUEST_HEADER + key_len + value_len;
-        if room.len() < length || key_len > KEY_MAX || self.count == u16::MAX {
+        if space.len() < length || key_len > KEY_MAX || self.count == u16::MAX {
             return false;
         }
-        let (head, body) = room.split_at_mut(REQUEST_HEADER);
+        let (head, body) = space.split_at_mut(REQUEST_HEADER);
         head[0] = record.operation.map_or(u8::MAX, |operation| operation as u8);
         head[1] = key_len as u8;
         head[2..4].copy_from_slice(&(value_len as u16).to_le_bytes());

@@ -38,7 +38,7 @@ pub(super) struct SocketMeter<S> {
     unreadable: Unreadable,
     overrun_of: fn(&S) -> u64,
     /// The last value, so that the count does not decrease when the path is closed. Relaxed: a statistic.
-    told: AtomicU64,
+    reported: AtomicU64,
 }
 
 impl<S> SocketMeter<S> {
@@ -54,7 +54,7 @@ impl<S> SocketMeter<S> {
             sockets: sockets.map(Arc::downgrade).collect(),
             unreadable: unreadable.clone(),
             overrun_of,
-            told: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
         }
     }
 }
@@ -65,7 +65,7 @@ impl<S: Debug + Send + Sync> LossMeter for SocketMeter<S> {
         let overrun = open.map(|socket| (self.overrun_of)(&socket)).sum();
         Losses {
             unreadable: self.unreadable.0.load(Ordering::Relaxed),
-            overrun: self.told.fetch_max(overrun, Ordering::Relaxed).max(overrun),
+            overrun: self.reported.fetch_max(overrun, Ordering::Relaxed).max(overrun),
         }
     }
 }

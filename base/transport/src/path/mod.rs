@@ -6,9 +6,9 @@
 //! As in any network, every path may lose, duplicate and reorder datagrams. Only [`ClientPath::wait`] blocks, except
 //! that a client whose server on the same host is gone spends a fraction of a second looking for its successor.
 
+mod buffers;
 mod losses;
 mod ring;
-mod rooms;
 mod segments;
 mod udp;
 mod xdp;
@@ -117,9 +117,9 @@ pub trait ClientPath: Debug + Send {
     ///
     /// # Panics
     /// If there is no such thread.
-    fn room(&mut self, core: usize) -> Option<&mut [u8]>;
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]>;
 
-    /// Queues the first `length` bytes of the last buffer from [`ClientPath::room`] as a datagram. It is sent with
+    /// Queues the first `length` bytes of the last buffer from [`ClientPath::buffer`] as a datagram. It is sent with
     /// the next [`ClientPath::flush`], or earlier.
     ///
     /// # Panics
@@ -154,8 +154,8 @@ impl<P: ClientPath + ?Sized> ClientPath for Box<P> {
         (**self).reach(cores)
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
-        (**self).room(core)
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
+        (**self).buffer(core)
     }
 
     fn post(&mut self, length: usize) {

@@ -5,7 +5,7 @@
 
 use super::losses::Unreadable;
 use super::{BURST_MAX, PAYLOAD_MAX, Sent};
-use crate::datagram::{NOBODY, Peer, none_if_blocked};
+use crate::datagram::{NO_PEER, Peer, none_if_blocked};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 
@@ -76,7 +76,7 @@ impl Default for Intake {
     fn default() -> Self {
         Intake {
             bytes: vec![0; MESSAGES * MESSAGE_MAX].into_boxed_slice(),
-            senders: [NOBODY; MESSAGES],
+            senders: [NO_PEER; MESSAGES],
             first_of: [0; MESSAGES],
             segments: Vec::with_capacity(MESSAGES * SEGMENTS_MAX),
             from: 0,

@@ -1,7 +1,7 @@
 //! The path through the kernel: UDP sockets.
 
+use super::buffers::{BURST_BUFFERS_BYTES, BurstBuffers};
 use super::losses::{LossMeter, SocketMeter, dropped};
-use super::rooms::{ROOMS_BYTES, Rooms};
 use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
 use super::{BURST_MAX, ClientPath, Park, Sent, ServerPath};
 use crate::datagram::{PortSharing, datagram_socket};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The most memory of a [`UdpServerPath`], in bytes.
-pub const UDP_PATH_BYTES: usize = (2 << 20) + ROOMS_BYTES + (128 << 10);
+pub const UDP_PATH_BYTES: usize = (2 << 20) + BURST_BUFFERS_BYTES + (128 << 10);
 
 /// A server's end: a UDP socket of its own.
 #[derive(Debug)]
 pub struct UdpServerPath {
     socket: Arc<UdpSocket>,
     intake: Intake,
-    answers: Rooms,
+    answers: BurstBuffers,
     burst: usize,
     segmentation: Segmentation,
 }
@@ -39,7 +39,7 @@ impl UdpServerPath {
         Ok(UdpServerPath {
             socket: Arc::new(socket),
             intake: Intake::default(),
-            answers: Rooms::default(),
+            answers: BurstBuffers::default(),
             burst: 0,
             segmentation,
         })
@@ -68,7 +68,7 @@ impl ServerPath for UdpServerPath {
 
     #[inline(always)]
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
-        (self.intake.get(index), self.answers.room(index))
+        (self.intake.get(index), self.answers.buffer(index))
     }
 
     #[inline(always)]
@@ -107,7 +107,7 @@ impl ServerPath for UdpServerPath {
 #[derive(Debug)]
 struct Lane {
     socket: UdpSocket,
-    rooms: Rooms,
+    buffers: BurstBuffers,
     posted: usize,
 }
 
@@ -119,9 +119,9 @@ pub struct UdpClientPath {
     lanes: Vec<Lane>,
     intake: Intake,
     /// The lane of the last buffer.
-    chosen: usize,
+    current: usize,
     /// The lane that is polled first for answers.
-    turn: usize,
+    first_lane: usize,
     segmentation: Segmentation,
 }
 
@@ -135,8 +135,8 @@ impl UdpClientPath {
             server,
             lanes: Vec::new(),
             intake: Intake::default(),
-            chosen: 0,
-            turn: 0,
+            current: 0,
+            first_lane: 0,
             segmentation: Segmentation::On,
         };
         path.reach(1)?;
@@ -154,13 +154,13 @@ impl UdpClientPath {
         server.set_port(server.port().wrapping_add(core as u16));
         socket.connect(server)?;
         receive_segmented(socket.as_fd());
-        Ok(Lane { socket, rooms: Rooms::default(), posted: 0 })
+        Ok(Lane { socket, buffers: BurstBuffers::default(), posted: 0 })
     }
 
     fn flush_lane(&mut self, core: usize) {
         let lane = &mut self.lanes[core];
         let mut datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
-            (0..lane.posted).map(|index| Outbound { peer: None, bytes: lane.rooms.get(index) }).collect();
+            (0..lane.posted).map(|index| Outbound { peer: None, bytes: lane.buffers.get(index) }).collect();
         send(lane.socket.as_fd(), &mut datagrams, &mut self.segmentation);
         lane.posted = 0;
     }
@@ -177,23 +177,23 @@ impl ClientPath for UdpClientPath {
             let lane = self.lane(core)?;
             self.lanes.push(lane);
         }
-        self.turn = 0;
+        self.first_lane = 0;
         Ok(())
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         if self.lanes[core].posted == BURST_MAX {
             self.flush_lane(core);
         }
-        self.chosen = core;
+        self.current = core;
         let lane = &mut self.lanes[core];
-        Some(lane.rooms.room(lane.posted))
+        Some(lane.buffers.buffer(lane.posted))
     }
 
     fn post(&mut self, length: usize) {
-        let lane = &mut self.lanes[self.chosen];
-        assert!(lane.posted < BURST_MAX, "room was given");
-        lane.rooms.fill(lane.posted, length);
+        let lane = &mut self.lanes[self.current];
+        assert!(lane.posted < BURST_MAX, "a buffer was taken");
+        lane.buffers.fill(lane.posted, length);
         lane.posted += 1;
     }
 
@@ -208,12 +208,12 @@ impl ClientPath for UdpClientPath {
 
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         for _ in 0..self.lanes.len() {
-            let socket = self.lanes[self.turn].socket.as_fd();
+            let socket = self.lanes[self.first_lane].socket.as_fd();
             // An error concerns a datagram sent before: the server is not running.
             let count = self.intake.advance(socket).unwrap_or(0);
             (0..count).for_each(|index| take(self.intake.get(index)));
             if self.intake.is_last() {
-                self.turn = (self.turn + 1) % self.lanes.len();
+                self.first_lane = (self.first_lane + 1) % self.lanes.len();
             }
             if count > 0 {
                 return Ok(count);
@@ -246,10 +246,10 @@ mod tests {
     fn echo(server: &mut UdpServerPath) -> usize {
         let count = server.receive().unwrap();
         for index in 0..count {
-            let (datagram, room) = server.exchange(index);
+            let (datagram, buffer) = server.exchange(index);
             let length = datagram.len();
-            room[..length].copy_from_slice(datagram);
-            room[..length].reverse();
+            buffer[..length].copy_from_slice(datagram);
+            buffer[..length].reverse();
             server.answer(index, length);
         }
         assert_eq!(server.send().datagrams, count);
@@ -281,8 +281,8 @@ mod tests {
             let length = if number % 50 == 7 { PAYLOAD_MAX } else { 40 + (number as usize / 100) };
             let mut bytes = vec![number as u8; length];
             bytes[..4].copy_from_slice(&number.to_le_bytes());
-            let room = client.room(number as usize % 2).unwrap();
-            room[..length].copy_from_slice(&bytes);
+            let buffer = client.buffer(number as usize % 2).unwrap();
+            buffer[..length].copy_from_slice(&bytes);
             client.post(length);
             bytes.reverse();
             expected.push(bytes);
@@ -299,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_reach_whoever_asked_over_both_families() {
+    fn answers_reach_their_clients_over_both_families() {
         exchange_all("127.0.0.1:0");
         exchange_all("[::1]:0");
     }
 
     #[test]
-    fn what_is_too_long_is_dropped() {
+    fn long_datagrams_are_dropped() {
         let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.send_to(&[0; PAYLOAD_MAX + 1], server.address().unwrap()).unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_in_time_is_told_even_when_the_path_is_gone() {
+    fn overruns_are_reported_even_when_the_path_is_gone() {
         let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let meter = server.meter().unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -346,7 +346,7 @@ mod tests {
         let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut client = UdpClientPath::connect(server.address().unwrap()).unwrap();
         for _ in 0..2 * BURST_MAX {
-            client.room(0).unwrap()[0] = 1;
+            client.buffer(0).unwrap()[0] = 1;
             client.post(100);
         }
         client.flush().unwrap();
@@ -368,7 +368,7 @@ mod tests {
         drop(gone);
         let mut client = UdpClientPath::connect(address).unwrap();
         let ask = |client: &mut UdpClientPath| {
-            client.room(0).unwrap()[0] = 9;
+            client.buffer(0).unwrap()[0] = 9;
             client.post(1);
             client.flush().unwrap();
         };
@@ -423,8 +423,8 @@ mod tests {
         };
         assert_eq!(sent, packet.len() as isize);
         while server.receive().unwrap() == 0 {}
-        let (datagram, room) = server.exchange(0);
-        room[..48].copy_from_slice(datagram);
+        let (datagram, buffer) = server.exchange(0);
+        buffer[..48].copy_from_slice(datagram);
         server.answer(0, 48);
         server.send();
         assert_eq!(

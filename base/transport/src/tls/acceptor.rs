@@ -2,8 +2,8 @@
 
 use super::counters::TlsCounters;
 use super::files::{Identity, Stamps, TlsError};
-use super::nobody::Nobody;
 use super::options::{MinVersion, Resumption, TlsOptions, VerifyMode};
+use super::reject_all::RejectAll;
 use super::stream::{Socket, TlsStream};
 use crate::stream::Stream;
 use rustls::crypto::{CryptoProvider, ring};
@@ -76,11 +76,11 @@ impl Configurations {
         let none = configure(WebPkiClientVerifier::no_client_auth())?;
         let Some(roots) = &files.authorities else {
             let schemes = provider.signature_verification_algorithms.supported_schemes();
-            let nobody = |mandatory| Arc::new(Nobody { mandatory, schemes: schemes.clone() });
+            let reject_all = |mandatory| Arc::new(RejectAll { mandatory, schemes: schemes.clone() });
             return Ok(Configurations {
                 none,
-                peer: configure(nobody(false))?,
-                force: configure(nobody(true))?,
+                peer: configure(reject_all(false))?,
+                force: configure(reject_all(true))?,
             });
         };
         let verifier = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());

@@ -4,19 +4,19 @@
 //! and its socket buffers bytes:
 //!
 //! - To read, the socket may have to be writable, and the other way round: [`crate::Stream::wants`] returns what to
-//! poll for.
+//!   poll for.
 //! - A write may not have been sent yet: call [`crate::Stream::flush`] at the beginning of each slice, and
-//! [`crate::Stream::finish`] before the stream is dropped.
+//!   [`crate::Stream::finish`] before the stream is dropped.
 //! - A read that fills the buffer may leave bytes that the poller does not report; one that does not fill it leaves
-//! none. See [`crate::Stream::has_input`].
+//!   none. See [`crate::Stream::has_input`].
 
 mod acceptor;
 mod certificate;
 mod counters;
 mod files;
-mod nobody;
 mod options;
 mod records;
+mod reject_all;
 mod stream;
 
 pub use acceptor::{TlsAcceptor, TlsStatus};

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_suite_is_an_error_that_says_what_there_is() {
+    fn an_unknown_suite_is_an_error_that_lists_the_known_ones() {
         for text in ["HIGH:!aNULL", "AES128-SHA", "", "TLS_AES_128_GCM_SHA256:x"] {
             let error = text.parse::<CipherList>().unwrap_err().to_string();
             assert!(error.contains("ECDHE-RSA-AES256-GCM-SHA384"), "{error}");

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_records_and_what_follows_them_are_told_apart() {
+    fn complete_and_partial_records_are_distinguished() {
         let bytes =
             [&[22, 3, 3, 0, 2, 9, 9][..], &[23, 3, 3, 1, 0], &[7; 256], &[23, 3, 3, 0, 9, 1]].concat();
         for step in 1..=bytes.len() {

@@ -79,7 +79,7 @@ impl Write for Socket {
 
 /// The result of a read when no plaintext is left.
 #[derive(Debug)]
-enum Rest {
+enum Input {
     /// More may arrive.
     Open,
     /// The client has sent a close_notify, or is gone.
@@ -111,8 +111,8 @@ pub struct TlsStream {
     handshake: Handshake,
     /// The client has sent a byte.
     began: bool,
-    rest: Rest,
-    /// Plaintext in the library; a lower bound if `rest` is not open.
+    input: Input,
+    /// Plaintext in the library; a lower bound if `input` is not open.
     held: usize,
     /// Received bytes that have not become plaintext.
     records: Records,
@@ -125,7 +125,7 @@ pub struct TlsStream {
 impl fmt::Debug for TlsStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = formatter.debug_struct("TlsStream");
-        out.field("socket", &self.socket).field("handshake", &self.handshake).field("rest", &self.rest);
+        out.field("socket", &self.socket).field("handshake", &self.handshake).field("input", &self.input);
         out.finish_non_exhaustive()
     }
 }
@@ -152,7 +152,7 @@ impl TlsStream {
             counters,
             handshake: Handshake::UnderWay,
             began: false,
-            rest: Rest::Open,
+            input: Input::Open,
             held: 0,
             records: Records::default(),
             unsent: 0,
@@ -186,7 +186,7 @@ impl TlsStream {
         let mut filled = self.take_plaintext(buffer);
         let mut taken = 0;
         for _ in 0..FILLS {
-            if filled == buffer.len() || !matches!(self.rest, Rest::Open) {
+            if filled == buffer.len() || !matches!(self.input, Input::Open) {
                 break;
             }
             let (put, drained) = self.fill(&mut buffer[filled..], &mut taken);
@@ -204,9 +204,9 @@ impl TlsStream {
         if filled > 0 {
             return Ok(Progress::Moved(filled));
         }
-        match &self.rest {
-            Rest::Open => Ok(Progress::Blocked),
-            Rest::Ended => Ok(Progress::Ended),
+        match &self.input {
+            Input::Open => Ok(Progress::Blocked),
+            Input::Ended => Ok(Progress::Ended),
             _ => Err(self.error()),
         }
     }
@@ -235,7 +235,7 @@ impl TlsStream {
 
     /// As [`crate::Stream::flush`].
     pub(crate) fn flush(&mut self) -> io::Result<Progress> {
-        if let Rest::Failed(_) | Rest::Broken(_) = self.rest {
+        if let Input::Failed(_) | Input::Broken(_) = self.input {
             return Err(self.error());
         }
         Ok(if self.push()? { Progress::Moved(0) } else { Progress::Blocked })
@@ -246,11 +246,11 @@ impl TlsStream {
         if !self.finishing {
             self.finishing = true;
             // A client that has not finished its handshake would not understand it.
-            if self.handshake == Handshake::Done && matches!(self.rest, Rest::Open | Rest::Ended) {
+            if self.handshake == Handshake::Done && matches!(self.input, Input::Open | Input::Ended) {
                 self.session.send_close_notify();
             }
         }
-        if let Rest::Broken(_) = self.rest {
+        if let Input::Broken(_) = self.input {
             return Err(self.error());
         }
         Ok(if self.push()? { Progress::Moved(0) } else { Progress::Blocked })
@@ -277,7 +277,7 @@ impl TlsStream {
 
     /// As [`crate::Stream::has_input`].
     pub(crate) fn has_input(&self) -> bool {
-        self.held > 0 || !matches!(self.rest, Rest::Open)
+        self.held > 0 || !matches!(self.input, Input::Open)
     }
 
     /// As [`crate::Stream::holds`].
@@ -287,7 +287,7 @@ impl TlsStream {
 
     /// Moves plaintext out of the library.
     fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
-        // An error repeats what `rest` says: there is none.
+        // An error repeats what `input` says: there is none.
         let taken = self.session.reader().read(buffer).unwrap_or(0);
         self.held = self.held.saturating_sub(taken);
         taken
@@ -328,7 +328,7 @@ impl TlsStream {
     fn feed(&mut self, room: &mut [u8], mut at: usize, length: usize) -> usize {
         let end = at + length;
         let mut put = 0;
-        while at < end && matches!(self.rest, Rest::Open) {
+        while at < end && matches!(self.input, Input::Open) {
             let (front, stage) = room.split_at_mut(at);
             let staged = &stage[..end - at];
             if !self.admits(staged) {
@@ -354,9 +354,9 @@ impl TlsStream {
     /// Lets the library read from the socket once. Returns also the number of bytes.
     fn pull(&mut self) -> (Drained, usize) {
         let records = &mut self.records;
-        let mut tap = Tap { socket: &mut self.socket, records, first: None, drained: Drained::Yes };
+        let mut tap = RecordTap { socket: &mut self.socket, records, first: None, drained: Drained::Yes };
         let result = self.session.read_tls(&mut tap);
-        let Tap { first, drained, .. } = tap;
+        let RecordTap { first, drained, .. } = tap;
         let bytes = *result.as_ref().unwrap_or(&0);
         match progress(result) {
             Ok(Progress::Blocked) => return (Drained::Yes, 0),
@@ -381,7 +381,7 @@ impl TlsStream {
             // No alert is sent: the client would take it for a reply.
             self.fail(TlsFailure::PlainText, format!("its first byte is {first}"));
         }
-        matches!(self.rest, Rest::Open)
+        matches!(self.input, Input::Open)
     }
 
     /// Lets the library process its input.
@@ -410,22 +410,22 @@ impl TlsStream {
 
     fn fail(&mut self, failure: TlsFailure, detail: String) {
         self.counters.failed(failure);
-        self.rest = Rest::Failed(TlsFault { failure, detail });
+        self.input = Input::Failed(TlsFault { failure, detail });
     }
 
     /// The client has ended its output.
     fn end(&mut self) {
         self.count_gone();
-        self.rest = Rest::Ended;
+        self.input = Input::Ended;
     }
 
     /// The socket has failed.
     fn break_off(&mut self, kind: io::ErrorKind) {
-        if matches!(self.rest, Rest::Open) {
+        if matches!(self.input, Input::Open) {
             self.count_gone();
         }
-        if matches!(self.rest, Rest::Open | Rest::Ended) {
-            self.rest = Rest::Broken(kind);
+        if matches!(self.input, Input::Open | Input::Ended) {
+            self.input = Input::Broken(kind);
         }
     }
 
@@ -450,10 +450,10 @@ impl TlsStream {
 
     /// The failure, as an error.
     fn error(&self) -> io::Error {
-        match &self.rest {
-            Rest::Failed(fault) => io::Error::new(io::ErrorKind::InvalidData, fault.clone()),
-            Rest::Broken(kind) => io::Error::from(*kind),
-            Rest::Open | Rest::Ended => io::Error::from(io::ErrorKind::BrokenPipe),
+        match &self.input {
+            Input::Failed(fault) => io::Error::new(io::ErrorKind::InvalidData, fault.clone()),
+            Input::Broken(kind) => io::Error::from(*kind),
+            Input::Open | Input::Ended => io::Error::from(io::ErrorKind::BrokenPipe),
         }
     }
 
@@ -475,16 +475,16 @@ impl TlsStream {
         if self.finishing {
             return Ok(Some(Progress::Ended));
         }
-        while self.handshake == Handshake::UnderWay && matches!(self.rest, Rest::Open) {
+        while self.handshake == Handshake::UnderWay && matches!(self.input, Input::Open) {
             if self.pull().0 == Drained::Yes {
                 break;
             }
         }
         let pushed = self.push();
-        match &self.rest {
-            Rest::Open => {}
-            Rest::Ended if self.handshake == Handshake::Done => {}
-            Rest::Ended => return Ok(Some(Progress::Ended)),
+        match &self.input {
+            Input::Open => {}
+            Input::Ended if self.handshake == Handshake::Done => {}
+            Input::Ended => return Ok(Some(Progress::Ended)),
             _ => return Err(self.error()),
         }
         let blocked = !pushed? || self.handshake == Handshake::UnderWay;
@@ -532,14 +532,14 @@ fn encrypted_len(plaintext: usize) -> usize {
 }
 
 /// Passes the bytes that are read from a socket to [`Records`].
-struct Tap<'a> {
+struct RecordTap<'a> {
     socket: &'a mut Socket,
     records: &'a mut Records,
     first: Option<u8>,
     drained: Drained,
 }
 
-impl Read for Tap<'_> {
+impl Read for RecordTap<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.socket.read(buffer)?;
         self.first = buffer[..bytes].first().copied();

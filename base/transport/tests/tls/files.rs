@@ -13,7 +13,7 @@ fn error(options: &TlsOptions) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_name() {
+fn the_fault_of_a_file_is_reported_with_its_name() {
     let world = World::new("errors");
     let folder = &world.folder;
     let other = world.authority.issue("another");

@@ -19,7 +19,7 @@ fn gets_in(client: &mut Client, server: &mut Server) -> bool {
 }
 
 #[test]
-fn both_versions_are_spoken_and_what_was_agreed_is_told() {
+fn both_versions_are_supported_and_the_result_is_reported() {
     let world = World::new("versions");
     let acceptor = world.acceptor();
     for (version, name) in [(&TLS12, "TLSv1.2"), (&TLS13, "TLSv1.3")] {
@@ -83,7 +83,7 @@ fn a_handshake_goes_on_inside_writes_too() {
 }
 
 #[test]
-fn what_follows_the_handshake_at_once_is_not_lost_in_a_write() {
+fn input_that_follows_the_handshake_is_not_lost_in_a_write() {
     let world = World::new("early");
     let mut options = world.client();
     options.versions = Some(&TLS13);
@@ -180,7 +180,7 @@ fn garbage_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn broken_records_after_the_handshake_end_the_connection_and_not_what_came_before_them() {
+fn broken_records_after_the_handshake_end_the_connection_but_not_earlier_input() {
     let world = World::new("tampered");
     let acceptor = world.acceptor();
     for (round, version) in [&TLS12, &TLS13].into_iter().enumerate() {
@@ -269,7 +269,7 @@ fn without_authorities_no_certificate_of_a_client_holds() {
 }
 
 #[test]
-fn a_client_certificate_may_vouch_for_itself_if_the_file_says_so_and_it_is_no_authority() {
+fn a_self_signed_client_certificate_is_accepted_if_it_is_listed_and_no_ca() {
     let mut world = World::new("itself");
     world.options.verify = VerifyMode::Force;
     for (is_ca, expected) in [(IsCa::ExplicitNoCa, true), (IsCa::Ca(BasicConstraints::Unconstrained), false)]

@@ -119,7 +119,7 @@ fn converse(address: SocketAddr, config: &Arc<ClientConfig>, seed: u64) {
 }
 
 #[test]
-fn many_clients_at_once_get_back_what_they_send() {
+fn many_concurrent_clients_are_echoed() {
     let mut world = World::new("echo");
     world.options.resumption = guira_transport::Resumption::Tickets;
     let acceptor = world.acceptor();

@@ -136,7 +136,7 @@ fn a_read_of_many_short_records_comes_to_an_end() {
 }
 
 #[test]
-fn what_is_kept_of_a_client_is_told() {
+fn buffered_bytes_of_a_client_are_reported() {
     let (_world, mut client, mut server) = pair("holds");
     assert_eq!(server.stream.holds(), 0, "nothing after a handshake");
     client.say(&[b'x'; 10_000]);
@@ -163,7 +163,7 @@ fn what_is_kept_of_a_client_is_told() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_told() {
+fn buffered_bytes_of_an_unfinished_handshake_are_reported() {
     let world = World::new("endless");
     let (mut client, mut server) = connect(&world.acceptor(), &world.client().config());
     // A hello of 65,520 bytes, in four records, of which the last is missing.
@@ -234,7 +234,7 @@ fn nothing_is_lost_when_a_connection_is_finished_after_its_last_write() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_says_so_if_there_is_room() {
+fn a_dropped_stream_sends_close_notify_if_the_socket_accepts_it() {
     let (_world, mut client, mut server) = pair("drop");
     server.say(b"the end");
     drop(server);
@@ -276,7 +276,7 @@ fn an_end_without_a_word_is_an_end() {
 }
 
 #[test]
-fn a_client_that_is_gone_is_an_end_or_an_error_to_whoever_writes() {
+fn a_write_to_a_disconnected_client_is_an_end_or_an_error() {
     let (_world, client, mut server) = pair("gone-writing");
     drop(client);
     let value = vec![0; 1 << 20];

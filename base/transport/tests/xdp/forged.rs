@@ -166,7 +166,7 @@ fn forged_packets_are_not_answered_and_do_no_harm() {
 }
 
 #[test]
-fn what_is_padded_empty_or_as_long_as_can_be_is_answered_and_what_is_longer_is_not() {
+fn padded_empty_and_longest_datagrams_are_answered_and_longer_ones_are_not() {
     let Some(cable) = Cable::new(1) else { return };
     let server = Server::open(&cable, &server_options(1));
     let wire = cable.client.run(Wire::open);

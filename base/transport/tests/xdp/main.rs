@@ -95,11 +95,11 @@ fn serve(core: usize, mut path: XdpServerPath, stop: &AtomicBool) -> XdpServerPa
     while !stop.load(Ordering::Relaxed) {
         let count = path.receive().unwrap();
         for index in 0..count {
-            let (request, room) = path.exchange(index);
+            let (request, buffer) = path.exchange(index);
             let answer = reply(core, request);
             // The longest request has no space for another byte.
             let length = answer.len().min(PAYLOAD_MAX);
-            room[..length].copy_from_slice(&answer[..length]);
+            buffer[..length].copy_from_slice(&answer[..length]);
             path.answer(index, length);
         }
         if count > 0 {
@@ -141,11 +141,11 @@ fn exchange(client: &mut dyn ClientPath, count: u32) -> usize {
         again += usize::from(late.is_some());
         let new = (next..count).take(WINDOW.saturating_sub(under_way.len()));
         for number in late.into_iter().chain(new) {
-            let Some(room) = client.room(core_of(number, cores)) else {
+            let Some(buffer) = client.buffer(core_of(number, cores)) else {
                 break;
             };
             let request = request(number);
-            room[..request.len()].copy_from_slice(&request);
+            buffer[..request.len()].copy_from_slice(&request);
             client.post(request.len());
             under_way.insert(number, Stopwatch::start());
             next = next.max(number + 1);
@@ -187,7 +187,7 @@ fn ten_thousand_datagrams_are_answered_between_two_af_xdp_paths() {
     for address in ["10.0.0.1", "fd00::1"] {
         let mut clients = cable.client.run(|| XdpClientPath::open(&client_options(address, 1))).unwrap();
         let client = &mut clients[0];
-        assert!(client.room(0).is_some());
+        assert!(client.buffer(0).is_some());
         client.reach(3).unwrap();
         assert!(client.reach(60_000).is_err(), "there are not so many ports");
         assert_eq!(client.cores(), 3);
@@ -430,8 +430,8 @@ fn more_than_there_is_room_for_is_refused_and_nothing_is_lost_for_good() {
         cable.client.run(|| XdpClientPath::open(&client_options("10.0.0.1", 1))).unwrap().remove(0);
     cable.client.ip(&format!("link set {INTERFACE} down"));
     let mut posted = 0;
-    while let Some(room) = client.room(0) {
-        room[0] = 1;
+    while let Some(buffer) = client.buffer(0) {
+        buffer[0] = 1;
         client.post(1);
         posted += 1;
         assert!(posted <= 1 << 20);
@@ -439,7 +439,7 @@ fn more_than_there_is_room_for_is_refused_and_nothing_is_lost_for_good() {
     client.flush().unwrap();
     cable.client.ip(&format!("link set {INTERFACE} up"));
     let start = Stopwatch::start();
-    while client.room(0).is_none() {
+    while client.buffer(0).is_none() {
         assert!(start.elapsed() < DEADLINE);
         client.flush().unwrap();
     }
@@ -450,7 +450,7 @@ fn more_than_there_is_room_for_is_refused_and_nothing_is_lost_for_good() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn a_path_that_cannot_be_opened_says_why() {
     let Some(cable) = Cable::new(2) else { return };
     let open = |options: XdpServerOptions| {
         let error = cable.server.run(|| XdpServerPath::open(&options)).unwrap_err();

@@ -26,7 +26,7 @@ const INTRUSIONS: [&str; 7] = [
 ];
 
 /// The most failures that are reported.
-const TOLD_MAX: usize = 12;
+const REPORTED_MAX: usize = 12;
 
 /// When the other client acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,9 @@ impl Both {
             && alike_but_for_uniques(self.outcome.after.as_ref(), order.outcome.after.as_ref())
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let shortened = |reply: &[u8]| reply[..reply.len().min(60)].escape_ascii().to_string();
-        let after = super::Seen::told(self.outcome.after.as_ref());
+        let after = super::Seen::describe(self.outcome.after.as_ref());
         format!("\"{}\" and \"{}\", there is {after}", shortened(&self.outcome.reply), shortened(&self.other))
     }
 }
@@ -65,9 +65,9 @@ struct Pair<S: Session> {
 impl<S: Session + 'static> Pair<S> {
     fn run(&mut self, before: &Before, request: &Request, intrusion: &'static str, when: When) -> Both {
         before.prepare(&mut self.one);
-        let told = Rc::new(RefCell::new(Vec::new()));
+        let replies = Rc::new(RefCell::new(Vec::new()));
         self.other.borrow_mut().refuse(Refused::None, Moment::Late, intrusion);
-        let (other, reply) = (Rc::clone(&self.other), Rc::clone(&told));
+        let (other, reply) = (Rc::clone(&self.other), Rc::clone(&replies));
         let act = move || *reply.borrow_mut() = other.borrow_mut().ask(intrusion.as_bytes(), Delivery::Whole);
         if when == When::Before {
             act();
@@ -82,7 +82,7 @@ impl<S: Session + 'static> Pair<S> {
             act();
         }
         let outcome = Outcome { reply, after: self.one.look(KEY) };
-        Both { outcome, other: told.take(), calls }
+        Both { outcome, other: replies.take(), calls }
     }
 
     /// Returns the first failure.
@@ -95,10 +95,10 @@ impl<S: Session + 'static> Pair<S> {
                 return None;
             }
             if !orders.iter().any(|order| both.is_as(order)) {
-                let [first, last] = orders.map(|order| order.told());
-                let (name, told) = (before.name, both.told());
+                let [first, last] = orders.map(|order| order.describe());
+                let (name, both_described) = (before.name, both.describe());
                 return Some(format!(
-                    "{} on {name}, {intrusion:?} before call {call}: {told}; first: {first}; last: {last}",
+                    "{} on {name}, {intrusion:?} before call {call}: {both_described}; first: {first}; last: {last}",
                     request.name
                 ));
             }
@@ -123,7 +123,7 @@ where
         wrong.extend(tried);
     }
     let count = wrong.len();
-    wrong.truncate(TOLD_MAX);
+    wrong.truncate(REPORTED_MAX);
     assert!(wrong.is_empty(), "{count} are wrong:\n{}", wrong.join("\n"));
 }
 

@@ -127,7 +127,7 @@ impl Seen {
     }
 
     /// A description for failure messages.
-    pub(crate) fn told(seen: Option<&Self>) -> String {
+    pub(crate) fn describe(seen: Option<&Self>) -> String {
         let Some(seen) = seen else { return "nothing".to_owned() };
         let Seen { value, flags, left, cas, state } = seen;
         let beginning = String::from_utf8_lossy(&value[..value.len().min(12)]);

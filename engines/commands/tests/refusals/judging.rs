@@ -1,7 +1,7 @@
 //! Checks of replies, and of what a refused command may leave behind.
 
 use super::items::Seen;
-use super::requests::{AsksFor, Request, Told};
+use super::requests::{AsksFor, HasReply, Request};
 use guira_contract::Lossiness;
 use guira_contract::suite::FIRST_UNIQUE;
 use guira_protocol::binary::{HEADER_BYTES, RESPONSE_MAGIC, Status};
@@ -75,18 +75,18 @@ fn unchanged(before: Option<&Seen>, after: Option<&Seen>) -> bool {
 }
 
 /// Whether the reply reports less, as allowed for an item that could not be updated.
-fn is_less(request: &Request, told: &[u8], wanted: &[u8]) -> bool {
+fn is_less(request: &Request, reply: &[u8], wanted: &[u8]) -> bool {
     if request.bytes.starts_with(b"mg ") {
         // No client wins for now.
-        return replaced(wanted, b" W", b"") == told;
+        return replaced(wanted, b" W", b"") == reply;
     }
     // There is no cas unique to show.
     let shown =
         |text: &[u8]| text.windows(5).position(|window| window == b" cas=").map(|at| text[..at].to_vec());
-    let without = shown(told).map(|before| [&before[..], b" cas=0 "].concat());
+    let without = shown(reply).map(|before| [&before[..], b" cas=0 "].concat());
     request.bytes.starts_with(b"me ")
-        && shown(told) == shown(wanted)
-        && without.is_some_and(|without| told.starts_with(&without))
+        && shown(reply) == shown(wanted)
+        && without.is_some_and(|without| reply.starts_with(&without))
 }
 
 /// `text` with the first `old` replaced.
@@ -115,15 +115,15 @@ pub(crate) fn judge(
     let nothing_done = unchanged(before, after);
     let gave_up = request.asks_for == AsksFor::Set && losses == Lossiness::Cache && after.is_none();
     let is_true = after.is_none_or(|item| uniques.iter().all(|unique| item.cas == Some(*unique)));
-    if request.told == Told::Never {
+    if request.has_reply == HasReply::Never {
         let fits = found.reply.is_empty() && (done || nothing_done || gave_up);
         return if fits { Ok(()) } else { Err("it is neither done nor left") };
     }
     if reply == wanted_reply {
         return match (done, is_true) {
             (true, true) => Ok(()),
-            (true, false) => Err("another cas unique is told"),
-            (false, _) => Err("it is told to be done, and is not"),
+            (true, false) => Err("the reply has another cas unique"),
+            (false, _) => Err("the reply reports a change that was not made"),
         };
     }
     if tells_refusal(&found.reply) {
@@ -132,7 +132,7 @@ pub(crate) fn judge(
     }
     match (is_less(request, &reply, &wanted_reply), nothing_done && is_true) {
         (true, true) => Ok(()),
-        (true, false) => Err("less is told, and something has changed"),
+        (true, false) => Err("the reply reports less, but the item has changed"),
         (false, _) => Err("the reply is neither that of success nor an error"),
     }
 }

@@ -5,11 +5,11 @@
 //! enough memory:
 //!
 //! - A reply that reports exhausted memory means that the item is unchanged, except that it may have got a cas unique
-//! that no client has seen. In a cache a `set` may have removed it, since its value is older than the one to be
-//! stored, and so may an `ms` that does not append or prepend.
+//!   that no client has seen. In a cache a `set` may have removed it, since its value is older than the one to be
+//!   stored, and so may an `ms` that does not append or prepend.
 //! - Any other reply is that of the request with memory, and so is the item. Two replies may report less, and then
-//! the item is unchanged: an mg whose client would have won the right to recache the item, and an me that would have
-//! had a cas unique to show.
+//!   the item is unchanged: an mg whose client would have won the right to recache the item, and an me that would have
+//!   had a cas unique to show.
 
 mod asking;
 mod between;
@@ -28,7 +28,7 @@ use requests::Request;
 use std::collections::BTreeMap;
 
 /// The most failures that are reported.
-const TOLD_MAX: usize = 12;
+const REPORTED_MAX: usize = 12;
 
 struct Trial<'t> {
     before: &'t Before,
@@ -99,8 +99,8 @@ impl Trial<'_> {
             self.delivery,
             shortened(&run.outcome.reply),
             shortened(&wanted.reply),
-            Seen::told(before),
-            Seen::told(run.outcome.after.as_ref()),
+            Seen::describe(before),
+            Seen::describe(run.outcome.after.as_ref()),
         ))
     }
 }
@@ -124,10 +124,10 @@ fn try_all(eviction: Eviction, requests: &[Request]) {
             }
         }
     }
-    let tell =
+    let report =
         |(request, what): (&&str, &Vec<String>)| format!("{request} {} ({} trials)", what[0], what.len());
-    let told: Vec<String> = wrong.iter().take(TOLD_MAX).map(tell).collect();
-    assert!(wrong.is_empty(), "{} requests are answered wrongly:\n{}", wrong.len(), told.join("\n"));
+    let reports: Vec<String> = wrong.iter().take(REPORTED_MAX).map(report).collect();
+    assert!(wrong.is_empty(), "{} requests are answered wrongly:\n{}", wrong.len(), reports.join("\n"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
     pub(crate) value_len: Option<usize>,
     pub(crate) asks_for: AsksFor,
-    pub(crate) told: Told,
+    pub(crate) has_reply: HasReply,
 }
 
 /// What a refused command may leave behind.
@@ -24,7 +24,7 @@ pub(crate) enum AsksFor {
 
 /// Whether a request has a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum HasReply {
     Always,
     /// Never, because of noreply.
     Never,
@@ -54,8 +54,8 @@ fn line(line: String, value: Option<&[u8]>) -> Request {
         bytes.extend_from_slice(value);
         bytes.extend_from_slice(b"\r\n");
     }
-    let told = if line.ends_with("noreply") { Told::Never } else { Told::Always };
-    Request { name: line, bytes, value_len: value.map(<[u8]>::len), asks_for: AsksFor::Other, told }
+    let has_reply = if line.ends_with("noreply") { HasReply::Never } else { HasReply::Always };
+    Request { name: line, bytes, value_len: value.map(<[u8]>::len), asks_for: AsksFor::Other, has_reply }
 }
 
 pub(crate) fn text() -> Vec<Request> {
@@ -138,7 +138,7 @@ fn packet(opcode: u8, cas: u64, extras: &[u8], value: Option<&[u8]>) -> Request 
         bytes,
         value_len: value.map(<[u8]>::len),
         asks_for: if is_set { AsksFor::Set } else { AsksFor::Other },
-        told: Told::Always,
+        has_reply: HasReply::Always,
     }
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn datagrams() -> Vec<Request> {
             bytes: datagram[DATAGRAM_HEADER..end].to_vec(),
             value_len: None,
             asks_for: if is_set { AsksFor::Set } else { AsksFor::Other },
-            told: Told::Always,
+            has_reply: HasReply::Always,
         }
     };
     let mut requests = vec![record(Operation::Get, &[], 0), record(Operation::Delete, &[], 0)];

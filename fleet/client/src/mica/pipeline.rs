@@ -123,8 +123,8 @@ const LEARNER: u64 = u64::from_le_bytes(*b"learning");
 pub fn fetch_directory(path: &mut impl ClientPath, timeout: Duration) -> Result<Directory, ClientError> {
     let mut found = None;
     for sequence in 0..DIRECTORY_REQUESTS {
-        if let Some(room) = path.room(0) {
-            let length = Directory::ask(sequence, LEARNER, room);
+        if let Some(buffer) = path.buffer(0) {
+            let length = Directory::ask(sequence, LEARNER, buffer);
             path.post(length);
         }
         path.flush()?;
@@ -231,8 +231,8 @@ impl<P: ClientPath> PipelinedClient<P> {
             return Ok(());
         }
         self.directory_requested = Some(now);
-        if let Some(room) = self.path.room(0) {
-            let length = Directory::ask(0, self.in_flight.id, room);
+        if let Some(buffer) = self.path.buffer(0) {
+            let length = Directory::ask(0, self.in_flight.id, buffer);
             self.path.post(length);
         }
         self.path.flush()
@@ -257,9 +257,9 @@ impl<P: ClientPath> PipelinedClient<P> {
 fn send(path: &mut impl ClientPath, in_flight: &mut InFlight, now: Duration) {
     // A server that now has fewer threads replies `Moved`, whichever thread a datagram reaches.
     let cores = path.cores().max(1);
-    while in_flight.send_next(now, |slot| match path.room(slot.core % cores) {
-        Some(room) => {
-            room[..slot.length].copy_from_slice(&slot.bytes[..slot.length]);
+    while in_flight.send_next(now, |slot| match path.buffer(slot.core % cores) {
+        Some(buffer) => {
+            buffer[..slot.length].copy_from_slice(&slot.bytes[..slot.length]);
             path.post(slot.length);
             true
         }

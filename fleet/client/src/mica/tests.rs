@@ -32,7 +32,7 @@ struct Wire {
     /// The requests that the server received: thread, operation, hash.
     seen: Vec<(usize, Operation, u64)>,
     faults: VecDeque<Fault>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     chosen: usize,
     answers: VecDeque<Vec<u8>>,
     delayed: Vec<Vec<u8>>,
@@ -59,7 +59,7 @@ impl Wire {
             table: HashMap::new(),
             seen: Vec::new(),
             faults: faults.iter().copied().collect(),
-            room: vec![0; PAYLOAD_MAX],
+            buffer: vec![0; PAYLOAD_MAX],
             chosen: 0,
             answers: VecDeque::new(),
             delayed: Vec::new(),
@@ -87,8 +87,8 @@ impl Wire {
             self.seen.push((core, operation, record.hash));
             let after = usize::from(header.count) - number - 1;
             match (operation, self.table.get(record.key)) {
-                (Operation::Get, Some((flags, value))) if value.len() <= writer.room(after).len() => {
-                    writer.room(after)[..value.len()].copy_from_slice(value);
+                (Operation::Get, Some((flags, value))) if value.len() <= writer.space(after).len() => {
+                    writer.space(after)[..value.len()].copy_from_slice(value);
                     writer.put(Status::Done, *flags, value.len());
                 }
                 (Operation::Get, Some(_)) => writer.put(Status::AskAlone, 0, 0),
@@ -120,10 +120,10 @@ impl ClientPath for Wire {
         Ok(())
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         assert!(core < self.cores);
         self.chosen = core;
-        Some(&mut self.room)
+        Some(&mut self.buffer)
     }
 
     fn post(&mut self, length: usize) {
@@ -131,7 +131,7 @@ impl ClientPath for Wire {
         if fault == Fault::LoseRequest {
             return;
         }
-        let datagram = self.room[..length].to_vec();
+        let datagram = self.buffer[..length].to_vec();
         let mut answer = self.serve(self.chosen, &datagram);
         match fault {
             Fault::LoseAnswer => return,
@@ -227,7 +227,7 @@ fn requests_in_a_datagram_are_answered_in_their_order() {
 }
 
 #[test]
-fn only_what_does_no_harm_is_sent_again() {
+fn only_idempotent_requests_are_sent_again() {
     for fault in [Fault::LoseRequest, Fault::LoseAnswer, Fault::CutAnswer] {
         let wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::None, fault, Fault::None]);
         let mut client = client(wire, 64);
@@ -241,7 +241,7 @@ fn only_what_does_no_harm_is_sent_again() {
 }
 
 #[test]
-fn what_is_never_answered_is_given_up() {
+fn a_request_without_a_reply_is_lost() {
     let mut client = client(Wire::new(DIRECTORY, &[Fault::LoseRequest; 100]), 1);
     assert_eq!(submit_all(&mut client, &[get(b"a"), set(b"b", b"1")]), [(0, None), (1, None)]);
 }
@@ -273,7 +273,7 @@ fn times_of(faults: &[Fault]) -> (Times, Vec<(usize, Operation, u64)>) {
 }
 
 #[test]
-fn what_stores_is_waited_for_as_long_as_what_is_sent_again() {
+fn a_store_is_waited_for_as_long_as_a_retried_request() {
     let lost = |reported: Times| reported.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
     // 1 + 2 + 4 + 8 times the timeout, without a reply.
     let (reported, seen) = times_of(&[Fault::LoseRequest; 100]);
@@ -383,7 +383,7 @@ fn requests_go_where_their_keys_are_at_home_and_reads_anywhere_if_they_may() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_a_reason() {
+fn an_invalid_request_is_refused_with_a_reason() {
     let mut client = client(Wire::new(DIRECTORY, &[]), 1);
     let mut ask = |request: &Request<'_>| client.submit(request, Ticket(0)).unwrap_err().to_string();
     assert_eq!(ask(&get(b"")), "a key has 1 to 250 bytes, not 0");
@@ -412,7 +412,7 @@ fn no_more_is_under_way_than_the_window_allows() {
 }
 
 #[test]
-fn a_client_asks_for_the_directory_first_and_again_if_that_is_lost() {
+fn a_client_requests_the_directory_first_and_again_if_it_is_lost() {
     let faults = [Fault::LoseRequest, Fault::LoseAnswer];
     let mut client = Client::new(Wire::new(DIRECTORY, &faults), ClientOptions::default()).unwrap();
     assert_eq!(client.directory(), DIRECTORY);
@@ -442,7 +442,7 @@ fn hashes_are_those_of_the_document() {
 }
 
 #[test]
-fn what_is_sent_anew_after_a_move_keeps_its_order() {
+fn requests_sent_again_after_a_move_keep_their_order() {
     let mut client = client(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
     let next = Directory { generation: 2, cores: 1, seed: 78, ..DIRECTORY };
     client.path().directory = next;
@@ -473,7 +473,7 @@ fn a_server_with_fewer_workers_than_before_is_found() {
 }
 
 #[test]
-fn a_server_that_goes_after_it_has_moved_is_given_up() {
+fn requests_to_a_server_that_disappears_after_a_move_are_lost() {
     let wire = Wire::new(DIRECTORY, &[]);
     let mut client = client(wire, 1);
     client.path().directory = Directory { generation: 2, ..DIRECTORY };
@@ -503,12 +503,12 @@ impl ClientPath for Stuffed {
     fn reach(&mut self, cores: usize) -> io::Result<()> {
         self.0.reach(cores)
     }
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         if self.1 > 0 {
             self.1 -= 1;
             return None;
         }
-        self.0.room(core)
+        self.0.buffer(core)
     }
     fn post(&mut self, length: usize) {
         self.0.post(length);
@@ -526,7 +526,7 @@ impl ClientPath for Stuffed {
 }
 
 #[test]
-fn what_the_path_does_not_take_at_once_is_sent_later() {
+fn datagrams_that_the_path_refuses_are_sent_later() {
     let client = std::thread::spawn(|| {
         let mut client =
             Client::new(Stuffed(Wire::new(DIRECTORY, &[]), 1), ClientOptions::default()).unwrap();
@@ -558,7 +558,7 @@ impl Client<Stuffed> {
 }
 
 #[test]
-fn a_late_answer_to_a_single_request_that_is_cut_is_none() {
+fn a_truncated_late_reply_to_a_single_request_is_ignored() {
     let mut client = client(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::Delay]), 1);
     let now = Duration::from_secs(1);
     client.submit(&set(b"a", b"1"), Ticket(0)).unwrap().unwrap();

@@ -89,7 +89,7 @@ impl ClientPath for Nowhere {
         Ok(())
     }
 
-    fn room(&mut self, _core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, _core: usize) -> Option<&mut [u8]> {
         Some(&mut self.0)
     }
 

@@ -176,7 +176,7 @@ fn again(slab: &LockFreeSlab, budget: usize, commit_pages: u32) -> Result<LockFr
 }
 
 #[test]
-fn what_was_handed_out_stays_handed_out_when_memory_is_restored() {
+fn allocated_chunks_stay_allocated_when_memory_is_restored() {
     for (commit_pages, again_pages) in [(1, 1), (4, 4), (4, 1), (1, 4)] {
         let slab = slab(12, 12, commit_pages);
         let classes = [24, 600, 9_000].map(|size| slab.classes().class_for(size).unwrap());
@@ -225,7 +225,7 @@ fn take_all_there_is(slab: &LockFreeSlab, class: ClassId) -> Vec<Offset> {
 }
 
 #[test]
-fn chunks_that_nobody_claims_are_freed() {
+fn unclaimed_chunks_are_freed() {
     let slab = slab(2, 2, 1);
     let class = slab.classes().class_for(1_000).unwrap();
     let all = take_all(&slab, class);

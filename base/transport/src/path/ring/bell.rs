@@ -10,7 +10,7 @@ use std::io;
 pub(super) struct Bell(OwnedFd);
 
 /// Rings are read in pieces of this many bytes. Each ring is one byte.
-const HEARD: usize = 256;
+const DRAIN_BYTES: usize = 256;
 
 impl Bell {
     pub(super) fn pair() -> io::Result<(Bell, OwnedFd)> {
@@ -20,7 +20,7 @@ impl Bell {
     }
 
     /// The end that the other process passed to us.
-    pub(super) fn given(end: OwnedFd) -> Bell {
+    pub(super) fn from_fd(end: OwnedFd) -> Bell {
         Bell(end)
     }
 
@@ -33,7 +33,7 @@ impl Bell {
     /// Discards the rings.
     pub(super) fn silence(&self) {
         // It fails if there are none, which does no harm. If there are many, one piece is discarded at a time.
-        let _ = recv(&self.0, &mut [0; HEARD], RecvFlags::DONTWAIT);
+        let _ = recv(&self.0, &mut [0; DRAIN_BYTES], RecvFlags::DONTWAIT);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The client's ends of its rings.
 
 use super::bell::Bell;
+use super::handshake::{client_ends, receive_rings};
 use super::lane::{Broken, Consumer, Producer};
-use super::meeting::{client_ends, take};
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -29,13 +29,13 @@ struct Link {
 impl Link {
     fn open(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let gifts = take(&stream)?;
+        stream.set_read_timeout(Some(ACCEPT_TIMEOUT))?;
+        let rings = receive_rings(&stream)?;
         let lane = |(core, bell)| {
-            let (requests, answers) = client_ends(&gifts.memory, core);
-            Lane { requests, answers, bell: Bell::given(bell) }
+            let (requests, answers) = client_ends(&rings.memory, core);
+            Lane { requests, answers, bell: Bell::from_fd(bell) }
         };
-        let lanes = gifts.bells.into_iter().enumerate().map(lane).collect();
+        let lanes = rings.bells.into_iter().enumerate().map(lane).collect();
         Ok(Link { stream, lanes })
     }
 
@@ -48,10 +48,10 @@ impl Link {
 }
 
 /// How long a server may take to accept a client.
-const PATIENCE: Duration = Duration::from_millis(200);
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Rounds without an answer between two checks of the connection.
-const LOOK_EVERY: u32 = 4096;
+const CHECK_EVERY: u32 = 4096;
 
 /// A client's end: rings to all threads of a server on this host. If the server goes away, datagrams are lost until
 /// another listens at the same place.
@@ -62,13 +62,13 @@ pub struct RingClientPath {
     /// The number of threads when a server was last connected.
     cores: usize,
     /// The datagram that is written or read.
-    room: Box<[u8]>,
+    buffer: Box<[u8]>,
     /// The lane of the last buffer.
-    chosen: usize,
+    current: usize,
     /// The lane that is polled first for answers.
-    turn: usize,
+    first_lane: usize,
     /// Rounds without an answer.
-    quiet: u32,
+    idle_rounds: u32,
 }
 
 impl RingClientPath {
@@ -83,18 +83,18 @@ impl RingClientPath {
             socket,
             cores: link.lanes.len(),
             link: Some(link),
-            room: vec![0; PAYLOAD_MAX].into_boxed_slice(),
-            chosen: 0,
-            turn: 0,
-            quiet: 0,
+            buffer: vec![0; PAYLOAD_MAX].into_boxed_slice(),
+            current: 0,
+            first_lane: 0,
+            idle_rounds: 0,
         })
     }
 
     /// Checks the connection, and connects to the server's successor if it is closed.
     #[cold]
     #[inline(never)]
-    fn look(&mut self) {
-        self.quiet = 0;
+    fn check_link(&mut self) {
+        self.idle_rounds = 0;
         if self.link.as_ref().is_some_and(Link::is_open) {
             return;
         }
@@ -102,12 +102,12 @@ impl RingClientPath {
         if let Some(link) = &self.link {
             self.cores = link.lanes.len();
         }
-        self.turn = 0;
+        self.first_lane = 0;
     }
 
     /// Disconnects from a server whose rings are invalid.
     #[cold]
-    fn give_up(&mut self) {
+    fn disconnect(&mut self) {
         self.link = None;
     }
 
@@ -119,9 +119,9 @@ impl RingClientPath {
         };
         let mut count = 0;
         while count < BURST_MAX
-            && let Some(length) = lane.answers.pop(&mut self.room)?
+            && let Some(length) = lane.answers.pop(&mut self.buffer)?
         {
-            take(&self.room[..length]);
+            take(&self.buffer[..length]);
             count += 1;
         }
         if lane.answers.release() {
@@ -139,28 +139,28 @@ impl ClientPath for RingClientPath {
     fn reach(&mut self, _cores: usize) -> io::Result<()> {
         // There are as many rings as the server has threads. If their number changed, the server was replaced.
         if self.link.is_none() {
-            self.look();
+            self.check_link();
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
-        self.chosen = core;
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
+        self.current = core;
         if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(core)) {
-            match lane.requests.has_room(1) {
+            match lane.requests.has_space(1) {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(Broken) => self.give_up(),
+                Err(Broken) => self.disconnect(),
             }
         }
-        Some(&mut self.room)
+        Some(&mut self.buffer)
     }
 
     #[inline(always)]
     fn post(&mut self, length: usize) {
-        let bytes = &self.room[..length];
-        if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(self.chosen)) {
+        let bytes = &self.buffer[..length];
+        if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(self.current)) {
             lane.requests.push(bytes);
         }
     }
@@ -178,30 +178,30 @@ impl ClientPath for RingClientPath {
     #[inline(always)]
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         for step in 0..self.cores {
-            let core = (self.turn + step) % self.cores;
+            let core = (self.first_lane + step) % self.cores;
             match self.drain(core, take) {
                 Ok(0) => {}
                 Ok(count) => {
-                    self.turn = (core + 1) % self.cores;
-                    self.quiet = 0;
+                    self.first_lane = (core + 1) % self.cores;
+                    self.idle_rounds = 0;
                     return Ok(count);
                 }
                 Err(Broken) => {
-                    self.give_up();
+                    self.disconnect();
                     return Ok(0);
                 }
             }
         }
-        self.quiet += 1;
-        if self.quiet >= LOOK_EVERY {
-            self.look();
+        self.idle_rounds += 1;
+        if self.idle_rounds >= CHECK_EVERY {
+            self.check_link();
         }
         Ok(0)
     }
 
     fn wait(&mut self, most: Duration) -> io::Result<()> {
         if self.link.is_none() {
-            self.look();
+            self.check_link();
         }
         let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
         let Some(link) = &mut self.link else {
@@ -221,7 +221,7 @@ impl ClientPath for RingClientPath {
             }
             if !sources[0].revents().is_empty() {
                 // The server is gone: the next check finds its successor.
-                self.quiet = LOOK_EVERY;
+                self.idle_rounds = CHECK_EVERY;
             }
             for (lane, source) in link.lanes.iter().zip(&sources[1..]) {
                 if !source.revents().is_empty() {

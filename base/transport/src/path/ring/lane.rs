@@ -25,7 +25,7 @@ const DATA: usize = 32;
 /// Words of the longest datagram.
 const LONGEST: usize = 1 + PAYLOAD_MAX.div_ceil(WORD);
 /// With this much space the longest datagram fits, wherever the end of the ring is.
-const ENOUGH: u64 = 2 * LONGEST as u64;
+const LONGEST_ANYWHERE: u64 = 2 * LONGEST as u64;
 const WRAP: u64 = u64::MAX;
 
 /// The other end has written invalid data: it is broken or hostile, and its rings are not used any more.
@@ -39,7 +39,7 @@ pub(super) const fn ring_words(capacity: usize) -> usize {
 
 /// The location of a ring.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RingArea {
     pub(super) memory: Arc<Shared>,
     /// The index of its first word.
     pub(super) from: usize,
@@ -47,7 +47,7 @@ pub(super) struct Place {
     pub(super) capacity: usize,
 }
 
-impl Place {
+impl RingArea {
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
         &self.memory.words()[self.from + at]
@@ -67,7 +67,7 @@ impl Place {
 /// The writing end.
 #[derive(Debug)]
 pub(super) struct Producer {
-    place: Place,
+    area: RingArea,
     tail: u64,
     /// The tail that the consumer knows.
     published: u64,
@@ -77,44 +77,44 @@ pub(super) struct Producer {
 
 impl Producer {
     /// The producer of an empty ring.
-    pub(super) fn new(place: Place) -> Self {
-        Producer { place, tail: 0, published: 0, head: 0 }
+    pub(super) fn new(area: RingArea) -> Self {
+        Producer { area, tail: 0, published: 0, head: 0 }
     }
 
     /// Whether `count` datagrams of any length fit.
     #[inline(always)]
-    pub(super) fn has_room(&mut self, count: usize) -> Result<bool, Broken> {
-        let wanted = count as u64 * ENOUGH;
-        if self.room() >= wanted {
+    pub(super) fn has_space(&mut self, count: usize) -> Result<bool, Broken> {
+        let wanted = count as u64 * LONGEST_ANYWHERE;
+        if self.free_words() >= wanted {
             return Ok(true);
         }
         // Acquire: pairs with the Release in `Consumer::release`: the consumer has read what is overwritten.
-        let head = self.place.word(HEAD).load(Ordering::Acquire);
-        if self.tail.wrapping_sub(head) > self.place.capacity as u64 {
+        let head = self.area.word(HEAD).load(Ordering::Acquire);
+        if self.tail.wrapping_sub(head) > self.area.capacity as u64 {
             return Err(Broken);
         }
         self.head = head;
-        Ok(self.room() >= wanted)
+        Ok(self.free_words() >= wanted)
     }
 
     /// Free words, as far as known.
     #[inline(always)]
-    fn room(&self) -> u64 {
-        self.place.capacity as u64 - self.tail.wrapping_sub(self.head)
+    fn free_words(&self) -> u64 {
+        self.area.capacity as u64 - self.tail.wrapping_sub(self.head)
     }
 
     /// Asks the consumer to wake this end when there is space. Checks once more whether one datagram fits.
-    pub(super) fn starve(&mut self) -> Result<bool, Broken> {
-        fall_asleep(self.place.word(STARVING));
-        self.has_room(1)
+    pub(super) fn wait_for_space(&mut self) -> Result<bool, Broken> {
+        fall_asleep(self.area.word(STARVING));
+        self.has_space(1)
     }
 
     /// Adds a datagram, which has to fit.
     #[inline(always)]
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let length = 1 + bytes.len().div_ceil(WORD);
-        let mut at = self.place.index(self.tail);
-        let data = self.place.data();
+        let mut at = self.area.index(self.tail);
+        let data = self.area.data();
         if at + length > data.len() {
             words::store(&data[at], WRAP);
             self.tail = self.tail.wrapping_add((data.len() - at) as u64);
@@ -134,15 +134,15 @@ impl Producer {
         self.published = self.tail;
         // Release: pairs with the Acquire in `Consumer::look`: a consumer that sees the tail sees the datagrams
         // before it.
-        self.place.word(TAIL).store(self.tail, Ordering::Release);
-        must_wake(self.place.word(ASLEEP))
+        self.area.word(TAIL).store(self.tail, Ordering::Release);
+        must_wake(self.area.word(ASLEEP))
     }
 }
 
 /// The reading end.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    place: Place,
+    area: RingArea,
     head: u64,
     /// The head that the producer knows.
     released: u64,
@@ -152,8 +152,8 @@ pub(super) struct Consumer {
 
 impl Consumer {
     /// The consumer of an empty ring.
-    pub(super) fn new(place: Place) -> Self {
-        Consumer { place, head: 0, released: 0, tail: 0 }
+    pub(super) fn new(area: RingArea) -> Self {
+        Consumer { area, head: 0, released: 0, tail: 0 }
     }
 
     /// Whether there is a datagram to read.
@@ -163,8 +163,8 @@ impl Consumer {
             return Ok(true);
         }
         // Acquire: pairs with the Release in `Producer::publish`.
-        let tail = self.place.word(TAIL).load(Ordering::Acquire);
-        if tail.wrapping_sub(self.head) > self.place.capacity as u64 {
+        let tail = self.area.word(TAIL).load(Ordering::Acquire);
+        if tail.wrapping_sub(self.head) > self.area.capacity as u64 {
             return Err(Broken);
         }
         self.tail = tail;
@@ -176,8 +176,8 @@ impl Consumer {
     #[inline(always)]
     pub(super) fn pop(&mut self, out: &mut [u8]) -> Result<Option<usize>, Broken> {
         while self.look()? {
-            let data = self.place.data();
-            let at = self.place.index(self.head);
+            let data = self.area.data();
+            let at = self.area.index(self.head);
             let length = words::load(&data[at]);
             if length == WRAP {
                 self.advance((data.len() - at) as u64)?;
@@ -212,20 +212,20 @@ impl Consumer {
             return false;
         }
         self.released = self.head;
-        // Release: pairs with the Acquire in `Producer::has_room`.
-        self.place.word(HEAD).store(self.head, Ordering::Release);
-        must_wake(self.place.word(STARVING))
+        // Release: pairs with the Acquire in `Producer::has_space`.
+        self.area.word(HEAD).store(self.head, Ordering::Release);
+        must_wake(self.area.word(STARVING))
     }
 
     /// Asks the producer to wake this end. True if there is a datagram already.
     pub(super) fn park(&mut self) -> Result<bool, Broken> {
-        fall_asleep(self.place.word(ASLEEP));
+        fall_asleep(self.area.word(ASLEEP));
         self.look()
     }
 
     /// Announces that this end is awake.
     pub(super) fn unpark(&mut self) {
-        wake_up(self.place.word(ASLEEP));
+        wake_up(self.area.word(ASLEEP));
     }
 }
 
@@ -233,10 +233,10 @@ impl Consumer {
 mod tests {
     use super::*;
 
-    fn ring(capacity: usize) -> (Producer, Consumer, Place) {
+    fn ring(capacity: usize) -> (Producer, Consumer, RingArea) {
         let (memory, _) = Shared::create(ring_words(capacity)).unwrap();
-        let place = Place { memory: Arc::new(memory), from: 0, capacity };
-        (Producer::new(place.clone()), Consumer::new(place.clone()), place)
+        let area = RingArea { memory: Arc::new(memory), from: 0, capacity };
+        (Producer::new(area.clone()), Consumer::new(area.clone()), area)
     }
 
     fn pop(consumer: &mut Consumer) -> Result<Option<Vec<u8>>, Broken> {
@@ -250,7 +250,7 @@ mod tests {
         let bytes = |number: usize| vec![number as u8; number * 37 % (PAYLOAD_MAX + 1)];
         let (mut sent, mut taken) = (0, 0);
         while taken < 5000 {
-            while sent < 5000 && producer.has_room(1).unwrap() {
+            while sent < 5000 && producer.has_space(1).unwrap() {
                 producer.push(&bytes(sent));
                 sent += 1;
             }
@@ -270,14 +270,14 @@ mod tests {
         assert_eq!(pop(&mut consumer), Ok(None));
         assert!(!producer.publish());
         assert_eq!(pop(&mut consumer), Ok(Some(b"one".to_vec())));
-        while producer.has_room(1).unwrap() {
+        while producer.has_space(1).unwrap() {
             producer.push(&[1; PAYLOAD_MAX]);
         }
         producer.publish();
         while pop(&mut consumer).unwrap().is_some() {}
-        assert_eq!(producer.has_room(1), Ok(false));
+        assert_eq!(producer.has_space(1), Ok(false));
         assert!(!consumer.release());
-        assert_eq!(producer.has_room(2), Ok(true));
+        assert_eq!(producer.has_space(2), Ok(true));
     }
 
     #[test]
@@ -290,36 +290,36 @@ mod tests {
         assert!(!producer.publish(), "it was woken already");
         assert_eq!(consumer.park(), Ok(true), "there is something");
         consumer.unpark();
-        while producer.has_room(1).unwrap() {
+        while producer.has_space(1).unwrap() {
             producer.push(&[1; PAYLOAD_MAX]);
         }
         producer.publish();
-        assert_eq!(producer.starve(), Ok(false));
+        assert_eq!(producer.wait_for_space(), Ok(false));
         while pop(&mut consumer).unwrap().is_some() {}
         assert!(consumer.release());
-        assert_eq!(producer.has_room(1), Ok(true));
+        assert_eq!(producer.has_space(1), Ok(true));
     }
 
     #[test]
-    fn what_makes_no_sense_is_noticed() {
+    fn invalid_rings_are_detected() {
         let lies: [(usize, u64); 5] =
             [(TAIL, 5000), (TAIL, u64::MAX), (DATA, 2000), (DATA, u64::MAX - 1), (DATA, PAYLOAD_MAX as u64)];
         for (at, lie) in lies {
-            let (mut producer, mut consumer, place) = ring(1024);
+            let (mut producer, mut consumer, area) = ring(1024);
             producer.push(b"one");
             producer.publish();
-            place.word(at).store(lie, Ordering::Relaxed);
+            area.word(at).store(lie, Ordering::Relaxed);
             assert_eq!(pop(&mut consumer), Err(Broken), "{lie} at {at}");
         }
-        let (mut producer, mut consumer, place) = ring(1024);
+        let (mut producer, mut consumer, area) = ring(1024);
         producer.push(b"one");
         producer.publish();
-        place.word(DATA).store(WRAP, Ordering::Relaxed);
+        area.word(DATA).store(WRAP, Ordering::Relaxed);
         assert_eq!(pop(&mut consumer), Err(Broken), "nothing was written up to the end");
         for lie in [1, 1 << 40, u64::MAX / 2] {
-            let (mut producer, _, place) = ring(1024);
-            place.word(HEAD).store(lie, Ordering::Relaxed);
-            assert_eq!(producer.has_room(3), Err(Broken), "{lie} has not been written");
+            let (mut producer, _, area) = ring(1024);
+            area.word(HEAD).store(lie, Ordering::Relaxed);
+            assert_eq!(producer.has_space(3), Err(Broken), "{lie} has not been written");
         }
     }
 }

@@ -16,13 +16,13 @@
 
 mod bell;
 mod client;
+mod handshake;
 mod lane;
-mod meeting;
 mod server;
 mod shared;
 
 pub use client::RingClientPath;
-pub use meeting::client_rings_bytes;
+pub use handshake::client_rings_bytes;
 pub use server::{Lender, RING_PATH_BYTES, RingError, RingServerPath, ring_paths};
 
 #[cfg(test)]

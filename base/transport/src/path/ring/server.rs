@@ -1,11 +1,11 @@
 //! The server's ends of the rings of all clients.
 
 use super::bell::Bell;
+use super::handshake::{CORES_MAX, client_rings_bytes, new_memory, refuse, send_rings, server_ends};
 use super::lane::{Broken, Consumer, Producer};
-use super::meeting::{CORES_MAX, client_rings_bytes, give, new_memory, refuse, server_ends};
 use crate::address::Address;
 use crate::listener::{ListenError, ListenOptions, Listener};
-use crate::path::rooms::{ROOMS_BYTES, Rooms};
+use crate::path::buffers::{BURST_BUFFERS_BYTES, BurstBuffers};
 use crate::path::{BURST_MAX, Park, Sent, ServerPath};
 use crate::poll::{Event, Interest, Poll, Token};
 use crate::stream::Stream;
@@ -44,7 +44,7 @@ pub trait Lender: Debug + Send + Sync {
 struct Link {
     stream: Stream,
     /// The client is gone, or was disconnected.
-    over: AtomicBool,
+    closed: AtomicBool,
     lender: Arc<dyn Lender>,
     bytes: usize,
 }
@@ -68,7 +68,7 @@ struct Lane {
 #[derive(Debug)]
 struct Arrivals {
     /// There are new lanes, or a client is gone.
-    news: AtomicBool,
+    changed: AtomicBool,
     /// LOCK: arrivals. Leaf.
     lanes: Mutex<Vec<Lane>>,
     bell: OwnedFd,
@@ -76,12 +76,12 @@ struct Arrivals {
 
 impl Arrivals {
     fn new() -> io::Result<Self> {
-        Ok(Arrivals { news: AtomicBool::new(false), lanes: Mutex::default(), bell: new_bell()? })
+        Ok(Arrivals { changed: AtomicBool::new(false), lanes: Mutex::default(), bell: new_bell()? })
     }
 
-    fn tell(&self) {
-        // Release: pairs with the Acquire in `RingServerPath::hear`: a thread that sees the flag sees the change.
-        self.news.store(true, Ordering::Release);
+    fn notify(&self) {
+        // Release: pairs with the Acquire in `RingServerPath::take_arrivals`: a thread that sees the flag sees the change.
+        self.changed.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }
@@ -104,7 +104,7 @@ struct Host {
     clients: Vec<Option<Arc<Link>>>,
     lender: Arc<dyn Lender>,
     /// The process is out of descriptors: no client is accepted until the next round.
-    is_deaf: bool,
+    is_paused: bool,
 }
 
 /// Clients that are accepted in one round.
@@ -122,22 +122,22 @@ pub struct RingServerPath {
     /// Polled while the thread is blocked.
     poll: Poll,
     host: Option<Host>,
-    datagrams: Rooms,
-    answers: Rooms,
+    datagrams: BurstBuffers,
+    answers: BurstBuffers,
     /// The lane of each datagram of the burst.
     from: [usize; BURST_MAX],
     burst: usize,
     /// The lane that is polled first.
-    turn: usize,
+    first_lane: usize,
     /// Rounds until the bells are polled.
-    rounds: u32,
+    rounds_until_poll: u32,
 }
 
 /// Memory of a [`RingServerPath`] without the rings, in bytes.
-pub const RING_PATH_BYTES: usize = 2 * ROOMS_BYTES + (16 << 10);
+pub const RING_PATH_BYTES: usize = 2 * BURST_BUFFERS_BYTES + (16 << 10);
 
 /// Rounds between two polls of the bells, as long as the thread is busy: clients rarely come and go.
-const LOOK_EVERY: u32 = 1024;
+const POLL_EVERY: u32 = 1024;
 
 /// The ends of `cores` threads, for clients that connect to `socket`, whose permissions are `mode`.
 ///
@@ -161,7 +161,7 @@ pub fn ring_paths(
         threads: threads.clone(),
         clients: Vec::new(),
         lender: lender.clone(),
-        is_deaf: false,
+        is_paused: false,
     });
     let path = |arrivals| Ok(RingServerPath::new(arrivals, host.take())?);
     threads.into_iter().map(path).collect()
@@ -179,12 +179,12 @@ impl RingServerPath {
             arrivals,
             poll,
             host,
-            datagrams: Rooms::default(),
-            answers: Rooms::default(),
+            datagrams: BurstBuffers::default(),
+            answers: BurstBuffers::default(),
             from: [0; BURST_MAX],
             burst: 0,
-            turn: 0,
-            rounds: 0,
+            first_lane: 0,
+            rounds_until_poll: 0,
         })
     }
 
@@ -197,8 +197,8 @@ impl RingServerPath {
     /// Polls the bells and sockets.
     #[cold]
     #[inline(never)]
-    fn look(&mut self) -> io::Result<()> {
-        self.rounds = LOOK_EVERY;
+    fn poll_sources(&mut self) -> io::Result<()> {
+        self.rounds_until_poll = POLL_EVERY;
         if let Some(host) = &mut self.host {
             host.listen_again(&self.poll);
         }
@@ -221,17 +221,17 @@ impl RingServerPath {
     /// Takes over lanes of new clients, and drops those of clients that are gone.
     #[cold]
     #[inline(never)]
-    fn hear(&mut self) -> io::Result<()> {
-        // Acquire: pairs with the Release in `Arrivals::tell`.
-        self.arrivals.news.swap(false, Ordering::Acquire);
+    fn take_arrivals(&mut self) -> io::Result<()> {
+        // Acquire: pairs with the Release in `Arrivals::notify`.
+        self.arrivals.changed.swap(false, Ordering::Acquire);
         let arrived =
             std::mem::take(&mut *self.arrivals.lanes.lock().unwrap_or_else(PoisonError::into_inner));
         for lane in arrived {
             self.poll.add(&lane.bell, BELL, Interest::Read)?;
             self.lanes.push(lane);
         }
-        self.lanes.retain(|lane| !lane.link.over.load(Ordering::Acquire));
-        self.turn = 0;
+        self.lanes.retain(|lane| !lane.link.closed.load(Ordering::Acquire));
+        self.first_lane = 0;
         Ok(())
     }
 
@@ -243,10 +243,10 @@ impl RingServerPath {
         while self.burst < BURST_MAX && lane.requests.look()? {
             // A client that does not take its answers is not served: the server makes no system call and buffers
             // nothing for it.
-            if !lane.answers.has_room(self.burst - first + 1)? {
+            if !lane.answers.has_space(self.burst - first + 1)? {
                 break;
             }
-            let Some(length) = lane.requests.pop(self.datagrams.room(self.burst))? else {
+            let Some(length) = lane.requests.pop(self.datagrams.buffer(self.burst))? else {
                 break;
             };
             self.datagrams.fill(self.burst, length);
@@ -261,14 +261,14 @@ impl RingServerPath {
 
     /// Disconnects a client.
     #[cold]
-    fn give_up(&mut self, number: usize) {
+    fn disconnect(&mut self, number: usize) {
         let link = &self.lanes[number].link;
-        link.over.store(true, Ordering::Release);
+        link.closed.store(true, Ordering::Release);
         if let Stream::Unix(stream) = &link.stream {
             // The first thread notices it, and notifies the others.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
-        self.arrivals.tell();
+        self.arrivals.notify();
     }
 }
 
@@ -285,7 +285,7 @@ impl Host {
                 Ok(None) => return,
                 Err(_) => {
                     // Out of descriptors: the socket would stay readable. The next round tries again.
-                    self.is_deaf = poll.remove(&self.listener).is_ok();
+                    self.is_paused = poll.remove(&self.listener).is_ok();
                     return;
                 }
             }
@@ -294,8 +294,8 @@ impl Host {
 
     /// Listens again after a lack of descriptors.
     fn listen_again(&mut self, poll: &Poll) {
-        if self.is_deaf {
-            self.is_deaf = poll.add(&self.listener, LISTENER, Interest::Read).is_err();
+        if self.is_paused {
+            self.is_paused = poll.add(&self.listener, LISTENER, Interest::Read).is_err();
         }
     }
 
@@ -306,11 +306,11 @@ impl Host {
             return Ok(());
         }
         let lender = self.lender.clone();
-        let link = Arc::new(Link { stream, over: AtomicBool::new(false), lender, bytes });
+        let link = Arc::new(Link { stream, closed: AtomicBool::new(false), lender, bytes });
         let (memory, file) = new_memory(cores)?;
         let (bells, given): (Vec<Bell>, Vec<OwnedFd>) =
             (0..cores).map(|_| Bell::pair()).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        give(&link.stream, &file, &given)?;
+        send_rings(&link.stream, &file, &given)?;
         let vacant = self.clients.iter().position(Option::is_none);
         let number = vacant.unwrap_or(self.clients.len());
         poll.add(&link.stream, Token(FIRST_CLIENT + number as u64), Interest::Read)?;
@@ -321,7 +321,7 @@ impl Host {
             let (requests, answers) = server_ends(&memory, core);
             let lane = Lane { requests, answers, bell, link: link.clone() };
             thread.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
-            thread.tell();
+            thread.notify();
         }
         self.clients[number] = Some(link);
         Ok(())
@@ -334,8 +334,8 @@ impl Host {
         };
         // Other threads may keep the socket for a while, and the number is reused for the next client.
         let _ = poll.remove(&link.stream);
-        link.over.store(true, Ordering::Release);
-        self.threads.iter().for_each(|thread| thread.tell());
+        link.closed.store(true, Ordering::Release);
+        self.threads.iter().for_each(|thread| thread.notify());
     }
 }
 
@@ -348,29 +348,29 @@ impl ServerPath for RingServerPath {
     fn receive(&mut self) -> io::Result<usize> {
         self.answers.clear(self.burst);
         self.burst = 0;
-        if self.rounds == 0 {
-            self.look()?;
+        if self.rounds_until_poll == 0 {
+            self.poll_sources()?;
         }
-        self.rounds -= 1;
-        // Relaxed: `hear` checks again.
-        if self.arrivals.news.load(Ordering::Relaxed) {
-            self.hear()?;
+        self.rounds_until_poll -= 1;
+        // Relaxed: `take_arrivals` checks again.
+        if self.arrivals.changed.load(Ordering::Relaxed) {
+            self.take_arrivals()?;
         }
         let count = self.lanes.len();
         for step in 0..count {
-            let number = (self.turn + step) % count;
+            let number = (self.first_lane + step) % count;
             if self.drain(number) == Err(Broken) {
-                self.give_up(number);
+                self.disconnect(number);
             }
         }
-        self.turn = if count == 0 { 0 } else { (self.turn + 1) % count };
+        self.first_lane = if count == 0 { 0 } else { (self.first_lane + 1) % count };
         Ok(self.burst)
     }
 
     #[inline(always)]
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
         assert!(index < self.burst, "a datagram of the burst");
-        (self.datagrams.get(index), self.answers.room(index))
+        (self.datagrams.get(index), self.answers.buffer(index))
     }
 
     #[inline(always)]
@@ -415,12 +415,12 @@ impl ServerPath for RingServerPath {
             let lane = &mut self.lanes[number];
             let disturbed = lane.requests.park().and_then(|is_something| {
                 // A request that cannot be answered yet does not count: the client rings when it has taken answers.
-                Ok(is_something && (lane.answers.has_room(1)? || lane.answers.starve()?))
+                Ok(is_something && (lane.answers.has_space(1)? || lane.answers.wait_for_space()?))
             });
             match disturbed {
                 Ok(false) => {}
                 Ok(true) => park = Park::Pending,
-                Err(Broken) => self.give_up(number),
+                Err(Broken) => self.disconnect(number),
             }
         }
         park
@@ -428,6 +428,6 @@ impl ServerPath for RingServerPath {
 
     fn unpark(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.requests.unpark());
-        self.rounds = 0;
+        self.rounds_until_poll = 0;
     }
 }

@@ -1,7 +1,7 @@
 //! A client's end.
 
 use super::error::XdpError;
-use super::interface::{self, Endpoint, Wishes, XdpFacts};
+use super::interface::{self, Endpoint, InterfaceOptions, XdpFacts};
 use super::netlink::{self, Mac, Route};
 use super::packet::{self, Ends, Family};
 use super::socket::{IDLE_ROUNDS, Kick, Socket};
@@ -34,9 +34,9 @@ pub struct XdpClientOptions {
 }
 
 /// How long neighbour discovery may take. The kernel asks three times, once a second.
-const PATIENCE: Duration = Duration::from_secs(3);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The port of a datagram that only triggers neighbour discovery ("discard").
-const NOBODYS_PORT: u16 = 9;
+const DISCARD_PORT: u16 = 9;
 /// Attempts to find consecutive free ports.
 const ATTEMPTS: usize = 100;
 
@@ -101,7 +101,7 @@ impl XdpClientPath {
         let ports = reserve_ports(scoped(route.source, index), options.threads)
             .map_err(|source| XdpError::System { step: "find free source ports", source })?;
         let first_port = ports[0].1;
-        let wishes = Wishes {
+        let interface_options = InterfaceOptions {
             interface: options.interface.clone(),
             attach: options.attach,
             copying: options.copying,
@@ -110,7 +110,8 @@ impl XdpClientPath {
         let family = if server.is_ipv4() { Family::V4 } else { Family::V6 };
         let (source, destination) = (octets(route.source), octets(server));
         let link = Link { family, source_mac, destination_mac, source, destination };
-        let endpoints = interface::open(&wishes, vec![route.source], first_port, options.threads as u32)?;
+        let endpoints =
+            interface::open(&interface_options, vec![route.source], first_port, options.threads as u32)?;
         let paths = endpoints.into_iter().zip(ports).enumerate();
         Ok(paths
             .map(|(thread, (endpoint, (port, source_port)))| XdpClientPath {
@@ -171,12 +172,12 @@ impl ClientPath for XdpClientPath {
         Ok(())
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         assert!(core < self.cores);
         let socket = &mut self.endpoint.sockets[self.home];
-        if socket.room(1) == 0 {
+        if socket.free_slots(1) == 0 {
             socket.kick();
-            if socket.room(1) == 0 {
+            if socket.free_slots(1) == 0 {
                 return None;
             }
         }
@@ -196,7 +197,7 @@ impl ClientPath for XdpClientPath {
 
     fn post(&mut self, length: usize) {
         assert!(length <= PAYLOAD_MAX);
-        let (mut frame, core) = self.open.take().expect("there is room to post");
+        let (mut frame, core) = self.open.take().expect("a buffer was taken");
         let socket = &mut self.endpoint.sockets[self.home];
         let (family, begin) = (self.link.family, PAYLOAD_AT - self.link.family.headers());
         let ends = Ends {
@@ -293,14 +294,14 @@ fn resolve(name: &str, interface: u32, server: IpAddr, route: Route) -> Result<M
     let socket = datagram_socket(scoped(route.source, interface), PortSharing::Alone).map_err(system)?;
     sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes()).map_err(at)?;
     let mut target = scoped(server, interface);
-    target.set_port(NOBODYS_PORT);
+    target.set_port(DISCARD_PORT);
     let stopwatch = Stopwatch::start();
     for look in 0.. {
         let known = netlink::neighbour(route.next_hop, interface);
         if let Some(mac) = known.map_err(XdpError::at("look for a neighbour"))? {
             return Ok(mac);
         }
-        if stopwatch.elapsed() > PATIENCE {
+        if stopwatch.elapsed() > RESOLVE_TIMEOUT {
             break;
         }
         if look % 100 == 0 {

@@ -16,7 +16,7 @@ const INSERT_RULE: u32 = 0x32;
 const UDP_V4: u32 = 0x02;
 const UDP_V6: u32 = 0x06;
 /// Lets the card choose a rule's location, if it supports that.
-const ANY_PLACE: u32 = u32::MAX;
+const ANY_LOCATION: u32 = u32::MAX;
 const CHOOSES_PLACES: u64 = 1 << 31;
 
 /// `struct ifreq`, as these requests use it.
@@ -52,7 +52,7 @@ struct Fields {
 const NO_FIELDS: Fields =
     Fields { header: [0; 52], extension_padding: [0; 2], extension_mac: [0; 6], extension: [0; 12] };
 
-/// `struct ethtool_rxnfc`, without the list of places at its end.
+/// `struct ethtool_rxnfc`, without the list of locations at its end.
 #[repr(C)]
 struct Classification {
     command: u32,
@@ -62,7 +62,7 @@ struct Classification {
     fields: Fields,
     mask: Fields,
     queue: u64,
-    place: u32,
+    location: u32,
     padding: u32,
     count: u32,
     first_place: u32,
@@ -78,7 +78,7 @@ impl Classification {
             fields: NO_FIELDS,
             mask: NO_FIELDS,
             queue: 0,
-            place: 0,
+            location: 0,
             padding: 0,
             count: 0,
             first_place: 0,
@@ -98,8 +98,8 @@ impl Card {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let mut name = [0; libc::IFNAMSIZ];
         // One byte is left for the terminator.
-        let room = name[..libc::IFNAMSIZ - 1].get_mut(..interface.len()).ok_or(Errno::NODEV)?;
-        room.copy_from_slice(interface.as_bytes());
+        let name_bytes = name[..libc::IFNAMSIZ - 1].get_mut(..interface.len()).ok_or(Errno::NODEV)?;
+        name_bytes.copy_from_slice(interface.as_bytes());
         Ok(Card { socket, name })
     }
 
@@ -121,11 +121,11 @@ impl Card {
     }
 
     /// A free location for a rule. The last one, so that an administrator's rules, which come first, take precedence.
-    fn free_place(&self) -> Result<u32, Errno> {
+    fn free_location(&self) -> Result<u32, Errno> {
         let mut request = Classification::new(GET_RULE_COUNT);
         self.classification(&mut request)?;
         if request.data & CHOOSES_PLACES != 0 {
-            return Ok(ANY_PLACE);
+            return Ok(ANY_LOCATION);
         }
         #[repr(C)]
         struct Rules {
@@ -140,10 +140,10 @@ impl Card {
         // SAFETY: a classification with space for as many locations as it says.
         unsafe { self.ask(&mut rules) }?;
         let count = rules.request.count as usize;
-        let places = std::iter::once(&rules.request.first_place).chain(&rules.more_places);
-        let used: Vec<u32> = places.take(count).copied().collect();
+        let locations = std::iter::once(&rules.request.first_place).chain(&rules.more_places);
+        let used: Vec<u32> = locations.take(count).copied().collect();
         let size = u32::try_from(rules.request.data).unwrap_or(0);
-        (0..size).rev().find(|place| !used.contains(place)).ok_or(Errno::NOSPC)
+        (0..size).rev().find(|location| !used.contains(location)).ok_or(Errno::NOSPC)
     }
 }
 
@@ -165,12 +165,12 @@ pub(super) fn queues(interface: &str) -> u32 {
 #[derive(Debug)]
 pub(super) struct Rules {
     card: Card,
-    places: Vec<u32>,
+    locations: Vec<u32>,
 }
 
 impl Rules {
     pub(super) fn new(interface: &str) -> Result<Self, Errno> {
-        Ok(Rules { card: Card::new(interface)?, places: Vec::new() })
+        Ok(Rules { card: Card::new(interface)?, locations: Vec::new() })
     }
 
     /// Steers datagrams to a port, of IPv4 and of IPv6, to a queue.
@@ -182,9 +182,9 @@ impl Rules {
             rule.fields.header[at..at + 2].copy_from_slice(&port.to_be_bytes());
             rule.mask.header[at..at + 2].fill(0xff);
             rule.queue = u64::from(queue);
-            rule.place = self.card.free_place()?;
+            rule.location = self.card.free_location()?;
             self.card.classification(&mut rule)?;
-            self.places.push(rule.place);
+            self.locations.push(rule.location);
         }
         Ok(())
     }
@@ -192,9 +192,9 @@ impl Rules {
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        for place in &self.places {
+        for location in &self.locations {
             let mut rule = Classification::new(DELETE_RULE);
-            rule.place = *place;
+            rule.location = *location;
             // An administrator may have deleted it.
             let _ = self.card.classification(&mut rule);
         }

@@ -4,7 +4,7 @@ use super::bpf::{self, SocketMap, XdpMode};
 use super::error::XdpError;
 use super::netlink::{self, Mac};
 use super::program::{Filter, program};
-use super::socket::{Kick, Place, Socket};
+use super::socket::{Kick, QueueBinding, Socket};
 use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
 use guira_sync::clock::Stopwatch;
 use rustix::event::epoll;
@@ -30,7 +30,7 @@ pub struct XdpFacts {
 
 /// The configuration of an interface.
 #[derive(Clone, Debug)]
-pub(super) struct Wishes {
+pub(super) struct InterfaceOptions {
     pub(super) interface: String,
     pub(super) attach: XdpAttach,
     pub(super) copying: XdpCopying,
@@ -104,19 +104,19 @@ pub(super) fn mac(index: u32) -> Result<Mac, XdpError> {
 
 /// Opens an interface for as many threads as there are ports, for datagrams to these addresses.
 pub(super) fn open(
-    wishes: &Wishes,
+    options: &InterfaceOptions,
     addresses: Vec<IpAddr>,
     first_port: u16,
     ports: u32,
 ) -> Result<Vec<Endpoint>, XdpError> {
-    let (name, index) = (wishes.interface.as_str(), index(&wishes.interface)?);
+    let (name, index) = (options.interface.as_str(), index(&options.interface)?);
     let mac = mac(index)?;
     let filter = Filter { mac, addresses, first_port, ports, queues: ethtool::queues(name) };
     let map = SocketMap::new(filter.queues * filter.ports)?;
-    let (threads, bytes) = bind(wishes, &filter, index, &map)?;
+    let (threads, bytes) = bind(options, &filter, index, &map)?;
     let program = bpf::load(&program(&filter, map.raw()))?;
-    let rules = rules(wishes, &filter)?;
-    let (link, mode) = until_free(|| attach(&program, name, index, wishes.attach))?;
+    let rules = rules(options, &filter)?;
+    let (link, mode) = until_free(|| attach(&program, name, index, options.attach))?;
     let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
     let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };
     let attachment = Arc::new(Attachment { _link: link, map, _rules: rules, facts });
@@ -136,12 +136,13 @@ fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool 
 }
 
 /// The memory that sockets for this many ports share with the kernel, in bytes.
-pub(super) fn memory(wishes: &Wishes, ports: u32) -> usize {
-    let queues = ethtool::queues(&wishes.interface);
+pub(super) fn memory(options: &InterfaceOptions, ports: u32) -> usize {
+    let queues = ethtool::queues(&options.interface);
     let of_queue = |queue: u32| {
-        let served = (0..ports).filter(|port| is_served(wishes.steering, queues, queue, *port));
-        let place = Place { interface: &wishes.interface, index: 0, queue, sockets: served.count() as u32 };
-        if place.sockets > 0 { place.bytes() } else { 0 }
+        let served = (0..ports).filter(|port| is_served(options.steering, queues, queue, *port));
+        let binding =
+            QueueBinding { interface: &options.interface, index: 0, queue, sockets: served.count() as u32 };
+        if binding.sockets > 0 { binding.bytes() } else { 0 }
     };
     (0..queues).map(of_queue).sum()
 }
@@ -151,7 +152,7 @@ type Bound = (Vec<Socket>, Vec<u32>);
 
 /// Opens sockets for all threads at the queues that may deliver their packets. Returns also their memory.
 fn bind(
-    wishes: &Wishes,
+    options: &InterfaceOptions,
     filter: &Filter,
     index: u32,
     map: &SocketMap,
@@ -159,17 +160,17 @@ fn bind(
     let mut bytes = 0;
     let mut threads: Vec<Bound> = (0..filter.ports).map(|_| Bound::default()).collect();
     for queue in 0..filter.queues {
-        let served = |port: &u32| is_served(wishes.steering, filter.queues, queue, *port);
+        let served = |port: &u32| is_served(options.steering, filter.queues, queue, *port);
         let sockets = (0..filter.ports).filter(served).count() as u32;
-        let place = Place { interface: &wishes.interface, index, queue, sockets };
+        let binding = QueueBinding { interface: &options.interface, index, queue, sockets };
         if sockets > 0 {
-            bytes += place.bytes();
+            bytes += binding.bytes();
         }
         let mut first: Option<usize> = None;
         for port in (0..filter.ports).filter(served) {
             let socket = match first.and_then(|port| threads[port].0.last()) {
-                None => until_free(|| Socket::first(&place, wishes.copying))?,
-                Some(first) => first.beside(&place)?,
+                None => until_free(|| Socket::first(&binding, options.copying))?,
+                Some(first) => first.beside(&binding)?,
             };
             let key = queue * filter.ports + port;
             map.insert(key, &socket)?;
@@ -192,13 +193,13 @@ fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
     Ok(bell)
 }
 
-fn rules(wishes: &Wishes, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
-    if wishes.steering == XdpSteering::EveryQueue || filter.queues == 1 {
+fn rules(options: &InterfaceOptions, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
+    if options.steering == XdpSteering::EveryQueue || filter.queues == 1 {
         return Ok(None);
     }
     let fail =
-        |errno: Errno| XdpError::NoSteering { interface: wishes.interface.clone(), source: errno.into() };
-    let mut rules = ethtool::Rules::new(&wishes.interface).map_err(fail)?;
+        |errno: Errno| XdpError::NoSteering { interface: options.interface.clone(), source: errno.into() };
+    let mut rules = ethtool::Rules::new(&options.interface).map_err(fail)?;
     for (port, queue) in (0..filter.ports).map(|port| (port, port % filter.queues)) {
         rules.steer(filter.first_port + port as u16, queue).map_err(fail)?;
     }

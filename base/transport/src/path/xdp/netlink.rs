@@ -31,7 +31,7 @@ const NEIGHBOUR_ADDRESS: u16 = 1;
 const NEIGHBOUR_MAC: u16 = 2;
 
 /// A timeout against a kernel that does not answer at all; it normally answers at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request message.
 struct Request(Vec<u8>);
@@ -77,7 +77,7 @@ impl Request {
 fn open() -> Result<OwnedFd, Errno> {
     // No protocol number but NETLINK_ROUTE is 0.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(ANSWER_TIMEOUT))?;
     connect(&socket, &SocketAddrNetlink::new(0, 0))?;
     Ok(socket)
 }

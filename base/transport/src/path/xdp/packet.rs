@@ -65,7 +65,7 @@ pub(super) struct Ends<'a> {
 
 impl Ends<'_> {
     /// The addresses of the answer.
-    pub(super) fn turned(self) -> Self {
+    pub(super) fn swapped(self) -> Self {
         Ends {
             family: self.family,
             source_mac: self.destination_mac,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_headers_are_parsed() {
         for family_ends in [V4_ENDS, V6_ENDS] {
             for length in [0, 1, 2, 3, 4, 5, 100, 1452] {
                 let payload: Vec<u8> = (0..length).map(|number| (number * 7) as u8).collect();
@@ -262,8 +262,8 @@ mod tests {
                 let datagram = parse(&packet, XdpChecksums::Verify).unwrap();
                 assert_eq!(datagram, Datagram { family: family_ends.family, length });
                 assert_eq!(ends(&packet, datagram.family), family_ends);
-                assert_eq!(family_ends.turned().turned(), family_ends);
-                assert_eq!(family_ends.turned().source, family_ends.destination);
+                assert_eq!(family_ends.swapped().swapped(), family_ends);
+                assert_eq!(family_ends.swapped().source, family_ends.destination);
                 packet.resize(packet.len().max(60), 0);
                 assert_eq!(parse(&packet, XdpChecksums::Verify).unwrap().length, length, "with padding");
             }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_not_what_it_says_is_none() {
+    fn an_inconsistent_packet_is_rejected() {
         let change = |ends: &Ends<'_>, at: usize, value: &[u8]| {
             let mut packet = packet(ends, &[7; 32]);
             packet[at..at + value.len()].copy_from_slice(value);

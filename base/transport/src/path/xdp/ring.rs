@@ -115,7 +115,7 @@ impl<T: Slot> Producer<T> {
     /// The number of free slots, at least. The kernel's index is read only if fewer than `wanted` are known to be
     /// free.
     #[inline]
-    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+    pub(super) fn free_slots(&mut self, wanted: u32) -> u32 {
         let slots = self.ring.mask + 1;
         let room = slots - self.next.wrapping_sub(self.taken);
         if room >= wanted { room } else { slots - self.waiting() }
@@ -127,7 +127,7 @@ impl<T: Slot> Producer<T> {
     /// If no slot is free.
     #[inline]
     pub(super) fn put(&mut self, value: T) {
-        assert!(self.room(1) > 0);
+        assert!(self.free_slots(1) > 0);
         // SAFETY: the slot is ours, since the kernel has consumed its previous entry; it does not read it before
         // `submit`.
         unsafe { self.ring.slot(self.next).write(value) };

@@ -1,7 +1,7 @@
 //! A server's end.
 
 use super::error::XdpError;
-use super::interface::{self, Endpoint, Wishes, XdpFacts};
+use super::interface::{self, Endpoint, InterfaceOptions, XdpFacts};
 use super::packet::{self, Datagram};
 use super::socket::{self, Arrived, IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
@@ -31,8 +31,8 @@ pub struct XdpServerOptions {
 }
 
 impl XdpServerOptions {
-    fn wishes(&self) -> Wishes {
-        Wishes {
+    fn interface_options(&self) -> InterfaceOptions {
+        InterfaceOptions {
             interface: self.interface.clone(),
             attach: self.attach,
             copying: self.copying,
@@ -42,7 +42,7 @@ impl XdpServerOptions {
 
     /// The memory that all paths share with the kernel, in bytes. It is committed from the start.
     pub fn memory(&self) -> usize {
-        interface::memory(&self.wishes(), u32::try_from(self.cores).unwrap_or(0))
+        interface::memory(&self.interface_options(), u32::try_from(self.cores).unwrap_or(0))
     }
 }
 
@@ -90,7 +90,8 @@ impl XdpServerPath {
         if options.addresses.is_empty() {
             return Err(XdpError::Options("a server has at least one address"));
         }
-        let endpoints = interface::open(&options.wishes(), options.addresses.clone(), first, ports)?;
+        let endpoints =
+            interface::open(&options.interface_options(), options.addresses.clone(), first, ports)?;
         Ok(endpoints.into_iter().map(|endpoint| Self::new(endpoint, options.checksums)).collect())
     }
 
@@ -113,7 +114,7 @@ impl XdpServerPath {
     }
 
     /// Selects the next socket with packets, if any, and keeps frames of all of them circulating.
-    fn turn(&mut self) {
+    fn select_socket(&mut self) {
         let sockets = &mut self.endpoint.sockets;
         // Before the switch: these frames belong to the current socket's queue.
         if self.idle == 0 || !self.done.is_empty() {
@@ -147,7 +148,7 @@ impl ServerPath for XdpServerPath {
             return Err(errno.into());
         }
         self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
-        self.turn();
+        self.select_socket();
         let Self { endpoint, checksums, current, burst, done, unreadable, .. } = self;
         endpoint.sockets[*current].receive(BURST_MAX, |umem, arrived| {
             let datagram = arrived.packet(umem).and_then(|packet| packet::parse(packet, *checksums));
@@ -183,7 +184,7 @@ impl ServerPath for XdpServerPath {
     fn send(&mut self) -> Sent {
         let mut sent = Sent::default();
         let socket = &mut self.endpoint.sockets[self.current];
-        let room = socket.room(self.burst.len());
+        let room = socket.free_slots(self.burst.len());
         for mut exchange in self.burst.drain(..) {
             let length = match exchange.answer {
                 Some(length) if sent.datagrams < room => length,
@@ -196,7 +197,7 @@ impl ServerPath for XdpServerPath {
             let begin = PAYLOAD_AT - family.headers();
             let (lower, upper) = socket.umem().halves(&mut exchange.frame);
             let request = &lower[exchange.at..exchange.at + exchange.length];
-            let ends = packet::ends(request, family).turned();
+            let ends = packet::ends(request, family).swapped();
             packet::write_headers(&mut upper[begin..PAYLOAD_AT + length], &ends);
             socket.post(exchange.frame, begin, family.headers() + length);
             sent.datagrams += 1;

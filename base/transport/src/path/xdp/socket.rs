@@ -128,7 +128,7 @@ impl Queue {
 
 /// The queue that sockets are bound to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct QueueBinding<'a> {
     pub(super) interface: &'a str,
     /// The interface's index.
     pub(super) index: u32,
@@ -137,7 +137,7 @@ pub(super) struct Place<'a> {
     pub(super) sockets: u32,
 }
 
-impl Place<'_> {
+impl QueueBinding<'_> {
     fn sizes(&self) -> Sizes {
         Sizes::of(self.sockets)
     }
@@ -202,18 +202,18 @@ fn open(receive_slots: u32) -> Result<OwnedFd, XdpError> {
 
 impl Socket {
     /// The first socket of a queue, which creates what the others share.
-    pub(super) fn first(place: &Place<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
+    pub(super) fn first(binding: &QueueBinding<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
         if copying == XdpCopying::ZeroCopyFirst {
-            let socket = Self::try_first(place, SocketAddrXdpFlags::XDP_ZEROCOPY);
+            let socket = Self::try_first(binding, SocketAddrXdpFlags::XDP_ZEROCOPY);
             if socket.as_ref().map_or_else(XdpError::is_occupied, |_| true) {
                 return socket;
             }
         }
-        Self::try_first(place, SocketAddrXdpFlags::XDP_COPY)
+        Self::try_first(binding, SocketAddrXdpFlags::XDP_COPY)
     }
 
-    fn try_first(place: &Place<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
-        let (sizes, frames) = (place.sizes(), place.sizes().frames);
+    fn try_first(binding: &QueueBinding<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
+        let (sizes, frames) = (binding.sizes(), binding.sizes().frames);
         let fd = open(sizes.receive_slots)?;
         let at = XdpError::at("give memory to AF_XDP");
         let (umem, spare) = Umem::new(frames).map_err(&at)?;
@@ -234,18 +234,18 @@ impl Socket {
         let socket = Self::with_rings(fd, Arc::new(queue))?;
         socket.queue.lock().circulate();
         let flags = copying | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-        let address = SocketAddrXdp::new(flags, place.index, place.queue);
-        bind(&socket.fd, &address).map_err(|errno| bind_error(place.interface, errno))?;
+        let address = SocketAddrXdp::new(flags, binding.index, binding.queue);
+        bind(&socket.fd, &address).map_err(|errno| bind_error(binding.interface, errno))?;
         Ok(socket)
     }
 
     /// Another socket of the same queue.
-    pub(super) fn beside(&self, place: &Place<'_>) -> Result<Self, XdpError> {
+    pub(super) fn beside(&self, binding: &QueueBinding<'_>) -> Result<Self, XdpError> {
         let fd = open(self.queue.receive_slots)?;
         let socket = Self::with_rings(fd, self.queue.clone())?;
-        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, place.index, place.queue);
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, binding.index, binding.queue);
         let address = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: self.fd.as_fd() };
-        bind(&socket.fd, &address).map_err(|errno| bind_error(place.interface, errno))?;
+        bind(&socket.fd, &address).map_err(|errno| bind_error(binding.interface, errno))?;
         Ok(socket)
     }
 
@@ -327,8 +327,8 @@ impl Socket {
 
     /// The number of free send slots, up to `wanted`.
     #[inline]
-    pub(super) fn room(&mut self, wanted: usize) -> usize {
-        (self.send.room(wanted as u32) as usize).min(wanted)
+    pub(super) fn free_slots(&mut self, wanted: usize) -> usize {
+        (self.send.free_slots(wanted as u32) as usize).min(wanted)
     }
 
     /// Queues a packet for sending: `length` bytes of the upper half from `at` on. A send slot must be free.

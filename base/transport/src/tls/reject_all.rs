@@ -7,7 +7,7 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 
 /// Requests client certificates and rejects all of them.
 #[derive(Debug)]
-pub(super) struct Nobody {
+pub(super) struct RejectAll {
     /// Whether a client must present one.
     pub(super) mandatory: bool,
     pub(super) schemes: Vec<SignatureScheme>,
@@ -15,7 +15,7 @@ pub(super) struct Nobody {
 
 const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
 
-impl ClientCertVerifier for Nobody {
+impl ClientCertVerifier for RejectAll {
     fn client_auth_mandatory(&self) -> bool {
         self.mandatory
     }

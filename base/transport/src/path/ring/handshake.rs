@@ -1,6 +1,6 @@
 //! The handshake by which a client gets its rings.
 
-use super::lane::{Consumer, Place, Producer, ring_words};
+use super::lane::{Consumer, Producer, RingArea, ring_words};
 use super::shared::Shared;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
@@ -33,27 +33,27 @@ const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(252));
 
 /// What a client receives: memory, and a bell to each thread.
 #[derive(Debug)]
-pub(super) struct Gifts {
+pub(super) struct Rings {
     pub(super) memory: Arc<Shared>,
     pub(super) bells: Vec<OwnedFd>,
 }
 
 /// The requests' ring of a thread, and its answers' ring.
-fn places(memory: &Arc<Shared>, core: usize) -> (Place, Place) {
-    let requests = Place { memory: memory.clone(), from: core * PAIR, capacity: REQUESTS };
+fn ring_areas(memory: &Arc<Shared>, core: usize) -> (RingArea, RingArea) {
+    let requests = RingArea { memory: memory.clone(), from: core * PAIR, capacity: REQUESTS };
     let from = core * PAIR + ring_words(REQUESTS);
-    (requests, Place { memory: memory.clone(), from, capacity: ANSWERS })
+    (requests, RingArea { memory: memory.clone(), from, capacity: ANSWERS })
 }
 
 /// The server's ends of a thread's rings.
 pub(super) fn server_ends(memory: &Arc<Shared>, core: usize) -> (Consumer, Producer) {
-    let (requests, answers) = places(memory, core);
+    let (requests, answers) = ring_areas(memory, core);
     (Consumer::new(requests), Producer::new(answers))
 }
 
 /// The client's ends of a thread's rings.
 pub(super) fn client_ends(memory: &Arc<Shared>, core: usize) -> (Producer, Consumer) {
-    let (requests, answers) = places(memory, core);
+    let (requests, answers) = ring_areas(memory, core);
     (Producer::new(requests), Consumer::new(answers))
 }
 
@@ -64,7 +64,7 @@ pub(super) fn new_memory(cores: usize) -> io::Result<(Arc<Shared>, OwnedFd)> {
 }
 
 /// Sends a client the memory, and its ends of the bells.
-pub(super) fn give(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -> io::Result<()> {
+pub(super) fn send_rings(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -> io::Result<()> {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
     hello[4..].copy_from_slice(&(bells.len() as u32).to_le_bytes());
@@ -86,7 +86,7 @@ pub(super) fn refuse(link: impl AsFd) {
 }
 
 /// Receives what the server sends.
-pub(super) fn take(link: impl AsFd) -> io::Result<Gifts> {
+pub(super) fn receive_rings(link: impl AsFd) -> io::Result<Rings> {
     let mut hello = [0; HELLO];
     let mut space = [MaybeUninit::uninit(); ANCILLARY];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -103,19 +103,19 @@ pub(super) fn take(link: impl AsFd) -> io::Result<Gifts> {
         }
     }
     if received.bytes != HELLO || hello[..4] != MAGIC {
-        return Err(io::Error::other("nobody who has rings listens there"));
+        return Err(io::Error::other("no server of rings listens there"));
     }
     let cores = u32::from_le_bytes([hello[4], hello[5], hello[6], hello[7]]) as usize;
     if cores == 0 {
         return Err(io::Error::other("the server takes no more clients"));
     }
     if files.len() != cores + 1 {
-        return Err(io::Error::other("the server has not given what it has promised"));
+        return Err(io::Error::other("the server has sent the wrong number of descriptors"));
     }
     let bells = files.split_off(1);
     let Some(file) = files.pop() else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let memory = Arc::new(Shared::open(&file, cores * PAIR)?);
-    Ok(Gifts { memory, bells })
+    Ok(Rings { memory, bells })
 }
