@@ -45,18 +45,18 @@ pub struct RegionFile {
 
 /// The contents of a file when it was opened.
 #[derive(Debug)]
-pub enum Found {
+pub enum FileContents {
     /// The file did not exist, or was empty.
-    Nothing,
+    Empty,
     /// The file was closed in order.
-    Kept(Kept),
+    Intact(SavedRegion),
     /// The contents cannot be used.
-    Lost(Loss),
+    Unusable(Loss),
 }
 
 /// The state of a Region that was closed in order.
 #[derive(Debug)]
-pub struct Kept {
+pub struct SavedRegion {
     /// The engine's state.
     pub state: Vec<u8>,
     /// The server's notes.
@@ -140,7 +140,7 @@ impl RegionFile {
     ///
     /// # Errors
     /// If the file cannot be opened, is in use, or is not a Region's file.
-    pub fn open(place: &RegionPlace) -> Result<(Self, Found), FileError> {
+    pub fn open(place: &RegionPlace) -> Result<(Self, FileContents), FileError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(MODE);
         let file = options.open(place.path())?;
@@ -159,7 +159,7 @@ impl RegionFile {
         let this = RegionFile { place: place.clone(), file: Arc::new(file), is_damaged: OnceLock::new() };
         if metadata.len() == 0 {
             this.close_to_others()?;
-            return Ok((this, Found::Nothing));
+            return Ok((this, FileContents::Empty));
         }
         let mut head = vec![0; HEAD_BYTES.min(metadata.len() as usize)];
         this.file.read_exact_at(&mut head, 0)?;
@@ -168,7 +168,7 @@ impl RegionFile {
         let is_blank = head.iter().all(|byte| *byte == 0);
         if is_blank {
             this.close_to_others()?;
-            return Ok((this, Found::Nothing));
+            return Ok((this, FileContents::Empty));
         }
         // A file that ends within its first words holds no items.
         let is_stump = MAGIC.starts_with(&head);
@@ -181,14 +181,14 @@ impl RegionFile {
             this.set_mark(0)?;
         }
         let found = match examine(&head, metadata.len()).and_then(|head| this.kept(head)) {
-            Ok(kept) => Found::Kept(kept),
-            Err(loss) => Found::Lost(loss),
+            Ok(kept) => FileContents::Intact(kept),
+            Err(loss) => FileContents::Unusable(loss),
         };
         Ok((this, found))
     }
 
     /// Combines the head with the checksums behind the Region.
-    fn kept(&self, head: Head<'_>) -> Result<Kept, Loss> {
+    fn kept(&self, head: Head<'_>) -> Result<SavedRegion, Loss> {
         let read = |checksum| {
             let mut sums = vec![0; head.behind];
             let end = self.file.read_exact_at(&mut sums, head.bytes as u64);
@@ -196,7 +196,7 @@ impl RegionFile {
             if is_whole { Ok(Sums::decode(&sums)) } else { Err(Loss::Damaged) }
         };
         let sums = head.checksum_of_sums.map(read).transpose()?;
-        Ok(Kept { state: head.state.to_vec(), notes: head.notes.to_vec(), bytes: head.bytes, sums })
+        Ok(SavedRegion { state: head.state.to_vec(), notes: head.notes.to_vec(), bytes: head.bytes, sums })
     }
 
     /// Removes the permissions of other users, who must not read items.
@@ -214,7 +214,7 @@ impl RegionFile {
     ///
     /// # Errors
     /// An error of the system.
-    pub fn map(&self, kept: &Kept, huge: HugePages) -> io::Result<(Region, Damage)> {
+    pub fn map(&self, kept: &SavedRegion, huge: HugePages) -> io::Result<(Region, Damage)> {
         let damage = match &kept.sums {
             Some(sums) => sums.compare(&self.file, kept.bytes)?,
             None => Damage::default(),
@@ -275,7 +275,7 @@ impl RegionFile {
     ///
     /// # Errors
     /// An error of the system. The file then has no mark.
-    pub fn leave(self, kept: &Kept) -> io::Result<()> {
+    pub fn leave(self, kept: &SavedRegion) -> io::Result<()> {
         match self.is_damaged.get() {
             Some(false) => self.seal(kept.bytes, &kept.state, &kept.notes),
             Some(true) | None => self.set_mark(MARK),
@@ -401,7 +401,7 @@ mod tests {
     const SOME: usize = 4 << 20;
     const AT: Offset = Offset::from_bytes(1 << 20);
 
-    fn open(scratch: &Scratch) -> (RegionFile, Found) {
+    fn open(scratch: &Scratch) -> (RegionFile, FileContents) {
         RegionFile::open(&scratch.place()).unwrap()
     }
 
@@ -416,10 +416,10 @@ mod tests {
     #[test]
     fn a_closed_region_is_opened_once() {
         let scratch = Scratch::new("once");
-        assert!(matches!(open(&scratch).1, Found::Nothing));
+        assert!(matches!(open(&scratch).1, FileContents::Empty));
         closed(&scratch);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert_eq!(
             (kept.state.as_slice(), kept.notes.as_slice()),
             (b"the state".as_slice(), b"notes".as_slice())
@@ -428,7 +428,10 @@ mod tests {
         assert_eq!((region.reserved(), words::load(region.word(AT))), (SOME, 7));
         assert!(damage.is_none());
         drop((region, file));
-        assert!(matches!(open(&scratch).1, Found::Lost(Loss::NotClosed)), "it was opened and not closed");
+        assert!(
+            matches!(open(&scratch).1, FileContents::Unusable(Loss::NotClosed)),
+            "it was opened and not closed"
+        );
     }
 
     #[test]
@@ -438,14 +441,14 @@ mod tests {
             let made = File::create(scratch.place().path()).unwrap();
             made.set_len(length).unwrap();
             made.set_permissions(Permissions::from_mode(0o644)).unwrap();
-            assert!(matches!(open(&scratch).1, Found::Nothing));
+            assert!(matches!(open(&scratch).1, FileContents::Empty));
             assert_eq!(made.metadata().unwrap().mode() & 0o777, MODE, "{name}");
         }
         let scratch = Scratch::new("opened-since");
         closed(&scratch);
         let path = scratch.place().path().to_owned();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(open(&scratch).1, Found::Kept(_)));
+        assert!(matches!(open(&scratch).1, FileContents::Intact(_)));
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, MODE);
         // A foreign file stays as it is.
         std::fs::write(&path, "a letter").unwrap();
@@ -471,7 +474,7 @@ mod tests {
         closed(&scratch);
         for _ in 0..3 {
             let (file, found) = open(&scratch);
-            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            let FileContents::Intact(kept) = found else { panic!("{found:?}") };
             file.leave(&kept).unwrap();
         }
     }
@@ -482,7 +485,7 @@ mod tests {
         closed(&scratch);
         let (file, found) = open(&scratch);
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)));
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         let region = file.map(&kept, HugePages::No).unwrap();
         drop(file);
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)), "it is still mapped");
@@ -511,7 +514,10 @@ mod tests {
             // A server that is killed before it has emptied the file leaves it for the next one.
             for _ in 0..2 {
                 let found = open(&scratch).1;
-                assert!(matches!(found, Found::Lost(Loss::Damaged | Loss::NotClosed)), "{length}: {found:?}");
+                assert!(
+                    matches!(found, FileContents::Unusable(Loss::Damaged | Loss::NotClosed)),
+                    "{length}: {found:?}"
+                );
             }
         }
         for text in ["G", "Gu", "guirx", "guira regional news"] {
@@ -527,7 +533,7 @@ mod tests {
         for length in [1, 4096, HEAD_BYTES as u64, 8 << 20] {
             File::create(scratch.place().path()).unwrap().set_len(length).unwrap();
             let (file, found) = open(&scratch);
-            assert!(matches!(found, Found::Nothing), "{length}: {found:?}");
+            assert!(matches!(found, FileContents::Empty), "{length}: {found:?}");
             drop(file.empty(SOME, HugePages::No).unwrap());
         }
     }
@@ -566,7 +572,7 @@ mod tests {
         spoil(&scratch, other as u64 + 4096, 1);
         for _ in 0..2 {
             let (file, found) = open(&scratch);
-            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            let FileContents::Intact(kept) = found else { panic!("{found:?}") };
             let (region, damage) = file.map(&kept, HugePages::No).unwrap();
             assert!(damage.touches(at, 1) && damage.touches(other, BLOCK_BYTES));
             assert_eq!((damage.count(), damage.touches(at + BLOCK_BYTES, BLOCK_BYTES)), (2, false));
@@ -578,12 +584,12 @@ mod tests {
             spoil(&scratch, other as u64 + 8192, 1);
         }
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         let (region, _) = file.map(&kept, HugePages::No).unwrap();
         file.close(&region, b"", b"").unwrap();
         drop(region);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert!(file.map(&kept, HugePages::No).unwrap().1.is_none(), "what was closed since is whole");
     }
 
@@ -597,13 +603,13 @@ mod tests {
             let mut spoilt = whole.clone();
             spoilt[at] ^= 0x10;
             std::fs::write(scratch.place().path(), spoilt).unwrap();
-            assert!(matches!(open(&scratch).1, Found::Lost(Loss::Damaged)), "byte {at}");
+            assert!(matches!(open(&scratch).1, FileContents::Unusable(Loss::Damaged)), "byte {at}");
         }
         for length in [SOME, SOME + 8, SOME + 15, SOME + 17, SOME + 32] {
             let mut other = whole.clone();
             other.resize(length, 0);
             std::fs::write(scratch.place().path(), other).unwrap();
-            assert!(matches!(open(&scratch).1, Found::Lost(Loss::Damaged)), "{length} bytes");
+            assert!(matches!(open(&scratch).1, FileContents::Unusable(Loss::Damaged)), "{length} bytes");
         }
     }
 
@@ -619,7 +625,7 @@ mod tests {
         file.set_len(SOME as u64).unwrap();
         spoil(&scratch, AT.bytes() as u64 + 4096, 1);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert_eq!((kept.state.as_slice(), kept.notes.as_slice()), (&b"the state"[..], &b"notes"[..]));
         let (region, damage) = file.map(&kept, HugePages::No).unwrap();
         assert!(damage.is_none(), "there were no checksums");
@@ -627,7 +633,7 @@ mod tests {
         drop(region);
         spoil(&scratch, AT.bytes() as u64 + 4096, 2);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert_eq!(file.map(&kept, HugePages::No).unwrap().1.count(), 1);
     }
 

@@ -60,9 +60,9 @@ pub enum ServerCommand<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unique {
     /// gets, gats
-    Told,
+    Shown,
     /// get, gat
-    Untold,
+    Omitted,
 }
 
 /// get, gets, gat, gats
@@ -209,7 +209,7 @@ const SHORTEST_LINE: usize = 4;
 #[inline]
 pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
     if let Some(rest) = line.text.strip_prefix(b"get ") {
-        return get(rest, Unique::Untold);
+        return get(rest, Unique::Omitted);
     }
     if line.length < SHORTEST_LINE {
         return Err(Fault::Answer(BAD_FORMAT));
@@ -229,10 +229,10 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
         b"ma" => meta::parse(MetaVerb::Arithmetic, rest),
         b"mn" => Ok(Command::Server(ServerCommand::MetaNoop)),
         b"me" => meta::debug(rest),
-        b"get" => get(rest, Unique::Untold),
-        b"gets" => get(rest, Unique::Told),
-        b"gat" => get_and_touch(rest, Unique::Untold),
-        b"gats" => get_and_touch(rest, Unique::Told),
+        b"get" => get(rest, Unique::Omitted),
+        b"gets" => get(rest, Unique::Shown),
+        b"gat" => get_and_touch(rest, Unique::Omitted),
+        b"gats" => get_and_touch(rest, Unique::Shown),
         b"delete" => delete(rest),
         b"incr" => arithmetic(rest, Direction::Up),
         b"decr" => arithmetic(rest, Direction::Down),

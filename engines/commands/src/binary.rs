@@ -216,7 +216,7 @@ impl<S: Session> Executor<S> {
         let (mark, uniques) = (replies.buffer().len(), self.uniques);
         let mut sink =
             PacketSink { replies, packet, shown, key: key.bytes, mark, uniques, lacks_unique: false };
-        match self.show_and_touch(key, time, Unique::Told, &mut sink) {
+        match self.show_and_touch(key, time, Unique::Shown, &mut sink) {
             Ok(Read::Hit) => {}
             Ok(Read::Miss(_)) => binary_miss(packet, key, shown, replies),
             Err(refusal) => tell(packet, refused(refusal), 0, replies),

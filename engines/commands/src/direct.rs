@@ -57,8 +57,8 @@ fn refused(refusal: StoreError) -> Status {
 impl<S: Session> Executor<S> {
     /// The hash of a key, given the one that the client sent, and the first stage of prefetching.
     #[inline(always)]
-    pub fn prefetch_told(&self, key: &[u8], told: u64) -> KeyHash {
-        let hash = if S::CLIENT_HASHES { KeyHash(told) } else { self.session.hash(key) };
+    pub fn prefetch_client_hash(&self, key: &[u8], client_hash: u64) -> KeyHash {
+        let hash = if S::CLIENT_HASHES { KeyHash(client_hash) } else { self.session.hash(key) };
         self.session.prefetch_buckets(hash);
         hash
     }

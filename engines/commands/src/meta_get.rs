@@ -266,7 +266,7 @@ impl<S: Session> Executor<S> {
             needs: None,
         };
         // The client that recaches an item proves its right by the cas unique, so the item must have one.
-        let unique = if flags.has(b'c') { Unique::Told } else { Unique::Untold };
+        let unique = if flags.has(b'c') { Unique::Shown } else { Unique::Omitted };
         loop {
             let needs = if changes {
                 None

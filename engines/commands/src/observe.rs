@@ -107,12 +107,12 @@ pub trait Observer: Debug + Send {
 
 impl<S: Session> Executor<S> {
     /// Reports events of these kinds from now on.
-    pub fn tell_of(&mut self, kinds: Kinds) {
+    pub fn observe_kinds(&mut self, kinds: Kinds) {
         self.kinds = kinds;
     }
 
     /// Also reports all events of keys with hashes below `threshold` from now on.
-    pub fn tell_sample(&mut self, threshold: u64) {
+    pub fn observe_sample(&mut self, threshold: u64) {
         self.sampled_below = threshold;
     }
 

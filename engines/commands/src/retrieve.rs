@@ -82,8 +82,8 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
 
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
-        let cas = if self.unique == Unique::Told { self.uniques.shown(item.cas()) } else { None };
-        self.lacks_unique = self.unique == Unique::Told && cas.is_none();
+        let cas = if self.unique == Unique::Shown { self.uniques.shown(item.cas()) } else { None };
+        self.lacks_unique = self.unique == Unique::Shown && cas.is_none();
         if self.lacks_unique {
             return;
         }
@@ -106,8 +106,8 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
     }
 
     fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
-        let cas = if self.unique == Unique::Told { self.uniques.shown(meta.cas) } else { None };
-        self.lacks_unique = self.unique == Unique::Told && cas.is_none();
+        let cas = if self.unique == Unique::Shown { self.uniques.shown(meta.cas) } else { None };
+        self.lacks_unique = self.unique == Unique::Shown && cas.is_none();
         if self.lacks_unique {
             return;
         }

@@ -198,7 +198,7 @@ impl<S: Session> Executor<S> {
         T: Sink<Pin = S::Pin>,
         C: ShownUpdate<T>,
     {
-        let unique = if unique == Unique::Told { self.fresh_unique() } else { None };
+        let unique = if unique == Unique::Shown { self.fresh_unique() } else { None };
         let copied_max = self.session.inline_max();
         loop {
             let mut found = UpdateOutcome::Nothing;

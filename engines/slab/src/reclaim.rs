@@ -84,7 +84,7 @@ impl<X: Scheme> Ring for PageRing<'_, '_, X> {
         let (page, word) = self.locate(word);
         match self.counted {
             ReadBits::One => self.guard.clear_recent(page, word, bits),
-            ReadBits::Two => self.guard.fade_recent(page, word, bits),
+            ReadBits::Two => self.guard.decay_recent(page, word, bits),
         }
     }
 

@@ -21,7 +21,7 @@ use guira_items::{
     SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Kept, Loss, RegionFile};
+use guira_memory::lasting::{Damage, Loss, RegionFile, SavedRegion};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -146,7 +146,7 @@ pub(crate) fn open<X: Scheme>(
     let plan = Plan::new::<X>(options.engine.reserve.max(options.engine.memory));
     let huge = options.engine.huge_pages();
     let empty = EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge };
-    let go_on = |file: &RegionFile, kept: &Kept| {
+    let go_on = |file: &RegionFile, kept: &SavedRegion| {
         let (core, dropped) = restore::<X>(options, file, kept, now_unix)?;
         let items = core.items_now();
         Ok(Restored { core, items, dropped })
@@ -167,7 +167,7 @@ pub(crate) fn open<X: Scheme>(
 fn restore<X: Scheme>(
     options: SlabOptions,
     file: &RegionFile,
-    kept: &Kept,
+    kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<(Core<X>, Dropped), Failure> {
     let saved = Saved::decode::<X>(&kept.state)?;
@@ -214,7 +214,7 @@ impl<X: Scheme> Core<X> {
             return Err(Emptied::Contents(lost).into());
         }
         let has_room = || self.index.back_tables() && self.memory.back_serving(saved.touched);
-        // Of a block that was damaged nobody knows whether it has kept its room. Found before anything is written: without room the Region is left as it is.
+        // Of a block that was damaged nobody knows whether it has kept its room. Opened before anything is written: without room the Region is left as it is.
         if !damage.is_none() && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }

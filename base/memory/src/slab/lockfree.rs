@@ -65,14 +65,14 @@ const LISTED: u64 = 1 << 8;
 
 /// A page that was popped off its class's stack, to be emptied.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPage {
     page: PageId,
     class: ClassId,
     /// The number of free chunks when it was popped.
     free: u32,
 }
 
-impl Held {
+impl HeldPage {
     pub fn page(&self) -> PageId {
         self.page
     }
@@ -315,14 +315,14 @@ impl LockFreeSlab {
 
     /// Pops the emptiest of the first `choice` pages off the stack of `class`, so that it can be emptied. The caller
     /// has to pass it to [`LockFreeSlab::empty`] or [`LockFreeSlab::put_back`].
-    pub fn hold_emptiest(&self, class: ClassId, choice: usize) -> Option<Held> {
-        let mut best: Option<Held> = None;
+    pub fn hold_emptiest(&self, class: ClassId, choice: usize) -> Option<HeldPage> {
+        let mut best: Option<HeldPage> = None;
         let mut others = Vec::with_capacity(choice);
         for _ in 0..choice {
             let Some(page) = self.share(class).partial.pop(self.links()) else {
                 break;
             };
-            let held = Held { page, class, free: self.free_in(page, class) };
+            let held = HeldPage { page, class, free: self.free_in(page, class) };
             match &best {
                 Some(other) if other.free >= held.free => others.push(held),
                 _ => others.extend(best.replace(held)),
@@ -340,12 +340,12 @@ impl LockFreeSlab {
     }
 
     /// Pushes a held page back.
-    pub fn put_back(&self, held: Held) {
+    pub fn put_back(&self, held: HeldPage) {
         self.share(held.class).partial.push(self.links(), held.page);
     }
 
     /// The allocated chunks of a held page.
-    pub fn occupied(&self, held: &Held) -> Vec<Offset> {
+    pub fn occupied(&self, held: &HeldPage) -> Vec<Offset> {
         let geometry = self.classes.geometry(held.class);
         let mut all = Vec::with_capacity((geometry.chunks - held.free.min(geometry.chunks)) as usize);
         for word in 0..geometry.bitmap_words {
@@ -360,7 +360,7 @@ impl LockFreeSlab {
     }
 
     /// Takes a held page out of its class if all its chunks are free; otherwise pushes it back.
-    pub fn empty(&self, held: Held) -> Option<Emptied> {
+    pub fn empty(&self, held: HeldPage) -> Option<Emptied> {
         let geometry = self.classes.geometry(held.class);
         // A thread that has all the bits has all the chunks: no other thread can allocate one.
         let whole = |word: u32| {

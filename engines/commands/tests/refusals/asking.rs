@@ -134,7 +134,7 @@ impl<S: Session> Client<S> {
     /// The reply to one key of a `gets` of several, whose other keys are answered elsewhere.
     pub(crate) fn ask_for_one_of_several(&mut self, key: &str) -> Vec<u8> {
         let mut replies = RecordedReplies { buffer: ReplyBuffer::default(), pin: PhantomData };
-        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), unique: Unique::Told, touch: None });
+        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), unique: Unique::Shown, touch: None });
         let hash = self.executor.hash(key.as_bytes());
         self.executor.execute(&item, hash, self.executor.prefetch_item(hash), &mut replies);
         replies.buffer.as_slice().to_vec()
@@ -294,7 +294,7 @@ impl<S: Session> Client<S> {
 
     fn record(&mut self, request: &[u8]) -> Vec<u8> {
         let (record, _) = Record::read(request, 0).expect("it is a record");
-        let hash = self.executor.prefetch_told(record.key, record.hash);
+        let hash = self.executor.prefetch_client_hash(record.key, record.hash);
         let guess = self.executor.prefetch_item(hash);
         let mut reply = vec![0; 64 << 10];
         let mut writer = ReplyWriter::resume(&mut reply, DATAGRAM_HEADER);

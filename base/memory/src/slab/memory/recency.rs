@@ -105,7 +105,7 @@ impl SlabMemory {
     }
 
     /// Clears the last set recency bit of the chunk at `at`, which has at least `bytes` bytes.
-    fn fade(&self, at: Offset, bytes: usize) {
+    fn decay(&self, at: Offset, bytes: usize) {
         if let Some((word, bit)) = self.recency(at) {
             let (word, second) = (self.recency_word(word), Self::second(bit, bytes));
             let last = if word.load(Ordering::Relaxed) & second != 0 { second } else { bit };
@@ -138,8 +138,8 @@ impl ClassGuard<'_> {
     }
 
     /// Clears the last set recency bit of each of `chunks`.
-    pub fn fade_recent(&self, page: PageId, word: u32, chunks: u64) {
-        self.each(page, word, chunks).for_each(|(_, at)| self.memory.fade(at, self.chunk_bytes()));
+    pub fn decay_recent(&self, page: PageId, word: u32, chunks: u64) {
+        self.each(page, word, chunks).for_each(|(_, at)| self.memory.decay(at, self.chunk_bytes()));
     }
 
     fn chunk_bytes(&self) -> usize {
@@ -206,7 +206,7 @@ mod tests {
             );
             for _ in 0..passes {
                 assert!(memory.is_recent(read));
-                guard.fade_recent(page, 0, bit);
+                guard.decay_recent(page, 0, bit);
             }
             assert_eq!(memory.recent_in(page), 0, "chunks of {chunk}");
             for at in out.drain(..) {
