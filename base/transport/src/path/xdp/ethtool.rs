@@ -1,4 +1,4 @@
-//! ethtool's requests to a card (`SIOCETHTOOL`): its number of queues, and its steering rules.
+//! What a card is told and asked by ethtool's requests (`SIOCETHTOOL`): how many queues it has, and which ports belong to which.
 
 use super::netlink::Mac;
 use super::sys::last_error;
@@ -15,8 +15,8 @@ const DELETE_RULE: u32 = 0x31;
 const INSERT_RULE: u32 = 0x32;
 const UDP_V4: u32 = 0x02;
 const UDP_V6: u32 = 0x06;
-/// Lets the card choose a rule's location, if it supports that.
-const ANY_LOCATION: u32 = u32::MAX;
+/// The card chooses a rule's place itself, if it says that it can.
+const ANY_PLACE: u32 = u32::MAX;
 const CHOOSES_PLACES: u64 = 1 << 31;
 
 /// `struct ifreq`, as these requests use it.
@@ -52,7 +52,7 @@ struct Fields {
 const NO_FIELDS: Fields =
     Fields { header: [0; 52], extension_padding: [0; 2], extension_mac: [0; 6], extension: [0; 12] };
 
-/// `struct ethtool_rxnfc`, without the list of locations at its end.
+/// `struct ethtool_rxnfc`, without the list of places at its end.
 #[repr(C)]
 struct Classification {
     command: u32,
@@ -62,7 +62,7 @@ struct Classification {
     fields: Fields,
     mask: Fields,
     queue: u64,
-    location: u32,
+    place: u32,
     padding: u32,
     count: u32,
     first_place: u32,
@@ -78,7 +78,7 @@ impl Classification {
             fields: NO_FIELDS,
             mask: NO_FIELDS,
             queue: 0,
-            location: 0,
+            place: 0,
             padding: 0,
             count: 0,
             first_place: 0,
@@ -86,7 +86,7 @@ impl Classification {
     }
 }
 
-/// A network card.
+/// An interface card.
 #[derive(Debug)]
 struct Card {
     socket: OwnedFd,
@@ -97,35 +97,34 @@ impl Card {
     fn new(interface: &str) -> Result<Self, Errno> {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let mut name = [0; libc::IFNAMSIZ];
-        // One byte is left for the terminator.
-        let name_bytes = name[..libc::IFNAMSIZ - 1].get_mut(..interface.len()).ok_or(Errno::NODEV)?;
-        name_bytes.copy_from_slice(interface.as_bytes());
+        // One byte is left for the end.
+        let room = name[..libc::IFNAMSIZ - 1].get_mut(..interface.len()).ok_or(Errno::NODEV)?;
+        room.copy_from_slice(interface.as_bytes());
         Ok(Card { socket, name })
     }
 
     /// # Safety
-    /// The request is the struct of the ethtool command it begins with.
+    /// The request is one that ethtool knows under the command it begins with.
     unsafe fn ask<T>(&self, request: &mut T) -> Result<(), Errno> {
         let data = (&raw mut *request).cast();
         let mut interface = InterfaceRequest { name: self.name, data, padding: [0; 2] };
         let (fd, argument) = (self.socket.as_raw_fd(), &raw mut interface);
-        // SAFETY: the kernel reads the name, and reads and writes the request, which the caller guarantees and which
-        // is exclusive.
+        // SAFETY: the kernel reads the name, and reads and writes the request, which the caller answers for and nobody else refers to.
         let result = unsafe { libc::ioctl(fd, SIOCETHTOOL as _, argument) };
         if result < 0 { Err(last_error()) } else { Ok(()) }
     }
 
     fn classification(&self, request: &mut Classification) -> Result<(), Errno> {
-        // SAFETY: a classification, with space for one location behind it and `count` at most 1.
+        // SAFETY: a classification, with room for one place behind it and `count` not more than that.
         unsafe { self.ask(request) }
     }
 
-    /// A free location for a rule. The last one, so that an administrator's rules, which come first, take precedence.
-    fn free_location(&self) -> Result<u32, Errno> {
+    /// A place where no rule is. The last one: rules of a person, which come first, go on to count.
+    fn free_place(&self) -> Result<u32, Errno> {
         let mut request = Classification::new(GET_RULE_COUNT);
         self.classification(&mut request)?;
         if request.data & CHOOSES_PLACES != 0 {
-            return Ok(ANY_LOCATION);
+            return Ok(ANY_PLACE);
         }
         #[repr(C)]
         struct Rules {
@@ -137,20 +136,20 @@ impl Card {
         }
         let mut rules = Rules { request: Classification::new(GET_RULES), more_places: [0; MOST_RULES] };
         rules.request.count = request.count;
-        // SAFETY: a classification with space for as many locations as it says.
+        // SAFETY: a classification with room for at least as many places as it says.
         unsafe { self.ask(&mut rules) }?;
         let count = rules.request.count as usize;
-        let locations = std::iter::once(&rules.request.first_place).chain(&rules.more_places);
-        let used: Vec<u32> = locations.take(count).copied().collect();
+        let places = std::iter::once(&rules.request.first_place).chain(&rules.more_places);
+        let used: Vec<u32> = places.take(count).copied().collect();
         let size = u32::try_from(rules.request.data).unwrap_or(0);
-        (0..size).rev().find(|location| !used.contains(location)).ok_or(Errno::NOSPC)
+        (0..size).rev().find(|place| !used.contains(place)).ok_or(Errno::NOSPC)
     }
 }
 
-/// A card with more rules than this is not given ours.
+/// A card with more rules than this gets none of ours.
 const MOST_RULES: usize = 8192;
 
-/// The number of receive queues; 1 if the driver does not support the request.
+/// Queues that packets arrive in. A driver that does not know the question has one.
 pub(super) fn queues(interface: &str) -> u32 {
     let mut channels = Channels { command: GET_CHANNELS, ..Default::default() };
     // SAFETY: `struct ethtool_channels`, which is what the command reads and writes.
@@ -158,33 +157,34 @@ pub(super) fn queues(interface: &str) -> u32 {
     result.map_or(1, |()| (channels.receive + channels.combined).max(1))
 }
 
-/// Steering rules of a card, from ports to queues. They are removed when this is dropped; those of a process that is
-/// killed stay until `ethtool -N` deletes them.
+/// Rules of a card by which ports have queues of their own. They are removed when this is dropped; of a process that is killed they stay
+/// behind, until `ethtool -N` deletes them.
 ///
-/// Not tested on a real card: virtual interfaces have no such rules.
+/// Not tried on a real card: no virtual interface has such rules.
 #[derive(Debug)]
 pub(super) struct Rules {
     card: Card,
-    locations: Vec<u32>,
+    places: Vec<u32>,
 }
 
 impl Rules {
+    /// None yet.
     pub(super) fn new(interface: &str) -> Result<Self, Errno> {
-        Ok(Rules { card: Card::new(interface)?, locations: Vec::new() })
+        Ok(Rules { card: Card::new(interface)?, places: Vec::new() })
     }
 
-    /// Steers datagrams to a port, of IPv4 and of IPv6, to a queue.
+    /// Has datagrams to a port, of IPv4 and of IPv6, go to a queue.
     pub(super) fn steer(&mut self, port: u16, queue: u32) -> Result<(), Errno> {
-        // The offset of the destination port in `struct ethtool_tcpip4_spec` and `struct ethtool_tcpip6_spec`.
+        // Where the destination port is in `struct ethtool_tcpip4_spec` and `struct ethtool_tcpip6_spec`.
         for (rule_type, at) in [(UDP_V4, 10), (UDP_V6, 34)] {
             let mut rule = Classification::new(INSERT_RULE);
             rule.rule_type = rule_type;
             rule.fields.header[at..at + 2].copy_from_slice(&port.to_be_bytes());
             rule.mask.header[at..at + 2].fill(0xff);
             rule.queue = u64::from(queue);
-            rule.location = self.card.free_location()?;
+            rule.place = self.card.free_place()?;
             self.card.classification(&mut rule)?;
-            self.locations.push(rule.location);
+            self.places.push(rule.place);
         }
         Ok(())
     }
@@ -192,10 +192,10 @@ impl Rules {
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        for location in &self.locations {
+        for place in &self.places {
             let mut rule = Classification::new(DELETE_RULE);
-            rule.location = *location;
-            // An administrator may have deleted it.
+            rule.place = *place;
+            // If somebody else has deleted it, so much the better.
             let _ = self.card.classification(&mut rule);
         }
     }
