@@ -23,7 +23,7 @@ static WATCHED: OnceLock<Watched> = OnceLock::new();
 pub(crate) fn watch(addresses: Range<usize>, place: &RegionPlace) {
     WATCHED.get_or_init(|| {
         let words = format!(
-            "guira: killed by SIGBUS: the region {place} could not be read or written; its file system is full or has failed, or somebody has cut the file\n"
+            "guira: killed by SIGBUS: the region {place} could not be read or written; its file system is full or has failed, or the file was truncated\n"
         );
         Watched { addresses, words, before: handle() }
     });

@@ -38,9 +38,7 @@ const BLANKS_MAX: usize = 100;
 pub struct Line<'a> {
     /// The line without its end.
     pub text: &'a [u8],
-    /// Length with its end (`\r
-    /// `, or a bare `
-    /// `), in bytes.
+    /// Length with its end (`\r\n`, or a bare `\n`), in bytes.
     pub length: usize,
 }
 

@@ -76,8 +76,7 @@ impl ReplyBuffer {
         self.keep(written);
     }
 
-    /// Appends a line and `\r
-    /// `.
+    /// Appends a line and `\r\n`.
     pub fn line(&mut self, text: &str) {
         self.put(text.as_bytes());
         self.put(b"\r\n");

@@ -90,7 +90,7 @@ mod loom_tests {
             let rung = room.rung.load(Ordering::Relaxed);
             assert!(rung <= 1, "woken twice");
             // Whatever the owner has not seen caused a wake-up after it fell asleep: one is enough for both.
-            assert!(seen == 2 || rung == 1, "{seen} seen, and nobody rang");
+            assert!(seen == 2 || rung == 1, "{seen} seen, and no wake-up");
         });
     }
 }

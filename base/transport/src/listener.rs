@@ -234,7 +234,7 @@ mod tests {
         let again = Listener::adopt(listener.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(again.address(), &address);
         drop(again);
-        assert!(path.exists(), "who inherits a socket does not own its file");
+        assert!(path.exists(), "an inherited socket does not own its file");
         drop(listener);
         assert!(!path.exists());
     }

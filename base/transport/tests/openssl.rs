@@ -79,8 +79,8 @@ fn openssl_understands_both_versions() {
             drop(input);
         });
         let output = client.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains(name) && told.contains("Verification: OK"), "{told}");
+        let output_text = String::from_utf8_lossy(&output.stderr);
+        assert!(output_text.contains(name) && output_text.contains("Verification: OK"), "{output_text}");
         assert_eq!(acceptor.counters().handshakes(), 1);
     }
 }

@@ -113,15 +113,13 @@ impl<'a> GetKey<'a> {
     }
 }
 
-/// The value of a data block; `None` if the block does not end with `\r
-/// `.
+/// The value of a data block; `None` if the block does not end with `\r\n`.
 #[inline(always)]
 fn value_of(block: &[u8]) -> Option<&[u8]> {
     block.strip_suffix(b"\r\n")
 }
 
-/// Writes the reply to a data block that does not end with `\r
-/// `.
+/// Writes the reply to a data block that does not end with `\r\n`.
 pub fn refuse_block<R: Replies>(noreply: Noreply, replies: &mut R) {
     if noreply == Noreply::No {
         replies.buffer().line("CLIENT_ERROR bad data chunk");

@@ -3,8 +3,7 @@
 use super::*;
 use crate::VALUE_MAX;
 
-/// Parses `text`, which ends with `\r
-/// `.
+/// Parses `text`, which ends with `\r\n`.
 fn read(text: &str) -> Result<Command<'_>, Fault> {
     parse(Line { text: text.as_bytes(), length: text.len() + 2 })
 }

@@ -213,7 +213,11 @@ fn twenty_words_are_the_most() {
     assert_eq!(fault(&format!("ma a{}", flags(19))), of_arithmetic);
     let swallow = Fault::Swallow { answer: TOO_MANY, noreply: Noreply::No, bytes: 7 };
     assert_eq!(fault(&format!("ms a 5{}", flags(18))), swallow);
-    assert_eq!(fault(&format!("mg a{}", " v".repeat(25))), Fault::Answer(TOO_MANY), "told before duplicates");
+    assert_eq!(
+        fault(&format!("mg a{}", " v".repeat(25))),
+        Fault::Answer(TOO_MANY),
+        "reported before duplicates"
+    );
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn an_opaque_token_has_31_bytes_at_most() {
     let swallow = Fault::Swallow { answer: TOO_LONG, noreply: Noreply::No, bytes: 3 };
     assert_eq!(fault(&format!("ms a 1 {longer}")), swallow);
     let mode = Fault::Answer("CLIENT_ERROR invalid mode for ma M token");
-    assert_eq!(fault(&format!("ma a MX {longer}")), mode, "the mode is told first");
+    assert_eq!(fault(&format!("ma a MX {longer}")), mode, "the mode is reported first");
     assert_eq!(understood_get("mg a O").flags.in_order().next(), Some((b'O', b"O".as_slice())));
 }
 

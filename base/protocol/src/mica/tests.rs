@@ -145,7 +145,7 @@ fn a_directory_is_read_as_it_was_written() {
     let length = Directory::ask(17, 5, &mut asked);
     let header = Header::read(&asked[..length]).unwrap();
     assert_eq!((header.kind, header.sequence), (Kind::AskDirectory, 17));
-    assert_eq!(directory.write(header, &mut bytes), length, "nobody gains by asking in somebody else's name");
+    assert_eq!(directory.write(header, &mut bytes), length, "no amplification");
     assert_eq!(Directory::read(&bytes[..length]), Some(directory));
     assert_eq!(Header::read(&bytes).unwrap().sequence, 17);
     for length in 0..length {

@@ -374,7 +374,7 @@ mod tests {
         };
         ask(&mut client);
         client.wait(Duration::from_secs(5)).unwrap();
-        assert_eq!(client.receive(&mut |_| panic!("nobody is there")).unwrap(), 0);
+        assert_eq!(client.receive(&mut |_| panic!("no server")).unwrap(), 0);
         let mut server = UdpServerPath::bind(address).unwrap();
         ask(&mut client);
         while echo(&mut server) == 0 {}
@@ -393,7 +393,9 @@ mod tests {
         // SAFETY: a new socket.
         let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_UDP) };
         if raw < 0 {
-            return println!("skipped: only root can send this packet from here; from afar anybody can");
+            return println!(
+                "skipped: only root can send this packet from here; a remote client needs no privileges"
+            );
         }
         // SAFETY: the descriptor is owned by nothing else.
         let raw = unsafe { OwnedFd::from_raw_fd(raw) };
@@ -427,10 +429,6 @@ mod tests {
         buffer[..48].copy_from_slice(datagram);
         server.answer(0, 48);
         server.send();
-        assert_eq!(
-            server.segmentation,
-            Segmentation::On,
-            "answers to everybody are sent one by one for ever"
-        );
+        assert_eq!(server.segmentation, Segmentation::On, "segmentation is disabled for all clients");
     }
 }

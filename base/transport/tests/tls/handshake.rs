@@ -237,7 +237,7 @@ fn verify_modes_let_in_whom_memcached_lets_in() {
                 } else {
                     failed += 1;
                     assert_eq!(server.fault().unwrap().failure, TlsFailure::ClientCertificate, "{case}");
-                    assert!(client.error.is_some(), "the client is told");
+                    assert!(client.error.is_some(), "the client gets an alert");
                 }
             }
         }

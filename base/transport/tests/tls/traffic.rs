@@ -107,7 +107,7 @@ fn records_of_all_sizes_come_in_however_they_are_cut() {
             client.socket.write_all(&rest[..cut]).unwrap();
             rest = &rest[cut..];
             server.step();
-            assert!(!server.stream.has_input(), "something is left that no poller tells of");
+            assert!(!server.stream.has_input(), "input is left that no event reports");
         }
         assert!(server.error.is_none(), "{:?}", server.error);
         assert!(server.received == expected, "round {round}");
@@ -127,7 +127,7 @@ fn a_read_of_many_short_records_comes_to_an_end() {
     let mut received = 0;
     let mut reads = 0;
     while let Progress::Moved(count) = server.stream.read(&mut buffer).unwrap() {
-        assert!(!server.stream.has_input(), "the poller tells of the rest");
+        assert!(!server.stream.has_input(), "the poller reports the rest");
         received += count;
         reads += 1;
     }
@@ -150,7 +150,7 @@ fn buffered_bytes_of_a_client_are_reported() {
     client.say(&[b'x'; 10_000]);
     client.step();
     assert_eq!(server.stream.read(&mut [0; 1_000]).unwrap(), Progress::Moved(1_000));
-    assert_eq!(server.stream.holds(), 9_000, "what nobody has read");
+    assert_eq!(server.stream.holds(), 9_000, "unread plaintext");
     server.step();
     assert_eq!(server.stream.holds(), 0);
     while let Progress::Moved(_) = server.stream.write(&[b'y'; 64 << 10]).unwrap() {}

@@ -189,7 +189,7 @@ fn ten_thousand_datagrams_are_answered_between_two_af_xdp_paths() {
         let client = &mut clients[0];
         assert!(client.buffer(0).is_some());
         client.reach(3).unwrap();
-        assert!(client.reach(60_000).is_err(), "there are not so many ports");
+        assert!(client.reach(60_000).is_err(), "beyond the last port");
         assert_eq!(client.cores(), 3);
         assert_eq!((client.facts().mode, client.facts().zero_copy), (XdpMode::Native, false));
         let again = exchange(client, 10_000);

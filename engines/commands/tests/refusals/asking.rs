@@ -23,9 +23,9 @@ pub(crate) enum Delivery {
 }
 
 #[derive(Debug)]
-struct Nobody;
+struct NullObserver;
 
-impl Observer for Nobody {
+impl Observer for NullObserver {
     fn see(&self, _event: Event<'_>, _hash: KeyHash) {}
 }
 
@@ -75,7 +75,7 @@ impl<S: Session> Client<S> {
 
     fn by_clock(session: S, clock: CoarseClock) -> Self {
         let counters = Arc::new(CommandCounters::default());
-        let executor = Executor::new(Refusing::new(session), clock.clone(), counters, Box::new(Nobody));
+        let executor = Executor::new(Refusing::new(session), clock.clone(), counters, Box::new(NullObserver));
         Client { executor, clock }
     }
 

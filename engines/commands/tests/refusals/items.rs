@@ -68,8 +68,14 @@ pub(crate) const ITEMS: &[Before] = &[
     Before { name: "a stale item", steps: &[Store(Short, "F7"), STALE] },
     Before { name: "a stale item that expires", steps: &[Store(Short, "T1000"), STALE] },
     Before { name: "a stale item with a cas unique", steps: &[Store(Short, "E76"), STALE_WITH_UNIQUE] },
-    Before { name: "a stale item that somebody renews", steps: &[Store(Short, ""), STALE, Ask("mg k\r\n")] },
-    Before { name: "an item that somebody renews", steps: &[Store(Short, "T50"), Ask("mg k R100\r\n")] },
+    Before {
+        name: "a stale item that another client recaches",
+        steps: &[Store(Short, ""), STALE, Ask("mg k\r\n")],
+    },
+    Before {
+        name: "an item that another client recaches",
+        steps: &[Store(Short, "T50"), Ask("mg k R100\r\n")],
+    },
     Before { name: "a long item", steps: &[Store(Long, "F7")] },
     Before { name: "a long item that expires, with a cas unique", steps: &[Store(Long, "T1000 E77")] },
     Before { name: "a long item with a cas unique", steps: &[Store(Long, "E77")] },

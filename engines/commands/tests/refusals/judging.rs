@@ -41,7 +41,7 @@ pub(crate) fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
 }
 
 /// Whether a reply reports that memory is exhausted, and nothing else.
-fn tells_refusal(reply: &[u8]) -> bool {
+fn reports_refusal(reply: &[u8]) -> bool {
     let lines = reply.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
     let is_line = reply.starts_with(b"SERVER_ERROR ") && lines == 1;
     let status = (Status::OutOfMemory as u16).to_be_bytes();
@@ -126,7 +126,7 @@ pub(crate) fn judge(
             (false, _) => Err("the reply reports a change that was not made"),
         };
     }
-    if tells_refusal(&found.reply) {
+    if reports_refusal(&found.reply) {
         let fits = nothing_done || gave_up;
         return if fits { Ok(()) } else { Err("it is refused, and something has changed") };
     }

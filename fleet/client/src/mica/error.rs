@@ -22,7 +22,7 @@ pub enum ClientError {
     #[error("{}", .0.text())]
     Refused(Status),
     /// The server does not send its directory.
-    #[error("nobody answers there who speaks of MICA")]
+    #[error("no server of MICA datagrams answers there")]
     Silent,
     /// The system reported an error.
     #[error("the network fails")]

@@ -420,8 +420,8 @@ fn a_client_requests_the_directory_first_and_again_if_it_is_lost() {
     assert_eq!(client.get(b"a").unwrap(), Some(StoredValue { value: b"1".to_vec(), flags: 5 }));
     assert_eq!((client.delete(b"a").unwrap(), client.delete(b"a").unwrap()), (true, false));
     assert_eq!(client.get(b"a").unwrap(), None);
-    let nobody = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), ClientOptions::default());
-    assert_eq!(nobody.unwrap_err().to_string(), "nobody answers there who speaks of MICA");
+    let silent = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), ClientOptions::default());
+    assert_eq!(silent.unwrap_err().to_string(), "no server of MICA datagrams answers there");
 }
 
 #[test]

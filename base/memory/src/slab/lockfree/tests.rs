@@ -234,7 +234,7 @@ fn unclaimed_chunks_are_freed() {
     assert!(outside.into_iter().all(|at| handed.claim(at).is_none()));
     let chunks = slab.classes().geometry(class).chunks;
     let behind = slab.pages.plus(slab.classes().geometry(class).start_of(chunks));
-    assert_eq!(handed.claim(behind), None, "there are not so many in the page");
+    assert_eq!(handed.claim(behind), None, "beyond the chunks of the page");
     for at in &all[..7] {
         assert_eq!((handed.claim(*at), handed.claim(*at)), (Some(class), None), "once only");
     }

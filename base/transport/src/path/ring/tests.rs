@@ -205,7 +205,7 @@ fn a_client_finds_the_server_that_comes_after_another() {
     ask(&mut client, 0, b"lost");
     assert!(answers(&mut client).is_empty());
     client.wait(Duration::ZERO).unwrap();
-    assert!(answers(&mut client).is_empty(), "nobody is there");
+    assert!(answers(&mut client).is_empty(), "no server");
     ask(&mut client, 0, b"lost too");
     let mut servers = server(&socket.0, 2, &rich());
     let patient = std::thread::spawn(move || {
@@ -323,7 +323,7 @@ fn a_bell_is_not_polled_after_its_client_is_gone() {
     assert_eq!(servers[0].park(), Park::Quiet);
     assert!(
         !is_ringing(&servers[0]),
-        "nobody is there, and the bell rings for ever: the worker never sleeps again"
+        "the client is gone, and its bell stays readable: the worker never sleeps again"
     );
 }
 
@@ -340,5 +340,5 @@ fn a_client_that_goes_does_not_take_its_successor_along() {
     settle(&mut servers[..1]);
     settle(&mut servers);
     let _rings = receive_rings(&second).unwrap();
-    assert_eq!(servers[0].lanes(), 1, "the second client is there and was told to have gone");
+    assert_eq!(servers[0].lanes(), 1, "the second client is connected and was dropped");
 }

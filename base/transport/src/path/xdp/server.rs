@@ -341,6 +341,6 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
         });
         let doubled = seen.values().filter(|count| **count > 1).count();
-        assert_eq!(doubled, 0, "of {} datagrams so many came twice, over others", seen.len());
+        assert_eq!(doubled, 0, "of {} datagrams some came twice", seen.len());
     }
 }
