@@ -10,7 +10,7 @@
 //! class, old tables |
 //! | [`hazard`] | is a thread still about to store to a place, or sending from it? | the lock-free engine |
 //! | [`sleep`] | going to sleep without missing a wake-up | rings, forward batches between workers |
-//! | [`counters`] | counters with one writer each and any number of readers | statistics |
+//! | [`mod@counters`] | counters with one writer each and any number of readers | statistics |
 //! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
 //! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 

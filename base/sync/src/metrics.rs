@@ -80,7 +80,7 @@ macro_rules! counters {
 }
 
 /// Declares a snapshot: a struct with a field for each row. Rows of `counted` are `Variant / field = "name", Unit, "meaning";` and are also an enum, as of
-/// [`counters!`](crate::counters); rows of `counters` and `gauges` are `field: type = "name", Unit, "meaning";`.
+/// [`counters!`](macro@crate::counters); rows of `counters` and `gauges` are `field: type = "name", Unit, "meaning";`.
 #[macro_export]
 macro_rules! snapshot {
     (

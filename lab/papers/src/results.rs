@@ -1,7 +1,7 @@
 //! The first page of docs/papers.md: a line for each claim, with the paper's figure, ours, and whether it holds.
 //!
-//! Everything but the paper's figure is computed from what the experiments have filed: a row reads its figures out of the answers to a claim, and compares
-//! them. Where an answer has no such figure the page says so.
+//! Everything but the paper's figure is computed from what the experiments have filed: a row reads its figures out of the
+//! answers to a claim, and compares them. Where an answer has no such figure the page says so.
 
 use std::fmt::Write as _;
 
