@@ -26,7 +26,7 @@ pub enum AdminVerb {
 }
 
 impl AdminVerb {
-    /// Whether a trailing `noreply` suppresses the reply. Verbs without it treat the word as an argument.
+    /// Whether a trailing `noreply` suppresses the reply. It stays among the arguments: some verbs reject it there.
     pub fn takes_noreply(self) -> bool {
         self != AdminVerb::Watch
     }

@@ -72,7 +72,7 @@ impl<R: Replies> MetaSink<'_, '_, R> {
         (waits && may_win).then_some(Need::Win)
     }
 
-    /// Whether the flags k and so on suppress the value for this item.
+    /// Whether the value is omitted because the client has this version: flag C matches the item's cas unique.
     fn suppressed(&self, meta: &Meta) -> bool {
         self.flags.cas.is_some() && self.uniques.shown(meta.cas) == self.flags.cas
     }
@@ -159,7 +159,7 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
     }
 
     fn recency(&self) -> Recency {
-        // The update has set the recency bit, or will.
+        // The update has recorded the access, or will.
         let leave = self.flags.has(b'u') || self.before.is_some() || self.needs.is_some();
         if leave { Recency::Leave } else { Recency::Bump }
     }

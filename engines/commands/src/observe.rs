@@ -57,7 +57,7 @@ pub enum StoreEnd {
 pub enum StoredBy {
     /// A store command.
     Store,
-    /// Another command that stores: mg with N, md with x.
+    /// Another command that stores: ma with N, md with x.
     Other,
 }
 
@@ -126,13 +126,13 @@ impl<S: Session> Executor<S> {
     #[inline(always)]
     pub(crate) fn saw_get(&mut self, key: Key<'_>, got: Got) {
         if self.observes(Kinds::GETS, key) {
-            self.tell_get(key, got);
+            self.report_get(key, got);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_get(&mut self, key: Key<'_>, got: Got) {
+    fn report_get(&mut self, key: Key<'_>, got: Got) {
         let item = if got == Got::Found { self.meta_of(key) } else { None };
         self.observer.see(Event::Get { key: key.bytes, got, item }, key.hash);
     }
@@ -141,13 +141,13 @@ impl<S: Session> Executor<S> {
     #[inline(always)]
     pub(crate) fn saw_lookup(&mut self, key: Key<'_>) {
         if self.kinds.any(Kinds::GETS) {
-            self.tell_lookup(key);
+            self.report_lookup(key);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_lookup(&mut self, key: Key<'_>) {
+    fn report_lookup(&mut self, key: Key<'_>) {
         let (got, item) = self.look_up(key);
         self.observer.see(Event::Lookup { key: key.bytes, got, item }, key.hash);
     }
@@ -162,13 +162,13 @@ impl<S: Session> Executor<S> {
         result: Result<Stored, StoreError>,
     ) {
         if self.observes(Kinds::STORES, key) {
-            self.tell_store(key, verb, expiry, value_len, result);
+            self.report_store(key, verb, expiry, value_len, result);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_store(
+    fn report_store(
         &mut self,
         key: Key<'_>,
         verb: Verb,
@@ -210,13 +210,13 @@ impl<S: Session> Executor<S> {
     #[inline(always)]
     pub(crate) fn saw_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
         if self.observes(Kinds::GETS.with(Kinds::STORES), key) {
-            self.tell_other_store(key, verb, before, expiry);
+            self.report_other_store(key, verb, before, expiry);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
+    fn report_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
         if self.kinds.any(Kinds::GETS) {
             let got = before.map_or(Got::Missed(MissKind::Absent), |_| Got::Found);
             self.observer.see(Event::Lookup { key: key.bytes, got, item: before }, key.hash);

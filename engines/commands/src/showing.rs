@@ -131,7 +131,7 @@ impl<T: Sink, C: ShownUpdate<T>> Sink for Recorder<'_, T, C> {
     }
 
     fn recency(&self) -> Recency {
-        // The change sets the recency bit.
+        // The change records the access.
         Recency::Leave
     }
 
