@@ -1,7 +1,8 @@
-//! The file that a Region is a mapping of.
+//! The file that a Region maps.
 //!
-//! It is as long as the Region, and takes no room where nothing was stored yet. What is stored there takes room at that moment, and if the file system has none
-//! left the system kills the process. So whoever is about to use a range has it allocated first, and does without the range if there is none.
+//! It is as long as the Region, and sparse: a range takes space on disk when it is first stored to, and if the file
+//! system is full at that moment the kernel kills the process. So a caller allocates a range before it uses it, and
+//! does without the range if that fails.
 
 use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use guira_sync::clock::Stopwatch;
@@ -12,18 +13,18 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// A file system that was full is not asked again for so many milliseconds: a refusal takes it longer than an eviction takes us.
+/// Milliseconds before a full file system is asked again: a failing `fallocate` takes longer than an eviction.
 const PAUSE_MS: u64 = 100;
 
-/// The file of a Region. Relaxed, all of it: who asks once more or once less does no harm.
+/// The file of a Region. All atomics are relaxed: an extra or a missing attempt to allocate does no harm.
 #[derive(Debug)]
 pub(crate) struct Backing {
     file: Arc<File>,
     mapped: Stopwatch,
-    /// Milliseconds after which the file system is asked again.
+    /// The time, in milliseconds, before which the file system is not asked again.
     pause_until: AtomicU64,
     refusals: AtomicU64,
-    /// The file system does not know how to set room aside.
+    /// The file system does not support `fallocate`.
     is_unable: AtomicBool,
 }
 
@@ -38,7 +39,7 @@ impl Backing {
         }
     }
 
-    /// Has the file system allocate a range. False if there is none.
+    /// Allocates a range. False if the file system has no space for it.
     pub(crate) fn allocate(&self, at: usize, length: usize) -> bool {
         if length == 0 || self.is_unable.load(Ordering::Relaxed) {
             return true;
@@ -55,7 +56,7 @@ impl Backing {
                     self.is_unable.store(true, Ordering::Relaxed);
                     return true;
                 }
-                // Whatever else it is: what cannot be had is not used.
+                // Whatever the error is: a range that cannot be allocated is not used.
                 Err(_) => {
                     self.refusals.fetch_add(1, Ordering::Relaxed);
                     self.pause_until.store(now_ms + PAUSE_MS, Ordering::Relaxed);
@@ -65,17 +66,17 @@ impl Backing {
         }
     }
 
-    /// How often there was no room.
+    /// The number of failed allocations.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// Whether so many bytes of the file have room.
+    /// Whether at least `bytes` of the file are allocated.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         self.file.metadata().is_ok_and(|file| file.blocks().saturating_mul(512) >= bytes as u64)
     }
 
-    /// Makes a hole. False if the file system cannot make one.
+    /// Punches a hole. False if the file system does not support it.
     pub(crate) fn make_hole(&self, at: usize, length: usize) -> io::Result<bool> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(&*self.file, flags, at as u64, length as u64) {

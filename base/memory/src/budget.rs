@@ -2,40 +2,39 @@
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 
-/// A ceiling that several allocators share. Whoever wants memory takes its part first and gives it back later.
+/// A memory limit that several allocators share. An allocator takes memory from the budget before it commits it, and
+/// gives it back later.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicU64,
     used: AtomicU64,
-    /// Kept for whoever asked for it: pages do not take the last of these bytes.
+    /// Bytes reserved by [`Budget::keep`]: [`Budget::take_unkept`] leaves them.
     kept: AtomicU64,
 }
 
 impl Budget {
-    /// A budget of `limit` bytes, none of them used.
     pub fn new(limit: usize) -> Self {
         Budget { limit: AtomicU64::new(limit as u64), used: AtomicU64::new(0), kept: AtomicU64::new(0) }
     }
 
-    /// Takes `bytes`, if they are left.
+    /// Takes `bytes` if they are left.
     #[must_use]
     pub fn take(&self, bytes: usize) -> bool {
         self.take_below(bytes, self.limit.load(Ordering::Relaxed))
     }
 
-    /// Takes `bytes`, if they are left beside those that are kept.
+    /// Takes `bytes` if they are left in addition to the reserved ones.
     #[must_use]
     pub fn take_unkept(&self, bytes: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         self.take_below(bytes, limit.saturating_sub(self.kept.load(Ordering::Relaxed)))
     }
 
-    /// Keeps `bytes` for a single taker, until it says otherwise.
+    /// Reserves `bytes` for one taker, in place of an earlier reservation.
     pub fn keep(&self, bytes: usize) {
         self.kept.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How many bytes are kept.
     pub fn kept(&self) -> usize {
         self.kept.load(Ordering::Relaxed) as usize
     }
@@ -49,37 +48,36 @@ impl Budget {
             .is_ok()
     }
 
-    /// Takes `bytes` whether they are left or not.
+    /// Takes `bytes` even if that exceeds the limit.
     pub fn charge(&self, bytes: usize) {
         self.used.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// From now on the ceiling is `limit` bytes. If more is used already, nothing can be taken until so much was given back.
+    /// Sets the limit. If more is in use, takes fail until enough was given back.
     pub fn set_limit(&self, limit: usize) {
         self.limit.store(limit as u64, Ordering::Relaxed);
     }
 
-    /// How many bytes more are used than may be.
+    /// The number of bytes in use beyond the limit.
     pub fn excess(&self) -> usize {
         self.used().saturating_sub(self.limit())
     }
 
-    /// Gives `bytes` back that were taken.
     pub fn give(&self, bytes: usize) {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The ceiling, in bytes.
+    /// The limit, in bytes.
     pub fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed) as usize
     }
 
-    /// What is taken, in bytes.
+    /// Bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed) as usize
     }
 
-    /// What is left, in bytes.
+    /// Bytes left.
     pub fn left(&self) -> usize {
         self.limit().saturating_sub(self.used())
     }
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_below_what_is_used_leaves_nothing_to_take() {
+    fn a_limit_below_the_use_leaves_nothing_to_take() {
         let budget = Budget::new(10);
         assert!(budget.take(8));
         budget.set_limit(5);

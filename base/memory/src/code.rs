@@ -1,16 +1,17 @@
-//! The program's own code as a part of its memory.
+//! The program's code, as part of its resident memory.
 
 use rustix::mm::{Advice, madvise};
 use std::fs;
 use std::io;
 
-/// Takes the program's code and constants out of the memory of the process; what is used again comes back from the system's cache, 64 KiB at
-/// once. A server uses a small part of what its start does. Returns the bytes of them that there are.
+/// Drops the program's code and constants from the resident memory of the process; the kernel maps them again from
+/// its page cache when they are used, 64 KiB at a time. A server uses a small part of what its start did. Returns
+/// their size in bytes.
 ///
-/// Nothing is done while somebody traces the process: breakpoints are changes of the code, and would be lost.
+/// Does nothing while the process is traced: breakpoints are changes of the code, and would be lost.
 ///
 /// # Errors
-/// If the system does not tell where the code is, or refuses, as it does for memory that is locked.
+/// If the kernel does not report where the code lies, or refuses, as it does for locked memory.
 pub fn release_code() -> io::Result<usize> {
     let is_traced = |line: &str| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0");
     if fs::read_to_string("/proc/self/status")?.lines().any(is_traced) {
@@ -20,8 +21,8 @@ pub fn release_code() -> io::Result<usize> {
     let mut released = 0;
     for line in fs::read_to_string("/proc/self/maps")?.lines() {
         if let Some((start, end)) = code_of(line, &program.to_string_lossy()) {
-            // SAFETY: a private mapping of the program's file that nobody has written to: its pages are those of the file, whenever they
-            // are read.
+            // SAFETY: a private mapping of the program's file without modified pages: dropped pages are read from the
+            // file again.
             unsafe { madvise(std::ptr::without_provenance_mut(start), end - start, Advice::LinuxDontNeed) }?;
             released += end - start;
         }
@@ -29,8 +30,8 @@ pub fn release_code() -> io::Result<usize> {
     Ok(released)
 }
 
-/// Where the code or the constants lie that `line` of the list of mappings tells of, if they are those of `program`. Constants with addresses in
-/// them were writable when the program was loaded, and are not at the beginning of its file.
+/// The address range in `line` of `/proc/self/maps`, if it holds code or constants of `program`. Constants with
+/// addresses in them were writable when the program was loaded, and are not at the beginning of its file.
 fn code_of(line: &str, program: &str) -> Option<(usize, usize)> {
     let words: Vec<&str> = line.splitn(6, ' ').collect();
     let [range, rights, offset, _, _, path] = words[..] else {

@@ -1,7 +1,7 @@
-//! A file in which a Region lasts from one run to the next, whatever engine keeps it.
+//! The file in which a Region survives a restart, for every engine.
 //!
-//! The file begins with a head, in which the engine leaves what it has to know beside the Region's own contents, and the server notes of
-//! its own, and ends with sums of the Region's blocks:
+//! The file begins with a head, in which the engine saves its state beside the Region's own contents, and the server
+//! its notes, and ends with checksums of the Region's blocks:
 //!
 //! ```text
 //! head: | magic 16 | version 8 | mark 8 | length of the Region 8 | of the state 8 | of the notes 8 | checksum 8 | magic 16 |
@@ -9,12 +9,12 @@
 //! file: | Region, which begins with the head | sums |
 //! ```
 //!
-//! Version 1 had no sums, and nothing of them in its head. What it has left is believed without them.
+//! Version 1 had no checksums of blocks, and no field for them. Such files are accepted without the check.
 //!
-//! **The protocol.** Whoever opens the file locks it, for as long as it is used, and takes the mark away before anything else. Who
-//! closes it in order writes everything, waits until the file holds it, sets the mark, and waits again. A file with a mark is one that was
-//! closed in order and not opened since; any other has to be emptied. The checksum covers the head, so that a head that was damaged
-//! counts as no mark. Blocks whose sums are other than when the file was closed are told ([`Damage`]), and zero.
+//! **The protocol.** A process that opens the file locks it for as long as it is used, and clears the mark before
+//! anything else. A process that closes the file writes everything, syncs, sets the mark, and syncs again. A file
+//! with a mark was closed in order and not opened since; any other has to be emptied. The checksum covers the head,
+//! so a damaged head counts as a missing mark. Blocks whose checksums differ are zeroed and reported ([`Damage`]).
 
 mod sums;
 
@@ -31,50 +31,50 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::sync::{Arc, OnceLock};
 use sums::Sums;
 
-/// What a damaged block holds afterwards.
+/// The contents of a damaged block afterwards.
 static ZEROES: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
-/// A file for a Region, locked.
+/// The locked file of a Region.
 #[derive(Debug)]
 pub struct RegionFile {
     place: RegionPlace,
     file: Arc<File>,
-    /// Whether blocks were damaged, once what it holds was looked at.
+    /// Whether blocks were damaged; set once the Region was mapped.
     is_damaged: OnceLock<bool>,
 }
 
-/// What a file held when it was opened.
+/// The contents of a file when it was opened.
 #[derive(Debug)]
-pub enum Found {
-    /// It was not there, or empty.
-    Nothing,
-    /// It was closed in order.
-    Kept(Kept),
-    /// It cannot be used any more.
-    Lost(Loss),
+pub enum FileContents {
+    /// The file did not exist, or was empty.
+    Empty,
+    /// The file was closed in order.
+    Intact(SavedRegion),
+    /// The contents cannot be used.
+    Unusable(Loss),
 }
 
-/// What was kept beside the Region's contents.
+/// The state of a Region that was closed in order.
 #[derive(Debug)]
-pub struct Kept {
-    /// What the engine left.
+pub struct SavedRegion {
+    /// The engine's state.
     pub state: Vec<u8>,
-    /// What the server left.
+    /// The server's notes.
     pub notes: Vec<u8>,
     /// Length of the Region, in bytes.
     pub bytes: usize,
-    /// What its blocks came to, if that was written down.
+    /// The checksums of its blocks, if the file has any.
     sums: Option<Sums>,
 }
 
-/// Why what a file holds cannot be used.
+/// Why the contents of a file cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Whoever used it last did not close it.
+    /// The file was not closed in order.
     NotClosed,
-    /// It was written by a server that divides the file in another way.
+    /// The file has another layout or version.
     Version,
-    /// It is not as it was written.
+    /// The head is damaged.
     Damaged,
 }
 
@@ -93,16 +93,15 @@ impl fmt::Display for Loss {
 /// Why a file cannot be used for a Region.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Another process uses it.
+    /// Another process has locked it.
     #[error("another server is using it")]
     InUse,
     /// It belongs to another user, who could change it at any time.
     #[error("it belongs to another user")]
     Foreign,
-    /// It holds something else.
+    /// It is not a Region's file.
     #[error("it holds something else, which is not overwritten")]
     NoRegion,
-    /// The system refused.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -114,12 +113,12 @@ pub const NOTES_MAX: usize = 16 << 10;
 /// The longest state, in bytes.
 pub const STATE_MAX: usize = HEAD_BYTES - FIXED - OF_SUMS - NOTES_MAX;
 
-/// Twice, so that a file whose head was damaged is still known for one of ours.
+/// Stored twice, so that a file with a damaged head is still recognized.
 const MAGIC: &[u8; 16] = b"guira region\r\n\x1a\n";
 const VERSION: u64 = 2;
-/// The version without sums.
+/// The version without checksums of blocks.
 const WITHOUT_SUMS: u64 = 1;
-/// Closed in order.
+/// The mark of a file that was closed in order.
 const MARK: u64 = 0x6f72_6465_726c_7921;
 
 const VERSION_AT: usize = 16;
@@ -129,19 +128,19 @@ const STATE_AT: usize = 40;
 const NOTES_AT: usize = 48;
 const CHECKSUM_AT: usize = 56;
 const SECOND_MAGIC_AT: usize = 64;
-/// Nobody else reads or writes what is stored.
+/// Only the owner may read or write items.
 const MODE: u32 = 0o600;
-/// Bytes of the head before the state, or before what it says of sums.
+/// Bytes of the head before the state, or before the checksum of the checksums.
 const FIXED: usize = 80;
-/// What it says of sums, in bytes.
+/// Bytes of that checksum.
 const OF_SUMS: usize = 8;
 
 impl RegionFile {
-    /// Opens and locks the file, which is created if it is not there, and takes its mark away.
+    /// Opens and locks the file, creates it if it is missing, and clears its mark.
     ///
     /// # Errors
-    /// If it cannot be opened, is in use, or is not ours.
-    pub fn open(place: &RegionPlace) -> Result<(Self, Found), FileError> {
+    /// If the file cannot be opened, is in use, or is not a Region's file.
+    pub fn open(place: &RegionPlace) -> Result<(Self, FileContents), FileError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(MODE);
         let file = options.open(place.path())?;
@@ -160,47 +159,47 @@ impl RegionFile {
         let this = RegionFile { place: place.clone(), file: Arc::new(file), is_damaged: OnceLock::new() };
         if metadata.len() == 0 {
             this.close_to_others()?;
-            return Ok((this, Found::Nothing));
+            return Ok((this, FileContents::Empty));
         }
         let mut head = vec![0; HEAD_BYTES.min(metadata.len() as usize)];
         this.file.read_exact_at(&mut head, 0)?;
         let is_ours = |at: usize| head.get(at..at + MAGIC.len()) == Some(MAGIC);
-        // Whoever was killed while it made the file has left zeroes; so has whoever made room for it in advance.
+        // A process that was killed while it created the file, or one that preallocated it, has left zeroes.
         let is_blank = head.iter().all(|byte| *byte == 0);
         if is_blank {
             this.close_to_others()?;
-            return Ok((this, Found::Nothing));
+            return Ok((this, FileContents::Empty));
         }
-        // Cut off within the first words of ours, it holds nothing that anybody could miss.
+        // A file that ends within its first words holds no items.
         let is_stump = MAGIC.starts_with(&head);
         if !is_stump && !is_ours(0) && !is_ours(SECOND_MAGIC_AT) {
             return Err(FileError::NoRegion);
         }
         this.close_to_others()?;
-        // One without a whole head has no mark, and is not made longer: its first words would look like somebody else's.
+        // A file without a complete head has no mark, and is not extended: its first words might be a foreign file's.
         if head.len() >= FIXED {
             this.set_mark(0)?;
         }
-        let found = match examine(&head, metadata.len()).and_then(|told| this.kept(told)) {
-            Ok(kept) => Found::Kept(kept),
-            Err(loss) => Found::Lost(loss),
+        let found = match examine(&head, metadata.len()).and_then(|head| this.kept(head)) {
+            Ok(kept) => FileContents::Intact(kept),
+            Err(loss) => FileContents::Unusable(loss),
         };
         Ok((this, found))
     }
 
-    /// What a head says, with the sums that lie behind the Region.
-    fn kept(&self, told: Told<'_>) -> Result<Kept, Loss> {
+    /// Combines the head with the checksums behind the Region.
+    fn kept(&self, head: Head<'_>) -> Result<SavedRegion, Loss> {
         let read = |checksum| {
-            let mut sums = vec![0; told.behind];
-            let end = self.file.read_exact_at(&mut sums, told.bytes as u64);
+            let mut sums = vec![0; head.behind];
+            let end = self.file.read_exact_at(&mut sums, head.bytes as u64);
             let is_whole = end.is_ok() && fnv(sums.iter().copied()) == checksum;
             if is_whole { Ok(Sums::decode(&sums)) } else { Err(Loss::Damaged) }
         };
-        let sums = told.checksum_of_sums.map(read).transpose()?;
-        Ok(Kept { state: told.state.to_vec(), notes: told.notes.to_vec(), bytes: told.bytes, sums })
+        let sums = head.checksum_of_sums.map(read).transpose()?;
+        Ok(SavedRegion { state: head.state.to_vec(), notes: head.notes.to_vec(), bytes: head.bytes, sums })
     }
 
-    /// The file holds a Region, or is going to. Whoever made it may have let others read it, who are not to read the items.
+    /// Removes the permissions of other users, who must not read items.
     fn close_to_others(&self) -> io::Result<()> {
         self.file.set_permissions(Permissions::from_mode(MODE))
     }
@@ -210,21 +209,22 @@ impl RegionFile {
         self.file.sync_all()
     }
 
-    /// Maps the Region that was kept, and looks at all of it: which blocks are not as they were when it was closed. Of a Region that was closed without sums that is
-    /// not known, and none is.
+    /// Maps a saved Region, and checks all of it for blocks that changed since it was closed. Without saved checksums
+    /// no block counts as damaged.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn map(&self, kept: &Kept, huge: HugePages) -> io::Result<(Region, Damage)> {
+    /// An error of the system.
+    pub fn map(&self, kept: &SavedRegion, huge: HugePages) -> io::Result<(Region, Damage)> {
         let damage = match &kept.sums {
             Some(sums) => sums.compare(&self.file, kept.bytes)?,
             None => Damage::default(),
         };
-        // Nobody else maps it.
+        // No other process maps it.
         let _ = self.is_damaged.set(!damage.is_none());
         let region = self.mapped(kept.bytes, huge)?;
         for Range { start, end } in damage.ranges() {
-            // Zeroes where it had room keep that; where it has lost its room, or cannot be written to, whoever restores it asks for it again.
+            // Zeroing keeps allocated blocks allocated; of those that are not, or cannot be written to, the engine
+            // allocates the memory again when it restores them.
             if self.file.write_all_at(&ZEROES[..end - start], start as u64).is_err() {
                 region.discard(start, end - start)?;
             }
@@ -238,16 +238,16 @@ impl RegionFile {
         Ok(region)
     }
 
-    /// Empties the file, makes it long enough for a Region of `bytes`, and maps that. Nothing may be mapped of it any more. It takes up
-    /// room only as it is filled.
+    /// Empties the file, extends it for a Region of `bytes`, and maps that. The file must not be mapped any more. It
+    /// stays sparse until it is used.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn empty(&self, bytes: usize, huge: HugePages) -> io::Result<Region> {
         self.file.set_len(0)?;
         let bytes = Region::rounded(bytes.max(HEAD_BYTES));
         self.file.set_len(bytes as u64)?;
-        // The whole head, so that there is room for it when the file is closed.
+        // The whole head, so that it can be written when the file is closed.
         let mut head = compose(bytes, &[], &[], None);
         head.resize(HEAD_BYTES, 0);
         self.file.write_all_at(&head, 0)?;
@@ -255,37 +255,38 @@ impl RegionFile {
         self.mapped(bytes, huge)
     }
 
-    /// How many bytes the file could hold altogether, as far as its file system has room.
+    /// The most bytes that the file could hold, as far as its file system has space.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn room(&self) -> io::Result<u64> {
         let system = rustix::fs::fstatvfs(&*self.file)?;
         if system.f_blocks == 0 {
-            // One without a limit, as a file system in memory may be.
+            // A file system in memory may have no limit.
             return Ok(u64::MAX);
         }
         let taken = self.file.metadata()?.blocks().saturating_mul(512);
         Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(taken))
     }
 
-    /// Puts the mark back that [`RegionFile::open`] has taken away: what was kept can be found again. Whoever has mapped it may have written what is known of
-    /// free memory, so that new sums are taken. If any block was damaged, what was written counts as damaged too.
+    /// Restores the mark that [`RegionFile::open`] cleared, so that the Region can be opened again. A process that
+    /// has mapped it may have changed metadata of free memory, so checksums are computed again. If any block was
+    /// damaged, changed blocks count as damaged too.
     ///
     /// # Errors
-    /// What the system says. Then the next to open it finds no mark.
-    pub fn leave(self, kept: &Kept) -> io::Result<()> {
+    /// An error of the system. The file then has no mark.
+    pub fn leave(self, kept: &SavedRegion) -> io::Result<()> {
         match self.is_damaged.get() {
             Some(false) => self.seal(kept.bytes, &kept.state, &kept.notes),
             Some(true) | None => self.set_mark(MARK),
         }
     }
 
-    /// Closes the file in order: `region`, which is mapped from it and which nobody stores to any more, `state` and `notes` are what the
-    /// next to open it will find.
+    /// Closes the file in order, with `region`, which is mapped from it and no longer stored to, and the `state` and
+    /// `notes` for the next process.
     ///
     /// # Errors
-    /// What the system says. Then the next will find nothing.
+    /// An error of the system. The file then has no mark.
     ///
     /// # Panics
     /// If the state is longer than [`STATE_MAX`], or the notes longer than [`NOTES_MAX`].
@@ -295,14 +296,15 @@ impl RegionFile {
         self.seal(region.reserved(), state, notes)
     }
 
-    /// Writes the sums of the blocks, the head, and at last the mark.
+    /// Writes the checksums of the blocks, the head, and last the mark.
     fn seal(&self, bytes: usize, state: &[u8], notes: &[u8]) -> io::Result<()> {
-        // Those of the last time are no longer true.
+        // The previous checksums are obsolete.
         self.file.set_len(bytes as u64)?;
         let sums = Sums::of(&self.file, bytes)?.encode();
         let checksum = match self.file.write_all_at(&sums, bytes as u64) {
             Ok(()) => Some(fnv(sums.into_iter())),
-            // What was stored is worth more than its sums, whatever there is no room for them for: the file system, a quota, a limit of its length.
+            // Losing the checksums is better than losing the items, whichever limit was hit: the file system, a
+            // quota, or the file length.
             Err(_) => {
                 self.file.set_len(bytes as u64)?;
                 None
@@ -314,19 +316,19 @@ impl RegionFile {
     }
 }
 
-/// What a head says that can be believed.
+/// The validated fields of a head.
 #[derive(Debug)]
-struct Told<'a> {
+struct Head<'a> {
     state: &'a [u8],
     notes: &'a [u8],
-    /// Length of the Region.
+    /// Length of the Region, in bytes.
     bytes: usize,
-    /// Length of what lies behind it.
+    /// Length of the checksums behind it, in bytes.
     behind: usize,
     checksum_of_sums: Option<u64>,
 }
 
-/// A head without a mark.
+/// Encodes a head without a mark.
 fn compose(bytes: usize, state: &[u8], notes: &[u8], checksum_of_sums: Option<u64>) -> Vec<u8> {
     let version = if checksum_of_sums.is_some() { VERSION } else { WITHOUT_SUMS };
     let mut head = Vec::with_capacity(FIXED + OF_SUMS + state.len() + notes.len());
@@ -343,8 +345,8 @@ fn compose(bytes: usize, state: &[u8], notes: &[u8], checksum_of_sums: Option<u6
     head
 }
 
-/// What a head says, if it can be believed. `length` is the file's.
-fn examine(head: &[u8], length: u64) -> Result<Told<'_>, Loss> {
+/// Validates a head. `length` is that of the file.
+fn examine(head: &[u8], length: u64) -> Result<Head<'_>, Loss> {
     if head.len() < FIXED + OF_SUMS {
         return Err(Loss::Damaged);
     }
@@ -374,17 +376,17 @@ fn examine(head: &[u8], length: u64) -> Result<Told<'_>, Loss> {
         && bytes == Region::rounded(bytes)
         && bytes >= HEAD_BYTES
         && behind <= behind_max;
-    if is_sound { Ok(Told { state, notes, bytes, behind, checksum_of_sums }) } else { Err(Loss::Damaged) }
+    if is_sound { Ok(Head { state, notes, bytes, behind, checksum_of_sums }) } else { Err(Loss::Damaged) }
 }
 
-/// The checksum of a head, mark and checksum left out.
+/// The checksum of a head without its mark and checksum.
 fn checksum(head: &[u8]) -> u64 {
     let left_out =
         |at: usize| (MARK_AT..MARK_AT + 8).contains(&at) || (CHECKSUM_AT..CHECKSUM_AT + 8).contains(&at);
     fnv(head.iter().enumerate().filter(|(at, _)| !left_out(*at)).map(|(_, byte)| *byte))
 }
 
-/// FNV-1a. No change of a single byte leaves it as it is.
+/// FNV-1a. A change of a single byte always changes it.
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -399,7 +401,7 @@ mod tests {
     const SOME: usize = 4 << 20;
     const AT: Offset = Offset::from_bytes(1 << 20);
 
-    fn open(scratch: &Scratch) -> (RegionFile, Found) {
+    fn open(scratch: &Scratch) -> (RegionFile, FileContents) {
         RegionFile::open(&scratch.place()).unwrap()
     }
 
@@ -412,12 +414,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_closed_in_order_is_found_once() {
+    fn a_closed_region_is_opened_once() {
         let scratch = Scratch::new("once");
-        assert!(matches!(open(&scratch).1, Found::Nothing));
+        assert!(matches!(open(&scratch).1, FileContents::Empty));
         closed(&scratch);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert_eq!(
             (kept.state.as_slice(), kept.notes.as_slice()),
             (b"the state".as_slice(), b"notes".as_slice())
@@ -426,7 +428,10 @@ mod tests {
         assert_eq!((region.reserved(), words::load(region.word(AT))), (SOME, 7));
         assert!(damage.is_none());
         drop((region, file));
-        assert!(matches!(open(&scratch).1, Found::Lost(Loss::NotClosed)), "it was opened and not closed");
+        assert!(
+            matches!(open(&scratch).1, FileContents::Unusable(Loss::NotClosed)),
+            "it was opened and not closed"
+        );
     }
 
     #[test]
@@ -436,16 +441,16 @@ mod tests {
             let made = File::create(scratch.place().path()).unwrap();
             made.set_len(length).unwrap();
             made.set_permissions(Permissions::from_mode(0o644)).unwrap();
-            assert!(matches!(open(&scratch).1, Found::Nothing));
+            assert!(matches!(open(&scratch).1, FileContents::Empty));
             assert_eq!(made.metadata().unwrap().mode() & 0o777, MODE, "{name}");
         }
         let scratch = Scratch::new("opened-since");
         closed(&scratch);
         let path = scratch.place().path().to_owned();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(open(&scratch).1, Found::Kept(_)));
+        assert!(matches!(open(&scratch).1, FileContents::Intact(_)));
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, MODE);
-        // What is somebody else's stays as it is.
+        // A foreign file stays as it is.
         std::fs::write(&path, "a letter").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::NoRegion)));
@@ -464,12 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_only_looked_at_can_be_left_as_it_was() {
+    fn a_region_that_was_only_mapped_can_be_left_as_it_was() {
         let scratch = Scratch::new("left");
         closed(&scratch);
         for _ in 0..3 {
             let (file, found) = open(&scratch);
-            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            let FileContents::Intact(kept) = found else { panic!("{found:?}") };
             file.leave(&kept).unwrap();
         }
     }
@@ -480,7 +485,7 @@ mod tests {
         closed(&scratch);
         let (file, found) = open(&scratch);
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)));
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         let region = file.map(&kept, HugePages::No).unwrap();
         drop(file);
         assert!(matches!(RegionFile::open(&scratch.place()), Err(FileError::InUse)), "it is still mapped");
@@ -506,10 +511,13 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for length in 1..=FIXED + 1 {
             std::fs::write(&path, &whole[..length]).unwrap();
-            // A server that is killed before it has emptied the file leaves it to the next.
+            // A server that is killed before it has emptied the file leaves it for the next one.
             for _ in 0..2 {
                 let found = open(&scratch).1;
-                assert!(matches!(found, Found::Lost(Loss::Damaged | Loss::NotClosed)), "{length}: {found:?}");
+                assert!(
+                    matches!(found, FileContents::Unusable(Loss::Damaged | Loss::NotClosed)),
+                    "{length}: {found:?}"
+                );
             }
         }
         for text in ["G", "Gu", "guirx", "guira regional news"] {
@@ -525,7 +533,7 @@ mod tests {
         for length in [1, 4096, HEAD_BYTES as u64, 8 << 20] {
             File::create(scratch.place().path()).unwrap().set_len(length).unwrap();
             let (file, found) = open(&scratch);
-            assert!(matches!(found, Found::Nothing), "{length}: {found:?}");
+            assert!(matches!(found, FileContents::Empty), "{length}: {found:?}");
             drop(file.empty(SOME, HugePages::No).unwrap());
         }
     }
@@ -549,14 +557,14 @@ mod tests {
         assert!(examine(&whole[..HEAD_BYTES], SOME as u64 - (2 << 20)).is_err());
     }
 
-    /// Writes a byte of the file of `scratch`.
+    /// Overwrites a byte of the file of `scratch`.
     fn spoil(scratch: &Scratch, at: u64, byte: u8) {
         let file = File::options().write(true).open(scratch.place().path()).unwrap();
         file.write_all_at(&[byte], at).unwrap();
     }
 
     #[test]
-    fn a_block_that_has_changed_is_told_and_zero_and_the_others_are_as_they_were() {
+    fn a_changed_block_is_reported_and_zeroed_and_the_others_are_kept() {
         let scratch = Scratch::new("damage");
         closed(&scratch);
         let (at, other) = (AT.bytes(), AT.bytes() + 2 * BLOCK_BYTES);
@@ -564,24 +572,24 @@ mod tests {
         spoil(&scratch, other as u64 + 4096, 1);
         for _ in 0..2 {
             let (file, found) = open(&scratch);
-            let Found::Kept(kept) = found else { panic!("{found:?}") };
+            let FileContents::Intact(kept) = found else { panic!("{found:?}") };
             let (region, damage) = file.map(&kept, HugePages::No).unwrap();
             assert!(damage.touches(at, 1) && damage.touches(other, BLOCK_BYTES));
             assert_eq!((damage.count(), damage.touches(at + BLOCK_BYTES, BLOCK_BYTES)), (2, false));
             let words = [at, at + 4096, other + 4096].map(|at| Offset::from_bytes(at as u64));
             assert_eq!(words.map(|at| words::load(region.word(at))), [0; 3]);
-            // Whoever leaves it leaves it damaged: then a block is zero that should hold something. The other is as it was.
+            // `leave` leaves the file damaged: one block is zero that should not be. The other is intact.
             file.leave(&kept).unwrap();
             drop(region);
             spoil(&scratch, other as u64 + 8192, 1);
         }
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         let (region, _) = file.map(&kept, HugePages::No).unwrap();
         file.close(&region, b"", b"").unwrap();
         drop(region);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert!(file.map(&kept, HugePages::No).unwrap().1.is_none(), "what was closed since is whole");
     }
 
@@ -595,17 +603,17 @@ mod tests {
             let mut spoilt = whole.clone();
             spoilt[at] ^= 0x10;
             std::fs::write(scratch.place().path(), spoilt).unwrap();
-            assert!(matches!(open(&scratch).1, Found::Lost(Loss::Damaged)), "byte {at}");
+            assert!(matches!(open(&scratch).1, FileContents::Unusable(Loss::Damaged)), "byte {at}");
         }
         for length in [SOME, SOME + 8, SOME + 15, SOME + 17, SOME + 32] {
             let mut other = whole.clone();
             other.resize(length, 0);
             std::fs::write(scratch.place().path(), other).unwrap();
-            assert!(matches!(open(&scratch).1, Found::Lost(Loss::Damaged)), "{length} bytes");
+            assert!(matches!(open(&scratch).1, FileContents::Unusable(Loss::Damaged)), "{length} bytes");
         }
     }
 
-    /// As version 1 has left it.
+    /// A file of version 1.
     #[test]
     fn a_region_that_was_closed_without_sums_is_believed_and_gets_some() {
         let scratch = Scratch::new("without");
@@ -617,15 +625,15 @@ mod tests {
         file.set_len(SOME as u64).unwrap();
         spoil(&scratch, AT.bytes() as u64 + 4096, 1);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert_eq!((kept.state.as_slice(), kept.notes.as_slice()), (&b"the state"[..], &b"notes"[..]));
         let (region, damage) = file.map(&kept, HugePages::No).unwrap();
-        assert!(damage.is_none(), "nobody knows");
+        assert!(damage.is_none(), "there were no checksums");
         file.close(&region, &kept.state, b"").unwrap();
         drop(region);
         spoil(&scratch, AT.bytes() as u64 + 4096, 2);
         let (file, found) = open(&scratch);
-        let Found::Kept(kept) = found else { panic!("{found:?}") };
+        let FileContents::Intact(kept) = found else { panic!("{found:?}") };
         assert_eq!(file.map(&kept, HugePages::No).unwrap().1.count(), 1);
     }
 

@@ -1,9 +1,10 @@
-//! The [`Region`], in which all of an engine's lasting state lies, and the allocators in it.
+//! The [`Region`], in which all persistent state of an engine lies, and the allocators in it.
 //!
-//! Everything in a Region is addressed by [`Offset`]s, never by pointers, and reached as aligned 8-byte
-//! atomics. Nothing that was read without a lock is used as an address before it was checked against the
-//! Region's bounds; within them every byte may be read at any time, since a Region stays mapped, whole, until
-//! it is dropped.
+//! Everything in a Region is addressed by [`Offset`]s, never by pointers, and accessed as aligned 8-byte atomics. An
+//! offset that was read without a lock is checked against the Region's bounds before it is used; within them every
+//! byte can be read at any time, since the whole Region stays mapped until it is dropped.
+
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod backing;
 mod budget;
@@ -23,7 +24,5 @@ pub use place::{NoPlace, RegionPlace};
 pub use prefetch::prefetch;
 pub use region::{HugePages, Offset, Region};
 
-/// Bytes in a KiB.
 pub const KIB: usize = 1024;
-/// Bytes in a MiB.
 pub const MIB: usize = 1024 * KIB;

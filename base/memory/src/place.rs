@@ -1,31 +1,28 @@
-//! Where a Region that lasts is kept.
+//! The location of a Region's file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The file of a Region that lasts: given as a path, or as a name, which stands for a file in shared memory.
+/// The file of a persistent Region, given as a path, or as a name, which stands for a file in shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionPlace(PathBuf);
 
-/// Why a text names no place.
+/// The text is not a valid path or name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a region is named by a path with a '/', or by up to 100 letters, digits, '.', '_' and '-'")]
 pub struct NoPlace;
 
-/// Names stand for files here, which are gone when the machine restarts but not when the server does.
+/// Names stand for files here, which survive a restart of the server but not one of the machine.
 const SHARED_MEMORY: &str = "/dev/shm/guira-";
 
-/// The longest name.
 const NAME_MAX: usize = 100;
 
 impl RegionPlace {
-    /// The file at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         RegionPlace(path.into())
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

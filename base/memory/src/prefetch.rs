@@ -1,5 +1,3 @@
-//! Asking for memory before it is looked at.
-
 /// Asks the processor to fetch the cache line that `address` lies in. Any address is allowed.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {

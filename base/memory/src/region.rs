@@ -1,4 +1,4 @@
-//! One range of address space in which an engine keeps everything that lasts.
+//! A range of address space that holds all persistent state of an engine.
 
 use crate::backing::Backing;
 use crate::prefetch::prefetch;
@@ -15,11 +15,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A place in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Place 0 belongs to nobody.
+/// An address in a [`Region`], in bytes from its start; always a multiple of 8 below 2^43. Offset 0 is never
+/// allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offset(u64);
 
-/// The bits that an offset has: whatever number one is made from, a length can be added to it without overflow.
+/// The bits of an offset: a length can be added to any offset without overflow.
 const OFFSET_BITS: u64 = (1 << 43) - WORD as u64;
 
 impl Offset {
@@ -47,7 +48,7 @@ impl Offset {
         Self::from_bytes(units << 3)
     }
 
-    /// The place `bytes` further on.
+    /// The offset `bytes` further on.
     #[inline(always)]
     #[must_use]
     pub const fn plus(self, bytes: usize) -> Self {
@@ -55,75 +56,72 @@ impl Offset {
     }
 }
 
-/// Whether the Region asks for huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// Ask; the system decides. Fewer TLB misses, memory committed in steps of 2 MiB.
+    /// Request them; the system decides. Fewer TLB misses, but memory is committed in steps of 2 MiB.
     Ask,
-    /// Do not ask: right for small caches, where a half-used huge page is a large part of the whole.
+    /// Do not request them: better for small caches, where a half-used huge page is a large part of the whole.
     No,
 }
 
 /// A range of address space, reserved at once and committed by the system as it is touched.
 ///
-/// It is never truncated or unmapped in part while it lives, so any offset below [`Region::reserved`] can be
-/// read at any time; memory that was given back reads as zero.
+/// It is never truncated or partly unmapped while it lives, so any offset below [`Region::reserved`] can be read at
+/// any time; memory that was given back reads as zero.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
     reserved: usize,
     swap: Swap,
-    /// What it is a mapping of, if not of anonymous memory.
+    /// The file that it maps; `None` for anonymous memory.
     file: Option<Backing>,
 }
 
-/// Whether the system may write what was committed to its swap space.
+/// Whether the system may swap out committed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Swap {
     Allowed,
     Never,
 }
 
-// SAFETY: the mapping belongs to the Region alone and is reached only through shared references to atomics, or
-// through `bytes`, whose caller answers for races.
+// SAFETY: the Region owns the mapping and accesses it only through shared references to atomics, or through `bytes`,
+// whose caller excludes races.
 unsafe impl Send for Region {}
 // SAFETY: as above; nothing in it is tied to a thread.
 unsafe impl Sync for Region {}
 
-/// Alignment of a Region and of whatever should start on a huge page.
+/// The alignment of a Region, and of everything that should start on a huge page.
 const HUGE: usize = 2 << 20;
-/// What the system commits at once, and file systems give.
+/// The granularity in which the system commits memory and file systems allocate.
 const SYSTEM_PAGE: usize = 4096;
 
 impl Region {
     /// Reserves `bytes` (rounded up to 2 MiB) of zeroed anonymous memory. Nothing is committed until touched.
     ///
     /// # Errors
-    /// What `mmap` says, usually that the address space or overcommit limit is exhausted.
+    /// The error of `mmap`, usually that the address space or overcommit limit is exhausted.
     pub fn anonymous(bytes: usize, huge: HugePages) -> io::Result<Self> {
         let reserved = Self::rounded(bytes);
         let base = Self::reserve(reserved)?;
         Ok(Self::new(base, reserved, huge, None))
     }
 
-    /// Maps the first `bytes` (rounded up to 2 MiB) of a file, which is as long, to be shared with whoever maps it later: what is
-    /// stored stays in the file.
+    /// Maps the first `bytes` (rounded up to 2 MiB) of a file that is at least as long. Stores go to the file.
     ///
     /// # Errors
-    /// What `mmap` says.
+    /// The error of `mmap`.
     pub(crate) fn on_file(file: Arc<File>, bytes: usize, huge: HugePages) -> io::Result<Self> {
         let reserved = Self::rounded(bytes);
         let base = Self::reserve(reserved)?;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: it takes the place of the reservation just made, of which no reference exists.
+        // SAFETY: it replaces the reservation made above, to which no reference exists.
         let mapped = unsafe { mmap(base.as_ptr().cast(), reserved, prot, flags, &*file, 0) };
         let region = Self::new(base, reserved, huge, Some(Backing::new(file)));
         mapped?;
         Ok(region)
     }
 
-    /// What `bytes` are rounded up to.
     pub(crate) const fn rounded(bytes: usize) -> usize {
         let rounded = bytes.next_multiple_of(HUGE);
         if rounded < HUGE { HUGE } else { rounded }
@@ -131,13 +129,13 @@ impl Region {
 
     fn new(base: NonNull<u8>, reserved: usize, huge: HugePages, file: Option<Backing>) -> Self {
         if huge == HugePages::Ask {
-            // SAFETY: advice on our own mapping changes no contents. Refusal costs speed only.
+            // SAFETY: advice on our own mapping changes no contents. If it is refused, only speed is lost.
             let _ = unsafe { madvise(base.as_ptr().cast(), reserved, Advice::LinuxHugepage) };
         }
         Region { base, reserved, swap: Swap::Allowed, file }
     }
 
-    /// Maps `reserved` bytes of anonymous memory that begin at a huge page.
+    /// Maps `reserved` bytes of anonymous memory, aligned to a huge page.
     fn reserve(reserved: usize) -> io::Result<NonNull<u8>> {
         let raw = reserved + HUGE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -148,18 +146,18 @@ impl Region {
         let aligned = address.next_multiple_of(HUGE);
         let head = aligned - address;
         if head > 0 {
-            // SAFETY: the first `head` bytes of the mapping just made, of which no reference exists.
+            // SAFETY: the first `head` bytes of the mapping made above, to which no reference exists.
             unsafe { munmap(start, head) }?;
         }
         let tail = HUGE - head;
         if tail > 0 {
-            // SAFETY: the last `tail` bytes of the mapping just made, of which no reference exists.
+            // SAFETY: the last `tail` bytes of the mapping made above, to which no reference exists.
             unsafe { munmap((aligned + reserved) as *mut c_void, tail) }?;
         }
         NonNull::new(aligned as *mut u8).ok_or_else(|| io::Error::other("mapped at zero"))
     }
 
-    /// How many bytes are reserved.
+    /// Reserved bytes.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
@@ -187,7 +185,8 @@ impl Region {
         assert!(at + WORD / 2 <= self.reserved && at.is_multiple_of(WORD / 2));
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
-        // SAFETY: inside the mapping, aligned, and valid as long as `self`. Who uses halves of a word uses no whole ones there.
+        // SAFETY: inside the mapping, aligned, and valid as long as `self`. A word that is accessed by halves is
+        // never accessed whole.
         unsafe { first.cast().as_ref() }
     }
 
@@ -200,11 +199,12 @@ impl Region {
         assert!(at < self.reserved);
         // SAFETY: `at` lies in the mapping, as checked.
         let first = unsafe { self.base.add(at) };
-        // SAFETY: inside the mapping, and valid as long as `self`. Who uses bytes of a word uses no whole ones there.
+        // SAFETY: inside the mapping, and valid as long as `self`. A word that is accessed by bytes is never accessed
+        // whole.
         unsafe { first.cast().as_ref() }
     }
 
-    /// `count` words from `at` on, or `None` if they do not all lie in the Region: `at` may come from a racy read.
+    /// `count` words from `at` on, or `None` if they are not all in the Region: `at` may come from a racy read.
     #[inline(always)]
     pub fn words(&self, at: Offset, count: usize) -> Option<&[AtomicU64]> {
         let end = at.bytes().checked_add(count * WORD)?;
@@ -217,7 +217,7 @@ impl Region {
         Some(unsafe { std::slice::from_raw_parts(first.as_ptr().cast(), count) })
     }
 
-    /// The cache line with the number `line`, counted from the start.
+    /// Cache line number `line`, counted from the start.
     ///
     /// # Panics
     /// If it does not lie in the Region.
@@ -230,7 +230,7 @@ impl Region {
         unsafe { first.cast().as_ref() }
     }
 
-    /// The two cache lines with the numbers `2 * pair` and one more, counted from the start.
+    /// Cache lines number `2 * pair` and `2 * pair + 1`, counted from the start.
     ///
     /// # Panics
     /// If they do not lie in the Region.
@@ -243,7 +243,7 @@ impl Region {
         unsafe { first.cast().as_ref() }
     }
 
-    /// `N` words from `at` on, or `None` if they do not all lie in the Region: `at` may come from a racy read.
+    /// `N` words from `at` on, or `None` if they are not all in the Region: `at` may come from a racy read.
     #[inline(always)]
     pub fn window<const N: usize>(&self, at: Offset) -> Option<&[AtomicU64; N]> {
         if at.bytes() + N * WORD > self.reserved {
@@ -255,7 +255,7 @@ impl Region {
         Some(unsafe { first.cast().as_ref() })
     }
 
-    /// Asks the processor to fetch the cache line that holds byte `at`. Any `at` is allowed.
+    /// Prefetches the cache line that holds byte `at`. Any `at` is allowed.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
         prefetch(self.base.as_ptr().wrapping_add(at));
@@ -264,7 +264,7 @@ impl Region {
     /// `length` bytes from `at` on, as plain memory.
     ///
     /// # Safety
-    /// Nobody stores to these bytes while the slice lives.
+    /// No thread stores to these bytes while the slice lives.
     ///
     /// # Panics
     /// If they do not all lie in the Region.
@@ -276,8 +276,8 @@ impl Region {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
     }
 
-    /// Sees to it that whatever is stored into this range finds room. False if it would not, since the file system on which the Region lies is full:
-    /// then nothing may be stored there. In memory there is nothing to do: who has no more of it is killed wherever he is.
+    /// Allocates space in the file for this range. False if the file system is full: then the range must not be
+    /// stored to. Anonymous memory needs no allocation: a process that exceeds it is killed in any case.
     #[must_use]
     pub fn back(&self, at: usize, length: usize) -> bool {
         let Some(file) = &self.file else {
@@ -288,24 +288,23 @@ impl Region {
         file.allocate(from, to.saturating_sub(from))
     }
 
-    /// How often the file system had no room.
+    /// The number of failed allocations.
     pub fn refusals(&self) -> u64 {
         self.file.as_ref().map_or(0, Backing::refusals)
     }
 
-    /// Whether so many bytes of it have room: a file that was copied may have lost some of it.
+    /// Whether at least `bytes` of the file are allocated: a copied file may have become sparse.
     pub fn takes(&self, bytes: usize) -> bool {
         self.file.as_ref().is_none_or(|file| file.takes(bytes))
     }
 
-    /// The addresses that it is mapped to.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let first = self.base.as_ptr() as usize;
         first..first + self.reserved
     }
 
-    /// Asks the system not to commit this range in huge pages, but only what is touched of it. `at` and `length` are multiples of
-    /// 4096. Refusal costs memory only.
+    /// Tells the system not to commit this range in huge pages, but only touched pages. `at` and `length` are
+    /// multiples of 4096. If it is refused, only memory is lost.
     ///
     /// # Panics
     /// If the range does not lie in the Region.
@@ -317,8 +316,8 @@ impl Region {
         let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxNoHugepage) };
     }
 
-    /// Asks the system to map this range now rather than page by page as it is looked at. `at` and `length` are multiples of 4096. Refusal
-    /// costs time only.
+    /// Tells the system to map this range now rather than by page faults. `at` and `length` are multiples of 4096. If
+    /// it is refused, only time is lost.
     ///
     /// # Panics
     /// If the range does not lie in the Region.
@@ -330,11 +329,11 @@ impl Region {
         let _ = unsafe { madvise(first.as_ptr().cast(), length, Advice::LinuxPopulateRead) };
     }
 
-    /// Keeps in memory whatever is committed from now on: the system never writes it to swap space. What is not touched stays
-    /// uncommitted all the same.
+    /// Locks all memory that is committed from now on: the system never swaps it out. Untouched memory stays
+    /// uncommitted.
     ///
     /// # Errors
-    /// What `mlock2` says; usually that the limit of locked memory (`ulimit -l`) is less than the whole Region.
+    /// The error of `mlock2`; usually that the limit of locked memory (`ulimit -l`) is less than the whole Region.
     pub fn lock(&mut self) -> io::Result<()> {
         // SAFETY: locking our own mapping changes no contents.
         unsafe { mlock_with(self.base.as_ptr().cast(), self.reserved, MlockFlags::ONFAULT) }?;
@@ -342,21 +341,22 @@ impl Region {
         Ok(())
     }
 
-    /// Waits until the file holds all that was stored.
+    /// Waits until all stores have reached the file.
     ///
     /// # Errors
-    /// What `msync` says.
+    /// The error of `msync`.
     pub(crate) fn sync(&self) -> io::Result<()> {
         // SAFETY: our own mapping, whose contents it does not change.
         unsafe { msync(self.base.as_ptr().cast(), self.reserved, MsyncFlags::SYNC) }?;
         Ok(())
     }
 
-    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file gets a hole; where
-    /// the file system cannot make one, zeroes, which take up room in the file, but memory only as long as the system has it to spare.
+    /// Gives memory back to the system; it reads as zero from now on. `at` and `length` are multiples of 4096. A file
+    /// gets a hole; if the file system does not support holes, zeroes, which take space in the file, but memory only
+    /// as long as the system can spare it.
     ///
     /// # Errors
-    /// What `madvise` says, or `fallocate`.
+    /// The error of `madvise` or `fallocate`.
     ///
     /// # Panics
     /// If the range does not lie in the Region.
@@ -374,14 +374,13 @@ impl Region {
         if self.swap == Swap::Never {
             return discard_locked(first, length);
         }
-        // SAFETY: our own mapping; its words are atomics, to which the system's zeroes look like one more writer.
+        // SAFETY: our own mapping; its words are atomics, for which the system's zeroes are one more writer.
         unsafe { madvise(first, length, Advice::LinuxDontNeed) }?;
         Ok(())
     }
 }
 
 impl Region {
-    /// Stores zeroes.
     fn erase(&self, at: usize, length: usize) {
         for at in (at..at + length).step_by(WORD) {
             words::store(self.word(Offset::from_bytes(at as u64)), 0);
@@ -389,7 +388,8 @@ impl Region {
     }
 }
 
-/// Gives back a part of our own mapping that is locked. Since Linux 5.18 there is advice for that; before, it has to be unlocked.
+/// Gives back a part of our own mapping that is locked. Linux 5.18 has advice for that; before, the part has to be
+/// unlocked.
 fn discard_locked(first: *mut c_void, length: usize) -> io::Result<()> {
     // SAFETY: as in `Region::discard`.
     if unsafe { madvise(first, length, Advice::LinuxDontneedLocked) }.is_ok() {
@@ -399,14 +399,14 @@ fn discard_locked(first: *mut c_void, length: usize) -> io::Result<()> {
     unsafe { munlock(first, length) }?;
     // SAFETY: as in `Region::discard`.
     let discarded = unsafe { madvise(first, length, Advice::LinuxDontNeed) };
-    // SAFETY: locking changes no contents. As much was locked a moment ago, so that the limit allows it.
+    // SAFETY: locking changes no contents. The same amount was locked before, so the limit allows it.
     unsafe { mlock_with(first, length, MlockFlags::ONFAULT) }?;
     Ok(discarded?)
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody can reach any more. An error would leave it mapped: a leak.
+        // SAFETY: the whole mapping, to which no references exist. An error would leave it mapped: a leak.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved) };
     }
 }
@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_zero_at_first_keeps_what_is_stored_and_is_zero_after_discard() {
+    fn memory_is_zero_at_first_keeps_stores_and_is_zero_after_discard() {
         let region = Region::anonymous(3 << 20, HugePages::No).unwrap();
         assert_eq!(region.reserved(), 4 << 20);
         let at = Offset::from_bytes(8192);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_region_can_be_used_and_discarded_and_a_limit_that_forbids_it_is_told() {
+    fn a_locked_region_can_be_used_and_discarded_and_a_low_limit_is_an_error() {
         let mut region = Region::anonymous(4 << 20, HugePages::No).unwrap();
         if let Err(error) = region.lock() {
             assert!(matches!(error.raw_os_error(), Some(1 | 12)), "the limit of locked memory: {error}");

@@ -1,5 +1,3 @@
-//! Files for tests.
-
 use crate::place::RegionPlace;
 use std::path::PathBuf;
 

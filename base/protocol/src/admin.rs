@@ -1,4 +1,4 @@
-//! Commands about the server rather than about items. What follows the verb is understood by whoever carries it out.
+//! Commands about the server rather than about items. The server parses what follows the verb.
 
 /// A command about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub enum AdminVerb {
 }
 
 impl AdminVerb {
-    /// Whether `noreply` as the last word silences it. It is an argument as well: some understand it as a wrong one.
+    /// Whether a trailing `noreply` suppresses the reply. It stays among the arguments: some verbs reject it there.
     pub fn takes_noreply(self) -> bool {
         self != AdminVerb::Watch
     }
 
-    /// The verb called `word`.
+    /// Looks a verb up by its name.
     pub(crate) fn of(word: &[u8]) -> Option<Self> {
         Some(match word {
             b"cache_memlimit" => AdminVerb::CacheMemlimit,

@@ -11,36 +11,36 @@ pub const RESPONSE_MAGIC: u8 = 0x81;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24;
 
-/// What a response says of its request.
+/// Status codes of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
-    /// It was done.
+    /// The command succeeded.
     Success = 0x00,
-    /// There is nothing under the key.
+    /// No item has this key.
     KeyNotFound = 0x01,
-    /// There is something under the key, or with another cas unique.
+    /// An item has this key already, or has another cas unique.
     KeyExists = 0x02,
     /// The item is too large.
     TooLarge = 0x03,
-    /// The packet makes no sense.
+    /// The packet is malformed.
     InvalidArguments = 0x04,
-    /// The condition of the store was not met.
+    /// The condition of the store does not hold.
     NotStored = 0x05,
-    /// The value is no number.
+    /// The stored value is not a number.
     NotANumber = 0x06,
-    /// The client is nobody who may do this.
+    /// The client is not authenticated.
     AuthError = 0x20,
-    /// The server waits for the next step of a login.
+    /// The server expects the next step of an authentication.
     AuthContinue = 0x21,
     /// There is no such command.
     UnknownCommand = 0x81,
-    /// There is no memory.
+    /// No memory is left.
     OutOfMemory = 0x82,
 }
 
 impl Status {
-    /// What is told in the body beside the number.
+    /// The text of the body of an error response.
     pub fn text(self) -> &'static str {
         match self {
             Status::Success => "",
@@ -61,11 +61,11 @@ impl Status {
 /// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The command, as the client named it; it comes back.
+    /// The command as the client sent it; the response repeats it.
     pub opcode: u8,
-    /// What comes back as it is.
+    /// An opaque value that the response repeats.
     pub opaque: [u8; 4],
-    /// A cas unique to compare with; 0 for none.
+    /// The cas unique to compare with; 0 for none.
     pub cas: u64,
     extras_len: u8,
     key_len: u16,
@@ -73,7 +73,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Reads a header. `None` if it has not arrived altogether.
+    /// Reads a header. `None` if fewer than [`HEADER_BYTES`] have arrived.
     pub fn read(input: &[u8]) -> Option<Self> {
         let [_, opcode, k1, k0, extras_len, _, _, _, b3, b2, b1, b0, o3, o2, o1, o0, cas @ ..] =
             input.first_chunk::<HEADER_BYTES>()?;
@@ -102,10 +102,10 @@ impl Packet {
         self.body_len - self.head_len() as u32
     }
 
-    /// What its lengths say, before anything of the body has arrived.
+    /// Checks the lengths against the command, before any of the body has arrived.
     ///
     /// # Errors
-    /// What to answer and do instead.
+    /// The error response to send instead, and whether the connection can go on.
     pub fn check(&self) -> Result<Kind, BinaryFault> {
         let (extras, key) = (usize::from(self.extras_len), usize::from(self.key_len));
         if self.head_len() as u64 > u64::from(self.body_len) {
@@ -131,14 +131,15 @@ impl Packet {
         if good { Ok(kind) } else { Err(BinaryFault::Close(Status::InvalidArguments)) }
     }
 
-    /// The command, once extras and key have arrived: `head` holds them, and [`Packet::check`] has said `kind`.
+    /// The command, once extras and key have arrived: `head` holds them, and `kind` is the result of
+    /// [`Packet::check`].
     pub fn command<'a>(&self, kind: Kind, head: &'a [u8]) -> Binary<'a> {
         let (extras, key) = head.split_at(usize::from(self.extras_len).min(head.len()));
         let word = |at: usize| -> u32 {
             let bytes = extras.get(at..).and_then(|rest| rest.first_chunk());
             bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
         };
-        // Here no time is negative, and the largest are as good as never.
+        // Times are unsigned here; the largest are practically never.
         let time = |at: usize| Exptime(word(at).min(i32::MAX as u32) as i32);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
         let operation = match kind {
@@ -161,7 +162,7 @@ impl Packet {
         Binary::Item { key, operation }
     }
 
-    /// Whether only the unexpected is told.
+    /// Whether nominal responses are suppressed.
     pub fn quiet(&self) -> Quiet {
         match self.opcode {
             0x09 | 0x0d | 0x11..=0x1a | 0x1e | 0x24 => Quiet::Yes,
@@ -170,33 +171,33 @@ impl Packet {
     }
 }
 
-/// A body may be as long as the largest item there can be: 1 GiB.
+/// The longest body: 1 GiB, the largest item that can be configured.
 const BODY_MAX: u32 = 1 << 30;
 
-/// This expiration time says that nothing is to be stored by incr and decr.
+/// This expiration time tells incr and decr not to create an item.
 const NO_INITIAL: u32 = u32::MAX;
 
-/// Whether only the unexpected is told.
+/// Whether nominal responses are suppressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quiet {
-    /// Everything is.
+    /// All responses are sent.
     No,
-    /// Not what was to be expected: success, and for a get that nothing was found.
+    /// Only unexpected results are reported: no success, and no miss of a get.
     Yes,
 }
 
-/// What a get tells of an item beside its flags.
+/// What a get returns of an item beside its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Its value.
     Value,
     /// Its key and its value.
     KeyAndValue,
-    /// Nothing: it was touched.
+    /// Nothing: the command is a touch.
     Nothing,
 }
 
-/// Commands, by what their packets consist of.
+/// Commands, grouped by the format of their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -231,7 +232,7 @@ impl Kind {
             0x0e | 0x19 => Kind::Join(Verb::Append),
             0x0f | 0x1a => Kind::Join(Verb::Prepend),
             0x10 => Kind::Stat,
-            // 0x1b, verbosity, is described, and memcached does not know it.
+            // 0x1b, verbosity, is specified, but memcached does not implement it.
             0x1c => Kind::Touch(Shown::Nothing),
             0x1d | 0x1e => Kind::Touch(Shown::Value),
             0x23 | 0x24 => Kind::Touch(Shown::KeyAndValue),
@@ -240,14 +241,14 @@ impl Kind {
     }
 }
 
-/// A command, as a client gave it.
+/// A parsed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary<'a> {
     /// A command about the item under a key.
     Item {
         /// The key.
         key: &'a [u8],
-        /// What to do with it.
+        /// The operation on the item.
         operation: ItemOperation,
     },
     /// A command that has no key.
@@ -259,9 +260,9 @@ pub enum Binary<'a> {
 pub enum ItemOperation {
     /// get, getk, gat, gatk, touch
     Get {
-        /// What to tell of it.
+        /// What is returned of the item.
         shown: Shown,
-        /// A new expiration time.
+        /// The new expiration time of a gat or touch.
         touch: Option<Exptime>,
     },
     /// set, add, replace, append, prepend; the value follows
@@ -270,74 +271,74 @@ pub enum ItemOperation {
     Delete,
     /// increment, decrement
     Arithmetic {
-        /// Which way.
+        /// Increment or decrement.
         direction: Direction,
-        /// By how much.
+        /// The amount.
         delta: u64,
-        /// What to store if there is nothing, and when that expires.
+        /// The value to create the item with, and its expiration time.
         initial: Option<(u64, Exptime)>,
     },
 }
 
-/// How a value is stored.
+/// The fixed fields of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStore {
-    /// How.
+    /// The kind of store.
     pub verb: Verb,
     /// The client's flags.
     pub flags: u32,
-    /// When it expires.
+    /// The expiration time.
     pub exptime: Exptime,
 }
 
 /// A command about the server or the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerOperation<'a> {
-    /// flush, when
+    /// flush, and when it takes effect
     Flush(Exptime),
     /// no-op
     Noop,
     /// version
     Version,
-    /// stat, and of what
+    /// stat, and the group of statistics
     Stat(&'a [u8]),
     /// quit
     Quit,
 }
 
-/// What is wrong with a packet, and what to do about it.
+/// How to answer a malformed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryFault {
-    /// Answer with this, and pass over the body.
+    /// Answer with this status and skip the body.
     Swallow(Status),
-    /// Answer with this, and close the connection.
+    /// Answer with this status and close the connection.
     Close(Status),
 }
 
 /// The header of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// What it answers.
+    /// The request.
     pub packet: Packet,
-    /// What it says of it.
+    /// The result.
     pub status: Status,
     /// The cas unique of the item.
     pub cas: u64,
-    /// Bytes of extras,
+    /// Length of the extras, in bytes.
     pub extras_len: u8,
-    /// of the key
+    /// Length of the key, in bytes.
     pub key_len: u8,
-    /// and of the value.
+    /// Length of the value, in bytes.
     pub value_len: u32,
 }
 
 impl Response {
-    /// One without a body.
+    /// A response without a body.
     pub fn plain(packet: Packet, status: Status) -> Self {
         Response { packet, status, cas: 0, extras_len: 0, key_len: 0, value_len: 0 }
     }
 
-    /// Its bytes.
+    /// The encoded header.
     pub fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         let body = self.value_len + u32::from(self.extras_len) + u32::from(self.key_len);

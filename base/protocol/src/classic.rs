@@ -6,7 +6,7 @@ use crate::line::{BAD_FORMAT, Fault, Line, Noreply, Tokens, UNKNOWN, last_token,
 use crate::meta::{self, Meta, MetaKey, MetaVerb};
 use crate::number::{self, Exptime};
 
-/// A command, as a client gave it.
+/// A parsed command line.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
     /// get, gets, gat, gats
@@ -34,18 +34,18 @@ pub enum ServerCommand<'a> {
     MetaNoop,
     /// flush_all
     FlushAll {
-        /// When, as an expiration time; `None` if it cannot be read.
+        /// The delay, as an expiration time; `None` if it is malformed.
         delay: Option<Exptime>,
-        /// Whether the reply is wanted.
+        /// Whether the client wants no reply.
         noreply: Noreply,
     },
     /// version
     Version,
     /// verbosity
     Verbosity {
-        /// The level.
+        /// The log level.
         level: u32,
-        /// Whether the reply is wanted.
+        /// Whether the client wants no reply.
         noreply: Noreply,
     },
     /// stats, with what follows the word
@@ -56,44 +56,42 @@ pub enum ServerCommand<'a> {
     Quit,
 }
 
-/// Whether cas uniques are told.
+/// Whether the reply includes cas uniques.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unique {
-    /// They are: gets, gats.
-    Told,
-    /// They are not: get, gat.
-    Untold,
+    /// gets, gats
+    Shown,
+    /// get, gat
+    Omitted,
 }
 
 /// get, gets, gat, gats
 #[derive(Clone, Copy, Debug)]
 pub struct Get<'a> {
-    /// The keys, at least one, none too long.
+    /// The keys: at least one, each at most [`KEY_MAX`] bytes.
     pub keys: Keys<'a>,
-    /// Whether cas uniques are told.
+    /// Whether the reply includes cas uniques.
     pub unique: Unique,
-    /// A new expiration time for what is found.
+    /// The new expiration time of a gat or gats.
     pub touch: Option<Exptime>,
 }
 
 /// Keys separated by blanks.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
-    /// The next key.
     next: Option<&'a [u8]>,
-    /// Those after it.
     others: Tokens<'a>,
 }
 
 impl<'a> Keys<'a> {
-    /// The keys in `text`.
+    /// Splits `text` at blanks.
     #[inline]
     pub fn of(text: &'a [u8]) -> Self {
         let mut others = Tokens::of(text);
         Keys { next: others.next(), others }
     }
 
-    /// Bytes of text from the next key on.
+    /// Length of the text from the next key on, in bytes.
     #[inline]
     pub fn rest(&self) -> usize {
         self.next.map_or(0, |key| self.others.bytes_from(key))
@@ -115,37 +113,37 @@ impl<'a> Iterator for Keys<'a> {
     }
 }
 
-/// How something is stored.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Whatever is there.
+    /// Store unconditionally.
     Set,
-    /// Only if nothing is there.
+    /// Store only if the key is missing.
     Add,
-    /// Only if something is there.
+    /// Store only if the key exists.
     Replace,
-    /// After what is there.
+    /// Append to the stored value.
     Append,
-    /// Before what is there.
+    /// Prepend to the stored value.
     Prepend,
-    /// Only if what is there has this cas unique.
+    /// Store only if the item has this cas unique.
     Cas(u64),
 }
 
 /// set, add, replace, append, prepend, cas
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// How.
+    /// The kind of store.
     pub verb: Verb,
     /// The key.
     pub key: &'a [u8],
     /// The client's flags.
     pub flags: u32,
-    /// When it expires.
+    /// The expiration time.
     pub exptime: Exptime,
     /// Bytes of the data block, without its line end.
     pub length: u32,
-    /// Whether the reply is wanted.
+    /// Whether the client wants no reply.
     pub noreply: Noreply,
 }
 
@@ -154,21 +152,21 @@ pub struct Store<'a> {
 pub struct Delete<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Whether the reply is wanted.
+    /// Whether the client wants no reply.
     pub noreply: Noreply,
 }
 
-/// Which way a number goes.
+/// Increment or decrement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Up, around at 2^64.
+    /// Increment, modulo 2^64.
     Up,
-    /// Down to 0.
+    /// Decrement, not below 0.
     Down,
 }
 
 impl Direction {
-    /// `number` after `delta`.
+    /// The result of counting from `number` by `delta`.
     pub fn apply(self, number: u64, delta: u64) -> u64 {
         match self {
             Direction::Up => number.wrapping_add(delta),
@@ -182,11 +180,11 @@ impl Direction {
 pub struct Arithmetic<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// By how much.
+    /// The amount.
     pub delta: u64,
-    /// Which way.
+    /// Increment or decrement.
     pub direction: Direction,
-    /// Whether the reply is wanted.
+    /// Whether the client wants no reply.
     pub noreply: Noreply,
 }
 
@@ -195,23 +193,23 @@ pub struct Arithmetic<'a> {
 pub struct Touch<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// When it expires from now on.
+    /// The new expiration time.
     pub exptime: Exptime,
-    /// Whether the reply is wanted.
+    /// Whether the client wants no reply.
     pub noreply: Noreply,
 }
 
-/// A shorter line names no command and answers differently from a longer one that does not.
+/// memcached answers a shorter line that names no command differently from a longer one.
 const SHORTEST_LINE: usize = 4;
 
-/// Understands a line.
+/// Parses a command line.
 ///
 /// # Errors
-/// What to answer and do instead.
+/// How to answer a malformed line.
 #[inline]
 pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
     if let Some(rest) = line.text.strip_prefix(b"get ") {
-        return get(rest, Unique::Untold);
+        return get(rest, Unique::Omitted);
     }
     if line.length < SHORTEST_LINE {
         return Err(Fault::Answer(BAD_FORMAT));
@@ -231,10 +229,10 @@ pub fn parse<'a>(line: Line<'a>) -> Result<Command<'a>, Fault> {
         b"ma" => meta::parse(MetaVerb::Arithmetic, rest),
         b"mn" => Ok(Command::Server(ServerCommand::MetaNoop)),
         b"me" => meta::debug(rest),
-        b"get" => get(rest, Unique::Untold),
-        b"gets" => get(rest, Unique::Told),
-        b"gat" => get_and_touch(rest, Unique::Untold),
-        b"gats" => get_and_touch(rest, Unique::Told),
+        b"get" => get(rest, Unique::Omitted),
+        b"gets" => get(rest, Unique::Shown),
+        b"gat" => get_and_touch(rest, Unique::Omitted),
+        b"gats" => get_and_touch(rest, Unique::Shown),
         b"delete" => delete(rest),
         b"incr" => arithmetic(rest, Direction::Up),
         b"decr" => arithmetic(rest, Direction::Down),
@@ -258,7 +256,7 @@ fn rare<'a>(word: &[u8], rest: &'a [u8]) -> Result<Command<'a>, Fault> {
     Ok(Command::Server(command))
 }
 
-/// What to do about a line that names no command.
+/// How to answer a line that names no command.
 fn unknown(rest: &[u8]) -> Fault {
     match noreply(rest) {
         _ if last_token(rest).starts_with(b"HTTP/") => Fault::Close,
@@ -283,7 +281,7 @@ fn get_and_touch(rest: &[u8], unique: Unique) -> Result<Command<'_>, Fault> {
     Ok(Command::Get(Get { keys, unique, touch: Some(touch) }))
 }
 
-/// One key that is too long spoils the whole command, wherever it stands.
+/// One key that is too long invalidates the whole command, wherever it stands.
 #[inline]
 fn keys(text: &[u8]) -> Result<Keys<'_>, Fault> {
     let keys = Keys::of(text);
@@ -293,8 +291,8 @@ fn keys(text: &[u8]) -> Result<Keys<'_>, Fault> {
     Ok(keys)
 }
 
-/// Whether more than [`KEY_MAX`] bytes of `text` follow each other without a blank. Looks for the last blank of as many
-/// bytes as a key and a blank may have, and goes on behind it: much shorter than looking at each key.
+/// Whether `text` has a run of more than [`KEY_MAX`] bytes without a blank. Searches backwards for a blank in a
+/// window of `KEY_MAX + 1` bytes and continues behind it, which is much faster than checking each key.
 fn has_long_key(mut text: &[u8]) -> bool {
     while let Some(window) = text.get(..=KEY_MAX) {
         match memchr::memrchr(b' ', window) {
@@ -305,8 +303,8 @@ fn has_long_key(mut text: &[u8]) -> bool {
     false
 }
 
-/// `<key> <flags> <exptime> <bytes> [<cas unique>] [noreply]`. Once the length is known, whatever else is wrong leaves a data
-/// block to be passed over.
+/// `<key> <flags> <exptime> <bytes> [<cas unique>] [noreply]`. Once the length is known, any other fault still leaves
+/// a data block to skip.
 fn store(rest: &[u8], verb: Verb) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let (Some(key), Some(flags), Some(time), Some(length)) =
@@ -332,7 +330,7 @@ fn key<'a>(tokens: &mut Tokens<'a>) -> Result<&'a [u8], Fault> {
     tokens.next().ok_or(Fault::Answer(BAD_FORMAT))
 }
 
-/// What to do about a fault of a command that has no data block.
+/// The fault of a command that has no data block.
 fn answer(text: &'static str, noreply: Noreply) -> Fault {
     if noreply == Noreply::Yes { Fault::Silent } else { Fault::Answer(text) }
 }
@@ -373,7 +371,7 @@ fn flush_all(rest: &[u8]) -> ServerCommand<'_> {
     let mut tokens = Tokens::of(rest);
     let delay = match (tokens.next(), tokens.next()) {
         (None, _) | (Some(b"noreply"), None) => Some(Exptime(0)),
-        // Whatever stands behind it.
+        // Whatever follows it.
         (Some(delay), _) => number::exact_exptime(delay),
     };
     ServerCommand::FlushAll { delay, noreply }

@@ -1,8 +1,8 @@
 //! Sans-io codecs of memcached's protocols: bytes in, commands out; replies in, bytes out. No I/O, no clock, no
 //! panics, and no allocation.
 //!
-//! Semantics and error strings are those of memcached 1.6.45. A [`Line`] is cut from the input by [`cut`], understood by
-//! [`parse`], and answered into a [`ReplyBuffer`].
+//! Semantics and error strings are those of memcached 1.6.45. [`cut`] takes a [`Line`] off the input, [`parse`] turns
+//! it into a [`Command`], and the reply is written into a [`ReplyBuffer`].
 
 #![forbid(unsafe_code)]
 
@@ -30,5 +30,5 @@ pub use reply::{ReplyBuffer, Writer};
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;
 
-/// The longest value that can be announced, in bytes.
+/// The longest value that a command can announce, in bytes.
 pub const VALUE_MAX: u32 = i32::MAX as u32 - 2;

@@ -1,18 +1,18 @@
-//! Command lines: where they end, and what is wrong with them.
+//! Command lines: where they end, and how malformed ones are answered.
 
 use memchr::memchr;
 
-/// So many words of eight bytes are searched in place before `memchr` is called: most keys and most lines end there,
+/// Words of eight bytes that are searched inline before `memchr` is called: most keys and most lines end within them,
 /// and the call alone costs as much.
 const NEAR_WORDS: usize = 6;
 
-/// Where the first `byte` is: after all of `bytes` if there is none.
+/// The index of the first `byte`, or the length of `bytes` if there is none.
 #[inline(always)]
 fn find(byte: u8, bytes: &[u8]) -> usize {
     let mut at = 0;
     for word in bytes.as_chunks::<8>().0.iter().take(NEAR_WORDS) {
         let difference = u64::from_le_bytes(*word) ^ (LOW * u64::from(byte));
-        // Bits above the first match may be wrong, the first one never is.
+        // Bits above the first match may be wrong; the first match never is.
         let matches = difference.wrapping_sub(LOW) & !difference & HIGH;
         if matches != 0 {
             return (at + matches.trailing_zeros() as usize / 8).min(bytes.len());
@@ -22,39 +22,38 @@ fn find(byte: u8, bytes: &[u8]) -> usize {
     find_far(byte, bytes, at)
 }
 
-/// The same from byte `from` on.
 #[inline(never)]
 fn find_far(byte: u8, bytes: &[u8], from: usize) -> usize {
     memchr(byte, &bytes[from..]).map_or(bytes.len(), |at| from + at)
 }
-/// A line longer than this that has not ended is not waited for …
+/// A longer line that has not ended is an error …
 const UNFINISHED_MAX: usize = 2048;
-/// … unless it asks for many keys; and that one only up to here. memcached has no limit, and buffers what comes.
+/// … unless it is a get of many keys, which may have this length. memcached has no limit here, and buffers all input.
 const UNFINISHED_GET_MAX: usize = 1 << 20;
-/// Blanks that may come before such a get.
+/// Blanks that may precede such a get.
 const BLANKS_MAX: usize = 100;
 
 /// A command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Without its end.
+    /// The line without its end.
     pub text: &'a [u8],
-    /// Bytes with its end: `\r\n`, or a bare `\n`.
+    /// Length with its end (`\r\n`, or a bare `\n`), in bytes.
     pub length: usize,
 }
 
-/// What [`cut`] found.
+/// The result of [`cut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut<'a> {
-    /// A line.
+    /// A complete line.
     Line(Line<'a>),
-    /// It has not ended yet.
+    /// The line has not ended yet.
     Unfinished,
-    /// It is not going to end: the connection is to be closed.
+    /// The line is too long: the connection has to be closed.
     TooLong,
 }
 
-/// Cuts the first line off `input`.
+/// Takes the first line off `input`.
 #[inline]
 pub fn cut(input: &[u8]) -> Cut<'_> {
     let end = find(b'\n', input);
@@ -79,47 +78,46 @@ fn long(input: &[u8]) -> Cut<'_> {
     }
 }
 
-/// Whether a reply is wanted.
+/// Whether the client wants no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noreply {
-    /// It is.
+    /// The reply is sent.
     No,
-    /// It is not.
+    /// The reply is suppressed.
     Yes,
 }
 
-/// What is wrong with a line, and what to do about it.
+/// How to answer a malformed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Answer with this line.
     Answer(&'static str),
-    /// Answer with this line, unless no reply is wanted, and pass over so many bytes of data.
+    /// Answer with this line, unless the client wants no reply, and skip the data block.
     Swallow {
         /// The answer.
         answer: &'static str,
-        /// Whether it is wanted.
+        /// Whether the client wants no reply.
         noreply: Noreply,
-        /// The bytes, with their line end.
+        /// Length of the data block with its line end, in bytes.
         bytes: u64,
     },
-    /// Say nothing.
+    /// Send no reply.
     Silent,
     /// Close the connection.
     Close,
 }
 
-/// The answer to a line that names no command.
+/// The reply to a line that names no command.
 pub(crate) const UNKNOWN: &str = "ERROR";
-/// The answer to a line that names a command and is otherwise wrong.
+/// The reply to a malformed line of a known command.
 pub(crate) const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 
 /// The tokens of a line: runs of bytes other than blanks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tokens<'a> {
     text: &'a [u8],
-    /// Where the rest begins.
     from: usize,
-    /// The blanks of the eight bytes at `at` that were not passed yet: the top bit of each byte.
+    /// The blanks among the eight bytes at `at` that have not been passed: the top bit of each byte.
     blanks: u64,
     at: usize,
 }
@@ -141,20 +139,20 @@ impl<'a> Tokens<'a> {
         Tokens { text, from: 0, blanks: Self::blanks_at(text, 0), at: 0 }
     }
 
-    /// What has not been taken yet.
+    /// The text after the last token taken.
     #[inline]
     pub(crate) fn rest(self) -> &'a [u8] {
         self.text.get(self.from..).unwrap_or_default()
     }
 
-    /// Bytes from the start of `last`, which is the token taken last, to the end of the text.
+    /// Length from the start of `last`, the token taken last, to the end of the text.
     #[inline]
     pub(crate) fn bytes_from(&self, last: &[u8]) -> usize {
-        // A blank, or the end, was passed as well.
+        // The blank after the token, or the end, was passed too.
         self.text.len() + 1 + last.len() - self.from
     }
 
-    /// The blanks among the eight bytes at `at`. There is one after the end of the text.
+    /// The blanks among the eight bytes at `at`. The end of the text counts as one.
     #[inline(always)]
     fn blanks_at(text: &[u8], at: usize) -> u64 {
         match text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -172,7 +170,7 @@ impl<'a> Tokens<'a> {
         matches(word, b' ')
     }
 
-    /// Where the next blank is.
+    /// The index of the next blank.
     #[inline(always)]
     fn next_blank(&mut self) -> usize {
         while self.blanks == 0 {

@@ -7,14 +7,14 @@ use crate::number::{self, Exptime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The most tokens a line may have, command and key included.
+/// The most tokens in a line, command and key included.
 const TOKENS_MAX: usize = 20;
-/// memcached looks at no more of them than these, and so not at what a later one begins with.
+/// memcached tokenizes no more than these, and so does not see how a later one begins.
 const TOKENS_SEEN: usize = 23;
-/// The longest opaque token, its letter included.
+/// The longest opaque token, its letter included, in bytes.
 const OPAQUE_MAX: usize = 32;
 
-/// Which command.
+/// The meta commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVerb {
     /// mg
@@ -36,7 +36,7 @@ pub enum Meta<'a> {
     Set(MetaSet<'a>),
     /// md
     Delete(MetaGet<'a>),
-    /// ma; which way the number goes
+    /// ma, with its direction
     Arithmetic(MetaGet<'a>, Direction),
 }
 
@@ -56,35 +56,34 @@ pub struct MetaSet<'a> {
     pub key: MetaKey<'a>,
     /// The flags.
     pub flags: MetaFlags<'a>,
-    /// How it is stored.
+    /// How the value is stored.
     pub mode: Mode,
     /// Bytes of the data block, without its line end.
     pub length: u32,
 }
 
-/// How ms stores.
+/// The mode of ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// As the classic commands do; a cas unique to compare with is in the flags.
+    /// The classic command with the same effect; a cas unique to compare with is in the flags.
     pub verb: Verb,
 }
 
-/// A key, in base64 or plain.
+/// A key as the client sent it, in base64 or plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaKey<'a> {
-    /// As it stands in the command.
     pub(crate) text: &'a [u8],
     pub(crate) form: KeyForm,
 }
 
-/// How a key was given.
+/// How a key is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyForm {
     Plain,
     Base64,
 }
 
-/// Room for a key that is decoded, or encoded.
+/// Space for a decoded or encoded key.
 pub type KeyBuffer = [u8; 336];
 
 impl<'a> MetaKey<'a> {
@@ -93,7 +92,7 @@ impl<'a> MetaKey<'a> {
         (form == KeyForm::Plain || !key.bytes(&mut [0; 336]).is_empty()).then_some(key)
     }
 
-    /// The key itself, decoded into `buffer` if it has to be.
+    /// The key itself, decoded into `buffer` if it is in base64.
     #[inline(always)]
     pub fn bytes<'b>(&self, buffer: &'b mut KeyBuffer) -> &'b [u8]
     where
@@ -111,14 +110,14 @@ impl<'a> MetaKey<'a> {
         }
     }
 
-    /// Whether it was given in base64.
+    /// Whether the client sent it in base64.
     pub fn is_binary(&self) -> bool {
         self.form == KeyForm::Base64
     }
 }
 
-/// Decodes what is not quite base64 as memcached does: other bytes are passed over, bits that are left over are dropped, and
-/// what comes after a group with padding is not looked at. Returns how many bytes it comes to: none if it makes no sense.
+/// Decodes malformed base64 as memcached does: it skips other bytes, drops left-over bits, and ignores what follows a
+/// group with padding. Returns the number of bytes, or none if the text cannot be decoded.
 #[cold]
 fn decode_loosely(text: &[u8], buffer: &mut KeyBuffer) -> usize {
     let sextet = |byte: &u8| match byte {
@@ -142,10 +141,10 @@ fn decode_loosely(text: &[u8], buffer: &mut KeyBuffer) -> usize {
         digits += 1;
         padding += usize::from(*byte == b'=');
         if digits % 4 == 0 {
-            let Some(room) = buffer.get_mut(length..length + 3) else {
+            let Some(space) = buffer.get_mut(length..length + 3) else {
                 return 0;
             };
-            room.copy_from_slice(&group.to_be_bytes()[1..]);
+            space.copy_from_slice(&group.to_be_bytes()[1..]);
             length += 3;
             group = 0;
             if padding > 0 {
@@ -156,8 +155,8 @@ fn decode_loosely(text: &[u8], buffer: &mut KeyBuffer) -> usize {
     length
 }
 
-/// Whether a line of text can carry a key as it is. One that came by the binary protocol may have any bytes, and with a
-/// blank or a line feed in it would end early, and what follows would pass for something else.
+/// Whether a line of text can carry a key as it is. A key that came by the binary protocol may have any bytes: a
+/// blank or a line feed in it would end it early, and a client would read what follows as something else.
 pub fn fits_in_text(key: &[u8]) -> bool {
     memchr::memchr2(b' ', b'\n', key).is_none()
 }
@@ -168,18 +167,18 @@ pub fn encode_key<'b>(key: &[u8], buffer: &'b mut KeyBuffer) -> &'b [u8] {
     &buffer[..length]
 }
 
-/// The flags of a meta command. The letters are those of the protocol; what stands here was understood already.
+/// The parsed flags of a meta command; the letters are those of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct MetaFlags<'a> {
-    /// Which letters there are: bit `letter - b'A'`.
+    /// The letters that occur: bit `letter - b'A'`.
     pub(crate) letters: u64,
-    /// All of them, as they stand in the command.
+    /// The flags as the client sent them.
     pub(crate) text: &'a [u8],
     /// T: a new expiration time.
     pub exptime: Option<Exptime>,
-    /// N: store an item if there is none, with this expiration time.
+    /// N: create the item if it is missing, with this expiration time.
     pub vivify: Option<Exptime>,
-    /// R: win if less than this is left to live.
+    /// R: win if less than this time to live is left.
     pub recache: Option<Exptime>,
     /// F: client flags.
     pub client_flags: u32,
@@ -191,12 +190,12 @@ pub struct MetaFlags<'a> {
     pub initial: u64,
     /// D: by how much.
     pub delta: u64,
-    /// M: the mode, 0 if none was given.
+    /// M: the mode; 0 if none was given.
     pub(crate) mode: u8,
 }
 
 impl<'a> MetaFlags<'a> {
-    /// Whether the flag is there.
+    /// Whether the flag occurs.
     #[inline(always)]
     pub fn has(&self, letter: u8) -> bool {
         letter.checked_sub(b'A').is_some_and(|bit| bit < 64 && self.letters & (1 << bit) != 0)
@@ -213,7 +212,7 @@ impl<'a> MetaFlags<'a> {
     }
 }
 
-/// Understands a meta command but for `mn` and `me`.
+/// Parses a meta command other than `mn` and `me`.
 pub(crate) fn parse(verb: MetaVerb, rest: &[u8]) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let key = tokens.next().ok_or(Fault::Answer(BAD_FORMAT))?;
@@ -225,7 +224,7 @@ pub(crate) fn parse(verb: MetaVerb, rest: &[u8]) -> Result<Command<'_>, Fault> {
     understand(verb, key, length, tokens).map_err(|text| fault(verb, length, tokens, text))
 }
 
-/// What is neither a letter nor a digit where a flag should be is told before anything else, and then no data follows.
+/// A flag that is neither a letter nor a digit takes precedence over all other faults, and no data block follows.
 #[cold]
 fn fault(verb: MetaVerb, length: u32, tokens: Tokens<'_>, text: &'static str) -> Fault {
     let seen = TOKENS_SEEN - before_flags(verb);
@@ -238,23 +237,23 @@ fn fault(verb: MetaVerb, length: u32, tokens: Tokens<'_>, text: &'static str) ->
     }
 }
 
-/// Whether a flag may begin with it: letters, and what lies between the two alphabets.
+/// Whether a flag may begin with it: a letter, or a character between the two alphabets.
 fn is_letter(byte: u8) -> bool {
     (b'A'..=b'z').contains(&byte)
 }
 
-/// Whether the first `seen` tokens begin as flags may. A digit may stand there, though no flag is called so: whoever has
-/// mislaid a number is told of a flag that is not known, and what follows a length is taken for data.
+/// Whether the first `seen` tokens may be flags. A digit is accepted here, although no flag has that name: the reply
+/// then says that the flag is unknown, and the bytes that follow a length are skipped as data.
 fn may_be_flags(tokens: Tokens<'_>, seen: usize) -> bool {
     tokens.take(seen).all(|token| is_letter(token[0]) || token[0].is_ascii_digit())
 }
 
-/// Tokens before the flags, the command's name included.
+/// The number of tokens before the flags, the command's name included.
 fn before_flags(verb: MetaVerb) -> usize {
     if verb == MetaVerb::Set { 3 } else { 2 }
 }
 
-/// What ma says of any fault in its flags.
+/// ma's reply to any fault in its flags.
 const BAD_FLAG: &str = "CLIENT_ERROR invalid or duplicate flag";
 
 fn understand<'a>(
@@ -312,7 +311,7 @@ fn mode(flags: &MetaFlags<'_>) -> Result<Mode, &'static str> {
     Ok(Mode { verb })
 }
 
-/// A token that should have been a number.
+/// The reply to a malformed number.
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 
 fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
@@ -329,11 +328,11 @@ fn flags(tokens: Tokens<'_>) -> Result<MetaFlags<'_>, &'static str> {
         delta: 1,
         mode: 0,
     };
-    // The last fault in a number is told, and any other fault before it.
+    // Of several malformed numbers the last is reported; any other fault precedes them.
     let mut fault = None;
     for token in tokens {
         let letter = token[0];
-        // What is no digit either was told before this is.
+        // A flag that is neither letter nor digit was reported before.
         if !is_letter(letter) {
             return Err(INVALID);
         }
@@ -377,7 +376,7 @@ impl MetaFlags<'_> {
     }
 }
 
-/// Understands `me <key> [b]`.
+/// Parses `me <key> [b]`.
 pub(crate) fn debug(rest: &[u8]) -> Result<Command<'_>, Fault> {
     let mut tokens = Tokens::of(rest);
     let text = tokens.next().filter(|key| key.len() <= KEY_MAX).ok_or(Fault::Answer(BAD_FORMAT))?;

@@ -6,10 +6,10 @@ use crate::VALUE_MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exptime(pub i32);
 
-/// So many digits never overflow.
+/// A number of as many digits cannot overflow.
 const SAFE_DIGITS: usize = 19;
 
-/// Digits only.
+/// Parses a number of digits only.
 #[inline]
 pub(crate) fn digits(token: &[u8]) -> Option<u64> {
     if token.is_empty() || token.len() > SAFE_DIGITS {
@@ -39,24 +39,24 @@ fn many_digits(token: &[u8]) -> Option<u64> {
     })
 }
 
-/// Numbers of 32 bits have at most so many characters, sign and leading zeros included …
+/// The most characters of a number of 32 bits, sign and leading zeros included …
 const CHARACTERS_32: usize = 11;
-/// … and those of 64 bits so many.
+/// … and of one of 64 bits.
 const CHARACTERS_64: usize = 22;
 
-/// A number of 64 bits.
+/// Parses a number of 64 bits.
 #[inline]
 pub(crate) fn exact_u64(token: &[u8]) -> Option<u64> {
     digits(token).filter(|_| token.len() <= CHARACTERS_64)
 }
 
-/// A number of 32 bits: digits only, and no more of them than such a number can have.
+/// Parses a number of 32 bits: digits only, and no more of them than the largest has.
 #[inline]
 pub fn exact_u32(token: &[u8]) -> Option<u32> {
     u32::try_from(digits(token)?).ok().filter(|_| token.len() <= CHARACTERS_32)
 }
 
-/// A number of 32 bits that may be negative. A sign alone is 0.
+/// Parses a number of 32 bits that may be negative. A sign alone is 0.
 #[inline]
 pub fn exact_i32(token: &[u8]) -> Option<i32> {
     if token.len() > CHARACTERS_32 {
@@ -69,34 +69,33 @@ pub fn exact_i32(token: &[u8]) -> Option<i32> {
     }
 }
 
-/// The length of a data block: what may be negative, but is not.
+/// Parses the length of a data block: a signed number that is not negative.
 #[inline]
 pub(crate) fn length(token: &[u8]) -> Option<u32> {
     u32::try_from(exact_i32(token)?).ok().filter(|length| *length <= VALUE_MAX)
 }
 
-/// An expiration time, of all commands but those that store in the classic way.
+/// Parses the expiration time of a command other than a classic store.
 #[inline]
 pub(crate) fn exact_exptime(token: &[u8]) -> Option<Exptime> {
     exact_i32(token).map(Exptime)
 }
 
-/// What C takes for a blank.
+/// Whether C's `isspace` accepts it.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | 9..=13)
 }
 
-/// A number as C's strtoull and strtoll find one, its sign and its size: after blanks and a sign, up to what is no digit, and that
-/// must be a blank, the end, or a zero byte.
-enum Found {
+/// How C's strtoull and strtoll parse a number: blanks, a sign, and digits up to a blank, the end, or a zero byte.
+enum CNumber {
     Number(bool, u64),
-    /// No digit where one could be.
+    /// No digit follows.
     Nothing,
-    /// Something else than a number.
+    /// Not a number.
     Wrong,
 }
 
-fn find(token: &[u8]) -> Found {
+fn find(token: &[u8]) -> CNumber {
     let start = token.iter().position(|byte| !is_space(*byte)).unwrap_or(token.len());
     let (negative, after_sign) = match token.get(start) {
         Some(b'-') => (true, start + 1),
@@ -105,31 +104,31 @@ fn find(token: &[u8]) -> Found {
     };
     let count = token[after_sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     if count == 0 {
-        return Found::Nothing;
+        return CNumber::Nothing;
     }
     let end = after_sign + count;
     let ends_well = token.get(end).is_none_or(|byte| is_space(*byte) || *byte == 0);
     match digits(&token[after_sign..end]).filter(|_| ends_well) {
-        Some(number) => Found::Number(negative, number),
-        None => Found::Wrong,
+        Some(number) => CNumber::Number(negative, number),
+        None => CNumber::Wrong,
     }
 }
 
-/// The same in a command, where a blank in front makes a number 0 of nothing at all.
-fn found(token: &[u8]) -> Option<(bool, u64)> {
+/// The same in a command, where nothing after a blank counts as 0.
+fn lenient(token: &[u8]) -> Option<(bool, u64)> {
     match find(token) {
-        Found::Number(negative, number) => Some((negative, number)),
-        Found::Nothing => token.first().filter(|first| is_space(**first)).map(|_| (false, 0)),
-        Found::Wrong => None,
+        CNumber::Number(negative, number) => Some((negative, number)),
+        CNumber::Nothing => token.first().filter(|first| is_space(**first)).map(|_| (false, 0)),
+        CNumber::Wrong => None,
     }
 }
 
-/// As strtoull: a negative number is taken modulo 2^64, and refused if that is 2^63 or more.
+/// As strtoull: a negative number is taken modulo 2^64, and refused if the result is 2^63 or more.
 fn unsigned((negative, number): (bool, u64)) -> Option<u64> {
     if negative { Some(number.wrapping_neg()).filter(|number| *number < 1 << 63) } else { Some(number) }
 }
 
-/// An expiration time of a classic store. What does not fit into 32 bits is cut off, as memcached does.
+/// Parses the expiration time of a classic store, truncated to 32 bits as memcached does.
 #[inline]
 pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
     if token.len() < CHARACTERS_32
@@ -137,24 +136,24 @@ pub(crate) fn exptime(token: &[u8]) -> Option<Exptime> {
     {
         return Some(Exptime(number as i32));
     }
-    let number = match found(token)? {
+    let number = match lenient(token)? {
         (false, number) => i64::try_from(number).ok()?,
         (true, number) => 0i64.checked_sub_unsigned(number)?,
     };
     Some(Exptime(number as i32))
 }
 
-/// Client flags of a classic store: what does not fit into 32 bits is cut off.
+/// Parses the client flags of a classic store, truncated to 32 bits.
 #[inline]
 pub(crate) fn wrapping_u32(token: &[u8]) -> Option<u32> {
-    digits(token).or_else(|| unsigned(found(token)?)).map(|number| number as u32)
+    digits(token).or_else(|| unsigned(lenient(token)?)).map(|number| number as u32)
 }
 
-/// The number that a stored value stands for: what `incr` and `decr` work on.
+/// The number in a stored value, for `incr` and `decr`.
 pub fn number_from(value: &[u8]) -> Option<u64> {
     match find(value) {
-        Found::Number(negative, number) => unsigned((negative, number)),
-        Found::Nothing | Found::Wrong => None,
+        CNumber::Number(negative, number) => unsigned((negative, number)),
+        CNumber::Nothing | CNumber::Wrong => None,
     }
 }
 

@@ -1,13 +1,14 @@
-//! Commands whose bytes are moved.
+//! Relocation: commands that borrow other bytes.
 //!
-//! A command borrows its key, its flags and its opaque token from the input. To outlive the input, it is given other bytes: `relocate` hands each
-//! borrowed piece to `place`, always in the same order, and the new command borrows what `place` returns. Nothing is parsed again.
+//! A parsed command borrows its key, its flags and its opaque token from the input. To outlive the input, it borrows
+//! from a copy: `relocate` passes each borrowed slice to `place`, always in the same order, and the new command
+//! borrows what `place` returns. Nothing is parsed again.
 
 use crate::classic::{Arithmetic, Delete, Store, Touch};
 use crate::meta::{Meta, MetaFlags, MetaGet, MetaKey, MetaSet};
 
 impl<'from> Store<'from> {
-    /// The same command with other bytes.
+    /// The same command, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> Store<'to> {
         let Store { verb, key, flags, exptime, length, noreply } = *self;
         Store { verb, key: place(key), flags, exptime, length, noreply }
@@ -15,14 +16,14 @@ impl<'from> Store<'from> {
 }
 
 impl<'from> Delete<'from> {
-    /// The same command with other bytes.
+    /// The same command, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> Delete<'to> {
         Delete { key: place(self.key), noreply: self.noreply }
     }
 }
 
 impl<'from> Arithmetic<'from> {
-    /// The same command with other bytes.
+    /// The same command, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> Arithmetic<'to> {
         let Arithmetic { key, delta, direction, noreply } = *self;
         Arithmetic { key: place(key), delta, direction, noreply }
@@ -30,14 +31,14 @@ impl<'from> Arithmetic<'from> {
 }
 
 impl<'from> Touch<'from> {
-    /// The same command with other bytes.
+    /// The same command, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> Touch<'to> {
         Touch { key: place(self.key), exptime: self.exptime, noreply: self.noreply }
     }
 }
 
 impl<'from> MetaKey<'from> {
-    /// The same key in other bytes.
+    /// The same key, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> MetaKey<'to> {
         MetaKey { text: place(self.text), form: self.form }
     }
@@ -71,7 +72,7 @@ impl<'from> MetaGet<'from> {
 }
 
 impl<'from> Meta<'from> {
-    /// The same command with other bytes.
+    /// The same command, borrowing from other bytes.
     pub fn relocate<'to>(&self, place: &mut impl FnMut(&'from [u8]) -> &'to [u8]) -> Meta<'to> {
         match self {
             Meta::Get(get) => Meta::Get(get.relocate(place)),
@@ -91,7 +92,7 @@ impl<'from> Meta<'from> {
 mod tests {
     use crate::{Command, Line, parse};
 
-    /// Takes the bytes out of a command and puts copies of them back, as a command that outlives its input does.
+    /// Copies the bytes of a command, and relocates it to the copy.
     fn moved<T>(relocate: impl Fn(&mut dyn FnMut(&[u8]) -> &'static [u8]) -> T) -> T {
         let mut copies: Vec<&'static [u8]> = Vec::new();
         relocate(&mut |piece| {

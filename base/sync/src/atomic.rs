@@ -25,15 +25,15 @@ pub use door::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_loop, yield_now,
 };
 
-/// How racy data is loaded. Relaxed, because the version counters order it with fences; ThreadSanitizer does
-/// not see fences, so its build acquires with every load instead.
+/// The ordering of loads of racy data. Relaxed, because the version counters order them with fences; ThreadSanitizer
+/// does not see fences, so its build acquires with every load instead.
 pub const DATA_LOAD: Ordering = if cfg!(guira_tsan) { Ordering::Acquire } else { Ordering::Relaxed };
 
 /// How racy data is stored: the counterpart of [`DATA_LOAD`].
 pub const DATA_STORE: Ordering = if cfg!(guira_tsan) { Ordering::Release } else { Ordering::Relaxed };
 
-/// A value alone on its cache lines, so that its writer disturbs nobody. 128 bytes, because the adjacent-line
-/// prefetcher of x86 pulls pairs of 64.
+/// A value alone on its cache lines, so that its writer invalidates no other data. 128 bytes, because the
+/// adjacent-line prefetcher of x86 pulls pairs of 64.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -46,8 +46,8 @@ impl<T> std::ops::Deref for Padded<T> {
     }
 }
 
-/// Waits politely for another thread: spins at first, then lets it run, since it may have been descheduled
-/// while it held what we wait for.
+/// Waits for another thread: spins at first, then yields, since the thread that holds the lock may have been
+/// descheduled.
 #[derive(Debug, Default)]
 pub struct Backoff {
     rounds: u32,

@@ -12,20 +12,20 @@ pub struct Seconds(pub u32);
 /// How far behind the start the base lies. Expiry times that have passed can then be told from zero.
 const BASE_BEFORE_START: u64 = 2;
 
-/// What second 0 is, and how far time has come: what has to be known to go on counting where somebody else has left off.
+/// The origin of a clock and the time that it has reached: all that is needed to continue it in another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeBase {
-    /// Second 0, in seconds since 1970.
+    /// The time of second 0, in seconds since 1970.
     pub unix: u64,
-    /// The latest second that has been.
+    /// The latest time that the clock has shown.
     pub reached: Seconds,
 }
 
-/// A base is good for so many seconds: half of what [`Seconds`] can count, 68 years.
+/// The longest time that a base can be used: half the range of [`Seconds`], 68 years.
 const GOOD_FOR: u64 = 1 << 31;
 
 impl TimeBase {
-    /// Time begins, at `now_unix` seconds since 1970.
+    /// A base for a new clock, at `now_unix` seconds since 1970.
     pub fn new(now_unix: u64) -> Self {
         TimeBase {
             unix: now_unix.saturating_sub(BASE_BEFORE_START),
@@ -33,8 +33,8 @@ impl TimeBase {
         }
     }
 
-    /// The base to go on with at `now_unix`. Time never goes back: if the wall clock was put back meanwhile, second 0 moves back with
-    /// it, as if no time had passed. `None` if the base is 68 years old or more.
+    /// The base to continue with at `now_unix`. Time never goes back: if the wall clock was set back meanwhile,
+    /// second 0 moves back with it, as if no time had passed. `None` if the base is 68 years old or more.
     pub fn resume(self, now_unix: u64) -> Option<Self> {
         let elapsed = now_unix.saturating_sub(self.unix);
         if elapsed >= GOOD_FOR || u64::from(self.reached.0) >= GOOD_FOR {
@@ -47,7 +47,7 @@ impl TimeBase {
     }
 }
 
-/// The clock that expiry goes by.
+/// The clock that decides expiry.
 #[derive(Clone, Debug)]
 pub struct CoarseClock {
     base_unix: u64,
@@ -56,7 +56,7 @@ pub struct CoarseClock {
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// Second `first` was at `start`.
+    /// The time `first` was at `start`.
     System {
         start: Instant,
         first: u64,
@@ -69,18 +69,18 @@ enum Source {
     Manual(Arc<AtomicU32>),
 }
 
-/// What was done to a clock that can be shifted.
+/// The adjustments of a shiftable clock.
 #[derive(Debug, Default)]
 struct Shift {
-    /// So many seconds are added, modulo 2^32.
+    /// Seconds that are added, modulo 2^32.
     by: AtomicU32,
-    /// Where it stands still, if that is not 0.
+    /// The time at which the clock is paused; 0 if it runs.
     paused: AtomicU32,
 }
 
 impl CoarseClock {
-    /// The system's clock, counting from this base, which [`CoarseClock::shift`] and [`CoarseClock::pause`] work on: for tests of
-    /// a running server.
+    /// The system's clock, counting from this base, which [`CoarseClock::shift`] and [`CoarseClock::pause`] can
+    /// adjust: for tests of a running server.
     pub fn shiftable_since(base: TimeBase) -> Self {
         match Self::system_since(base) {
             CoarseClock { base_unix, source: Source::System { start, first } } => {
@@ -90,7 +90,7 @@ impl CoarseClock {
         }
     }
 
-    /// Moves a clock that can be shifted, on or back. It never goes back before its base.
+    /// Moves a shiftable clock forward or back, but never before its base.
     pub fn shift(&self, seconds: i32) {
         if let Source::Shifted { shift, .. } = &self.source {
             shift.by.fetch_add(seconds as u32, Ordering::Relaxed);
@@ -100,14 +100,14 @@ impl CoarseClock {
         }
     }
 
-    /// Has a clock that can be shifted stand still.
+    /// Pauses a shiftable clock.
     pub fn pause(&self) {
         if let Source::Shifted { shift, .. } = &self.source {
             shift.paused.store(self.now().0, Ordering::Relaxed);
         }
     }
 
-    /// Has it go on, from where the system's clock is.
+    /// Resumes a shiftable clock at the system's time.
     pub fn resume(&self) {
         if let Source::Shifted { shift, .. } = &self.source {
             shift.paused.store(0, Ordering::Relaxed);
@@ -120,24 +120,24 @@ impl CoarseClock {
         Self::system_since(TimeBase::new(wall_clock()))
     }
 
-    /// The system's clock, counting from this base; now is never before what was reached.
+    /// The system's clock, counting from this base. It never shows a time before the one that the base has reached.
     #[allow(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn system_since(base: TimeBase) -> Self {
         let first = wall_clock().saturating_sub(base.unix).max(u64::from(base.reached.0));
         CoarseClock { base_unix: base.unix, source: Source::System { start: Instant::now(), first } }
     }
 
-    /// A clock that only moves when [`CoarseClock::advance`] is called. It starts at `start_unix`.
+    /// A clock that only [`CoarseClock::advance`] moves. It starts at `start_unix`.
     pub fn manual(start_unix: u64) -> Self {
         Self::manual_since(TimeBase::new(start_unix))
     }
 
-    /// The same, starting at what the base has reached.
+    /// A manual clock that starts at the time that the base has reached.
     pub fn manual_since(base: TimeBase) -> Self {
         CoarseClock { base_unix: base.unix, source: Source::Manual(Arc::new(AtomicU32::new(base.reached.0))) }
     }
 
-    /// Moves a manual clock. The system's clock is not ours to move: nothing happens.
+    /// Moves a manual clock; does nothing to the system's clock.
     pub fn advance(&self, seconds: u32) {
         if let Source::Manual(now) = &self.source {
             now.fetch_add(seconds, Ordering::Relaxed);
@@ -170,12 +170,12 @@ impl CoarseClock {
     }
 }
 
-/// Seconds since the base of a clock at whose start it was second `first`.
+/// Seconds since the base of a clock that showed `first` at `start`.
 fn since(start: Instant, first: u64) -> Seconds {
     Seconds((start.elapsed().as_secs() + first).min(u64::from(u32::MAX)) as u32)
 }
 
-/// What the wall clock says, in seconds since 1970.
+/// The wall clock, in seconds since 1970.
 #[allow(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_moves_when_told() {
+    fn a_manual_clock_moves_only_by_advance() {
         let clock = CoarseClock::manual(1_000);
         assert_eq!((clock.now(), clock.now_unix(), clock.base_unix()), (Seconds(2), 1_000, 998));
         clock.advance(5);

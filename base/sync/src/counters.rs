@@ -1,5 +1,5 @@
-//! Counters with one writer each: a session counts without a lock or a locked instruction, and anybody may
-//! read the sum at any time.
+//! Counters with one writer each: a session counts without a lock or a locked instruction, and any thread can read
+//! the sum at any time.
 
 use crate::atomic::{AtomicU64, Ordering, Padded};
 
@@ -16,7 +16,7 @@ impl<const N: usize> Default for Counters<N> {
 }
 
 impl<const N: usize> Counters<N> {
-    /// Adds to counter `index`. Only the owner calls this: an addition by another thread may be lost.
+    /// Adds to counter `index`. Only the owner calls this: an addition by another thread can be lost.
     #[inline(always)]
     pub fn add(&self, index: usize, amount: u64) {
         let value = &self.values[index];

@@ -1,24 +1,25 @@
-//! Hazards: places that a thread has announced it may be about to store to, or is still sending from.
+//! Hazard pointers: places that a thread has announced because it may store to them or is still sending from them
+//! (Michael, "Hazard pointers", IEEE TPDS 15(6), 2004).
 //!
-//! A thread that finds a place without a lock announces it here and then looks again whether the place is still what it was. Whoever wants to
-//! give the place another meaning first takes away all that leads to it, and then looks here. One of the two sees the other (Michael,
-//! "Hazard pointers", IEEE TPDS 15(6), 2004). Nobody ever waits: who finds a hazard takes something else.
+//! A thread that finds a place without a lock announces it, and then checks that the place still has the same
+//! meaning. A thread that reuses a place first unlinks it, and then checks the announcements. At least one of the two
+//! sees the other. No thread waits: one that finds a hazard uses another place.
 //!
-//! What a thread holds back is what it has announced and no more, however long it stands still.
+//! A stalled thread blocks the reuse of the places that it has announced, and of no others.
 
 use crate::atomic::{AtomicPtr, AtomicU64, Ordering, Padded, fence};
 use std::ptr;
 use std::sync::Arc;
 
-/// Places that one holder can announce at once.
+/// Places that a holder can announce at once.
 pub const PLACES: usize = 2;
 
-/// How a slot says that it belongs to nobody. No place is 2^64 - 1.
+/// Marks a free slot. No place is 2^64 - 1.
 const UNCLAIMED: u64 = u64::MAX;
-/// How a slot says that nothing is announced. No place is 0.
+/// Marks a slot without an announcement. No place is 0.
 const NOTHING: u64 = 0;
 
-/// Slots of a block.
+/// Slots in a block.
 const SLOTS: usize = if cfg!(guira_loom) { 2 } else { 32 };
 
 /// The announcements of all holders.
@@ -30,11 +31,11 @@ pub struct Hazards {
 #[derive(Debug)]
 struct Block {
     slots: [Slot; SLOTS],
-    /// More slots, once there were not enough. Never taken away while the hazards live.
+    /// The next block; appended when all slots are taken, and never freed while the hazards live.
     next: AtomicPtr<Block>,
 }
 
-/// What one holder has announced. The first place also says whether there is a holder.
+/// The announcements of one holder. The first also marks whether the slot is free.
 #[derive(Debug)]
 struct Slot(Padded<[AtomicU64; PLACES]>);
 
@@ -44,23 +45,22 @@ impl Block {
         Block { slots: std::array::from_fn(slot), next: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The block after this one.
     fn next(&self) -> Option<&Block> {
         // Acquire: pairs with the Release of `append`.
         let next = self.next.load(Ordering::Acquire);
-        // SAFETY: a block is appended whole, and freed only when all of them are dropped.
+        // SAFETY: a block is appended fully initialized, and freed only when the hazards are dropped.
         unsafe { next.as_ref() }
     }
 
-    /// Appends a block, unless somebody else does.
+    /// Appends a block, unless another thread does so first.
     fn append(&self) -> &Block {
         let block = Box::into_raw(Box::new(Block::new()));
-        // Release: who finds the block finds its slots. Acquire: as in `next`.
+        // Release: a thread that finds the block finds its slots. Acquire: as in `next`.
         match self.next.compare_exchange(ptr::null_mut(), block, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: just made, and freed only when all are dropped.
+            // SAFETY: allocated above, and freed only when the hazards are dropped.
             Ok(_) => unsafe { &*block },
             Err(other) => {
-                // SAFETY: it was made above, and nobody else has seen it.
+                // SAFETY: allocated above, and not published.
                 drop(unsafe { Box::from_raw(block) });
                 // SAFETY: as in `next`.
                 unsafe { &*other }
@@ -80,17 +80,17 @@ impl Hazards {
         std::iter::successors(Some(&self.first), |block| block.next())
     }
 
-    /// Becomes a holder, until the hazard is dropped.
+    /// Claims a slot, until the hazard is dropped.
     pub fn claim(self: &Arc<Self>) -> Hazard {
         let mut block = &self.first;
         loop {
             for slot in &block.slots {
-                // Looked at first: a slot that is taken stays in its holder's cache.
+                // Loaded first: a claimed slot stays in its holder's cache.
                 if slot.0[0].load(Ordering::Relaxed) != UNCLAIMED {
                     continue;
                 }
-                // Acquire: pairs with the Release of the holder before: what he did lies before whatever is announced in the slot from
-                // now on.
+                // Acquire: pairs with the Release of the previous holder: its accesses happen before anything that is
+                // announced in the slot from now on.
                 let claimed =
                     slot.0[0].compare_exchange(UNCLAIMED, NOTHING, Ordering::Acquire, Ordering::Relaxed);
                 if claimed.is_ok() {
@@ -102,28 +102,29 @@ impl Hazards {
         }
     }
 
-    /// Shows `see` all places that are announced. All that leads to those that the caller wants to know of was taken away before: whoever is
-    /// not shown with such a place will not touch it.
+    /// Calls `see` with all announced places. The caller has unlinked the places that it asks about: if one of them
+    /// is not announced, no holder will access it.
     pub fn announced(&self, mut see: impl FnMut(u64)) {
         self.announced_but(ptr::null(), &mut see);
     }
 
-    /// The same, without what the holder of `own` has announced.
+    /// Like [`Hazards::announced`], without the announcements of `own`.
     pub fn announced_by_others(&self, own: &Hazard, mut see: impl FnMut(u64)) {
         self.announced_but(own.slot, &mut see);
     }
 
     fn announced_but(&self, own: *const Slot, see: &mut impl FnMut(u64)) {
-        // SeqCst fence: pairs with the one in `Hazard::announce`. Either we see the announcement, or its holder sees that
-        // nothing leads to the place any more.
+        // SeqCst fence: pairs with the one in `Hazard::announce`. Either we see the announcement, or its holder sees
+        // that the place is unlinked.
         fence(Ordering::SeqCst);
         let slots = self.blocks().flat_map(|block| &block.slots).filter(|slot| !ptr::eq(*slot, own));
-        // Acquire: pairs with the Release of `Hazard::clear` and `announce`: what the holder did with the place lies behind us.
+        // Acquire: pairs with the Release of `Hazard::clear` and `announce`: the holder's accesses to the place
+        // happened before.
         let places = slots.flat_map(|slot| slot.0.iter()).map(|place| place.load(Ordering::Acquire));
         places.filter(|place| *place != UNCLAIMED && *place != NOTHING).for_each(see);
     }
 
-    /// Whether a holder has announced `wanted`, to which nothing leads any more.
+    /// Whether a holder has announced `wanted`, which the caller has unlinked.
     pub fn is_announced(&self, wanted: u64) -> bool {
         let mut found = false;
         self.announced(|place| found |= place == wanted);
@@ -135,7 +136,8 @@ impl Drop for Hazards {
     fn drop(&mut self) {
         let mut next = self.first.next.load(Ordering::Relaxed);
         while !next.is_null() {
-            // SAFETY: nobody holds a slot: each holder keeps the hazards alive. Every block was made by `append`, once.
+            // SAFETY: no slot is in use: each holder keeps the hazards alive. Every block was allocated by `append`,
+            // once.
             let block = unsafe { Box::from_raw(next) };
             next = block.next.load(Ordering::Relaxed);
         }
@@ -145,7 +147,6 @@ impl Drop for Hazards {
 /// A holder's announcements.
 #[derive(Debug)]
 pub struct Hazard {
-    /// Keeps the slot alive.
     _all: Arc<Hazards>,
     slot: *const Slot,
 }
@@ -161,16 +162,16 @@ impl Hazard {
         unsafe { &*self.slot }
     }
 
-    /// Announces `place` as the one numbered `index`, in place of the one announced before. It is safe once the holder has seen, after this, that
-    /// something still leads to it.
+    /// Announces `place` with number `index`, in place of the previous one. The holder may access the place once it
+    /// has checked, after this call, that it is still linked.
     ///
     /// # Panics
-    /// If there is no such index.
+    /// If `index` is out of bounds.
     #[inline]
     pub fn announce(&self, index: usize, place: u64) {
         debug_assert!(place != UNCLAIMED && place != NOTHING);
-        // Release: pairs with the Acquire in `Hazards::announced`: what was done with the place announced before lies behind whoever does not see
-        // it any more.
+        // Release: pairs with the Acquire in `Hazards::announced`: a thread that no longer sees the previous
+        // announcement sees all accesses to that place.
         self.slot().0[index].store(place, Ordering::Release);
         #[cfg(all(test, guira_loom))]
         if loom_tests::is_weakened() {
@@ -180,7 +181,7 @@ impl Hazard {
         fence(Ordering::SeqCst);
     }
 
-    /// Announces nothing any more.
+    /// Withdraws all announcements.
     #[inline]
     pub fn clear(&self) {
         // Release: pairs with the Acquire in `Hazards::announced`.
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_announced_is_found_until_it_is_cleared() {
+    fn an_announcement_is_found_until_it_is_cleared() {
         let hazards = Arc::new(Hazards::default());
         let (one, other) = (hazards.claim(), hazards.claim());
         one.announce(0, 8);
@@ -239,13 +240,13 @@ mod loom_tests {
         static WEAKENED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 
-    /// Whether announcements go without their fence, to see that this is noticed.
+    /// Whether announcements omit their fence, for the test that the model notices it.
     pub(super) fn is_weakened() -> bool {
         WEAKENED.get()
     }
 
-    /// A writer finds a place through a link, announces it, looks again, and stores into it. Whoever unlinks the place, and finds no hazard,
-    /// has it for itself.
+    /// A writer finds a place through a link, announces it, checks the link, and stores into the place. A thread that
+    /// unlinks the place and finds no hazard owns it exclusively.
     fn a_place_is_announced_and_freed() {
         loom::model(|| {
             let hazards = Arc::new(Hazards::default());
@@ -275,11 +276,11 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_place_without_hazards_is_stored_into_by_nobody_else() {
+    fn loom_a_place_without_hazards_has_no_other_writer() {
         a_place_is_announced_and_freed();
     }
 
-    /// Without its fence an announcement may come too late: the check above finds that out.
+    /// Without the fence an announcement can come too late: the model above finds that.
     #[test]
     #[should_panic(expected = "left == right")]
     fn loom_an_announcement_without_its_fence_is_caught() {

@@ -6,12 +6,13 @@
 //! | [`atomic`] | std's atomics, or loom's under `--cfg guira_loom` | everything below |
 //! | [`words`] | racy copies and comparisons, by aligned words | items, which readers read while writers write |
 //! | [`version`] | striped version counters: lock for writers, validation for readers | the cuckoo index |
-//! | [`quiescence`] | when has every thread let go of what it may still hold? | pages that change their class, old tables |
-//! | [`hazard`] | does anybody still mean to store there, or send from there? | the lock-free engine |
-//! | [`sleep`] | who is about to sleep does not miss what has just come | rings, parcels between workers |
-//! | [`counters`] | counters with one writer each, read by anybody | statistics |
-//! | [`metrics`] | tables of what is counted: name, unit, meaning | engines, commands, the server |
-//! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | everybody |
+//! | [`quiescence`] | has every thread dropped what it may have found without a lock? | pages that change their
+//! class, old tables |
+//! | [`hazard`] | is a thread still about to store to a place, or sending from it? | the lock-free engine |
+//! | [`sleep`] | going to sleep without missing a wake-up | rings, forward batches between workers |
+//! | [`mod@counters`] | counters with one writer each and any number of readers | statistics |
+//! | [`metrics`] | tables of metrics: name, unit, meaning | engines, commands, the server |
+//! | [`clock`] | the coarse clock of expiry and the fine clock of measurement | all crates |
 
 pub mod atomic;
 pub mod clock;

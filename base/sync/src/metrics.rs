@@ -1,10 +1,10 @@
-//! Tables of what is counted and measured. A row gives a metric its name, unit and meaning; enums, structs, the output of `stats`, the saved form of
-//! counters and docs/metrics.md all follow from it.
+//! Tables of metrics. A row gives a metric its name, unit and meaning; enums, structs, the output of `stats` and the
+//! saved form of counters follow from it.
 
-/// What a metric is measured in.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things: items, requests, times something happened.
+    /// A number of items, requests or events.
     Count,
     /// Bytes.
     Bytes,
@@ -19,9 +19,9 @@ pub enum Unit {
 /// How a metric changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, since the start or the last `stats reset`.
+    /// It only grows, from the start or the last `stats reset`.
     Counter,
-    /// It says how things are now.
+    /// It is a current value.
     Gauge,
 }
 
@@ -30,11 +30,11 @@ pub enum Kind {
 pub struct Metric {
     /// Its name in `stats`.
     pub name: &'static str,
-    /// What it is measured in.
+    /// The unit of its values.
     pub unit: Unit,
     /// How it changes.
     pub kind: Kind,
-    /// What it means, as one sentence.
+    /// Its meaning, as one sentence.
     pub meaning: &'static str,
 }
 
@@ -80,7 +80,7 @@ macro_rules! counters {
 }
 
 /// Declares a snapshot: a struct with a field for each row. Rows of `counted` are `Variant / field = "name", Unit, "meaning";` and are also an enum, as of
-/// [`counters!`](crate::counters); rows of `counters` and `gauges` are `field: type = "name", Unit, "meaning";`.
+/// [`counters!`](macro@crate::counters); rows of `counters` and `gauges` are `field: type = "name", Unit, "meaning";`.
 #[macro_export]
 macro_rules! snapshot {
     (
@@ -110,7 +110,7 @@ macro_rules! snapshot {
         }
 
         impl $Snapshot {
-            /// A snapshot of the counters; all else is zero.
+            /// A snapshot of the counters; all other fields are zero.
             #[allow(clippy::needless_update, reason = "a table may have rows of one kind only")]
             $struct_vis fn counted(value: impl Fn($Counter) -> u64) -> Self {
                 $Snapshot { $($counted: value($Counter::$Variant),)* ..Self::default() }
@@ -144,9 +144,9 @@ mod tests {
     use super::{Kind, Unit};
 
     snapshot! {
-        /// Counted.
+        /// Counters.
         enum Counter;
-        /// All of it.
+        /// The snapshot.
         struct Snapshot;
         counted {
             Hits / hits = "get_hits", Count, "Keys found.";

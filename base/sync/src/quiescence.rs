@@ -1,22 +1,21 @@
-//! Quiescence: when has every thread let go of what it may still hold?
+//! Quiescent-state-based reclamation (QSBR): has every thread dropped what it may have found without a lock?
 //!
-//! A reader without locks may hold the offset of a slab page, or of a table, that a writer has just taken out of
-//! use. Before such memory gets another meaning, every [`Participant`] must have passed a quiescent point: the
-//! end of a batch, where it holds nothing. A participant that waits for input is offline and counts as passed.
-//!
-//! This is the scheme known as QSBR (quiescent-state-based reclamation): readers pay one load for each batch.
+//! A reader without locks may hold the offset of a slab page, or of a table, that a writer has just retired. Before
+//! such memory is reused, every [`Participant`] must have passed a quiescent point: the end of a batch, where it
+//! holds no such offset. A participant that waits for input is offline and counts as passed. Readers pay one load for
+//! each batch.
 
 use crate::atomic::{AtomicU64, Mutex, Ordering, Padded, fence};
 use std::sync::{Arc, PoisonError};
 
-/// What an offline participant's slot holds.
+/// The value of an offline participant's slot.
 const OFFLINE: u64 = 0;
 
-/// The meeting place of all participants of an engine.
+/// The participants of an engine.
 #[derive(Debug)]
 pub struct Quiescence {
     epoch: Padded<AtomicU64>,
-    /// LOCK: participants. Leaf; taken by registration and by whoever wants memory back, never by readers.
+    /// LOCK: participants. Leaf; taken to register and to check tickets, never by readers.
     slots: Mutex<Vec<Arc<Slot>>>,
 }
 
@@ -37,7 +36,7 @@ impl Default for Quiescence {
 }
 
 impl Quiescence {
-    /// Adds a participant, online. It must reach quiescent points, go offline, or be dropped.
+    /// Registers a participant, online. It must reach quiescent points, go offline, or be dropped.
     pub fn register(self: &Arc<Self>) -> Participant {
         let slot = Arc::new(Slot { seen: Padded(AtomicU64::new(OFFLINE)) });
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot.clone());
@@ -46,29 +45,29 @@ impl Quiescence {
         participant
     }
 
-    /// Call after something was taken out of use: the ticket has passed once nobody can still hold it.
+    /// Draws a ticket, after memory was retired. Once it has passed, no participant can hold that memory.
     pub fn ticket(&self) -> Ticket {
-        // Release: whoever sees the new epoch also sees that the thing is out of use. Pairs with the Acquire
+        // Release: a participant that sees the new epoch also sees that the memory is retired. Pairs with the Acquire
         // in `quiesce`.
         Ticket(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Whether every participant has been quiescent, or offline, since the ticket was drawn.
     pub fn passed(&self, ticket: Ticket) -> bool {
-        // SeqCst fence: pairs with the one in `online`. Either that participant sees what we took out of use,
-        // or we see it online here.
+        // SeqCst fence: pairs with the one in `online`. Either that participant sees that the memory is retired, or
+        // we see it online here.
         fence(Ordering::SeqCst);
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.iter().all(|slot| {
-            // Acquire: pairs with the Release in `quiesce` and `offline`: what the participant did before lies
-            // behind us, late stores included.
+            // Acquire: pairs with the Release in `quiesce` and `offline`: the participant's accesses, late stores
+            // included, happened before.
             let seen = slot.seen.load(Ordering::Acquire);
             seen == OFFLINE || seen >= ticket.0
         })
     }
 }
 
-/// One thread's part in [`Quiescence`].
+/// A thread that takes part in [`Quiescence`].
 #[derive(Debug)]
 pub struct Participant {
     shared: Arc<Quiescence>,
@@ -76,7 +75,7 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// A quiescent point: the thread holds nothing that it found without a lock.
+    /// Marks a quiescent point: the thread holds nothing that it found without a lock.
     #[inline]
     pub fn quiesce(&self) {
         // Acquire: pairs with the Release in `ticket`.
@@ -87,13 +86,14 @@ impl Participant {
         }
     }
 
-    /// The thread is about to wait and holds nothing. Until [`Participant::online`] it must not touch shared memory.
+    /// Goes offline, before a wait: the thread holds nothing. Until [`Participant::online`] it must not access shared
+    /// memory.
     pub fn offline(&self) {
         // Release: pairs with the Acquire in `passed`.
         self.slot.seen.store(OFFLINE, Ordering::Release);
     }
 
-    /// The thread goes back to work.
+    /// Comes back online.
     pub fn online(&self) {
         let epoch = self.shared.epoch.load(Ordering::Acquire);
         self.slot.seen.store(epoch, Ordering::Release);
@@ -145,10 +145,10 @@ mod loom_tests {
     use super::*;
     use crate::atomic::AtomicU32;
 
-    /// A reader finds memory through a link and stores into it a little later. Whoever unlinks it and waits for the ticket
-    /// must find that store behind him, and never one after him.
+    /// A reader finds memory through a link and stores into it a little later. A thread that unlinks the memory and
+    /// waits for the ticket must see that store, and none after the ticket has passed.
     #[test]
-    fn loom_nobody_holds_what_was_taken_out_of_use_once_the_ticket_has_passed() {
+    fn loom_retired_memory_is_not_held_once_the_ticket_has_passed() {
         loom::model(|| {
             let quiescence = Arc::new(Quiescence::default());
             let shared = Arc::new((AtomicU32::new(1), AtomicU32::new(0)));
@@ -177,9 +177,9 @@ mod loom_tests {
         });
     }
 
-    /// The same with a reader that comes online meanwhile.
+    /// The same, with a reader that comes online meanwhile.
     #[test]
-    fn loom_who_comes_online_sees_what_was_taken_out_of_use_or_is_waited_for() {
+    fn loom_a_participant_that_comes_online_sees_the_retirement_or_is_waited_for() {
         loom::model(|| {
             let quiescence = Arc::new(Quiescence::default());
             let shared = Arc::new((AtomicU32::new(1), AtomicU32::new(0)));

@@ -1,29 +1,31 @@
-//! Going to sleep without missing what has just come, and waking only who sleeps.
+//! Sleeping without lost wake-ups, and waking only a thread that sleeps.
 //!
 //! ```text
-//! sleeper:  fall_asleep, look once more, sleep … wake_up        others:  put something there, must_wake → ring
+//! sleeper:  fall_asleep, check once more, sleep … wake_up        others:  publish, must_wake → wake
 //! ```
 //!
-//! The flag is a word of anybody's: of this process, or of memory that two processes share.
+//! The flag may lie in this process, or in memory that two processes share.
 
 use crate::atomic::{AtomicU64, Ordering, fence};
 
-/// Says that the flag's owner is about to sleep. Whatever was put there before a [`must_wake`] that does not see this is seen by what looks
-/// for it after this.
+/// Announces that the flag's owner is about to sleep. The owner must check for work once more after this call: it
+/// sees everything published before a [`must_wake`] that returned false.
 #[inline(always)]
 pub fn fall_asleep(flag: &AtomicU64) {
     flag.store(1, Ordering::Relaxed);
-    // SeqCst: pairs with the fence in `must_wake`: either whoever puts something there sees the flag, or the owner what was put there.
+    // SeqCst: pairs with the fence in `must_wake`: either the publisher sees the flag, or the owner what was
+    // published.
     fence(Ordering::SeqCst);
 }
 
-/// Says that the flag's owner is awake.
+/// Announces that the flag's owner is awake.
 #[inline(always)]
 pub fn wake_up(flag: &AtomicU64) {
     flag.store(0, Ordering::Relaxed);
 }
 
-/// After something was put where the flag's owner looks: whether he has to be woken. That is told once for each time that he falls asleep.
+/// Whether the flag's owner has to be woken, after something was published. True once for each time that it falls
+/// asleep.
 #[inline(always)]
 pub fn must_wake(flag: &AtomicU64) -> bool {
     // SeqCst: pairs with the fence in `fall_asleep`.
@@ -36,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_sleeps_is_woken_and_once() {
+    fn only_a_sleeping_owner_is_woken_and_once() {
         let flag = AtomicU64::new(0);
         assert!(!must_wake(&flag));
         fall_asleep(&flag);
@@ -56,7 +58,7 @@ mod loom_tests {
     struct Room {
         flag: AtomicU64,
         things: [AtomicU64; 2],
-        /// How often it has rung.
+        /// The number of wake-ups.
         rung: AtomicU64,
     }
 
@@ -73,9 +75,9 @@ mod loom_tests {
         }
     }
 
-    /// Two put something there while the owner goes to sleep: he does not sleep for ever over either.
+    /// Two threads publish while the owner goes to sleep: neither wake-up is lost.
     #[test]
-    fn loom_nobody_sleeps_over_what_has_come() {
+    fn loom_no_wakeup_is_lost() {
         loom::model(|| {
             let room = Arc::new(Room::default());
             let putters = [0, 1].map(|place| {
@@ -87,8 +89,8 @@ mod loom_tests {
             putters.into_iter().for_each(|putter| putter.join().unwrap());
             let rung = room.rung.load(Ordering::Relaxed);
             assert!(rung <= 1, "woken twice");
-            // What he has not seen has rung, after he fell asleep: one ring is enough for both.
-            assert!(seen == 2 || rung == 1, "{seen} seen, and nobody rang");
+            // Whatever the owner has not seen caused a wake-up after it fell asleep: one is enough for both.
+            assert!(seen == 2 || rung == 1, "{seen} seen, and no wake-up");
         });
     }
 }

@@ -1,13 +1,14 @@
-//! Work on many things at once by several threads: for starts and stops, where nothing else runs yet.
+//! Parallel work at starts and stops, while no worker runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// More threads than these do not read a disk faster, and each has a stack and a buffer.
+/// More threads do not read a disk faster, and each needs a stack and a buffer.
 const THREADS_MAX: usize = 8;
 
-/// Does `work` on each of `items`, each once, and returns the results in the order of the items. Each thread has what `begin` makes, such as a buffer, and
-/// takes `share` items at a time. If there can be no more threads, fewer do.
+/// Calls `work` once for each of `items`, and returns the results in the order of the items. `begin` makes the state
+/// of a thread, such as a buffer; a thread takes `share` items at a time. If threads cannot be created, fewer do the
+/// work.
 ///
 /// # Panics
 /// If `work` does.
@@ -19,7 +20,7 @@ pub fn map_by_threads<T: Sync, B, R: Send>(
 ) -> Vec<R> {
     let processors = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let threads = processors.min(items.len().div_ceil(share));
-    // Relaxed: it deals out numbers; the results come by way of the join.
+    // Relaxed: it only distributes indices; joining the threads orders the results.
     let next = AtomicUsize::new(0);
     let run = || {
         let (mut kept, mut results) = (begin(), Vec::new());

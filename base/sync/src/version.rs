@@ -1,9 +1,9 @@
-//! Version counters (MemC3, section 3.2.1): a striped array of counters that are even at rest and odd while a
-//! writer changes what they cover. To a writer a counter is a spin lock; to a reader it says whether what it
-//! read without a lock was changed meanwhile.
+//! Version counters (MemC3, section 3.2.1): a striped array of counters that are even when unlocked and odd while a
+//! writer changes the data they cover. To a writer a counter is a spin lock; to a reader it shows whether data that
+//! was read without a lock changed meanwhile.
 //!
 //! The paper counts per key and has one writer. Here a counter covers the *buckets* that map to it, and several
-//! writers work at once; each locks the counters of all buckets it is about to change, in ascending order.
+//! writers work at once; each locks the counters of all buckets that it is about to change, in ascending order.
 //! docs/concurrency.md argues why this also closes the hole that the paper's Algorithm 1 leaves open.
 //!
 //! Orderings, by their partners:
@@ -15,10 +15,10 @@
 use crate::atomic::{AtomicU32, Backoff, Ordering, fence};
 use crate::waits::Waits;
 
-/// The number of counters unless told otherwise, as in the paper: they fit in a first-level cache.
+/// The default number of counters, as in the paper: they fit in a first-level cache.
 pub const DEFAULT_STRIPES: usize = 8192;
 
-/// The counters.
+/// Striped version counters.
 #[derive(Debug)]
 pub struct Versions {
     counters: Box<[AtomicU32]>,
@@ -26,11 +26,11 @@ pub struct Versions {
     waits: Waits,
 }
 
-/// A version that a reader started from; always even.
+/// The version at the start of a read; always even.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version(u32);
 
-/// Which counter covers a bucket.
+/// The counter that covers a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stripe(u32);
 
@@ -68,7 +68,7 @@ impl Versions {
         unsafe { self.counters.get_unchecked((stripe.0 & self.mask) as usize) }
     }
 
-    /// The version to start a read from, or `None` while a writer is at work.
+    /// The version at the start of a read, or `None` while a writer holds the counter.
     #[cfg(test)]
     fn try_begin(&self, stripe: Stripe) -> Option<Version> {
         // Acquire: pairs with the Release of `release`.
@@ -76,7 +76,7 @@ impl Versions {
         (version & 1 == 0).then_some(Version(version))
     }
 
-    /// The versions to start a read from that two counters cover, or `None` while a writer is at work under either.
+    /// The versions of two counters at the start of a read, or `None` while a writer holds either.
     #[inline(always)]
     pub fn try_begin_both(&self, stripes: [Stripe; 2]) -> Option<[Version; 2]> {
         // Acquire: pairs with the Release of `release`.
@@ -91,7 +91,7 @@ impl Versions {
         fence(Ordering::Acquire);
     }
 
-    /// Whether the counter still has the version that the read started from. Call [`Versions::validate`] first.
+    /// Whether the counter still has the version of the start of the read. Call [`Versions::validate`] first.
     #[inline(always)]
     pub fn same(&self, stripe: Stripe, version: Version) -> bool {
         self.counter(stripe).load(Ordering::Relaxed) == version.0
@@ -114,15 +114,15 @@ impl Versions {
                 self.waits.note();
             }
         };
-        // Release fence: pairs with the Acquire fence of `validate`. Without it the stores that follow could
-        // become visible before the odd version, and a reader could validate data that was being changed.
+        // Release fence: pairs with the Acquire fence of `validate`. Without it the stores that follow could become
+        // visible before the odd version, and a reader could validate data that was changing.
         fence(Ordering::Release);
         version
     }
 
-    /// Locks the counters of `stripes`, at most four and each once, in ascending order.
+    /// Locks the counters of `stripes`, at most four, each once, in ascending order.
     ///
-    /// LOCK: version stripes. Leaf locks: no other lock is taken while one is held, and whoever needs several
+    /// LOCK: version stripes. Leaf locks: no other lock is taken while one is held, and a thread that needs several
     /// takes them all here at once.
     #[inline(always)]
     pub fn lock<const N: usize>(&self, mut stripes: [Stripe; N]) -> Locked<'_> {
@@ -148,12 +148,12 @@ impl Versions {
 /// The most counters that are locked together: those of a key's two buckets in each of two tables.
 const LOCKED_MAX: usize = 4;
 
-/// Locked counters. Dropping it makes them even again, two higher than they were.
+/// Locked counters. Dropping the guard advances each by two, to the next even version.
 #[derive(Debug)]
 #[must_use = "the counters are unlocked when this is dropped"]
 pub struct Locked<'a> {
     versions: &'a Versions,
-    /// The first `count` of these: which, and what they said before.
+    /// The first `count` of these: the counters, and their versions before.
     held: [(Stripe, u32); LOCKED_MAX],
     count: usize,
 }
@@ -168,7 +168,7 @@ impl Locked<'_> {
         self.count = 0;
     }
 
-    /// Unlocks without a new version: nothing was changed, so nobody need read again.
+    /// Unlocks without a new version, after no data was changed: no reader has to retry.
     pub fn release_unchanged(mut self) {
         self.release(0);
     }
@@ -259,8 +259,8 @@ mod loom_tests {
         });
     }
 
-    /// Hazard 3: a chunk leaves the table under the lock, is filled again without it, and a reader that still
-    /// holds the old slot must not validate what it reads there.
+    /// Hazard 3: a chunk leaves the table under the lock, is filled again without it, and a reader that still holds
+    /// the old slot must not validate what it reads there.
     #[test]
     fn loom_a_chunk_filled_again_is_not_validated_through_the_old_slot() {
         loom::model(|| {
@@ -290,7 +290,7 @@ mod loom_tests {
         });
     }
 
-    /// Hazard 1: an entry moves from one bucket to the other; a reader that looks into both must find it or start again.
+    /// Hazard 1: an entry moves from one bucket to the other; a reader that checks both must find it or retry.
     #[test]
     fn loom_an_entry_on_its_way_between_two_buckets_is_not_missed() {
         loom::model(|| {
@@ -315,8 +315,8 @@ mod loom_tests {
         });
     }
 
-    /// The writer protocol: two threads have chosen the same item to unlink, one to replace it and one to evict it. Each
-    /// looks again once it holds the counter, so that its chunk is freed once.
+    /// The writer protocol: two threads have chosen the same item to unlink, one to replace it and one to evict it.
+    /// Each checks again once it holds the counter, so that its chunk is freed once.
     #[test]
     fn loom_a_victim_that_is_looked_at_again_under_the_lock_is_freed_once() {
         loom::model(|| {

@@ -1,14 +1,14 @@
-//! How often threads waited for each other.
+//! Counts of lock contention.
 
 use crate::atomic::{AtomicU64, Ordering, Padded};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Counts the waits for a family of locks. Whoever need not wait counts nothing.
+/// Counts the waits for a family of locks. An uncontended lock counts nothing.
 #[derive(Debug, Default)]
 pub struct Waits(Padded<AtomicU64>);
 
 impl Waits {
-    /// Locks `mutex`, whether a thread has panicked that held it or not.
+    /// Locks `mutex`, even if a thread has panicked while it held it.
     #[inline]
     pub fn lock<'m, T>(&self, mutex: &'m Mutex<T>) -> MutexGuard<'m, T> {
         match mutex.try_lock() {
@@ -21,18 +21,18 @@ impl Waits {
         }
     }
 
-    /// Somebody waits.
+    /// Counts a wait.
     pub fn note(&self) {
-        // Relaxed: a number for people.
+        // Relaxed: a statistic.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often somebody waited.
+    /// The number of waits.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts from zero again.
+    /// Sets the count to zero.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -44,7 +44,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn only_those_are_counted_who_wait() {
+    fn only_contended_locks_are_counted() {
         let (waits, mutex) = (Waits::default(), Mutex::new(0));
         *waits.lock(&mutex) += 1;
         assert_eq!(waits.count(), 0);

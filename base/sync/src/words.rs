@@ -1,6 +1,6 @@
-//! Racy bytes. An item is read by threads that hold no lock while another thread may be overwriting it; both
-//! sides do so here and nowhere else: by aligned 8-byte atomics, or on x86-64 by single instructions. What comes out may be torn between words: it
-//! means something only after the version counter that covers it has been validated ([`crate::version`]).
+//! Racy bytes. Threads read an item without a lock while another thread may overwrite it; both sides do so here and
+//! nowhere else: by aligned 8-byte atomics, or on x86-64 by single instructions. The result may be torn between
+//! words: it is valid only once the version counter that covers it has been validated ([`crate::version`]).
 //!
 //! Byte `i` of a run of words is byte `i % 8`, in little-endian order, of word `i / 8`, on every machine.
 
@@ -40,8 +40,8 @@ pub fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
     wide::copy_out(words, start, out);
 }
 
-/// Copies `bytes` to the bytes that start at byte `start`. The caller is the only writer of every word that
-/// is touched; bytes of the first and last word outside the run keep their values.
+/// Copies `bytes` to the bytes that start at byte `start`. The caller is the only writer of all words in the range;
+/// bytes of the first and last word outside of it keep their values.
 ///
 /// # Panics
 /// If the bytes do not all fit in `words`.
@@ -51,7 +51,7 @@ pub fn copy_in(words: &[AtomicU64], start: usize, bytes: &[u8]) {
     wide::copy_in(words, start, bytes);
 }
 
-/// Whether the bytes that start at byte `start` equal `bytes`. Bytes past the end never do.
+/// Whether the bytes that start at byte `start` equal `bytes`; false past the end of `words`.
 #[inline(always)]
 pub fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
     start + bytes.len() <= words.len() * WORD && wide::equal(words, start, bytes)
@@ -60,8 +60,8 @@ pub fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
 /// A cache line.
 pub type Line = [AtomicU64; 8];
 
-/// Which of the first sixteen bytes of two lines are `byte`: bit `i` for byte `i` of the first, bit `16 + i` for that of
-/// the second.
+/// Which of the first sixteen bytes of two lines equal `byte`: bit `i` for byte `i` of the first line, bit `16 + i`
+/// for that of the second.
 #[inline(always)]
 pub fn which_equal(lines: [&Line; 2], byte: u8) -> u32 {
     wide::which_equal(lines, byte)
@@ -73,10 +73,11 @@ pub fn byte_of(line: &Line, at: usize) -> u8 {
     wide::byte_of(line, at % 64)
 }
 
-/// Pairs of bytes that [`which_pairs`] looks at.
+/// The number of byte pairs that [`which_pairs`] compares.
 pub const PAIRS: usize = 15;
 
-/// Which of the 15 pairs of bytes of `line` from its byte 4 on are `pair`, a little-endian number: bit `i` for pair `i`.
+/// Which of the 15 byte pairs of `line` from its byte 4 on equal `pair`, a little-endian number: bit `i` for pair
+/// `i`.
 #[inline(always)]
 pub fn which_pairs(line: &Line, pair: u16) -> u32 {
     wide::which_pairs(line, pair)
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_in_comes_out_at_every_alignment_and_length() {
+    fn bytes_copied_in_are_copied_out_at_every_alignment_and_length() {
         for start in 0..17 {
             for length in (0..40).chain([511, 512, 513, 777]) {
                 let area = words(128);
@@ -188,7 +189,7 @@ mod tests {
             for index in (0..PAIRS).filter(|index| set >> index & 1 == 1) {
                 bytes[4 + 2 * index..6 + 2 * index].copy_from_slice(&0x3412u16.to_le_bytes());
             }
-            // Neighbours that hold the same do not count.
+            // Neighbours that hold the same value do not count.
             bytes[2..4].copy_from_slice(&0x3412u16.to_le_bytes());
             bytes[34..36].copy_from_slice(&0x3412u16.to_le_bytes());
             assert_eq!(which_pairs(&line_of(&bytes), 0x3412), set);

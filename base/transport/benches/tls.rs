@@ -1,8 +1,8 @@
-//! What TLS costs beside plain sockets: memory of connections at rest, and processor time of writes.
+//! The cost of TLS against plain sockets: memory of idle connections, and processor time of writes.
 //!
-//! `cargo bench -p guira-transport --bench tls`. Memory is the resident set, while the clients are another process (this
-//! program, called with `client`). Processor time is that of the thread that writes, in the kernel and outside, over TCP
-//! on the loopback, whose receiving half the kernel charges to the sender.
+//! `cargo bench -p guira-transport --bench tls`. Memory is the resident set, while the clients are another process
+//! (this program, called with `client`). Processor time is that of the writing thread, in user and kernel mode, over
+//! TCP on the loopback, whose receiving half the kernel charges to the sender.
 
 use guira_transport::{Address, ListenOptions, Listener, Progress, Stream, TlsAcceptor, TlsOptions};
 use rcgen::{CertificateParams, KeyPair};
@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 const OPTIONS: ListenOptions = ListenOptions { backlog: 1_024, unix_mode: 0o700 };
 
-/// Connections at rest.
 const IDLE: usize = 1_000;
 /// Writes of each kind.
 const SMALL_WRITES: usize = 200_000;
@@ -121,8 +120,8 @@ fn resident() -> usize {
     pages * rustix::param::page_size()
 }
 
-/// Serves one request of each of many connections, and tells what they take after that. They are returned, so that the
-/// next ones do not find their memory free.
+/// Serves one request of each of many connections, and prints their memory after that. Returns them, so that the next
+/// ones cannot reuse their memory.
 fn idle(kind: Kind, acceptor: &TlsAcceptor, chain: &Path, request: usize) -> Vec<Stream> {
     let (listener, address) = listen();
     let mut client = start(address, kind, chain, request);
@@ -143,7 +142,7 @@ fn idle(kind: Kind, acceptor: &TlsAcceptor, chain: &Path, request: usize) -> Vec
         assert_eq!(stream.read(&mut buffer).expect("nothing"), Progress::Blocked);
         streams.push(stream);
         if streams.len() == 1 {
-            // What the first one takes is code and tables, too.
+            // The first one also allocates code and tables.
             before = resident();
         }
     }
@@ -179,12 +178,12 @@ fn idle_client(address: SocketAddr, trusted: &str, request: usize) {
             }
         }
     }
-    // Until the server has looked.
+    // Until the server has measured.
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Processor time of one write, of several rounds. The other end is read by the same thread while the clock stands, so
-/// that nobody has to be woken up.
+/// Processor time of one write, of several rounds. The same thread reads the other end while the clock is stopped, so
+/// that no thread is woken.
 fn writes(kind: Kind, acceptor: &TlsAcceptor, chain: &Path, parts: &[IoSlice<'_>], count: usize) -> Vec<u64> {
     let (listener, address) = listen();
     let config = if kind == Kind::Tls { config(&chain.display().to_string()) } else { None };
@@ -201,7 +200,7 @@ fn writes(kind: Kind, acceptor: &TlsAcceptor, chain: &Path, parts: &[IoSlice<'_>
         let (mut left, mut time) = (length * count, 0);
         while left > 0 {
             let start = processor_time();
-            // So much goes into the socket in any case.
+            // The socket always accepts this many bytes.
             for _ in 0..(128 << 10) / length {
                 let Progress::Moved(bytes) = stream.write_vectored(parts).expect("a write") else { break };
                 left = left.saturating_sub(bytes);
@@ -233,7 +232,7 @@ fn session(config: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(config.clone(), name).expect("a session")
 }
 
-/// `None` if no certificate is named.
+/// `None` without a certificate.
 fn config(trusted: &str) -> Option<Arc<ClientConfig>> {
     if trusted == "-" {
         return None;
@@ -246,7 +245,7 @@ fn config(trusted: &str) -> Option<Arc<ClientConfig>> {
     Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// Nanoseconds that this thread has run.
+/// Processor time of this thread, in nanoseconds.
 fn processor_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -1,8 +1,9 @@
-//! How many datagrams one thread echoes to another: by AF_XDP, and by sockets of the kernel's.
+//! How many datagrams one thread echoes to another: by AF_XDP, and by kernel sockets.
 //!
-//! `cargo bench -p guira-transport --bench xdp_echo`, as root; with a part of a name, such as `native`, only what is called so. Both threads are in this process, the server in one network namespace and the
-//! client in another, with a virtual cable (veth) between them; "loopback" is one namespace. Each figure is the median of rounds, with the
-//! least and the most of them. Processor time of the kernel is part of it: on a virtual cable, whoever sends does the other end's receiving.
+//! `cargo bench -p guira-transport --bench xdp_echo`, as root; a part of a name, such as `native`, selects what is
+//! run. Both threads are in this process, the server in one network namespace and the client in another, joined by a
+//! veth pair; "loopback" is one namespace. Each figure is the median of rounds, with the minimum and maximum.
+//! Processor time of the kernel is included: on a veth pair the sender also does the receiver's work.
 
 #[path = "../tests/xdp/support.rs"]
 mod support;
@@ -21,11 +22,11 @@ use support::{Cable, INTERFACE};
 const PORT: u16 = 11_300;
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(2);
-/// Datagrams under way at most.
+/// The most datagrams in flight.
 const WINDOW: usize = 4 * BURST_MAX;
-/// What has not been answered after this is lost.
+/// A datagram without an answer for this long is lost.
 const LOST_AFTER: Duration = Duration::from_millis(20);
-/// Bytes of a datagram: a request for a short key.
+/// The payload: as long as a request for a short key.
 const PAYLOAD: [u8; 32] = [7; 32];
 
 fn main() {
@@ -55,7 +56,7 @@ fn main() {
     }
 }
 
-/// What the client does: a burst is sent whenever the window has room for one.
+/// The client's load: a burst is sent whenever the window allows one.
 struct Window {
     under_way: usize,
     answered: u64,
@@ -92,7 +93,7 @@ fn report(name: &str, mut rounds: Vec<(f64, u64)>) {
     println!("{name}: {median:.3} M echoes/s ({low:.3} to {high:.3}), {lost} lost");
 }
 
-/// Measures while `serve` goes on in another thread.
+/// Measures while `serve` runs in another thread.
 fn measure(name: &str, serve: impl FnOnce(&AtomicBool) + Send, mut step: impl FnMut(&mut Window)) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -136,9 +137,9 @@ fn by_xdp(cable: &Cable, name: &str, attach: XdpAttach, server: &str) {
     let serve = |stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
             for index in 0..server_path.receive().expect("a burst") {
-                let (request, room) = server_path.exchange(index);
+                let (request, buffer) = server_path.exchange(index);
                 let length = request.len();
-                room[..length].copy_from_slice(request);
+                buffer[..length].copy_from_slice(request);
                 server_path.answer(index, length);
             }
             server_path.send();
@@ -147,8 +148,8 @@ fn by_xdp(cable: &Cable, name: &str, attach: XdpAttach, server: &str) {
     measure(name, serve, |window| {
         while window.has_room() {
             for _ in 0..BURST_MAX {
-                let Some(room) = client.room(0) else { break };
-                room[..PAYLOAD.len()].copy_from_slice(&PAYLOAD);
+                let Some(buffer) = client.buffer(0) else { break };
+                buffer[..PAYLOAD.len()].copy_from_slice(&PAYLOAD);
                 client.post(PAYLOAD.len());
                 window.under_way += 1;
             }
@@ -181,7 +182,7 @@ fn by_sockets(name: &str, server: UdpSocket, client: UdpSocket) {
                     outgoing.send(&client);
                     window.under_way += BURST_MAX;
                 }
-                // Whom to send to is known from the first answer.
+                // The first answer reveals the address to send to.
                 None => {
                     client.send(&PAYLOAD).expect("room");
                     window.under_way += 1;

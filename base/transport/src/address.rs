@@ -8,13 +8,11 @@ use std::str::FromStr;
 /// An address: `IP:PORT`, `[v6]:PORT`, or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A TCP port; port 0 takes any that is free.
+    /// A TCP port; 0 for any free one.
     Tcp(SocketAddr),
-    /// A socket in the file system.
     Unix(PathBuf),
 }
 
-/// What is wrong with an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is no address: give IP:PORT, [v6]:PORT or unix:PATH (names are not looked up)")]
 pub struct AddressError(String);
@@ -52,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_what_would_be() {
+    fn an_invalid_address_is_refused_with_the_valid_forms() {
         for text in ["", "localhost", "127.0.0.1", ":11211", "unix:", "1.2.3.4:99999", "::1:5"] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains("give IP:PORT"), "{error}");

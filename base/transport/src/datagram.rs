@@ -7,30 +7,30 @@ use std::net::{SocketAddr, UdpSocket};
 
 /// Datagrams received with one call.
 pub const DATAGRAMS_AT_ONCE: usize = 32;
-/// The longest datagram there is, rounded up. Memory that no datagram reaches is never touched, and so not committed.
+/// The longest datagram, rounded up. Pages that no datagram reaches are never touched, and so not committed.
 const DATAGRAM_MAX: usize = 64 << 10;
-/// What [`Datagrams`] take at most.
+/// The most memory of a [`Datagrams`], in bytes.
 pub const DATAGRAMS_BYTES: usize = DATAGRAMS_AT_ONCE * DATAGRAM_MAX;
 /// Datagrams sent with one call.
 const SENT_AT_ONCE: usize = 64;
-/// How much the system is asked to keep for us before it drops datagrams, in bytes.
+/// The receive buffer requested from the system, in bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Whether several sockets may have the same port, among which the system deals out the clients.
+/// Whether several sockets may share a port, among which the system distributes the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortSharing {
-    /// Several, all of this user's.
+    /// Share it with other sockets of this user.
     Shared,
-    /// Several, of which this is the first: whoever else has the port already keeps it.
+    /// Share it with later sockets; fail if another socket has it already.
     First,
-    /// One.
+    /// Do not share it.
     Alone,
 }
 
-/// Opens a socket for datagrams that never blocks.
+/// Opens a non-blocking UDP socket.
 ///
 /// # Errors
-/// What the system says.
+/// An error of the system.
 pub fn datagram_socket(address: SocketAddr, sharing: PortSharing) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -41,7 +41,7 @@ pub fn datagram_socket(address: SocketAddr, sharing: PortSharing) -> io::Result<
     if sharing == PortSharing::Shared {
         sockopt::set_socket_reuseport(&socket, true)?;
     }
-    // As much as the system allows; less costs datagrams under load.
+    // The system may grant less, which costs datagrams under load.
     let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
     bind(&socket, &address)?;
     if sharing == PortSharing::First {
@@ -50,7 +50,7 @@ pub fn datagram_socket(address: SocketAddr, sharing: PortSharing) -> io::Result<
     Ok(UdpSocket::from(socket))
 }
 
-/// Who a datagram is from.
+/// The sender of a datagram.
 #[derive(Clone, Copy)]
 pub struct Peer {
     pub(crate) address: libc::sockaddr_storage,
@@ -58,14 +58,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether it is the same as another.
     pub(crate) fn is(&self, other: &Peer) -> bool {
         self.bytes() == other.bytes()
     }
 
     fn bytes(&self) -> &[u8] {
         let length = (self.length as usize).min(size_of::<libc::sockaddr_storage>());
-        // SAFETY: an address has no bytes that were not set: it began as zeroes, and the system has written over some of them.
+        // SAFETY: all bytes of the address are initialized: it began as zeroes, and the system has overwritten some
+        // of them.
         unsafe { std::slice::from_raw_parts((&raw const self.address).cast(), length) }
     }
 }
@@ -76,14 +76,14 @@ impl std::fmt::Debug for Peer {
     }
 }
 
-/// Nobody.
-pub(crate) const NOBODY: Peer = Peer {
+/// No address.
+pub(crate) const NO_PEER: Peer = Peer {
     // SAFETY: zeroes are an address of no family.
     address: unsafe { std::mem::zeroed() },
     length: 0,
 };
 
-/// Room for datagrams that are received together.
+/// Buffers for datagrams that are received together.
 #[derive(Debug)]
 pub struct Datagrams {
     bytes: Box<[u8]>,
@@ -95,17 +95,18 @@ impl Default for Datagrams {
     fn default() -> Self {
         Datagrams {
             bytes: vec![0; DATAGRAMS_BYTES].into_boxed_slice(),
-            received: [(NOBODY, 0); DATAGRAMS_AT_ONCE],
+            received: [(NO_PEER, 0); DATAGRAMS_AT_ONCE],
             count: 0,
         }
     }
 }
 
 impl Datagrams {
-    /// Receives what has arrived, as much as fits. Returns how many datagrams there are now: none if none has arrived.
+    /// Receives all datagrams that have arrived, as far as the buffers allow. Returns their number; 0 if none has
+    /// arrived.
     ///
     /// # Errors
-    /// What the system says, but not that it would block or was interrupted.
+    /// An error of the system, except that it would block or was interrupted.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         let mut pieces: [libc::iovec; DATAGRAMS_AT_ONCE] = std::array::from_fn(|index| libc::iovec {
             iov_base: self.bytes[index * DATAGRAM_MAX..].as_mut_ptr().cast(),
@@ -139,51 +140,48 @@ impl Datagrams {
         Ok(self.count)
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// One of them, and who it is from.
+    /// One datagram, and its sender.
     pub fn get(&self, index: usize) -> Option<(Peer, &[u8])> {
         let (peer, length) = self.received[..self.count].get(index)?;
         let from = index * DATAGRAM_MAX;
         Some((*peer, &self.bytes[from..from + length]))
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (Peer, &[u8])> {
         (0..self.count).filter_map(|index| self.get(index))
     }
 }
 
-/// Datagrams that are to be sent together.
+/// Datagrams to be sent together.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     bytes: Vec<u8>,
-    /// To whom, and where each ends in `bytes`.
+    /// The receiver of each datagram, and its end in `bytes`.
     ends: Vec<(Peer, usize)>,
 }
 
 impl Outgoing {
-    /// Adds a datagram that consists of these parts.
+    /// Adds a datagram made of these parts.
     pub fn push(&mut self, peer: Peer, parts: &[&[u8]]) {
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.ends.push((peer, self.bytes.len()));
     }
 
-    /// Bytes that are waiting.
+    /// The number of bytes to be sent.
     pub fn weight(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Sends all of them, and forgets them. Returns how many datagrams and bytes were sent; what the system does not take is lost, as
-    /// datagrams may be.
+    /// Sends and removes all datagrams. Returns the numbers of datagrams and bytes sent; those that the system does
+    /// not accept are lost.
     pub fn send(&mut self, socket: impl AsFd) -> (usize, usize) {
         let socket = socket.as_fd();
         let (mut datagrams, mut bytes) = (0, 0);
@@ -232,7 +230,7 @@ impl Outgoing {
     }
 }
 
-/// The count in a result of the system's; none if it would have blocked.
+/// The count in the result of a system call; 0 if it would have blocked.
 pub(crate) fn none_if_blocked(result: libc::c_int) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(result) {
         return Ok(count);
@@ -301,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_shared_with_those_who_come_with_its_first_owner_and_with_nobody_else() {
+    fn a_port_is_shared_only_with_sockets_opened_after_its_first_owner() {
         let first = datagram_socket("127.0.0.1:0".parse().unwrap(), PortSharing::First).unwrap();
         let address = first.local_addr().unwrap();
         let second = datagram_socket(address, PortSharing::Shared).unwrap();
         assert!(datagram_socket(address, PortSharing::First).is_err());
         assert!(datagram_socket(address, PortSharing::Alone).is_err());
-        // Clients are dealt out between the two.
+        // The system distributes clients between the two.
         let clients: Vec<UdpSocket> = (0..64).map(|_| socket()).collect();
         clients.iter().for_each(|client| assert_eq!(client.send_to(b"x", address).unwrap(), 1));
         let count = |socket: &UdpSocket| (0..64).take_while(|_| socket.recv(&mut [0; 8]).is_ok()).count();

@@ -1,19 +1,19 @@
-//! Files that are read whole.
+//! Reading of whole files, of limited length.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a file of no more than `most` bytes: one that never ends would be read for ever, and one that is very long is another than was meant.
+/// Reads a file of at most `most` bytes. A longer one, or one without an end, is not the file that was meant.
 ///
 /// # Errors
-/// If it is longer, or what the system says.
+/// If the file is longer, or an error of the system.
 pub fn read_file(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {
-        let told = format!("it is longer than {most} bytes, the most that is read");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
+        let message = format!("longer than {most} bytes, the most that is read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
 }
@@ -30,6 +30,6 @@ mod tests {
         assert_eq!(read_file(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         std::fs::remove_file(&path).unwrap();
         let error = read_file(Path::new("/dev/zero"), 1 << 20).unwrap_err();
-        assert_eq!(error.to_string(), "it is longer than 1048576 bytes, the most that is read");
+        assert_eq!(error.to_string(), "longer than 1048576 bytes, the most that is read");
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets that a service manager has opened for us (systemd's socket activation, sd_listen_fds(3)).
+//! Sockets passed by a service manager (systemd's socket activation, sd_listen_fds(3)).
 
 use crate::listener::Listener;
 use rustix::fd::{FromRawFd, OwnedFd, RawFd};
@@ -6,21 +6,21 @@ use rustix::net::{SocketType, sockopt};
 use std::io;
 use std::net::UdpSocket;
 
-/// The first descriptor that is handed over; the others follow it.
+/// The first inherited descriptor; the others follow it.
 const FIRST: RawFd = 3;
-/// More than this is a mistake.
+/// A larger number is a mistake.
 const MAX: RawFd = 1024;
 
-/// A socket that was handed over.
+/// An inherited socket.
 #[derive(Debug)]
 pub enum Inherited {
-    /// Connections come from it.
+    /// A socket that accepts connections.
     Stream(Listener),
-    /// Datagrams come from it.
+    /// A socket that receives datagrams.
     Datagram(UdpSocket),
 }
 
-/// How many descriptors these variables (`LISTEN_PID`, `LISTEN_FDS`) say are handed over to process `own`.
+/// The number of descriptors that these variables (`LISTEN_PID`, `LISTEN_FDS`) announce to process `own`.
 fn announced(pid: Option<&str>, fds: Option<&str>, own: u32) -> RawFd {
     let (Some(pid), Some(fds)) = (pid, fds) else {
         return 0;
@@ -31,11 +31,11 @@ fn announced(pid: Option<&str>, fds: Option<&str>, own: u32) -> RawFd {
     fds.parse().unwrap_or(0).clamp(0, MAX)
 }
 
-/// Takes the sockets that the service manager has handed over to this process, if any. To be called once, before the process
-/// opens anything and before it forks.
+/// Takes the sockets that the service manager has passed to this process, if any. Has to be called once, before the
+/// process opens descriptors or forks.
 ///
 /// # Errors
-/// If one of them is no socket, or not of a kind that can be served.
+/// If a descriptor is not a socket, or not of a supported kind.
 pub fn inherited_sockets() -> io::Result<Vec<Inherited>> {
     static TAKEN: std::sync::Once = std::sync::Once::new();
     let mut count = 0;
@@ -48,12 +48,13 @@ pub fn inherited_sockets() -> io::Result<Vec<Inherited>> {
 }
 
 fn take(fd: RawFd) -> io::Result<Inherited> {
-    // Who sets the variables may be wrong; nobody has used this number before us.
-    // SAFETY: the descriptor is only asked about, and not kept.
+    // The variables may be wrong; no code has used this descriptor before.
+    // SAFETY: the descriptor is only inspected.
     let borrowed = unsafe { rustix::fd::BorrowedFd::borrow_raw(fd) };
     let kind = sockopt::socket_type(borrowed)?;
     rustix::io::fcntl_setfd(borrowed, rustix::io::FdFlags::CLOEXEC)?;
-    // SAFETY: it is open, as was just seen; it was handed over to this process, and `inherited_sockets` takes it once only.
+    // SAFETY: the descriptor is open, as checked above; it was passed to this process, and `inherited_sockets` takes
+    // it only once.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     match kind {
         SocketType::STREAM => Listener::adopt(owned).map(Inherited::Stream),

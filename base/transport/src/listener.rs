@@ -1,4 +1,4 @@
-//! A socket that connections come from.
+//! Listening sockets.
 
 use crate::address::Address;
 use crate::stream::Stream;
@@ -11,16 +11,16 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// How sockets are listened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// Connections that nobody has accepted yet.
+    /// The longest queue of connections that have not been accepted.
     pub backlog: u32,
-    /// Who may connect to a UNIX socket: its file's permissions, such as 0o700.
+    /// The permissions of a UNIX socket's file, such as 0o700.
     pub unix_mode: u32,
 }
 
-/// A listening socket that never blocks. A UNIX socket's file is removed when it is dropped, unless the socket was inherited.
+/// A non-blocking listening socket. A UNIX socket's file is removed when it is dropped, unless the socket was
+/// inherited.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -30,22 +30,20 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    /// And the file to remove, if it is still this one.
+    /// The socket, and its file to remove, if that still has this device and inode.
     Unix(UnixListener, Option<(PathBuf, (u64, u64))>),
 }
 
-/// Why nothing can be listened to.
+/// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
 pub struct ListenError {
-    /// Where.
     pub address: Address,
-    /// What the system said.
     pub source: io::Error,
 }
 
 impl ListenError {
-    /// Whether this machine does not have the address, or addresses of its kind.
+    /// Whether this machine lacks the address, or its address family.
     pub fn is_absent(&self) -> bool {
         let code = self.source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
         matches!(code, Some(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AFNOSUPPORT))
@@ -53,11 +51,10 @@ impl ListenError {
 }
 
 impl Listener {
-    /// Listens at `address`. While a UNIX socket is made, the process's file mode mask is another.
+    /// Listens at `address`. While a UNIX socket is created, the umask of the process is changed.
     ///
     /// # Errors
-    /// What the system says. A UNIX socket that another process listens on is an error too; one that is left over is
-    /// replaced.
+    /// An error of the system; also if another process listens on a UNIX socket. A stale socket file is replaced.
     pub fn bind(address: &Address, options: ListenOptions) -> Result<Self, ListenError> {
         let fail = |source| ListenError { address: address.clone(), source };
         match address {
@@ -74,10 +71,10 @@ impl Listener {
         }
     }
 
-    /// Takes over a socket that somebody else made and listens on; its file, if it has one, is theirs.
+    /// Takes over a listening socket that was created elsewhere; its file, if it has one, is not removed.
     ///
     /// # Errors
-    /// What the system says, or that it is neither TCP nor UNIX.
+    /// An error of the system, or that it is neither TCP nor UNIX.
     pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         match rustix::net::sockopt::socket_domain(&socket)? {
@@ -95,20 +92,20 @@ impl Listener {
         }
     }
 
-    /// Where it listens, with the port that was taken.
+    /// The address, with the actual port.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// A connection and, over TCP, who it is from; or `None` if none is waiting.
+    /// Accepts a connection, and over TCP returns its address; `None` if none is waiting.
     ///
     /// # Errors
-    /// What the system says, for example that there are no descriptors left.
+    /// An error of the system, such as too many open descriptors.
     pub fn accept(&self) -> io::Result<Option<(Stream, Option<SocketAddr>)>> {
         let accepted = match &self.socket {
             Socket::Tcp(socket) => socket.accept().and_then(|(stream, peer)| {
                 stream.set_nonblocking(true)?;
-                // A failure costs latency only.
+                // A failure costs only latency.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Some(peer)))
             }),
@@ -120,7 +117,7 @@ impl Listener {
         match accepted {
             Ok(accepted) => Ok(Some(accepted)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            // The client has gone again, or a signal came: there may be others.
+            // The client has closed the connection, or a signal arrived: there may be others.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
             Err(error) => Err(error),
@@ -145,7 +142,7 @@ fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if is_left_over(path) {
         std::fs::remove_file(path)?;
     }
-    // The permissions must be right from the first moment, or somebody slips in.
+    // The permissions must be right from the start, or another user could connect in between.
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let socket = UnixListener::bind(path);
     rustix::process::umask(before);
@@ -154,15 +151,15 @@ fn unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     Ok(socket)
 }
 
-/// Whether there is a socket that a process which is gone has left behind: nobody listens on it. Any other error, that we may not connect
-/// for example, says nothing of the kind.
+/// Whether the socket file is stale: no process listens on it. Other errors, such as missing permissions, do not
+/// count.
 fn is_left_over(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     is_socket && UnixStream::connect(path).err().is_some_and(refused)
 }
 
-/// What tells a file from others that have its name before or after it.
+/// Device and inode, which distinguish files of the same name.
 fn file_number(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
@@ -181,7 +178,7 @@ impl Drop for Listener {
         if let Socket::Unix(_, Some((path, number))) = &self.socket
             && file_number(path) == Some(*number)
         {
-            // Whoever wants to listen here next replaces it if this fails.
+            // If this fails, the next listener replaces the file.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -237,13 +234,13 @@ mod tests {
         let again = Listener::adopt(listener.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(again.address(), &address);
         drop(again);
-        assert!(path.exists(), "who inherits a socket does not own its file");
+        assert!(path.exists(), "an inherited socket does not own its file");
         drop(listener);
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_file_that_somebody_else_has_put_in_its_place_is_left_there() {
+    fn a_file_that_replaced_the_socket_is_not_removed() {
         let path = std::env::temp_dir().join(format!("guira-listener-other-{}", std::process::id()));
         let address = Address::Unix(path.clone());
         let first = Listener::bind(&address, OPTIONS).unwrap();
@@ -258,7 +255,7 @@ mod tests {
     #[test]
     fn only_a_socket_that_refuses_is_left_over() {
         let path = std::env::temp_dir().join(format!("guira-listener-kind-{}", std::process::id()));
-        // Somebody listens, but not for streams: it is in use, though a connection to it fails.
+        // A socket of another type uses the path, although connecting to it fails.
         let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
         assert!(Listener::bind(&Address::Unix(path.clone()), OPTIONS).is_err());
         assert!(path.exists(), "it is not ours to remove");

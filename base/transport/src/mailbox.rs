@@ -1,11 +1,11 @@
-//! Messages to a thread that may be waiting in [`crate::Poll::wait`].
+//! Messages to a thread that may be blocked in [`crate::Poll::wait`].
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// A queue of messages with something to poll for.
+/// A queue of messages with a descriptor to poll.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     /// LOCK: mailbox. Leaf.
@@ -17,28 +17,28 @@ impl<T> Mailbox<T> {
     /// An empty mailbox.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Mailbox { messages: Mutex::new(Vec::new()), bell })
     }
 
-    /// Leaves a message and wakes the owner up.
+    /// Adds a message and wakes the owner.
     pub fn send(&self, message: T) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         self.ring();
     }
 
-    /// Wakes the owner up. This can be called from a signal handler.
+    /// Wakes the owner. Async-signal-safe.
     pub fn ring(&self) {
-        // It fails only if the bell has been ringing all the time.
+        // It fails only if the counter is full, and then the owner is woken anyway.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Takes all messages, and silences the bell.
+    /// Takes all messages, and resets the descriptor.
     pub fn take(&self) -> Vec<T> {
         let mut count = [0; 8];
-        // It fails if the bell did not ring, which is as well.
+        // It fails if the descriptor was not readable, which does no harm.
         let _ = rustix::io::read(&self.bell, &mut count);
         std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -57,7 +57,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_message_wakes_whoever_waits() {
+    fn a_message_wakes_the_poller() {
         let mailbox = Mailbox::new().unwrap();
         let mut poll = Poll::new().unwrap();
         poll.add(&mailbox, Token(7), Interest::Read).unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for several sockets at once.
+//! Waiting for events of several sockets.
 
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,20 +7,17 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// The name under which something was registered.
+/// Identifies a registered source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 
-/// What to wait for. An end or an error is always told.
+/// The events to wait for. Ends and errors are always reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to read.
     Read,
-    /// Room to write.
     Write,
-    /// Either of them.
     ReadWrite,
-    /// Nothing but the end.
+    /// Only the end.
     End,
 }
 
@@ -35,26 +32,25 @@ impl Interest {
     }
 }
 
-/// Something has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// To what.
     pub token: Token,
-    /// It has failed, or its other end is gone altogether.
+    /// The source has failed, or its other end is closed completely.
     pub failed: bool,
 }
 
-/// What a thread waits for (epoll, level-triggered).
+/// A set of event sources (epoll, level-triggered).
 pub struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
-// SAFETY: an event has room for a pointer, but what is kept in it here is a token, a number. The descriptor belongs to the process.
+// SAFETY: the events' data field holds a token, which is a number and not a pointer. The descriptor belongs to the
+// process.
 unsafe impl Send for Poll {}
 
 impl AsFd for Poll {
-    /// It can be waited for itself: it has something to read when anything has happened.
+    /// The set can be polled itself: it is readable when an event is pending.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
@@ -66,46 +62,46 @@ impl fmt::Debug for Poll {
     }
 }
 
-/// Events taken at once.
+/// Events received at once.
 const EVENTS: usize = 256;
 
 impl Poll {
-    /// Waits for nothing yet.
+    /// An empty set.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn new() -> io::Result<Self> {
         Ok(Poll { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS) })
     }
 
-    /// Waits for `source` too.
+    /// Adds `source`.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn add(&self, source: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, epoll::EventData::new_u64(token.0), interest.flags())?)
     }
 
-    /// Waits for something else about `source`.
+    /// Changes the interest in `source`.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn change(&self, source: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, source, epoll::EventData::new_u64(token.0), interest.flags())?)
     }
 
-    /// Waits for `source` no longer.
+    /// Removes `source`.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until something happens, at most as long as `timeout`, and appends what did to `out`.
+    /// Waits for events, at most for `timeout`, and appends them to `out`.
     ///
     /// # Errors
-    /// What the system says, but not that a signal came.
+    /// An error of the system, except that a signal arrived.
     pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Event>) -> io::Result<()> {
         let timeout = timeout
             .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });

@@ -1,4 +1,4 @@
-//! A connected socket.
+//! Connected sockets.
 
 use crate::poll::Interest;
 use crate::tls::{TlsFacts, TlsStream};
@@ -7,25 +7,23 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
-/// A connected socket that never blocks.
+/// A connected non-blocking socket.
 #[derive(Debug)]
 pub enum Stream {
-    /// TCP.
     Tcp(TcpStream),
-    /// UNIX.
     Unix(UnixStream),
-    /// TLS over one of them (boxed: what a session needs is large, and most streams have none).
+    /// TLS over one of them (boxed: a session is large, and most streams have none).
     Tls(Box<TlsStream>),
 }
 
-/// What came of trying to read or write.
+/// The result of a read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many bytes.
+    /// This many bytes were moved.
     Moved(usize),
-    /// None now: wait for an event.
+    /// The call would block: wait for an event.
     Blocked,
-    /// None any more.
+    /// The connection has ended.
     Ended,
 }
 
@@ -40,10 +38,10 @@ pub(crate) fn progress(result: io::Result<usize>) -> io::Result<Progress> {
 }
 
 impl Stream {
-    /// Reads into `buffer`, which is not empty.
+    /// Reads into `buffer`, which must not be empty.
     ///
     /// # Errors
-    /// What the system says, but not that it would block or was interrupted. With TLS, a [`crate::TlsFault`] too.
+    /// An error of the system, except that it would block or was interrupted. With TLS, also a [`crate::TlsFault`].
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Progress> {
         match self {
             Stream::Tcp(stream) => progress(stream.read(buffer)),
@@ -52,10 +50,10 @@ impl Stream {
         }
     }
 
-    /// Writes some of `bytes`, which are not empty.
+    /// Writes some of `bytes`, which must not be empty.
     ///
     /// # Errors
-    /// What the system says, but not that it would block or was interrupted.
+    /// An error of the system, except that it would block or was interrupted.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Progress> {
         match self {
             Stream::Tcp(stream) => progress(stream.write(bytes)),
@@ -64,10 +62,10 @@ impl Stream {
         }
     }
 
-    /// Writes some of the bytes in `parts`, which are not all empty.
+    /// Writes some of the bytes in `parts`, which must not all be empty.
     ///
     /// # Errors
-    /// What the system says, but not that it would block or was interrupted.
+    /// An error of the system, except that it would block or was interrupted.
     pub fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Progress> {
         match self {
             Stream::Tcp(stream) => progress(stream.write_vectored(parts)),
@@ -76,11 +74,11 @@ impl Stream {
         }
     }
 
-    /// Hands over to the system what earlier writes have taken: `Moved(0)` when nothing is left, `Blocked` if something
-    /// is. Only TLS keeps something back, of 64 KiB of plaintext at most.
+    /// Passes buffered output to the system: `Moved(0)` when nothing is left, `Blocked` otherwise. Only TLS buffers
+    /// output, at most 64 KiB of plaintext.
     ///
     /// # Errors
-    /// As those of a write.
+    /// As for a write.
     pub fn flush(&mut self) -> io::Result<Progress> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(Progress::Moved(0)),
@@ -88,12 +86,12 @@ impl Stream {
         }
     }
 
-    /// Nothing is to be written any more: hands over what is left, and with TLS says so to the client. `Moved(0)` when
-    /// that is done, and the stream can be dropped; `Blocked` if it is to be called again when the socket has room.
-    /// A stream that is dropped does it as far as it goes without waiting.
+    /// Ends the output: passes buffered output to the system, and with TLS sends a close_notify. `Moved(0)` when that
+    /// is done and the stream can be dropped; `Blocked` if the call has to be repeated when the socket is writable.
+    /// Dropping a stream does the same as far as possible without blocking.
     ///
     /// # Errors
-    /// What the system says: there is nobody to tell.
+    /// An error of the system: the connection is broken.
     pub fn finish(&mut self) -> io::Result<Progress> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(Progress::Moved(0)),
@@ -101,8 +99,8 @@ impl Stream {
         }
     }
 
-    /// What the socket is to be polled for by whoever waits for `interest` in this stream. It may change with every
-    /// call of another method.
+    /// The event to poll the socket for in order to get `interest` in this stream. It may change with every call of
+    /// another method.
     pub fn wants(&self, interest: Interest) -> Interest {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => interest,
@@ -110,7 +108,7 @@ impl Stream {
         }
     }
 
-    /// Whether a read has something to tell that the poller does not know of: bytes, an end or an error. After a read
+    /// Whether a read would return something that the poller does not report: bytes, an end or an error. After a read
     /// that did not fill its buffer there are no bytes.
     pub fn has_input(&self) -> bool {
         match self {
@@ -119,8 +117,8 @@ impl Stream {
         }
     }
 
-    /// Bytes that are kept for it beside what every connection of its kind takes: with TLS what has come of a record or a handshake that
-    /// is not complete, plaintext that nobody has read, and what the socket does not take.
+    /// Bytes buffered for this stream beside the fixed cost of its kind: with TLS, those of incomplete records and
+    /// handshakes, unread plaintext, and unsent output.
     pub fn holds(&self) -> usize {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => 0,
@@ -128,7 +126,7 @@ impl Stream {
         }
     }
 
-    /// What a TLS handshake has agreed; `None` before its end, and without TLS. The tests compare it with what the client believes.
+    /// The result of the TLS handshake; `None` before its end, and without TLS.
     pub fn tls_facts(&self) -> Option<TlsFacts> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => None,

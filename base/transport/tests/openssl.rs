@@ -1,5 +1,5 @@
-//! What OpenSSL thinks of the TLS spoken here. It is a program of its own, since a process that is being started holds
-//! copies of all sockets for a moment, and tests of sockets that close would see it.
+//! Compatibility with OpenSSL's client. A test program of its own, since a child process briefly holds copies of all
+//! sockets, which would disturb tests that close sockets.
 
 use guira_transport::{
     Address, Interest, ListenOptions, Listener, Poll, Progress, Stream, TlsAcceptor, TlsOptions, Token,
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const OPTIONS: ListenOptions = ListenOptions { backlog: 64, unix_mode: 0o700 };
 
-/// Accepts one client and sends back what it sends, until it ends.
+/// Accepts one client and echoes its input until it ends.
 fn echo(listener: &Listener, acceptor: &TlsAcceptor) {
     let mut poll = Poll::new().unwrap();
     poll.add(listener, Token(0), Interest::Read).unwrap();
@@ -32,7 +32,7 @@ fn echo(listener: &Listener, acceptor: &TlsAcceptor) {
         };
         match stream.read(&mut buffer).unwrap() {
             Progress::Moved(bytes) => {
-                // The few bytes of this test always find room.
+                // The socket always accepts the few bytes of this test.
                 assert_eq!(stream.write(&buffer[..bytes]).unwrap(), Progress::Moved(bytes));
             }
             Progress::Blocked => {}
@@ -79,8 +79,8 @@ fn openssl_understands_both_versions() {
             drop(input);
         });
         let output = client.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains(name) && told.contains("Verification: OK"), "{told}");
+        let output_text = String::from_utf8_lossy(&output.stderr);
+        assert!(output_text.contains(name) && output_text.contains("Verification: OK"), "{output_text}");
         assert_eq!(acceptor.counters().handshakes(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! incr and decr; and what ma has in common with them.
+//! incr and decr, and their common part with ma.
 
 use crate::counters::CommandCount;
 use crate::{Executor, Replies};
@@ -8,34 +8,28 @@ use guira_contract::{
 };
 use guira_protocol::{Arithmetic, Direction, Noreply, Verb, number_from};
 
-/// What became of an increment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// The number now, and the item as it was.
+    /// The new number, and the item before.
     Now(u64, Meta),
-    /// The number was stored because there was none.
+    /// The item was created with the initial value.
     Created,
     NotFound,
     Exists,
     NotANumber,
 }
 
-/// What is to be done to a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) direction: Direction,
     pub(crate) delta: u64,
-    /// A cas unique to compare with.
     pub(crate) cas: Option<u64>,
-    /// The cas unique to store.
     pub(crate) cas_new: Option<u64>,
-    /// A new expiry.
     pub(crate) expiry: Option<Expiry>,
-    /// What to store if there is nothing, expiring then.
+    /// The value to create a missing item with, and its expiry.
     pub(crate) initial: Option<(u64, Expiry)>,
 }
 
-/// The number in an item's value.
 fn number_in(item: &dyn ItemView) -> Option<u64> {
     let mut buffer = [0; 256];
     let length = item.value_len().min(buffer.len());
@@ -44,13 +38,11 @@ fn number_in(item: &dyn ItemView) -> Option<u64> {
 }
 
 impl Step {
-    /// Counts by `delta`, and changes nothing else.
     pub(crate) fn of(direction: Direction, delta: u64) -> Self {
         Step { direction, delta, cas: None, cas_new: None, expiry: None, initial: None }
     }
 
-    /// What to do about the item that is there, and what to tell. An item that has a cas unique gets `fresh` with
-    /// its new value.
+    /// Decides on the item, and on the reply. An item that has a cas unique gets `fresh` with its new value.
     fn decide(&self, item: Option<&dyn ItemView>, fresh: u64) -> (Decision<'static>, Counted) {
         let Some(item) = item else {
             let Some((initial, expiry)) = self.initial else {
@@ -60,7 +52,7 @@ impl Step {
             let new = NewItem { flags: 0, expiry, cas: self.cas_new, state: ItemState::NONE, value };
             return (Decision::Put(new), Counted::Created);
         };
-        // As in memcached, an empty value is no number even to who has the wrong cas unique.
+        // As in memcached, an empty value is reported as no number even if the cas unique does not match.
         let empty = item.value_len() == 0;
         if !empty && self.cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
             return (Decision::Keep, Counted::Exists);
@@ -91,8 +83,8 @@ impl<S: Session> Executor<S> {
         let fresh = self.session.next_cas();
         let mut outcome = Counted::NotFound;
         self.session.update(key, Default::default(), self.now, Provision::None, |item| {
-            let (decision, told) = step.decide(item, fresh);
-            outcome = told;
+            let (decision, result) = step.decide(item, fresh);
+            outcome = result;
             decision
         })?;
         match (step.direction, outcome) {
@@ -106,14 +98,13 @@ impl<S: Session> Executor<S> {
                 self.count(CommandCount::DecrHits);
                 self.sample(CommandCount::DecrHits, key);
             }
-            // memcached tells of it before it has a time.
+            // memcached reports the event before the item has an expiry.
             (_, Counted::Created) => self.saw_other_store(key, Verb::Add, None, Expiry::Never),
             _ => {}
         }
         Ok(outcome)
     }
 
-    /// incr, decr
     pub fn arithmetic<R>(&mut self, key: Key<'_>, command: &Arithmetic<'_>, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
@@ -135,5 +126,5 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// What is told of a value that is no number.
+/// The reply if the value is not a number.
 pub(crate) const NOT_A_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";

@@ -1,5 +1,5 @@
-//! The commands of the binary protocol. Every reply about an item tells its cas unique, so that an item gets one as soon
-//! as it is stored or read here.
+//! The commands of the binary protocol. Every reply about an item contains its cas unique, so an item gets one when
+//! it is stored or read here.
 
 use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
@@ -14,19 +14,17 @@ use guira_protocol::binary::{
 };
 use guira_protocol::{Exptime, Unique, Verb};
 
-/// Bytes of the extras of a get's reply: the flags.
+/// Length of the extras of a get's reply, which are the flags.
 const FLAGS_BYTES: usize = 4;
 
-/// Writes one item.
 struct PacketSink<'a, 'k, R> {
     replies: &'a mut R,
     packet: Packet,
     shown: Shown,
     key: &'k [u8],
-    /// Bytes in the buffer before the item.
+    /// Length of the buffer before the item.
     mark: usize,
     uniques: Uniques,
-    /// The item has no cas unique yet.
     lacks_unique: bool,
 }
 
@@ -66,7 +64,7 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
         let length = item.value_len();
         self.head(cas, item.flags(), length);
         let mut writer = self.replies.buffer().writer(length);
-        item.copy_value(0, writer.room(length));
+        item.copy_value(0, writer.space(length));
         let written = writer.written();
         self.replies.buffer().keep(written);
     }
@@ -89,7 +87,7 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
     }
 }
 
-/// Writes a reply without an item: nothing but the header if it went well, else a text as well.
+/// Writes a reply without an item: only the header if the command succeeded, else with a text.
 pub fn reply_status<R: Replies>(packet: Packet, status: Status, cas: u64, replies: &mut R) {
     reply_body(packet, status, cas, status.text().as_bytes(), replies);
 }
@@ -102,7 +100,7 @@ fn reply_body<R: Replies>(packet: Packet, status: Status, cas: u64, body: &[u8],
     replies.buffer().put(body);
 }
 
-/// Writes one pair of a stat's reply; two empty ones are its end.
+/// Writes one pair of a stat's reply; a pair of empty strings ends it.
 pub fn reply_stat<R: Replies>(packet: Packet, name: &[u8], value: &[u8], replies: &mut R) {
     let (key_len, value_len) = (name.len() as u8, value.len() as u32);
     let response = Response { key_len, value_len, ..Response::plain(packet, Status::Success) };
@@ -111,7 +109,7 @@ pub fn reply_stat<R: Replies>(packet: Packet, name: &[u8], value: &[u8], replies
     replies.buffer().put(value);
 }
 
-/// Writes a body after the header of a success.
+/// Writes a successful reply with a text.
 pub fn reply_text<R: Replies>(packet: Packet, text: &str, replies: &mut R) {
     reply_body(packet, Status::Success, 0, text.as_bytes(), replies);
 }
@@ -130,7 +128,7 @@ fn tell<R: Replies>(packet: Packet, status: Status, cas: u64, replies: &mut R) {
 }
 
 impl<S: Session> Executor<S> {
-    /// Executes a command about the item under a key. `value` is the packet's, which is empty unless something is stored.
+    /// Executes a command on an item. `value` is empty unless the command stores.
     pub fn binary<R>(
         &mut self,
         packet: Packet,
@@ -218,7 +216,7 @@ impl<S: Session> Executor<S> {
         let (mark, uniques) = (replies.buffer().len(), self.uniques);
         let mut sink =
             PacketSink { replies, packet, shown, key: key.bytes, mark, uniques, lacks_unique: false };
-        match self.show_and_touch(key, time, Unique::Told, &mut sink) {
+        match self.show_and_touch(key, time, Unique::Shown, &mut sink) {
             Ok(Read::Hit) => {}
             Ok(Read::Miss(_)) => binary_miss(packet, key, shown, replies),
             Err(refusal) => tell(packet, refused(refusal), 0, replies),
@@ -240,7 +238,7 @@ impl<S: Session> Executor<S> {
             };
             if status == Status::Success { Decision::Remove } else { Decision::Keep }
         };
-        // Nothing is stored, so nothing can be refused.
+        // A change that stores nothing cannot be refused.
         let _ = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         match status {
             Status::Success => {
@@ -276,7 +274,7 @@ impl<S: Session> Executor<S> {
     fn binary_request(&mut self, packet: Packet, store: &PacketStore) -> Request {
         let PacketStore { verb, flags, exptime } = *store;
         let is_join = matches!(verb, Verb::Append | Verb::Prepend);
-        // Where there are none, memcached stores whatever unique the packet has.
+        // With cas uniques disabled, memcached stores whatever unique the packet has.
         let wanted = self.uniques.given(Some(packet.cas));
         Request {
             verb: wanted.filter(|_| !is_join).map_or(verb, Verb::Cas),
@@ -290,7 +288,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// A value was announced: how is it to be received?
+    /// Decides how to receive the announced value.
     pub fn binary_receive<R>(
         &mut self,
         packet: Packet,
@@ -309,7 +307,7 @@ impl<S: Session> Executor<S> {
         })
     }
 
-    /// Answers a command whose value finds no memory any more.
+    /// Answers a command if memory runs out while its value arrives.
     pub fn binary_give_up<R>(&mut self, packet: Packet, store: &PacketStore, key: &[u8], replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
@@ -334,7 +332,6 @@ impl<S: Session> Executor<S> {
         tell(packet, refused(refusal), 0, replies);
     }
 
-    /// Stores the value of a packet.
     pub fn binary_store<R>(
         &mut self,
         packet: Packet,
@@ -359,7 +356,7 @@ impl<S: Session> Executor<S> {
                 Verb::Replace => Status::KeyNotFound,
                 _ => Status::NotStored,
             },
-            // The sum is too large: memcached says so in these words.
+            // The joined value is too large: this is memcached's reply.
             Err(StoreError::TooLarge) if request.is_join() => Status::NotStored,
             Err(refusal) => {
                 if verb == Verb::Set {
@@ -372,7 +369,7 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// Nothing was found. Who has asked for the key is told it instead of a text.
+/// Writes the reply of a miss: with the key if the client asked for it, else with a text.
 fn binary_miss<R: Replies>(packet: Packet, key: Key<'_>, shown: Shown, replies: &mut R) {
     if packet.quiet() == Quiet::Yes {
         return;

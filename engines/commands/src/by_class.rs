@@ -1,15 +1,15 @@
-//! Counts by slab class, estimated: of every [`SAMPLED`] commands of a kind one is looked at, and counts for all of them. To know the
-//! class of every item that is read would take a look at its page's descriptor each time.
+//! Estimated counts by slab class: one command of every [`SAMPLED`] of a kind is sampled, and counts as that many.
+//! Finding the class of every item that is read would cost an access to its page's descriptor.
 
 use crate::Executor;
 use crate::counters::CommandCount;
 use guira_contract::{Key, Session};
 use guira_sync::counters::Counters;
 
-/// One command in this many is looked at; a power of two.
+/// The sampling interval; a power of two.
 pub(crate) const SAMPLED: u64 = 32;
 
-/// What is counted by class, in the order of `stats slabs`.
+/// The counters by class, in the order of `stats slabs`.
 pub const BY_CLASS: [CommandCount; 8] = [
     CommandCount::GetHits,
     CommandCount::CmdSet,
@@ -21,10 +21,9 @@ pub const BY_CLASS: [CommandCount; 8] = [
     CommandCount::TouchHits,
 ];
 
-/// Classes are numbered by a byte.
+/// A class is numbered by a byte.
 const CLASSES: usize = 256;
 
-/// One thread's counts by class.
 #[derive(Debug)]
 pub struct ClassCounters(Box<[Counters<{ BY_CLASS.len() }>]>);
 
@@ -35,7 +34,7 @@ impl Default for ClassCounters {
 }
 
 impl ClassCounters {
-    /// How often `BY_CLASS[index]` was counted of `class`, about.
+    /// An estimate of how often `BY_CLASS[index]` was counted in `class`.
     pub fn get(&self, class: u8, index: usize) -> u64 {
         self.0[usize::from(class)].get(index)
     }
@@ -48,7 +47,7 @@ impl ClassCounters {
 }
 
 impl<S: Session> Executor<S> {
-    /// Looks at the class of an item, if it is the turn of what was just counted.
+    /// Counts the class of an item if the command just counted is sampled.
     #[inline(always)]
     pub(crate) fn sample(&mut self, what: CommandCount, key: Key<'_>) {
         if self.counters.get(what).is_multiple_of(SAMPLED) {
@@ -64,7 +63,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// The class of an item that is going to be deleted, if it is the turn of that.
+    /// The class of an item that is about to be deleted, if the delete is sampled.
     pub(crate) fn class_before_delete(&mut self, key: Key<'_>) -> Option<u8> {
         let next = self.counters.get(CommandCount::DeleteHits) + 1;
         if !next.is_multiple_of(SAMPLED) {
@@ -73,7 +72,6 @@ impl<S: Session> Executor<S> {
         self.meta_of(key).map(|meta| meta.class)
     }
 
-    /// The item was deleted.
     pub(crate) fn sample_delete(&mut self, class: Option<u8>) {
         if let Some(class) = class {
             self.counters.classes.add(class, CommandCount::DeleteHits);

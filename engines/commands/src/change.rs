@@ -8,7 +8,6 @@ use guira_contract::{Amendment, Decision, ItemView, Key, Provision, Recency, Ses
 use guira_protocol::{Delete, Exptime, Noreply, Touch};
 
 impl<S: Session> Executor<S> {
-    /// delete
     pub fn delete<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, delete: &Delete<'_>, replies: &mut R) {
         let found = self.delete_key(key);
         if delete.noreply == Noreply::No {
@@ -16,7 +15,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Deletes a key, and tells whether there was something.
+    /// Returns whether the key existed.
     pub(crate) fn delete_key(&mut self, key: Key<'_>) -> bool {
         let item = self.before_delete(key);
         let class = self.class_before_delete(key);
@@ -25,7 +24,7 @@ impl<S: Session> Executor<S> {
             found = item.is_some();
             Decision::Remove
         };
-        // Nothing is stored, so nothing can be refused.
+        // A removal stores nothing, so it cannot be refused.
         let _ = self.session.update(key, Default::default(), self.now, Provision::None, decide);
         self.count(if found { CommandCount::DeleteHits } else { CommandCount::DeleteMisses });
         self.sample_delete(class.filter(|_| found));
@@ -33,7 +32,6 @@ impl<S: Session> Executor<S> {
         found
     }
 
-    /// touch
     pub fn touch<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, touch: &Touch<'_>, replies: &mut R) {
         let line = match self.touch_key(key, touch.exptime) {
             Ok(true) => "TOUCHED",
@@ -45,10 +43,10 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Gives an item another time to expire, and tells whether there was one.
+    /// Returns whether the key existed.
     pub(crate) fn touch_key(&mut self, key: Key<'_>, time: Exptime) -> Result<bool, StoreError> {
         let expiry = self.expiry(time);
-        // To remove it takes no memory.
+        // A removal needs no memory.
         let has_passed = expiry.passed(self.now);
         let mut found = false;
         let decide = |item: Option<&dyn ItemView>| {

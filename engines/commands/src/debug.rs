@@ -7,7 +7,6 @@ use guira_contract::{Expiry, ItemState, ItemView, Key, Meta, Read, Recency, Sess
 use guira_protocol::{encode_key, fits_in_text};
 use std::marker::PhantomData;
 
-/// Takes an item's metadata.
 struct MetaOnly<P> {
     meta: Option<Meta>,
     pin: PhantomData<P>,
@@ -42,7 +41,7 @@ impl<S: Session> Executor<S> {
         self.look_up(key).1
     }
 
-    /// What comes of looking for a key, without a trace.
+    /// Looks a key up without side effects on the item.
     pub(crate) fn look_up(&mut self, key: Key<'_>) -> (Got, Option<Meta>) {
         let mut sink = MetaOnly { meta: None, pin: PhantomData };
         match self.session.read(key, S::Guess::default(), self.now, &mut sink) {
@@ -51,12 +50,12 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// me: everything about an item but its value.
+    /// me: all metadata of an item.
     pub fn meta_debug<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, replies: &mut R) {
         self.count(CommandCount::CmdMeta);
         self.saw_lookup(key);
         let mut found = self.meta_of(key);
-        // If there is no memory for one it is shown without.
+        // If there is no memory for a cas unique, the item is shown without one.
         while found.is_some_and(|meta| self.uniques.shown(meta.cas).is_none())
             && self.give_unique(key).is_ok()
         {

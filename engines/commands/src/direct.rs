@@ -1,5 +1,5 @@
-//! The requests of MICA's datagrams. Their clients hash keys and have no connection; what they ask for is answered in one record of a
-//! datagram, and a value is written where it is sent from.
+//! The requests of MICA's datagrams. Their clients hash the keys and have no connection; the reply is one record of a
+//! datagram, and a value is copied to where it is sent from.
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
@@ -12,15 +12,15 @@ use guira_protocol::mica::{DATAGRAM_HEADER, Operation, REPLY_HEADER, Record, Rep
 use guira_protocol::{Direction, Verb};
 use std::marker::PhantomData;
 
-/// Writes a value into the room that there is.
-struct RoomSink<'r, P> {
-    room: &'r mut [u8],
+/// Copies a value into the space left in the datagram.
+struct RecordSink<'r, P> {
+    space: &'r mut [u8],
     flags: u32,
     value_len: usize,
     pin: PhantomData<P>,
 }
 
-impl<P: ValuePin> Sink for RoomSink<'_, P> {
+impl<P: ValuePin> Sink for RecordSink<'_, P> {
     type Pin = P;
 
     fn wants(&self) -> Want {
@@ -30,8 +30,8 @@ impl<P: ValuePin> Sink for RoomSink<'_, P> {
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
         (self.flags, self.value_len) = (item.flags(), item.value_len());
-        if let Some(room) = self.room.get_mut(..self.value_len) {
-            item.copy_value(0, room);
+        if let Some(space) = self.space.get_mut(..self.value_len) {
+            item.copy_value(0, space);
         }
     }
 
@@ -47,7 +47,6 @@ impl<P: ValuePin> Sink for RoomSink<'_, P> {
     }
 }
 
-/// What is to be told of a refusal.
 fn refused(refusal: StoreError) -> Status {
     match refusal {
         StoreError::TooLarge => Status::TooLarge,
@@ -56,15 +55,15 @@ fn refused(refusal: StoreError) -> Status {
 }
 
 impl<S: Session> Executor<S> {
-    /// The hash of a key whose hash a client tells, and the first stage of prefetching it.
+    /// The hash of a key, given the one that the client sent, and the first stage of prefetching.
     #[inline(always)]
-    pub fn prefetch_told(&self, key: &[u8], told: u64) -> KeyHash {
-        let hash = if S::CLIENT_HASHES { KeyHash(told) } else { self.session.hash(key) };
+    pub fn prefetch_client_hash(&self, key: &[u8], client_hash: u64) -> KeyHash {
+        let hash = if S::CLIENT_HASHES { KeyHash(client_hash) } else { self.session.hash(key) };
         self.session.prefetch_buckets(hash);
         hash
     }
 
-    /// Executes a request and writes its record, with `after` more to come in the same datagram.
+    /// Executes a request and writes its record; `after` more records follow in the same datagram.
     #[inline(always)]
     pub fn direct(
         &mut self,
@@ -84,9 +83,9 @@ impl<S: Session> Executor<S> {
 
     #[inline(always)]
     fn direct_get(&mut self, key: Key<'_>, guess: S::Guess, writer: &mut ReplyWriter<'_>, after: usize) {
-        let room = writer.room(after);
-        let most = room.len();
-        let mut sink = RoomSink { room, flags: 0, value_len: 0, pin: PhantomData };
+        let space = writer.space(after);
+        let most = space.len();
+        let mut sink = RecordSink { space, flags: 0, value_len: 0, pin: PhantomData };
         let read = self.session.read(key, guess, self.now, &mut sink);
         let (flags, value_len) = (sink.flags, sink.value_len);
         match read {
@@ -109,7 +108,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Executes anything but a get, and tells what is to be said of it, unless a record was written.
+    /// Executes any operation but a get, and returns the status of its record unless it was written.
     #[inline(never)]
     fn direct_other(
         &mut self,
@@ -181,7 +180,7 @@ impl<S: Session> Executor<S> {
         Some(match self.count_step(key, &Step::of(direction, record.delta())) {
             Ok(Counted::Now(number, _)) => {
                 let number = number.to_le_bytes();
-                writer.room(after)[..number.len()].copy_from_slice(&number);
+                writer.space(after)[..number.len()].copy_from_slice(&number);
                 writer.put(Status::Done, 0, number.len());
                 return None;
             }

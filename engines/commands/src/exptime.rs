@@ -1,4 +1,4 @@
-//! From a client's expiration times to the engine's.
+//! Conversion of clients' expiration times into the engine's.
 
 use crate::Executor;
 use crate::counters::CommandCount;
@@ -6,14 +6,13 @@ use guira_contract::{Expiry, Session};
 use guira_protocol::Exptime;
 use guira_sync::clock::Seconds;
 
-/// Expiration times up to here are relative: 30 days.
+/// Expiration times up to this are relative: 30 days.
 const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
 
-/// A second that has passed: what is to expire at once expires then.
+/// A second in the past: the expiry of items that expire at once.
 const LONG_AGO: Seconds = Seconds(1);
 
 impl<S: Session> Executor<S> {
-    /// When something with this expiration time expires.
     pub(crate) fn expiry(&self, time: Exptime) -> Expiry {
         match time.0 {
             0 => Expiry::Never,
@@ -26,8 +25,9 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Counts a flush, and tells when it takes effect with this delay: never, if what it would take was stored before there was
-    /// a server. As in memcached, that is a second before the delay is over: what was stored in that second goes too.
+    /// Counts a flush, and returns when it takes effect with this delay: never, if it would only flush items stored
+    /// before the server started. As in memcached, that is a second before the delay is over: items stored in that
+    /// second are flushed too.
     pub fn flush_time(&self, delay: Exptime) -> Option<Seconds> {
         self.count(CommandCount::CmdFlush);
         if delay.0 > RELATIVE_MAX && delay.0 as u64 <= self.clock.base_unix() {

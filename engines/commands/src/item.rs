@@ -1,49 +1,42 @@
-//! A request about one item, whatever protocol it came by.
+//! A request about one item, in any protocol.
 
 use crate::{Answered, Data, Executor, Replies};
 use guira_contract::{Key, KeyHash, Session};
 use guira_protocol::binary::{ItemOperation, Packet};
 use guira_protocol::{Arithmetic, Delete, Exptime, Meta, MetaKey, MetaSet, Noreply, Store, Touch, Unique};
 
-/// What a request does with the item under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It leaves the item as it is, but for its cas unique and its recency.
+    /// The item stays as it is, except its cas unique and recency.
     Read,
-    /// It may change the item.
+    /// The item may change.
     Write,
 }
 
 /// One key of a get, gets, gat or gats.
 #[derive(Clone, Copy, Debug)]
 pub struct GetKey<'a> {
-    /// The key.
     pub key: &'a [u8],
-    /// Whether cas uniques are told.
     pub unique: Unique,
-    /// A new expiration time for what is found.
+    /// The new expiration time of a gat or gats.
     pub touch: Option<Exptime>,
 }
 
-/// A packet of the binary protocol that is about an item.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemPacket<'a> {
-    /// Its header.
     pub packet: Packet,
-    /// The key.
     pub key: &'a [u8],
-    /// What to do with the item.
     pub operation: ItemOperation,
-    /// The value, which is empty unless something is stored.
+    /// Empty unless the operation stores.
     pub value: &'a [u8],
 }
 
-/// A request about one item that has arrived whole.
+/// A complete request about one item.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
     /// A get of one key.
     Get(GetKey<'a>),
-    /// A key of a get of several. END is not part of its reply.
+    /// One key of a get of several. Its reply has no END.
     KeyOfGet(GetKey<'a>),
     /// set, add, replace, append, prepend, cas; with the data block and its line end
     Store(Store<'a>, &'a [u8]),
@@ -61,11 +54,10 @@ pub enum Item<'a> {
     Packet(ItemPacket<'a>),
 }
 
-/// The most pieces of borrowed bytes that an [`Item`] has: key, flags and data of ms.
+/// The most borrowed slices of an [`Item`]: key, flags and data of ms.
 pub const PIECES_MAX: usize = 3;
 
 impl<'a> Item<'a> {
-    /// What it does with the item.
     pub fn effect(&self) -> Effect {
         match self {
             Item::Get(get) | Item::KeyOfGet(get) => get.effect(),
@@ -89,7 +81,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The same request with other bytes: hands each borrowed piece to `place`, always in the same order.
+    /// The same request with other bytes: passes each borrowed slice to `place`, always in the same order.
     pub fn relocate<'b>(&self, place: &mut impl FnMut(&'a [u8]) -> &'b [u8]) -> Item<'b> {
         match self {
             Item::Get(get) => Item::Get(get.relocate(place)),
@@ -111,7 +103,6 @@ impl<'a> Item<'a> {
 }
 
 impl<'a> GetKey<'a> {
-    /// What it does with the item.
     #[inline(always)]
     pub fn effect(&self) -> Effect {
         if self.touch.is_none() { Effect::Read } else { Effect::Write }
@@ -122,13 +113,13 @@ impl<'a> GetKey<'a> {
     }
 }
 
-/// The value in a data block, if it ends as it must.
+/// The value of a data block; `None` if the block does not end with `\r\n`.
 #[inline(always)]
 fn value_of(block: &[u8]) -> Option<&[u8]> {
     block.strip_suffix(b"\r\n")
 }
 
-/// Says that a data block does not end as it must.
+/// Writes the reply to a data block that does not end with `\r\n`.
 pub fn refuse_block<R: Replies>(noreply: Noreply, replies: &mut R) {
     if noreply == Noreply::No {
         replies.buffer().line("CLIENT_ERROR bad data chunk");
@@ -136,7 +127,7 @@ pub fn refuse_block<R: Replies>(noreply: Noreply, replies: &mut R) {
 }
 
 impl<S: Session> Executor<S> {
-    /// Executes a request about the item under a key with this hash.
+    /// Executes a request. `hash` is that of its key.
     #[inline(always)]
     pub fn execute<R>(&mut self, item: &Item<'_>, hash: KeyHash, guess: S::Guess, replies: &mut R)
     where
@@ -148,7 +139,8 @@ impl<S: Session> Executor<S> {
                     replies.buffer().put(b"END\r\n");
                 }
             }
-            // Other workers answer the other keys, and END follows: an error would stand among values. The key is missing instead.
+            // Other workers answer the other keys, and END follows: an error line would stand between values. So the
+            // reply is a miss.
             Item::KeyOfGet(get) => {
                 let mark = replies.buffer().len();
                 if self.get_key(get, hash, guess, replies) == Answered::Refused {
@@ -175,7 +167,6 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Answers one key of a get, gets, gat or gats.
     #[inline(always)]
     pub fn get_key<R>(
         &mut self,
@@ -208,7 +199,7 @@ impl<S: Session> Executor<S> {
             Meta::Get(get) => self.meta_get(key, guess, get, replies),
             Meta::Delete(delete) => self.meta_delete(key, delete, replies),
             Meta::Arithmetic(command, direction) => self.meta_arithmetic(key, command, *direction, replies),
-            // A bad block is told even if the ms is quiet.
+            // A bad block is reported even if the ms is quiet.
             Meta::Set(set) => match value_of(block) {
                 Some(value) => self.meta_set(key, guess, set, Data::Bytes(value), replies),
                 None => refuse_block(Noreply::No, replies),

@@ -1,9 +1,11 @@
-//! What the commands mean, written once above the engine contract.
+//! The semantics of commands, written once above the engine contract.
 //!
-//! A worker owns an [`Executor`]: an engine's session, the time of the current batch, and counters. It executes commands
-//! that were parsed by guira-protocol and writes the replies where [`Replies`] says. Nothing here knows of sockets or of any one engine.
+//! A worker owns an [`Executor`]: an engine's session, the time of the current batch, and counters. It executes
+//! commands that guira-protocol has parsed and writes the replies into [`Replies`]. Nothing here depends on sockets
+//! or on a particular engine.
 
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod arithmetic;
 pub mod binary;
@@ -37,16 +39,15 @@ use guira_sync::clock::{CoarseClock, Seconds};
 use observe::{Kinds, Observer};
 use std::sync::Arc;
 
-/// Where replies go: a buffer of bytes, in which long values are inserted by reference.
+/// A reply buffer, into which long values are inserted by reference.
 pub trait Replies {
-    /// A long value.
+    /// A pinned long value.
     type Pin: ValuePin;
-    /// The bytes.
     fn buffer(&mut self) -> &mut ReplyBuffer;
     /// Inserts a long value after the bytes written so far.
     fn pin(&mut self, value: Self::Pin);
-    /// Takes back all that was written since the buffer had `length` bytes, long values included. Something was written before each
-    /// of them.
+    /// Removes everything written since the buffer had `length` bytes, including long values. Each of those follows
+    /// at least one byte of the buffer.
     fn take_back(&mut self, length: usize);
 }
 
@@ -59,14 +60,13 @@ pub struct Executor<S> {
     counters: Arc<CommandCounters>,
     uniques: Uniques,
     observer: Box<dyn Observer>,
-    /// What the observer is told of.
+    /// The kinds of events that the observer receives.
     kinds: Kinds,
-    /// It is told of all events of keys with hashes below.
+    /// The observer also receives all events of keys with lower hashes.
     sampled_below: u64,
 }
 
 impl<S: Session> Executor<S> {
-    /// An executor that counts in `counters`, and tells `observer` of what it is asked to tell.
     pub fn new(
         session: S,
         clock: CoarseClock,
@@ -78,17 +78,16 @@ impl<S: Session> Executor<S> {
         Executor { session, clock, now, counters, uniques, observer, kinds, sampled_below: 0 }
     }
 
-    /// Looks at the clock. All commands until the next look are executed at this time.
+    /// Reads the clock. Commands are executed at this time until the next call.
     pub fn look_at_clock(&mut self) {
         self.now = self.clock.now();
     }
 
-    /// The time that commands are executed at.
+    /// The time at which commands are executed.
     pub fn now(&self) -> Seconds {
         self.now
     }
 
-    /// The engine's session.
     pub fn session(&mut self) -> &mut S {
         &mut self.session
     }

@@ -1,12 +1,12 @@
 //! mg
 //!
-//! A plain mg is a read. One that changes the item (T), may create it (N), or may win the right to renew it (R, or
-//! a stale item) is an update that shows the item as well.
+//! A plain mg is a read. One that changes the item (T), may create it (N), or may win the right to recache it (R, or
+//! a stale item) is an update that also shows the item.
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
 use crate::retrieve::NO_MEMORY_FOR_READ;
-use crate::showing::{Change, Changing, Creation};
+use crate::showing::{Change, Creation, ShownUpdate};
 use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
@@ -15,14 +15,12 @@ use guira_contract::{
 use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, ReplyBuffer, Unique};
 use guira_sync::clock::Seconds;
 
-/// What an update has found and done.
 #[derive(Clone, Copy, Debug)]
 struct Before {
-    /// The item as it was.
+    /// The item before the update.
     meta: Meta,
-    /// It was created just now.
     created: bool,
-    /// The client is to renew it.
+    /// The client has won: it is to recache the item.
     won: bool,
 }
 
@@ -43,25 +41,24 @@ struct MetaSink<'a, 'k, R> {
     before: Option<Before>,
     times: &'a dyn Fn(Expiry) -> Times,
     uniques: Uniques,
-    /// Whether the client may win the right to renew the item.
     contest: Contest,
-    /// The item has to be changed first.
+    /// The update that the item needs first.
     needs: Option<Need>,
 }
 
-/// Whether a client may win the right to renew an item.
+/// Whether a client may win the right to recache an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contest {
     Open,
-    /// There is no memory to note the winner: no client wins for now.
+    /// There is no memory to record the winner: no client can win.
     Closed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// It has no cas unique, and one is asked for.
+    /// The reply contains the cas unique, and the item has none.
     Unique,
-    /// It is stale, and no client renews it yet.
+    /// The item is stale, and no client has won.
     Win,
 }
 
@@ -75,12 +72,12 @@ impl<R: Replies> MetaSink<'_, '_, R> {
         (waits && may_win).then_some(Need::Win)
     }
 
-    /// Whether the value is left out because the client has it.
+    /// Whether the value is omitted because the client has this version: flag C matches the item's cas unique.
     fn suppressed(&self, meta: &Meta) -> bool {
         self.flags.cas.is_some() && self.uniques.shown(meta.cas) == self.flags.cas
     }
 
-    /// Writes the reply line of the item, without its end. True if the value is to follow.
+    /// Writes the reply line of the item, without its end. Returns whether the value follows.
     fn head(&mut self, now_meta: &Meta) -> bool {
         let before = self.before.map_or(*now_meta, |before| before.meta);
         let with_value = self.flags.has(b'v') && !self.suppressed(now_meta);
@@ -121,7 +118,7 @@ impl<R: Replies> MetaSink<'_, '_, R> {
     }
 }
 
-/// Writes whether another client renews the item already (Z), that it is stale (X), and whether this client is to renew it (W).
+/// Writes whether another client has won (Z), the item is stale (X), and this client has won (W).
 fn wins(buffer: &mut ReplyBuffer, before: &Meta, won: bool) {
     if before.state.has(ItemState::TOKEN_SENT) {
         buffer.put(b" Z");
@@ -150,7 +147,7 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
         if self.head(&meta) {
             let buffer = self.replies.buffer();
             let mut writer = buffer.writer(meta.value_len + 2);
-            item.copy_value(0, writer.room(meta.value_len));
+            item.copy_value(0, writer.space(meta.value_len));
             writer.put(b"\r\n");
             let written = writer.written();
             buffer.keep(written);
@@ -162,7 +159,7 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
     }
 
     fn recency(&self) -> Recency {
-        // A change has bumped the item already, or will.
+        // The update has recorded the access, or will.
         let leave = self.flags.has(b'u') || self.before.is_some() || self.needs.is_some();
         if leave { Recency::Leave } else { Recency::Bump }
     }
@@ -176,17 +173,17 @@ impl<R: Replies> Sink for MetaSink<'_, '_, R> {
     }
 }
 
-/// The changes that an mg asks for.
-struct Asked<'a, 'k> {
+/// The update that an mg asks for.
+struct MetaGetUpdate<'a, 'k> {
     key: &'a MetaKey<'k>,
     flags: &'a MetaFlags<'k>,
     now: Seconds,
     times: &'a dyn Fn(Expiry) -> Times,
-    /// The cas unique of an item that is created.
+    /// The cas unique of a created item.
     given: Option<u64>,
 }
 
-impl<R> Changing<MetaSink<'_, '_, R>> for Asked<'_, '_> {
+impl<R> ShownUpdate<MetaSink<'_, '_, R>> for MetaGetUpdate<'_, '_> {
     fn change(&mut self, sink: &mut MetaSink<'_, '_, R>, item: &Meta) -> Change {
         let (expiry, won) = outcome(item, self.flags, (self.times)(item.expiry));
         sink.before = Some(Before { meta: *item, created: false, won });
@@ -213,7 +210,6 @@ impl<R> Changing<MetaSink<'_, '_, R>> for Asked<'_, '_> {
 }
 
 impl<S: Session> Executor<S> {
-    /// mg
     pub fn meta_get<R: Replies<Pin = S::Pin>>(
         &mut self,
         key: Key<'_>,
@@ -242,7 +238,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Makes the changes that an mg asks for and writes the item, if there is one. Tells whether it was created.
+    /// Executes the update of an mg and writes the item, if there is one. Returns whether it was created.
     fn read_for_meta<R: Replies<Pin = S::Pin>>(
         &mut self,
         key: Key<'_>,
@@ -255,7 +251,7 @@ impl<S: Session> Executor<S> {
         let (touched, vivified, recache) = (time(flags.exptime), time(flags.vivify), time(flags.recache));
         let times = |expiry| Times { expiry, touched, vivified, recache };
         let given = self.uniques.given(flags.cas_new);
-        let mut asked = Asked { key: &command.key, flags, now: self.now, times: &times, given };
+        let mut asked = MetaGetUpdate { key: &command.key, flags, now: self.now, times: &times, given };
         let changes = touched.is_some() || vivified.is_some() || recache.is_some();
         let mut sink = MetaSink {
             mark: replies.buffer().len(),
@@ -269,8 +265,8 @@ impl<S: Session> Executor<S> {
             contest: Contest::Open,
             needs: None,
         };
-        // What is to renew an item proves it with the cas unique it was told, so there must be one.
-        let unique = if flags.has(b'c') { Unique::Told } else { Unique::Untold };
+        // The client that recaches an item proves its right by the cas unique, so the item must have one.
+        let unique = if flags.has(b'c') { Unique::Shown } else { Unique::Omitted };
         loop {
             let needs = if changes {
                 None
@@ -284,7 +280,7 @@ impl<S: Session> Executor<S> {
             match self.change_and_show(key, unique, &mut sink, &mut asked) {
                 Ok(read) => return Ok((read, sink.before.is_some_and(|before| before.created))),
                 Err(_) if needs == Some(Need::Win) => {
-                    // What the guess was made from may have changed.
+                    // The update may have invalidated the guess.
                     guess = S::Guess::default();
                     (sink.contest, sink.before) = (Contest::Closed, None);
                 }
@@ -309,7 +305,7 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// What the flags T and R make of an item's expiry, in order, and whether the client wins.
+/// Applies the flags T and R to an item's expiry, in order. Returns also whether the client wins.
 fn outcome(meta: &Meta, flags: &MetaFlags<'_>, times: Times) -> (Option<Expiry>, bool) {
     let sent = meta.state.has(ItemState::TOKEN_SENT);
     let mut won = meta.state.has(ItemState::STALE) && !sent;
@@ -328,7 +324,7 @@ fn outcome(meta: &Meta, flags: &MetaFlags<'_>, times: Times) -> (Option<Expiry>,
     (times.touched, won)
 }
 
-/// The expiry that the flags T and N give an item that is created, in order.
+/// The expiry of a created item: the flags T and N, in order.
 fn final_expiry(flags: &MetaFlags<'_>, times: &Times) -> Option<Expiry> {
     let given = flags.in_order().filter_map(|(letter, _)| match letter {
         b'T' => times.touched,
@@ -338,7 +334,7 @@ fn final_expiry(flags: &MetaFlags<'_>, times: &Times) -> Option<Expiry> {
     given.last()
 }
 
-/// An item that was created just now, as it was before anybody saw it.
+/// A created item, as it was before any client could see it.
 fn vivified_meta(state: ItemState, now: Seconds) -> Meta {
     Meta {
         value_len: 0,

@@ -1,4 +1,4 @@
-//! ms, md, ma
+//! ms, md and ma.
 
 use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
 use crate::counters::CommandCount;
@@ -34,14 +34,14 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// The cas unique that the item gets: the one given, or a new one if it is to be told.
+    /// The cas unique of the stored item: the given one, or a new one if the reply contains it.
     fn unique_for(&mut self, command: &MetaSet<'_>) -> Option<u64> {
-        let told = command.flags.has(b'c');
+        let has_unique_flag = command.flags.has(b'c');
         let given = self.uniques.given(command.flags.cas_new);
-        given.or_else(|| if told { self.fresh_unique() } else { None })
+        given.or_else(|| if has_unique_flag { self.fresh_unique() } else { None })
     }
 
-    /// The data block of an ms was announced: how is it to be received?
+    /// Decides how to receive the announced data block of an ms.
     pub fn meta_receive<R>(
         &mut self,
         key: &[u8],
@@ -51,9 +51,9 @@ impl<S: Session> Executor<S> {
     where
         R: Replies<Pin = S::Pin>,
     {
-        // The pending value has room for a cas unique if the item will have one; which one is decided later.
-        let told = command.flags.has(b'c') && self.uniques == Uniques::Kept;
-        let wants_unique = told || self.uniques.given(command.flags.cas_new).is_some();
+        // The pending value has space for a cas unique if the item will have one; the value is chosen later.
+        let has_unique_flag = command.flags.has(b'c') && self.uniques == Uniques::Kept;
+        let wants_unique = has_unique_flag || self.uniques.given(command.flags.cas_new).is_some();
         let request = self.request(command, wants_unique.then_some(0));
         self.incoming(key, &request, command.length as usize).unwrap_or_else(|refusal| {
             self.saw_refusal(key, request.verb, refusal);
@@ -62,7 +62,7 @@ impl<S: Session> Executor<S> {
         })
     }
 
-    /// Answers an ms whose data block finds no memory any more.
+    /// Answers an ms if memory runs out while its data block arrives.
     pub fn meta_give_up<R>(&mut self, key: &[u8], replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
@@ -79,7 +79,6 @@ impl<S: Session> Executor<S> {
         replies.buffer().line(line);
     }
 
-    /// Stores the data block of an ms.
     pub fn meta_set<R>(
         &mut self,
         key: Key<'_>,
@@ -104,7 +103,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::NotFound) => ("NF", length, 0),
             Err(StoreError::TooLarge) if request.is_join() => ("NS", length, 0),
             Err(refusal) => {
-                // An item that could not be made longer is as it was; as in memcached any other mode leaves nothing.
+                // An item that could not be extended stays as it is; as in memcached, any other mode removes it.
                 if !request.is_join() {
                     self.remove_refused(key);
                 }
@@ -125,7 +124,6 @@ impl<S: Session> Executor<S> {
         buffer.put(b"\r\n");
     }
 
-    /// md
     pub fn meta_delete<R>(&mut self, key: Key<'_>, command: &MetaGet<'_>, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
@@ -148,7 +146,7 @@ impl<S: Session> Executor<S> {
             }
             word = "HD";
             let stale = if flags.has(b'I') { ItemState::STALE } else { ItemState::NONE };
-            // A stale item is another version, so that a unique that was told no longer holds.
+            // A stale item is a new version: cas uniques returned before no longer match.
             let cas = if flags.has(b'I') { unique.map(|_| fresh) } else { unique };
             let cas = uniques.given(flags.cas_new).or(cas);
             if flags.has(b'x') {
@@ -180,7 +178,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// An md has taken something away: the item, its value, or its freshness.
+    /// Reports that an md has removed the item or its value, or marked it stale.
     #[inline(always)]
     fn saw_meta_delete(
         &mut self,
@@ -202,7 +200,6 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// ma
     pub fn meta_arithmetic<R>(
         &mut self,
         key: Key<'_>,
@@ -215,15 +212,15 @@ impl<S: Session> Executor<S> {
         let flags = &command.flags;
         let expiry = flags.exptime.map(|time| self.expiry(time));
         let vivified = flags.vivify.map(|time| self.expiry(time));
-        // Of a number that begins with this command the later of both holds.
+        // Of a number that this command creates, the later of the two holds.
         let begins = flags.in_order().fold(vivified, |last, (letter, _)| match letter {
             b'T' => expiry,
             b'N' => vivified,
             _ => last,
         });
-        let told = flags.has(b'c');
+        let has_unique_flag = flags.has(b'c');
         let given = self.uniques.given(flags.cas_new);
-        let unique = given.or_else(|| if told { self.fresh_unique() } else { None });
+        let unique = given.or_else(|| if has_unique_flag { self.fresh_unique() } else { None });
         let step = Step {
             direction,
             delta: flags.delta,
@@ -259,7 +256,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Writes the reply line of an ma. `time` is told every flag, in order, and tells the expiry after it.
+    /// Writes the reply line of an ma. `time` is called with every flag, in order, and returns the expiry after it.
     fn arithmetic_head(
         &self,
         buffer: &mut ReplyBuffer,

@@ -1,5 +1,5 @@
-//! Telling somebody of what commands do, as long as somebody listens: of all events of a kind, or of those whose keys are in a sample. To
-//! nobody, a command costs a look at a byte and one at a number.
+//! Events of commands, for an observer: all events of some kinds, or all events of keys in a sample. Without an
+//! observer, a command tests one byte and one number.
 
 use crate::Executor;
 use crate::store::Stored;
@@ -7,185 +7,151 @@ use guira_contract::{Expiry, Key, KeyHash, Meta, MissKind, Session, StoreError};
 use guira_protocol::Verb;
 use std::fmt::Debug;
 
-/// Kinds of events, one bit each.
+/// A set of kinds of events; one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(pub u8);
 
 impl Kinds {
-    /// None.
     pub const NONE: Self = Kinds(0);
-    /// Keys that are asked for.
     pub const GETS: Self = Kinds(1);
-    /// Items that are stored, or not.
     pub const STORES: Self = Kinds(2);
-    /// Keys that are deleted.
     pub const DELETES: Self = Kinds(4);
 
-    /// Whether any of `kinds` is among these.
     #[inline(always)]
     pub fn any(self, kinds: Self) -> bool {
         self.0 & kinds.0 != 0
     }
 
-    /// These and those of `other`.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Kinds(self.0 | other.0)
     }
 }
 
-/// What became of a key that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// It was found.
     Found,
-    /// It was not, and so it was created.
     Created,
-    /// It was not.
     Missed(MissKind),
 }
 
-/// By which command a key was deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletedBy {
-    /// delete
     Delete,
-    /// md
     Meta,
 }
 
-/// What became of an item that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreEnd {
-    /// It is stored.
     Stored,
-    /// The command's condition did not hold.
     NotStored,
-    /// The cas unique was another.
+    /// The cas unique did not match.
     Exists,
-    /// There was nothing to compare with.
+    /// There was no item to compare with.
     NotFound,
-    /// It was too large.
     TooLarge,
-    /// There was no memory.
     NoMemory,
 }
 
-/// What an item was stored for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredBy {
-    /// A command that stores.
+    /// A store command.
     Store,
-    /// A command that has something else in mind: ma with N, md with x.
+    /// Another command that stores: ma with N, md with x.
     Other,
 }
 
-/// Something that a command did. Class and size are those of a moment close by.
+/// An event. Class and size are read shortly before or after it.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'e> {
-    /// A key was asked for.
     Get {
-        /// The key.
         key: &'e [u8],
-        /// What came of it.
         got: Got,
-        /// The item, if it is there.
+        /// The item, if there is one.
         item: Option<Meta>,
     },
-    /// A key was looked up, so that what is there could be changed, or told of.
+    /// A key was looked up for an update, or for its metadata.
     Lookup {
-        /// The key.
         key: &'e [u8],
-        /// What came of it.
         got: Got,
-        /// The item, if it is there.
+        /// The item, if there is one.
         item: Option<Meta>,
     },
-    /// An item was to be stored.
     Store {
-        /// The key.
         key: &'e [u8],
-        /// What for.
         by: StoredBy,
-        /// How.
         verb: Verb,
-        /// What came of it.
         end: StoreEnd,
-        /// For how many seconds; 0 for ever.
+        /// Time to live in seconds; 0 for ever.
         ttl: u32,
-        /// Its slab class, if it is there.
+        /// The slab class of the stored item.
         class: u8,
-        /// Length of the value that is there now, or else of the one that was sent; in bytes.
+        /// Length of the stored value, or else of the one that was sent, in bytes.
         value_len: usize,
-        /// Bytes of memory that the item occupies, if it is there.
+        /// Memory of the stored item, in bytes.
         size: usize,
     },
-    /// A key was to be deleted.
     Delete {
-        /// The key.
         key: &'e [u8],
-        /// How.
         by: DeletedBy,
-        /// The item, if it was there and is gone.
+        /// The item, if there was one and it was deleted.
         item: Option<Meta>,
     },
 }
 
-/// Who is told of events.
+/// Receives the events of one executor.
 pub trait Observer: Debug + Send {
-    /// This has happened, to a key with this hash.
+    /// Receives an event of a key with this hash.
     fn see(&self, event: Event<'_>, hash: KeyHash);
 }
 
 impl<S: Session> Executor<S> {
-    /// From now on events of these kinds are told.
-    pub fn tell_of(&mut self, kinds: Kinds) {
+    /// Reports events of these kinds from now on.
+    pub fn observe_kinds(&mut self, kinds: Kinds) {
         self.kinds = kinds;
     }
 
-    /// From now on events of keys with hashes below `threshold` are told too, whatever their kind.
-    pub fn tell_sample(&mut self, threshold: u64) {
+    /// Also reports all events of keys with hashes below `threshold` from now on.
+    pub fn observe_sample(&mut self, threshold: u64) {
         self.sampled_below = threshold;
     }
 
-    /// Whether an event is to be told.
+    /// Whether an event is reported.
     #[inline(always)]
-    fn tells(&self, kinds: Kinds, key: Key<'_>) -> bool {
-        // Not ||: one branch, which is not taken.
+    fn observes(&self, kinds: Kinds, key: Key<'_>) -> bool {
+        // Not `||`: one branch, which is nearly never taken.
         self.kinds.any(kinds) | (key.hash.0 < self.sampled_below)
     }
 
-    /// A key was asked for.
     #[inline(always)]
     pub(crate) fn saw_get(&mut self, key: Key<'_>, got: Got) {
-        if self.tells(Kinds::GETS, key) {
-            self.tell_get(key, got);
+        if self.observes(Kinds::GETS, key) {
+            self.report_get(key, got);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_get(&mut self, key: Key<'_>, got: Got) {
+    fn report_get(&mut self, key: Key<'_>, got: Got) {
         let item = if got == Got::Found { self.meta_of(key) } else { None };
         self.observer.see(Event::Get { key: key.bytes, got, item }, key.hash);
     }
 
-    /// A key is looked up, by a command that does not ask for the item's value.
+    /// Reports a lookup that does not return the value.
     #[inline(always)]
     pub(crate) fn saw_lookup(&mut self, key: Key<'_>) {
         if self.kinds.any(Kinds::GETS) {
-            self.tell_lookup(key);
+            self.report_lookup(key);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_lookup(&mut self, key: Key<'_>) {
+    fn report_lookup(&mut self, key: Key<'_>) {
         let (got, item) = self.look_up(key);
         self.observer.see(Event::Lookup { key: key.bytes, got, item }, key.hash);
     }
 
-    /// An item was to be stored.
     #[inline(always)]
     pub(crate) fn saw_store(
         &mut self,
@@ -195,14 +161,14 @@ impl<S: Session> Executor<S> {
         value_len: usize,
         result: Result<Stored, StoreError>,
     ) {
-        if self.tells(Kinds::STORES, key) {
-            self.tell_store(key, verb, expiry, value_len, result);
+        if self.observes(Kinds::STORES, key) {
+            self.report_store(key, verb, expiry, value_len, result);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_store(
+    fn report_store(
         &mut self,
         key: Key<'_>,
         verb: Verb,
@@ -215,13 +181,13 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Unmet) => StoreEnd::NotStored,
             Ok(Stored::Exists) => StoreEnd::Exists,
             Ok(Stored::NotFound) => StoreEnd::NotFound,
-            // As it is answered.
+            // The outcome as the reply gives it.
             Err(StoreError::TooLarge) if matches!(verb, Verb::Append | Verb::Prepend) => StoreEnd::NotStored,
             Err(refusal) => refused_end(refusal),
         };
         let meta = self.meta_of(key);
         let (class, size) = meta.map_or((0, 0), |meta| (meta.class, meta.size));
-        // What was stored may be more than what was sent, and may have kept its time.
+        // The stored value may be longer than the one sent, and may have kept its expiry.
         let stored = meta.filter(|_| end == StoreEnd::Stored);
         let (expiry, value_len) = stored.map_or((expiry, value_len), |meta| (meta.expiry, meta.value_len));
         let ttl = self.left(expiry);
@@ -230,7 +196,7 @@ impl<S: Session> Executor<S> {
         self.observer.see(event, key.hash);
     }
 
-    /// An item was refused before any of it was stored.
+    /// Reports a store that was refused before it began.
     #[cold]
     pub(crate) fn saw_refusal(&mut self, key: &[u8], verb: Verb, refusal: StoreError) {
         if self.kinds.any(Kinds::STORES) {
@@ -240,22 +206,22 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// An item was stored by a command that has something else in mind. memcached looks the key up once more for it.
+    /// Reports a store by another command. memcached looks the key up again for it.
     #[inline(always)]
     pub(crate) fn saw_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
-        if self.tells(Kinds::GETS.with(Kinds::STORES), key) {
-            self.tell_other_store(key, verb, before, expiry);
+        if self.observes(Kinds::GETS.with(Kinds::STORES), key) {
+            self.report_other_store(key, verb, before, expiry);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
+    fn report_other_store(&mut self, key: Key<'_>, verb: Verb, before: Option<Meta>, expiry: Expiry) {
         if self.kinds.any(Kinds::GETS) {
             let got = before.map_or(Got::Missed(MissKind::Absent), |_| Got::Found);
             self.observer.see(Event::Lookup { key: key.bytes, got, item: before }, key.hash);
         }
-        if self.tells(Kinds::STORES, key) {
+        if self.observes(Kinds::STORES, key) {
             let meta = self.meta_of(key);
             let (class, value_len, size) =
                 meta.map_or((0, 0, 0), |meta| (meta.class, meta.value_len, meta.size));
@@ -273,20 +239,20 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// The item that is going to be deleted, if deletions are observed.
+    /// The item that is about to be deleted, if deletes are observed.
     #[inline(always)]
     pub(crate) fn before_delete(&mut self, key: Key<'_>) -> Option<Meta> {
-        if !self.tells(Kinds::GETS.with(Kinds::DELETES), key) {
+        if !self.observes(Kinds::GETS.with(Kinds::DELETES), key) {
             return None;
         }
         self.saw_lookup(key);
         self.meta_of(key)
     }
 
-    /// A key was to be deleted; it is gone if `item` is the one that was there.
+    /// Reports a delete; `item` is the deleted one, if any.
     #[inline(always)]
     pub(crate) fn saw_delete(&mut self, key: Key<'_>, by: DeletedBy, item: Option<Meta>) {
-        if self.tells(Kinds::DELETES, key) {
+        if self.observes(Kinds::DELETES, key) {
             self.observer.see(Event::Delete { key: key.bytes, by, item }, key.hash);
         }
     }

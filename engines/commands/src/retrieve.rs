@@ -2,7 +2,7 @@
 
 use crate::counters::CommandCount;
 use crate::observe::Got;
-use crate::showing::{Change, Changing, Creation};
+use crate::showing::{Change, Creation, ShownUpdate};
 use crate::{Executor, Replies, Uniques};
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
@@ -10,20 +10,21 @@ use guira_contract::{
 };
 use guira_protocol::{Exptime, Unique};
 
-/// Bytes of a VALUE line and of what follows the value, beside the key: the word, three numbers, blanks and line ends.
+/// Length of a VALUE line without the key, and of what follows the value: the word, three numbers, blanks and line
+/// ends.
 const AROUND_VALUE: usize = 64;
 
-/// How a key of a get was answered.
+/// How one key of a get was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "END does not follow an error"]
 pub enum Answered {
-    /// With its item, or with nothing, since there is none.
+    /// With the item, or with nothing on a miss.
     Wholly,
-    /// With an error, which is the end of the reply: what the command needs of the item finds no memory.
+    /// With an error, which ends the reply: an update that the command needs finds no memory.
     Refused,
 }
 
-/// What a read is answered with that would have to change the item and finds no memory: memcached's words.
+/// memcached's reply to a read that has to update the item and finds no memory.
 pub(crate) const NO_MEMORY_FOR_READ: &str = "SERVER_ERROR out of memory writing get response";
 
 #[cold]
@@ -32,15 +33,15 @@ fn refuse<R: Replies>(replies: &mut R) -> Answered {
     Answered::Refused
 }
 
-/// Writes one item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
+/// Writes an item as `VALUE <key> <flags> <bytes> [<cas unique>]`, and its value.
 struct ValueSink<'a, 'k, R> {
     replies: &'a mut R,
     key: &'k [u8],
     unique: Unique,
     uniques: Uniques,
-    /// Bytes in the buffer before the item.
+    /// Length of the buffer before the item.
     mark: usize,
-    /// The cas unique is wanted, and the item has none yet.
+    /// The reply contains the cas unique, and the item has none.
     lacks_unique: bool,
 }
 
@@ -81,15 +82,15 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
 
     #[inline(always)]
     fn found<I: ItemView>(&mut self, item: &I) {
-        let cas = if self.unique == Unique::Told { self.uniques.shown(item.cas()) } else { None };
-        self.lacks_unique = self.unique == Unique::Told && cas.is_none();
+        let cas = if self.unique == Unique::Shown { self.uniques.shown(item.cas()) } else { None };
+        self.lacks_unique = self.unique == Unique::Shown && cas.is_none();
         if self.lacks_unique {
             return;
         }
         let length = item.value_len();
         let most = AROUND_VALUE + self.key.len() + length;
         let mut writer = self.head(item.flags(), length, cas, most);
-        item.copy_value(0, writer.room(length));
+        item.copy_value(0, writer.space(length));
         writer.put(b"\r\n");
         let written = writer.written();
         self.replies.buffer().keep(written);
@@ -105,8 +106,8 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
     }
 
     fn pinned(&mut self, meta: &Meta, pin: R::Pin) {
-        let cas = if self.unique == Unique::Told { self.uniques.shown(meta.cas) } else { None };
-        self.lacks_unique = self.unique == Unique::Told && cas.is_none();
+        let cas = if self.unique == Unique::Shown { self.uniques.shown(meta.cas) } else { None };
+        self.lacks_unique = self.unique == Unique::Shown && cas.is_none();
         if self.lacks_unique {
             return;
         }
@@ -119,19 +120,18 @@ impl<R: Replies> Sink for ValueSink<'_, '_, R> {
 }
 
 impl<S: Session> Executor<S> {
-    /// The hash of a key.
     #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         self.session.hash(key)
     }
 
-    /// The first stage of prefetching.
+    /// The first stage of prefetching: the buckets.
     #[inline(always)]
     pub fn prefetch_hash(&self, hash: KeyHash) {
         self.session.prefetch_buckets(hash);
     }
 
-    /// The hash of a key, and the first stage of prefetching it.
+    /// Hashes a key and starts the first stage of prefetching it.
     #[inline(always)]
     pub fn prefetch(&self, key: &[u8]) -> KeyHash {
         let hash = self.hash(key);
@@ -139,24 +139,24 @@ impl<S: Session> Executor<S> {
         hash
     }
 
-    /// The second stage of prefetching, some time after the first.
+    /// The second stage of prefetching, some time after the first: the item.
     #[inline(always)]
     pub fn prefetch_item(&self, hash: KeyHash) -> S::Guess {
         self.session.prefetch_item(hash)
     }
 
-    /// How many further stages there are.
+    /// The number of further stages.
     pub const PREFETCH_STEPS: usize = S::PREFETCH_STEPS;
 
-    /// A further stage, some time after the one before.
+    /// A further stage, some time after the previous one.
     #[inline(always)]
     pub fn prefetch_next(&self, guess: &mut S::Guess) {
         *guess = self.session.prefetch_next(*guess);
     }
 
-    /// Answers one key of a get or gets. The caller writes END after the last, unless one was refused.
+    /// Answers one key of a get or gets. The caller writes END after the last key, unless one was refused.
     ///
-    /// Not part of its callers: here, and not there, the processor's registers are what is short.
+    /// Not inlined: its callers would spill registers.
     #[inline(never)]
     pub fn get<R>(&mut self, key: Key<'_>, guess: S::Guess, unique: Unique, replies: &mut R) -> Answered
     where
@@ -178,7 +178,7 @@ impl<S: Session> Executor<S> {
         Answered::Wholly
     }
 
-    /// Writes the item under a key, if there is one. Gives it a cas unique if one is to be told and it has none.
+    /// Writes the item, if there is one. Gives it a cas unique first if the reply contains one and the item has none.
     #[inline(always)]
     fn show_value<R>(
         &mut self,
@@ -226,12 +226,12 @@ impl<S: Session> Executor<S> {
         self.session.update(key, Default::default(), self.now, Provision::None, decide)
     }
 
-    /// Removes what is stored under a key. Nothing is stored, so that this cannot be refused.
+    /// Removes a key. A removal stores nothing, so it cannot be refused.
     pub(crate) fn remove(&mut self, key: Key<'_>) {
         let _ = self.session.update(key, Default::default(), self.now, Provision::None, |_| Decision::Remove);
     }
 
-    /// Gives an item another time to expire and shows it, both at once.
+    /// Changes an item's expiry and shows the item, in one step.
     pub(crate) fn show_and_touch<T>(
         &mut self,
         key: Key<'_>,
@@ -251,7 +251,7 @@ impl<S: Session> Executor<S> {
                 Amendment { expiry: Some(expiry), recency: Recency::Bump, ..Amendment::default() };
             Change::Amend(amendment)
         };
-        let read = self.change_and_show(key, unique, sink, &mut Touching(change))?;
+        let read = self.change_and_show(key, unique, sink, &mut FixedChange(change))?;
         match read {
             Read::Hit => {
                 self.count(CommandCount::TouchHits);
@@ -266,7 +266,7 @@ impl<S: Session> Executor<S> {
         Ok(read)
     }
 
-    /// Answers one key of a gat or gats. The caller writes END after the last, unless one was refused.
+    /// Answers one key of a gat or gats. The caller writes END after the last key, unless one was refused.
     pub fn get_and_touch<R>(
         &mut self,
         key: Key<'_>,
@@ -286,10 +286,9 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// Makes one change, whatever the item.
-struct Touching(Change);
+struct FixedChange(Change);
 
-impl<T> Changing<T> for Touching {
+impl<T> ShownUpdate<T> for FixedChange {
     fn change(&mut self, _sink: &mut T, _item: &Meta) -> Change {
         self.0
     }

@@ -1,7 +1,8 @@
-//! Changes an item and shows it, as one step: what was shown is what was changed, with no other change between.
+//! Updates that change an item and show it in one step, with no other change in between.
 //!
-//! The item is shown from within the update that changes it. Only a long value is not, since it is pinned by a read and not copied:
-//! there the item is shown first, and changed if it is still the same: its cas unique tells. If it is not, the reply is taken back.
+//! The item is shown from within the update. Only a long value is not, since a read pins it instead of copying it:
+//! such an item is shown first, and then changed if its cas unique is still the same. If it is not, the reply is
+//! taken back.
 
 use crate::Executor;
 use crate::observe::Got;
@@ -12,17 +13,15 @@ use guira_contract::{
 use guira_protocol::Unique;
 use guira_sync::clock::Seconds;
 
-/// What becomes of an item that is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// It stays, with these changes.
     Amend(Amendment),
-    /// It goes, since its time has passed.
+    /// The item is removed, since it has expired.
     Remove,
 }
 
 impl Change {
-    /// The same as a decision that gives the item this cas unique besides, if there is one.
+    /// The decision for the engine, which also gives the item this cas unique, if there is one.
     fn decision(self, cas: Option<u64>) -> Decision<'static> {
         match self {
             Change::Amend(amendment) => Decision::Amend(Amendment { cas, ..amendment }),
@@ -31,35 +30,33 @@ impl Change {
     }
 }
 
-/// What becomes of an item that was not there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Creation {
     Store(NewItem<'static>),
-    /// It is shown as if it had been stored, and its time has passed.
+    /// The item is shown as if it had been stored, but it has expired.
     Pass(NewItem<'static>),
 }
 
-/// How an item is changed that a sink shows.
-pub(crate) trait Changing<T> {
-    /// What becomes of the item, which is shown next. May be called several times; the last call counts.
+/// An update of an item that a sink shows.
+pub(crate) trait ShownUpdate<T> {
+    /// Decides on the item that is shown next. May be called several times; the last call counts.
     fn change(&mut self, sink: &mut T, item: &Meta) -> Change;
 
-    /// What is stored if there is none.
+    /// The item to create on a miss.
     fn create(&mut self, sink: &mut T) -> Option<Creation>;
 }
 
-/// What an update has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum UpdateOutcome {
     Nothing,
     Shown,
-    /// An item that is not copied. Nothing has changed.
+    /// The value is too long to be copied. Nothing was changed.
     Long,
 }
 
-/// An item as it is shown: with the cas unique that it gets.
+/// An item as it is shown, with the cas unique that it gets.
 struct AsShown<'a> {
-    /// None if it is created just now: then it has no value.
+    /// `None` for a created item, which has no value.
     item: Option<&'a dyn ItemView>,
     meta: Meta,
 }
@@ -98,15 +95,15 @@ impl ItemView for AsShown<'_> {
     }
 }
 
-/// Decides on an item, notes it, and passes it on. An item without a cas unique is not passed on.
-struct Noting<'a, T, C> {
+/// Records an item and the change to it, and passes it on to the sink, unless it still needs a cas unique.
+struct Recorder<'a, T, C> {
     sink: &'a mut T,
     changing: &'a mut C,
     noted: Option<Meta>,
 }
 
-impl<T: Sink, C: Changing<T>> Noting<'_, T, C> {
-    /// Whether the item is passed on.
+impl<T: Sink, C: ShownUpdate<T>> Recorder<'_, T, C> {
+    /// Returns whether the item is passed on.
     fn note(&mut self, meta: Meta) -> bool {
         self.noted = meta.cas.map(|_| meta);
         if self.noted.is_some() {
@@ -116,7 +113,7 @@ impl<T: Sink, C: Changing<T>> Noting<'_, T, C> {
     }
 }
 
-impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
+impl<T: Sink, C: ShownUpdate<T>> Sink for Recorder<'_, T, C> {
     type Pin = T::Pin;
 
     fn wants(&self) -> Want {
@@ -134,7 +131,7 @@ impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
     }
 
     fn recency(&self) -> Recency {
-        // The change bumps it.
+        // The change records the access.
         Recency::Leave
     }
 
@@ -145,27 +142,26 @@ impl<T: Sink, C: Changing<T>> Sink for Noting<'_, T, C> {
     }
 }
 
-/// One attempt.
 struct Attempt<'a, T, C> {
     sink: &'a mut T,
     changing: &'a mut C,
     now: Seconds,
     /// The longest value that is copied.
     copied_max: usize,
-    /// For an item without one.
+    /// The cas unique for an item that has none.
     unique: Option<u64>,
 }
 
-impl<T: Sink, C: Changing<T>> Attempt<'_, T, C> {
-    fn decide(&mut self, item: Option<&dyn ItemView>) -> (Decision<'static>, Found) {
+impl<T: Sink, C: ShownUpdate<T>> Attempt<'_, T, C> {
+    fn decide(&mut self, item: Option<&dyn ItemView>) -> (Decision<'static>, UpdateOutcome) {
         match item {
             Some(item) => self.decide_on(item),
             None => match self.changing.create(self.sink) {
-                None => (Decision::Keep, Found::Nothing),
-                Some(Creation::Store(new)) => (Decision::Put(self.show_created(new)), Found::Shown),
+                None => (Decision::Keep, UpdateOutcome::Nothing),
+                Some(Creation::Store(new)) => (Decision::Put(self.show_created(new)), UpdateOutcome::Shown),
                 Some(Creation::Pass(new)) => {
                     self.show_created(new);
-                    (Decision::Keep, Found::Shown)
+                    (Decision::Keep, UpdateOutcome::Shown)
                 }
             },
         }
@@ -177,20 +173,20 @@ impl<T: Sink, C: Changing<T>> Attempt<'_, T, C> {
         new
     }
 
-    fn decide_on(&mut self, item: &dyn ItemView) -> (Decision<'static>, Found) {
+    fn decide_on(&mut self, item: &dyn ItemView) -> (Decision<'static>, UpdateOutcome) {
         let meta = item.meta();
         if self.sink.wants() == Want::Value && meta.value_len > self.copied_max {
-            return (Decision::Keep, Found::Long);
+            return (Decision::Keep, UpdateOutcome::Long);
         }
         let change = self.changing.change(self.sink, &meta);
         let given = if meta.cas.is_none() { self.unique } else { None };
         self.sink.found(&AsShown { item: Some(item), meta: Meta { cas: meta.cas.or(given), ..meta } });
-        (change.decision(given), Found::Shown)
+        (change.decision(given), UpdateOutcome::Shown)
     }
 }
 
 impl<S: Session> Executor<S> {
-    /// Changes an item and shows it. It gets a cas unique if one is to be told and it has none.
+    /// Changes an item and shows it. Gives it a cas unique if the reply contains one and the item has none.
     pub(crate) fn change_and_show<T, C>(
         &mut self,
         key: Key<'_>,
@@ -200,12 +196,12 @@ impl<S: Session> Executor<S> {
     ) -> Result<Read, StoreError>
     where
         T: Sink<Pin = S::Pin>,
-        C: Changing<T>,
+        C: ShownUpdate<T>,
     {
-        let unique = if unique == Unique::Told { self.fresh_unique() } else { None };
+        let unique = if unique == Unique::Shown { self.fresh_unique() } else { None };
         let copied_max = self.session.inline_max();
         loop {
-            let mut found = Found::Nothing;
+            let mut found = UpdateOutcome::Nothing;
             let mut attempt = Attempt { sink, changing, now: self.now, copied_max, unique };
             let decide = |item: Option<&dyn ItemView>| {
                 attempt.sink.undo();
@@ -219,9 +215,9 @@ impl<S: Session> Executor<S> {
                 return Err(refusal);
             }
             match found {
-                Found::Shown => return Ok(Read::Hit),
-                // Which kind of miss it is; what is there now came after it.
-                Found::Nothing => {
+                UpdateOutcome::Shown => return Ok(Read::Hit),
+                // The kind of the miss; an item that is there now was stored later.
+                UpdateOutcome::Nothing => {
                     let missed = self.look_up(key).0;
                     return Ok(Read::Miss(if let Got::Missed(kind) = missed {
                         kind
@@ -229,7 +225,7 @@ impl<S: Session> Executor<S> {
                         MissKind::Absent
                     }));
                 }
-                Found::Long => {
+                UpdateOutcome::Long => {
                     if self.show_and_change(key, sink, changing)? {
                         return Ok(Read::Hit);
                     }
@@ -238,7 +234,8 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Shows an item, and then changes it. False if nothing was shown, since there is none or it did not stay as it was shown.
+    /// Shows an item, and then changes it. False if nothing was shown, because there is no item or it changed in
+    /// between.
     fn show_and_change<T, C>(
         &mut self,
         key: Key<'_>,
@@ -247,9 +244,9 @@ impl<S: Session> Executor<S> {
     ) -> Result<bool, StoreError>
     where
         T: Sink<Pin = S::Pin>,
-        C: Changing<T>,
+        C: ShownUpdate<T>,
     {
-        let mut noting = Noting { sink, changing, noted: None };
+        let mut noting = Recorder { sink, changing, noted: None };
         let read = self.session.read(key, S::Guess::default(), self.now, &mut noting);
         let Some(noted) = noting.noted.filter(|_| read == Read::Hit) else {
             self.give_unique(key)?;
@@ -268,9 +265,10 @@ impl<S: Session> Executor<S> {
     }
 }
 
-/// Whether an item is as it was. Its cas unique tells of its value, but for `md` with x, which keeps the unique and takes value and flags away.
+/// Whether an item is unchanged. Its cas unique identifies its value, except after `md` with x, which keeps the
+/// unique and removes value and flags.
 fn is_as(item: &Meta, noted: &Meta) -> bool {
-    let told =
+    let identity =
         |meta: &Meta| (meta.cas, meta.value_len, meta.flags, meta.expiry, meta.state, meta.last_access);
-    told(item) == told(noted)
+    identity(item) == identity(noted)
 }

@@ -1,4 +1,4 @@
-//! set, add, replace, append, prepend, cas; and what ms has in common with them.
+//! set, add, replace, append, prepend and cas, and their common part with ms.
 
 use crate::counters::CommandCount;
 use crate::{Executor, Replies};
@@ -9,17 +9,14 @@ use guira_contract::{
 use guira_protocol::{Noreply, Store, Verb};
 use guira_sync::clock::Seconds;
 
-/// The data block of a command.
 #[derive(Debug)]
 pub enum Data<'d, D> {
-    /// All of it.
     Bytes(&'d [u8]),
-    /// A pending value that it has been written into.
+    /// In a pending value, into which it was received.
     Pending(D),
 }
 
 impl<D: PendingValue> Data<'_, D> {
-    /// Its length, in bytes.
     pub(crate) fn len(&self) -> usize {
         match self {
             Data::Bytes(bytes) => bytes.len(),
@@ -28,53 +25,48 @@ impl<D: PendingValue> Data<'_, D> {
     }
 }
 
-/// How a data block that has been announced is to be received.
+/// How to receive an announced data block.
 #[derive(Debug)]
 pub enum Incoming<D> {
-    /// In one piece.
     Whole,
-    /// In pieces, into this.
+    /// In pieces, into this pending value.
     Pending(D),
-    /// Not at all: it is to be passed over. The refusal was told if it was wanted.
+    /// Not at all: it has to be skipped. The error reply, unless suppressed, has been written.
     Refused,
 }
 
-/// What became of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// It was stored; the length of the value.
+    /// Stored; the length of the value.
     Yes(usize),
-    /// The condition was not met.
     Unmet,
-    /// What is there has another cas unique.
+    /// The item has another cas unique.
     Exists,
-    /// There is nothing.
+    /// There is no item.
     NotFound,
 }
 
-/// What to do if a cas unique is older than that of the item.
+/// What to do if the given cas unique is older than that of the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Older {
-    /// Refuse.
     Exists,
-    /// Store, and mark as stale. An item whose unique was never asked for has one later than all that were told,
-    /// that is, lower than this one.
+    /// Store, and mark the item as stale. An item whose cas unique was never requested has one that is later than all
+    /// returned before, and lower than this one.
     Stale(u64),
 }
 
-/// A store as all commands mean it.
+/// A store in any protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
-    /// A cas unique that append and prepend compare with.
+    /// The cas unique that append and prepend compare with.
     pub(crate) join_cas: Option<u64>,
     pub(crate) older: Older,
     pub(crate) flags: u32,
     pub(crate) expiry: Expiry,
-    /// The cas unique to store.
     pub(crate) cas: Option<u64>,
     pub(crate) state: ItemState,
-    /// With append and prepend: store if there is nothing, expiring then.
+    /// With append and prepend: create a missing item, with this expiry.
     pub(crate) vivify: Option<Expiry>,
 }
 
@@ -93,7 +85,7 @@ impl Request {
     }
 
     pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
-        // What is stored as stale keeps the expiry of the item that is there: there must be room for one.
+        // A value stored as stale keeps the expiry of the existing item: it needs space for one.
         let keeps = matches!(self.older, Older::Stale(_));
         let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
         ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
@@ -111,7 +103,7 @@ impl Request {
         Decision::Put(NewItem { flags: self.flags, expiry, cas: self.cas, state, value })
     }
 
-    /// Whether `wanted` is a unique that the item had before it got `unique`, and that is to be put up with.
+    /// Whether `wanted` is an older cas unique of the item, which now has `unique`, and the mode accepts that.
     fn is_older(&self, wanted: u64, unique: Option<u64>) -> bool {
         match self.older {
             Older::Exists => false,
@@ -119,7 +111,7 @@ impl Request {
         }
     }
 
-    /// What to do about the item that is there, and what to tell. `bytes` is the data, if it came in one piece.
+    /// Decides on the item, and on the reply. `bytes` is the data block, if it arrived in one piece.
     fn decide<'d>(
         &self,
         item: Option<&dyn ItemView>,
@@ -162,7 +154,7 @@ impl Request {
             flags: meta.flags,
             expiry: meta.expiry,
             cas: self.cas,
-            // It is a new item, under the old key.
+            // A new item under the existing key.
             state: ItemState(meta.state.0 & ItemState::BINARY_KEY.0),
             value: Value::Joined { before, after },
         };
@@ -170,7 +162,6 @@ impl Request {
     }
 }
 
-/// The line that tells a refusal.
 pub(crate) fn refusal_line(refusal: StoreError) -> &'static str {
     match refusal {
         StoreError::TooLarge => "SERVER_ERROR object too large for cache",
@@ -178,11 +169,11 @@ pub(crate) fn refusal_line(refusal: StoreError) -> &'static str {
     }
 }
 
-/// Part of the data block had a place, and the rest has none: memcached's words for it.
+/// memcached's reply if memory runs out after part of the data block was received.
 pub(crate) const OUT_OF_MEMORY_MIDWAY: &str = "SERVER_ERROR Out of memory during read";
 
 impl<S: Session> Executor<S> {
-    /// A data block was announced: how is it to be received? Joined values are always received whole.
+    /// Decides how to receive the announced data block. Joined values are always received whole.
     pub fn receive<R>(&mut self, store: &Store<'_>, replies: &mut R) -> Incoming<S::Pending>
     where
         R: Replies<Pin = S::Pin>,
@@ -195,7 +186,7 @@ impl<S: Session> Executor<S> {
         })
     }
 
-    /// Answers a command whose data block finds no memory any more.
+    /// Answers a command if memory runs out while its data block arrives.
     pub fn give_up<R>(&mut self, store: &Store<'_>, replies: &mut R)
     where
         R: Replies<Pin = S::Pin>,
@@ -216,7 +207,7 @@ impl<S: Session> Executor<S> {
         }
     }
 
-    /// Removes what would be older than an item that was refused, unless nothing may be lost.
+    /// Removes the older item after its new value was refused, unless the engine must not lose items.
     pub(crate) fn remove_refused(&mut self, key: Key<'_>) {
         if self.session.lossiness() == Lossiness::Store {
             return;
@@ -225,10 +216,10 @@ impl<S: Session> Executor<S> {
         self.remove(key);
     }
 
-    /// A piece of a data block that is received in pieces.
+    /// Appends a piece of a data block.
     ///
     /// # Errors
-    /// If there is no memory for it. Then the command is to be refused, and the pending value dropped.
+    /// If there is no memory for it. The caller then refuses the command and drops the pending value.
     pub fn extend(&mut self, pending: &mut S::Pending, piece: &[u8]) -> Result<(), StoreError> {
         let extended = self.session.extend(pending, piece);
         if let Err(refusal) = extended {
@@ -237,7 +228,7 @@ impl<S: Session> Executor<S> {
         extended
     }
 
-    /// A long value, all of which has arrived, in a pending value.
+    /// A long value that has arrived completely, as a pending value.
     fn received(&mut self, key: &[u8], request: &Request, value: &[u8]) -> Result<S::Pending, StoreError> {
         let Incoming::Pending(mut pending) = self.incoming(key, request, value.len())? else {
             return Err(StoreError::NoMemory);
@@ -273,7 +264,6 @@ impl<S: Session> Executor<S> {
         });
     }
 
-    /// Stores the data block of a classic command.
     pub fn store<R>(
         &mut self,
         key: Key<'_>,
@@ -290,7 +280,7 @@ impl<S: Session> Executor<S> {
             Ok(Stored::Unmet) => "NOT_STORED",
             Ok(Stored::Exists) => "EXISTS",
             Ok(Stored::NotFound) => "NOT_FOUND",
-            // The sum is too large: memcached says so in these words.
+            // The joined value is too large: this is memcached's reply.
             Err(StoreError::TooLarge) if request.is_join() => "NOT_STORED",
             Err(refusal) => {
                 if store.verb == Verb::Set {
@@ -329,23 +319,23 @@ impl<S: Session> Executor<S> {
         let mut outcome = Stored::Unmet;
         let result = match data {
             Data::Bytes(bytes) => {
-                // A joined value takes the room that the engine finds it to need.
+                // The engine computes the size of a joined value.
                 let provision = if request.is_join() {
                     Provision::None
                 } else {
                     Provision::Item(request.spec(bytes.len()))
                 };
                 self.session.update(key, guess, self.now, provision, |item| {
-                    let (decision, told) = request.decide(item, Value::Bytes(bytes), bytes.len());
-                    outcome = told;
+                    let (decision, result) = request.decide(item, Value::Bytes(bytes), bytes.len());
+                    outcome = result;
                     decision
                 })
             }
             Data::Pending(pending) => {
                 let length = pending.value_len();
                 self.session.update(key, Default::default(), self.now, Provision::Pending(pending), |item| {
-                    let (decision, told) = request.decide(item, Value::Pending, length);
-                    outcome = told;
+                    let (decision, result) = request.decide(item, Value::Pending, length);
+                    outcome = result;
                     decision
                 })
             }

@@ -10,7 +10,7 @@ use guira_contract::ItemState;
 use guira_items::{Item, Pieces, Removal};
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
-use guira_memory::slab::lockfree::Held;
+use guira_memory::slab::lockfree::HeldPage;
 use guira_sync::atomic::{Ordering, fence};
 use guira_sync::clock::Seconds;
 use guira_sync::words;
@@ -33,14 +33,14 @@ enum Moved {
 
 /// A page whose items are on their way out.
 struct Leaving<'h> {
-    held: &'h Held,
+    held: &'h HeldPage,
     class: ClassId,
     sweeps: u32,
 }
 
 impl FleecSession {
     /// Takes all items out of a page that is held: moves those in use, evicts the others.
-    pub(crate) fn clear_page(&mut self, held: &Held, now: Seconds) {
+    pub(crate) fn clear_page(&mut self, held: &HeldPage, now: Seconds) {
         let core = self.core.clone();
         let mut leaving = Leaving { held, class: held.class(), sweeps: SWEEPS_A_PAGE };
         for at in core.memory.occupied(held) {

@@ -19,7 +19,7 @@ use guira_items::{
     SavedFlushes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Kept, Loss, RegionFile, STATE_MAX};
+use guira_memory::lasting::{Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
@@ -106,7 +106,7 @@ pub(crate) fn open(
     let plan = Plan::new(options.engine.reserve.max(options.engine.memory));
     let huge = options.engine.huge_pages();
     let empty = EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge };
-    let go_on = |file: &RegionFile, kept: &Kept| {
+    let go_on = |file: &RegionFile, kept: &SavedRegion| {
         let core = restore(options, file, kept, now_unix)?;
         let items = core.shell.registry().items();
         Ok(Restored { core, items, dropped: Dropped::default() })
@@ -126,7 +126,12 @@ pub(crate) fn open(
 }
 
 /// An engine that goes on with what the file holds.
-fn restore(options: FleecOptions, file: &RegionFile, kept: &Kept, now_unix: u64) -> Result<Core, Failure> {
+fn restore(
+    options: FleecOptions,
+    file: &RegionFile,
+    kept: &SavedRegion,
+    now_unix: u64,
+) -> Result<Core, Failure> {
     let saved = Saved::decode(&kept.state)?;
     saved.setup.check(&options.engine, &options.classes, LINK_BYTES)?;
     let base = saved.shell.base.resume(now_unix).ok_or(Emptied::TooOld)?;

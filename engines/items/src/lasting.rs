@@ -3,7 +3,7 @@
 use crate::setup::{EngineOptions, OpenError};
 use crate::shell::Shell;
 use guira_contract::{Dropped, Emptied, Opening};
-use guira_memory::lasting::{Damage, Found, HEAD_BYTES, Kept, RegionFile};
+use guira_memory::lasting::{Damage, FileContents, HEAD_BYTES, RegionFile, SavedRegion};
 use guira_memory::{HugePages, Region, RegionPlace};
 use guira_sync::clock::TimeBase;
 
@@ -64,7 +64,7 @@ pub struct Restored<C> {
 pub fn open_lasting<C>(
     place: &RegionPlace,
     empty: EmptyRegion,
-    restore: impl FnOnce(&RegionFile, &Kept) -> Result<Restored<C>, Failure>,
+    restore: impl FnOnce(&RegionFile, &SavedRegion) -> Result<Restored<C>, Failure>,
     begin: impl FnOnce(Region) -> Result<C, OpenError>,
 ) -> Result<Begun<C>, OpenError> {
     let refused = |source| OpenError::Region { place: place.clone(), source };
@@ -81,9 +81,9 @@ pub fn open_lasting<C>(
     // Somebody has taken it since.
     let told = |error| if matches!(error, OpenError::Full) { no_room() } else { error };
     let opening = match found {
-        Found::Nothing => Opening::New,
-        Found::Lost(loss) => Opening::Emptied(loss.into()),
-        Found::Kept(ref kept) => match restore(&file, kept) {
+        FileContents::Empty => Opening::New,
+        FileContents::Unusable(loss) => Opening::Emptied(loss.into()),
+        FileContents::Intact(ref kept) => match restore(&file, kept) {
             Ok(Restored { core, items, dropped }) => {
                 let opening = match dropped.blocks {
                     0 => Opening::Restored { items },
@@ -105,7 +105,7 @@ pub fn open_lasting<C>(
 /// If the system refuses address space, or to lock memory.
 pub fn reopen(
     file: &RegionFile,
-    kept: &Kept,
+    kept: &SavedRegion,
     options: &EngineOptions,
     classes: usize,
     base: TimeBase,
@@ -119,8 +119,8 @@ pub fn reopen(
 }
 
 /// There is no engine, for a reason that is not the Region's: what it holds is not lost. Nothing was stored into it yet.
-fn leave(file: RegionFile, found: &Found, error: OpenError) -> OpenError {
-    if let Found::Kept(kept) = found {
+fn leave(file: RegionFile, found: &FileContents, error: OpenError) -> OpenError {
+    if let FileContents::Intact(kept) = found {
         // If that fails, the next to open it finds no mark.
         let _ = file.leave(kept);
     }

@@ -17,7 +17,7 @@ use guira_items::{
     SavedCounts, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Kept, Loss, RegionFile, STATE_MAX};
+use guira_memory::lasting::{Damage, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
@@ -134,7 +134,7 @@ pub(crate) fn open<S: Space>(
     );
     let empty =
         EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge: options.engine.huge_pages() };
-    let go_on = |file: &RegionFile, kept: &Kept| {
+    let go_on = |file: &RegionFile, kept: &SavedRegion| {
         let (core, dropped) = restore(options, file, kept, now_unix)?;
         let items = core.shell.registry().items();
         Ok(Restored { core, items, dropped })
@@ -155,7 +155,7 @@ pub(crate) fn open<S: Space>(
 fn restore<S: Space>(
     options: MicaOptions,
     file: &RegionFile,
-    kept: &Kept,
+    kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<(Core<S>, Dropped), Failure> {
     let saved = Saved::decode(&kept.state, S::FORMAT)?;

@@ -21,7 +21,7 @@ use guira_items::{
     SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
-use guira_memory::lasting::{Damage, Kept, Loss, RegionFile};
+use guira_memory::lasting::{Damage, Loss, RegionFile, SavedRegion};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 
@@ -146,7 +146,7 @@ pub(crate) fn open<X: Scheme>(
     let plan = Plan::new::<X>(options.engine.reserve.max(options.engine.memory));
     let huge = options.engine.huge_pages();
     let empty = EmptyRegion { memory: options.engine.memory, bytes: plan.total, huge };
-    let go_on = |file: &RegionFile, kept: &Kept| {
+    let go_on = |file: &RegionFile, kept: &SavedRegion| {
         let (core, dropped) = restore::<X>(options, file, kept, now_unix)?;
         let items = core.items.count();
         Ok(Restored { core, items, dropped })
@@ -166,7 +166,7 @@ pub(crate) fn open<X: Scheme>(
 fn restore<X: Scheme>(
     options: SlabOptions,
     file: &RegionFile,
-    kept: &Kept,
+    kept: &SavedRegion,
     now_unix: u64,
 ) -> Result<(Core<X>, Dropped), Failure> {
     let saved = Saved::decode::<X>(&kept.state)?;

@@ -1,6 +1,6 @@
 //! Clients of Guira.
 //!
-//! [`mica`] sends datagrams that reach the thread which their keys are at home at, over any path of guira-transport.
+//! [`mica`] sends datagrams to the thread that owns their keys, over any path of guira-transport.
 
 #![forbid(unsafe_code)]
 

@@ -77,7 +77,7 @@ impl Link {
     }
 
     /// How many requests a closed loop adds now: a connection takes the next batch when the last one is answered,
-    /// datagrams one for each that is answered, and a courier as many as fill a datagram.
+    /// datagrams one for each that is answered, and a client as many as fill a datagram.
     pub(crate) fn room(&self, pipeline: usize) -> usize {
         match &self.way {
             Way::Connection(connection) if connection.outbox.open_requests() > 0 => 0,
@@ -184,7 +184,7 @@ impl Link {
         }
     }
 
-    /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none, and a courier tells of
+    /// Gives up requests that are not answered in time, and says whether there were any; a connection loses none, and a client tells of
     /// them when it is asked what has come.
     pub(crate) fn give_up(&mut self, counters: &mut Counters, now_ns: u64) -> bool {
         match &mut self.way {

@@ -1,4 +1,4 @@
-//! A load by MICA's datagrams: one courier (`guira-client`), which picks the worker for each request, with what was asked by it.
+//! A load by MICA's datagrams: one client (`guira-client`), which picks the worker for each request, with what was asked by it.
 //!
 //! The client is the one that users have; replies are judged here as any others.
 
@@ -8,7 +8,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guira_client::mica::{Busy, ClientError, Courier, CourierOptions, Outcome, Request, Ticket, learn};
+use guira_client::mica::{
+    Busy, ClientError, ClientOptions, Outcome, PipelinedClient, Request, Ticket, fetch_directory,
+};
 use guira_protocol::mica::{Operation as Verb, Status};
 use guira_transport::{ClientPath, RingClientPath, UdpClientPath};
 use guira_workload::{OnMiss, Operation, ValuePool};
@@ -30,10 +32,10 @@ const SENT_TOGETHER: usize = 32;
 /// How long the directory is waited for before it is asked for again.
 const QUESTION: Duration = Duration::from_millis(20);
 
-/// A courier, and what was asked by it.
+/// A client, and what was asked by it.
 #[derive(Debug)]
 pub(crate) struct Mica {
-    courier: Courier<Counted<Box<dyn ClientPath>>>,
+    client: PipelinedClient<Counted<Box<dyn ClientPath>>>,
     traffic: Arc<Traffic>,
     book: Book,
     /// Asks that found no room under way, in their order.
@@ -161,7 +163,7 @@ impl Book {
 }
 
 impl Mica {
-    /// A courier to the server there.
+    /// A client to the server there.
     pub(crate) fn open(direct: &Direct) -> Result<Self, LoadError> {
         let failed = |source: ClientError| LoadError::Direct { way: direct.to_string(), source };
         let path: Box<dyn ClientPath> = match &direct.way {
@@ -174,29 +176,30 @@ impl Mica {
         };
         let traffic = Arc::new(Traffic::default());
         let mut path = Counted::new(path, traffic.clone());
-        let directory = learn(&mut path, QUESTION).map_err(failed)?;
+        let directory = fetch_directory(&mut path, QUESTION).map_err(failed)?;
         if let DatagramWay::Udp(addr) = direct.way
             && directory.port != addr.port()
         {
             let first = directory.port;
             return Err(LoadError::Options(format!("{addr} is not the first worker's: its port is {first}")));
         }
-        let options = CourierOptions {
+        let options = ClientOptions {
             per_datagram: direct.per_datagram,
             window: WINDOW,
-            patience: Duration::from_nanos(PATIENCE_NS),
+            timeout: Duration::from_nanos(PATIENCE_NS),
             // A request without an answer must be reported.
-            repeats: 0,
+            retries: 0,
         };
         let id = RandomState::new().hash_one("load");
-        let courier = Courier::new(path, directory, id, options).map_err(|source| failed(source.into()))?;
+        let client =
+            PipelinedClient::new(path, directory, id, options).map_err(|source| failed(source.into()))?;
         let per_datagram = usize::from(direct.per_datagram);
         let together = match direct.way {
             DatagramWay::Udp(_) => usize::MAX,
             DatagramWay::Local(_) => per_datagram.max(SENT_TOGETHER),
         };
         Ok(Self {
-            courier,
+            client,
             traffic,
             book: Book::default(),
             waiting: VecDeque::new(),
@@ -307,12 +310,12 @@ impl Mica {
                 Request { value, flags: style.flags, exptime, ..plain(Verb::Set) }
             }
         };
-        Ok(self.courier.ask(&request, Ticket(place as u64))?)
+        Ok(self.client.submit(&request, Ticket(place as u64))?)
     }
 
     /// Sends what was asked.
     pub(crate) fn flush(&mut self, now_ns: u64) -> io::Result<Flow> {
-        self.courier.flush(Duration::from_nanos(now_ns))?;
+        self.client.flush(Duration::from_nanos(now_ns))?;
         Ok(Flow::Done)
     }
 
@@ -324,9 +327,9 @@ impl Mica {
         counters: &mut Counters,
         now_ns: u64,
     ) -> Result<Flow, ReadError> {
-        let Self { courier, book, .. } = self;
+        let Self { client, book, .. } = self;
         let before = book.answered;
-        let told = courier.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
+        let told = client.poll(Duration::from_nanos(now_ns), &mut |ticket, outcome| {
             book.close(ticket.0 as usize, outcome, judge, counters, now_ns);
         });
         told.map_err(ReadError::Io)?;
@@ -347,6 +350,6 @@ impl Mica {
 
     /// Waits until something may have come, or for so long.
     pub(crate) fn wait(&mut self, most: Duration) -> io::Result<()> {
-        self.courier.wait(most)
+        self.client.wait(most)
     }
 }

@@ -44,8 +44,8 @@ impl<P: ClientPath> ClientPath for Counted<P> {
         self.path.reach(cores)
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
-        self.path.room(core)
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
+        self.path.buffer(core)
     }
 
     fn post(&mut self, length: usize) {

@@ -6,50 +6,76 @@ use std::path::Path;
 
 use crate::claims::{CLAIMS, PAPERS};
 use crate::experiment::{EXPERIMENTS, Experiment, Failure};
-use crate::outcome::{Answer, Outcome, Table};
+use crate::outcome::{Answer, Filed, Table};
+use crate::results;
 
 const HEAD: &str = "# What the papers claim, measured again
 
-Written by `make papers`: what is to be changed here is changed in `lab/papers`, and `cargo run --release -p guira-papers -- --render` writes it anew. A figure is the mean of several runs ± their standard deviation. \"One core\" is one of the machine's two, which other machines disturb: ratios within a table were measured alternating, and hold; absolute figures are of this machine.
+Written by `make papers`: changes belong into `lab/papers`, and `cargo run --release -p guira-papers -- --render`
+writes it anew. A figure is the mean of several runs ± their standard deviation. \"One core\" is one of the machine's
+two, which other machines disturb: ratios within a table were measured alternating; absolute figures are of this
+machine.
+
+## Results
+
+Each line compares filed figures, and says whether the claim holds: yes, no, or in part, if some of its parts do. The
+parts are in `lab/papers/src/results`. The last column links to the experiment, with the date of its measurement.
+
 ";
+
+const REMARKS: &str =
+    "A remark belongs to the figures that it was filed with, at the date of its experiment.";
 
 /// The document, from what lies in the folder `papers`.
 ///
 /// # Errors
 /// When a file cannot be read.
 pub(crate) fn render(docs: &Path) -> Result<String, Failure> {
-    let mut outcomes = Vec::new();
-    for experiment in EXPERIMENTS {
-        if let Some(outcome) = read(&docs.join("papers").join(format!("{}.json", experiment.name)))? {
-            outcomes.push((*experiment, outcome));
-        }
-    }
-    let mut text = HEAD.to_owned();
+    let outcomes = read_all(docs)?;
+    let mut text = HEAD.to_owned() + &results::page(&outcomes);
     for paper in PAPERS {
         let of_paper = |claim: &str| claim.starts_with(paper.letter);
-        let _ = write!(text, "\n## {}\n\n| claim | the paper | here | |\n|---|---|---|---|\n", paper.title);
+        let _ = write!(
+            text,
+            "\n## {}\n\n{REMARKS}\n\n| claim | the paper | here | remark |\n|---|---|---|---|\n",
+            paper.title
+        );
         for claim in CLAIMS.iter().filter(|claim| of_paper(claim.id)) {
             let answers: Vec<&Answer> = outcomes
                 .iter()
-                .flat_map(|(_, outcome): &(_, Outcome)| &outcome.answers)
+                .flat_map(|(_, filed)| &filed.outcome.answers)
                 .filter(|answer| answer.claim == claim.id)
                 .collect();
             text.push_str(&row(claim.id, claim.about, claim.theirs, &answers));
         }
-        for (experiment, outcome) in &outcomes {
+        for (experiment, filed) in &outcomes {
             if experiment.claims.iter().any(|claim| of_paper(claim)) {
-                text.push_str(&section(experiment, outcome));
+                text.push_str(&section(experiment, filed));
             }
         }
     }
     Ok(text)
 }
 
+/// What was filed of all experiments that were run.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn read_all(docs: &Path) -> Result<Vec<(&'static Experiment, Filed)>, Failure> {
+    let mut outcomes = Vec::new();
+    for experiment in EXPERIMENTS {
+        if let Some(outcome) = read(&docs.join("papers").join(format!("{}.json", experiment.name)))? {
+            outcomes.push((*experiment, outcome));
+        }
+    }
+    Ok(outcomes)
+}
+
 /// What an experiment found, if it was run.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(crate) fn read(path: &Path) -> Result<Option<Outcome>, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Option<Filed>, Failure> {
     match fs::read(path) {
         Ok(json) => serde_json::from_slice(&json).map(Some).map_err(Failure::Json),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -68,13 +94,13 @@ fn row(id: &str, about: &str, theirs: &str, answers: &[&Answer]) -> String {
 }
 
 /// The part of the document about one experiment.
-pub(crate) fn section(experiment: &Experiment, outcome: &Outcome) -> String {
+pub(crate) fn section(experiment: &Experiment, filed: &Filed) -> String {
+    let outcome = &filed.outcome;
     let mut text = format!(
-        "\n### {} ({})\n\n{}. {}\n",
+        "\n### {} ({})\n\n{}\n",
         experiment.name,
         experiment.claims.join(", "),
-        experiment.about,
-        outcome.how
+        wrapped(&format!("{}. {} Measured {}.", experiment.about, outcome.how, filed.measured))
     );
     for one in &outcome.tables {
         text.push_str(&table(one));
@@ -85,9 +111,28 @@ pub(crate) fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     text
 }
 
+/// Prose in lines of up to 120 columns.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 120 {
+            lines.push('\n');
+            column = 0;
+        } else if column > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
+}
+
 fn table(table: &Table) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = format!("\n{}\n\n{}", table.title, line(&table.head));
+    let mut text = format!("\n{}\n\n{}", wrapped(&table.title), line(&table.head));
     text.push_str(&format!("|{}\n", "---|".repeat(table.head.len())));
     for row in &table.rows {
         text.push_str(&line(row));

@@ -20,6 +20,7 @@ mod klru;
 mod memc3;
 mod mica;
 mod outcome;
+mod results;
 mod servers;
 mod simulate;
 mod traces;
@@ -29,10 +30,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use guira_load::clock::Date;
 
 use crate::experiment::{Context, EXPERIMENTS, Experiment, Failure, Scale};
 use crate::fleec::writes::{Turns, take_turns};
 use crate::mica::echo::{EchoAt, send_back_at};
+use crate::outcome::Filed;
 
 /// Measures again what the papers claim, and writes it beside what they found.
 #[derive(Debug, Parser)]
@@ -132,15 +135,15 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
 
 fn measure(experiment: &Experiment, context: &Context, docs: &Path) -> Result<(), Failure> {
     eprintln!("{}: {}", experiment.name, experiment.about);
-    let outcome = (experiment.run)(context)?;
+    let filed = Filed { measured: Date::today().to_string(), outcome: (experiment.run)(context)? };
     let folder = docs.join("papers");
     fs::create_dir_all(&folder).map_err(|source| Failure::File { path: folder.clone(), source })?;
-    for chart in &outcome.charts {
+    for chart in &filed.outcome.charts {
         write(&folder.join(format!("{}.svg", chart.name)), &chart.draw()?)?;
     }
-    let json = serde_json::to_string_pretty(&outcome).map_err(Failure::Json)?;
+    let json = serde_json::to_string_pretty(&filed).map_err(Failure::Json)?;
     write(&folder.join(format!("{}.json", experiment.name)), &(json + "\n"))?;
-    print!("{}", document::section(experiment, &outcome));
+    print!("{}", document::section(experiment, &filed));
     Ok(())
 }
 

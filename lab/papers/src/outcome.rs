@@ -14,6 +14,15 @@ pub(crate) struct Outcome {
     pub(crate) charts: Vec<Chart>,
 }
 
+/// An outcome as it is filed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Filed {
+    /// The day of the measurement, such as `2026-11-22`.
+    pub(crate) measured: String,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
 /// Our figure beside the paper's.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Answer {

@@ -193,8 +193,8 @@ impl<S: Session> Worker<S> {
     fn look_around(&mut self) {
         let interpreter = &mut self.scratch.interpreter;
         interpreter.executor.look_at_clock();
-        interpreter.executor.tell_of(interpreter.tap.kinds());
-        interpreter.executor.tell_sample(interpreter.tap.threshold());
+        interpreter.executor.observe_kinds(interpreter.tap.kinds());
+        interpreter.executor.observe_sample(interpreter.tap.threshold());
         let now = interpreter.executor.now();
         // The worker that keeps the time.
         if self.acceptor.is_some() && now != self.pulsed {

@@ -1,7 +1,7 @@
 //! MICA's datagrams as packets between two hosts, which are network namespaces joined by a veth pair: by the kernel's stack, past it
 //! at either end (`--xdp`), and past it at both.
 
-use guira_client::mica::{Client, CourierOptions};
+use guira_client::mica::{Client, ClientOptions};
 use guira_harness::server::ServerProcess;
 use guira_netns::Netns;
 use guira_tests::server::{guira_binary, spawn, wait_for};
@@ -25,7 +25,7 @@ fn start(netns: &Netns, more: &[&str]) -> ServerProcess {
 
 /// Stores and reads from here.
 fn talk(path: impl ClientPath) {
-    let mut client = Client::new(path, CourierOptions::default()).unwrap();
+    let mut client = Client::new(path, ClientOptions::default()).unwrap();
     assert_eq!(client.directory().cores, 2);
     for round in 0..2 {
         for number in 0..300u32 {
@@ -54,7 +54,7 @@ fn bypass(netns: &Netns, server: SocketAddr) -> XdpClientPath {
 /// Waits until the server answers, by the kernel's stack here.
 fn ready(server: SocketAddr) -> UdpClientPath {
     wait_for("the server on the other host", || {
-        let client = Client::new(UdpClientPath::connect(server).ok()?, CourierOptions::default());
+        let client = Client::new(UdpClientPath::connect(server).ok()?, ClientOptions::default());
         client.ok().and_then(|_| UdpClientPath::connect(server).ok())
     })
 }
@@ -87,7 +87,7 @@ fn a_server_restarted_under_clients_that_bypass_the_kernel_is_found_again() {
     let server = start(&netns, &["--xdp=v0"]);
     let [address, _] = netns.servers();
     drop(ready(address));
-    let mut client = Client::new(bypass(&netns, address), CourierOptions::default()).unwrap();
+    let mut client = Client::new(bypass(&netns, address), ClientOptions::default()).unwrap();
     client.set(b"key", b"value", 0, 0).unwrap();
     drop(server);
     assert!(client.set(b"key", b"lost", 0, 0).is_err());

@@ -1,6 +1,6 @@
 //! MICA's datagrams of clients on the same host (`--local`): what one process writes into memory the other reads there.
 
-use guira_client::mica::{Client, ClientError, CourierOptions};
+use guira_client::mica::{Client, ClientError, ClientOptions};
 use guira_tests::scratch::Scratch;
 use guira_tests::server::{run_guira, wait_for};
 use guira_tests::{Server, Setup};
@@ -18,7 +18,7 @@ fn socket(scratch: &Scratch) -> PathBuf {
 
 fn client(socket: &Path) -> Client<RingClientPath> {
     let path = wait_for("the socket for rings", || RingClientPath::connect(socket).ok());
-    Client::new(path, CourierOptions::default()).unwrap()
+    Client::new(path, ClientOptions::default()).unwrap()
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn a_client_that_never_reads_its_ring_is_let_alone_and_the_others_are_served() {
     let question = [b"Gm\x01\x05".to_vec(), vec![0; 44]].concat();
     let mut posted = 0;
     for core in 0..greedy.cores() {
-        while let Some(room) = greedy.room(core) {
-            room[..question.len()].copy_from_slice(&question);
+        while let Some(buffer) = greedy.buffer(core) {
+            buffer[..question.len()].copy_from_slice(&question);
             greedy.post(question.len());
             greedy.flush().unwrap();
             posted += 1;

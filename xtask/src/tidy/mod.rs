@@ -5,6 +5,7 @@
 //! | [`dependencies`] | who may use whom: the table in [`layers`] |
 //! | [`lengths`] | files of at most 800 lines, functions of at most 70 |
 //! | [`paths`] | every path that a document names exists |
+//! | [`prose`] | lines of prose of at most 200 columns; every name of code that a document quotes exists |
 //! | [`unsafety`] | `unsafe` only where it is allowed |
 //! | [`words`] | no machine paths, no notes to be done later, no test ignored without a reason, no glob imports |
 //!
@@ -16,6 +17,7 @@ mod finding;
 mod layers;
 mod lengths;
 mod paths;
+mod prose;
 mod source;
 mod unsafety;
 mod words;
@@ -71,6 +73,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     let mut findings = dependencies::check(root, &repository.packages);
     findings.extend(lengths::check(&repository.sources, &exemptions));
     findings.extend(paths::check(&repository.texts, &repository.files));
+    findings.extend(prose::check(&repository.texts, &repository.sources));
     findings.extend(unsafety::check(root, &repository.sources, &repository.packages));
     findings.extend(words::check_texts(&repository.texts));
     findings.extend(words::check_sources(&repository.sources));

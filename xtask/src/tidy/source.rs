@@ -107,7 +107,7 @@ fn body(signature: &str) -> Option<usize> {
 }
 
 /// Whether a byte belongs to a name; bytes of letters beyond ASCII do.
-fn is_word(byte: u8) -> bool {
+pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 

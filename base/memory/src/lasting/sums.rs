@@ -1,7 +1,8 @@
-//! Checksums of what a Region's file holds, block by block: taken when it is closed, compared when it is opened.
+//! Checksums of the blocks of a Region's file: computed when it is closed, compared when it is opened.
 //!
-//! **What is read.** Blocks of which the file holds nothing are zero, and are not read: that would commit memory. The others are read as a file, not through a
-//! mapping: pages of them that are not there stay away, and one that the disk cannot read is an error instead of a signal.
+//! **Which blocks are read.** Holes are zero, and are not read: that would commit memory. The other blocks are read
+//! as a file, not through a mapping: pages that are not in memory stay out of it, and a bad sector is an error
+//! instead of a signal.
 
 use super::HEAD_BYTES;
 use guira_sync::threads::map_by_threads;
@@ -13,35 +14,35 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a block: as many as a page of slab memory has, so that what is lost with one is one page.
+/// Bytes of a block: that of a slab page, so that a damaged block costs one page.
 pub const BLOCK_BYTES: usize = 256 << 10;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// The sum of a block that could not be read.
+/// The checksum of a block that cannot be read.
 const UNREADABLE: u64 = u64::MAX;
 
-/// Blocks that a thread takes at once.
+/// The number of blocks that a thread takes at a time.
 const SHARE: usize = 16;
 
-/// The sums of the blocks that are not zero, in order: number and sum.
+/// Number and checksum of each block that is not zero, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums(Vec<(u64, u64)>);
 
 impl Sums {
-    /// Those of the first `bytes` of a file, which is a multiple of [`BLOCK_BYTES`]. The head is left out. A block that cannot be read gets a sum that is not its
-    /// own, so that it counts as damaged at the next start, and the others do not.
+    /// The checksums of the first `bytes` of a file, a multiple of [`BLOCK_BYTES`], without the head. A block that
+    /// cannot be read gets a checksum that never matches, so that it alone counts as damaged at the next start.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(super) fn of(file: &File, bytes: usize) -> io::Result<Self> {
         let sums = read(file, bytes)?.into_iter().map(|(block, sum)| (block, sum.unwrap_or(UNREADABLE)));
         Ok(Sums(sums.collect()).without_zeroes())
     }
 
-    /// Which blocks of the first `bytes` of a file have other sums, or cannot be read.
+    /// The blocks of the first `bytes` of a file whose checksums differ, or that cannot be read.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub(super) fn compare(&self, file: &File, bytes: usize) -> io::Result<Damage> {
         let mut found = Vec::new();
         let mut unreadable = Vec::new();
@@ -62,24 +63,23 @@ impl Sums {
         Ok(Damage { blocks })
     }
 
-    /// A block of zeroes is as good as none.
+    /// A block of zeroes is equivalent to a hole.
     fn without_zeroes(mut self) -> Self {
         let zero = rapidhash_v3(&[0; BLOCK_BYTES]);
         self.0.retain(|(_, sum)| *sum != zero);
         self
     }
 
-    /// How many bytes those of so many bytes of a file take at the most.
+    /// The most bytes of the encoded checksums of `bytes` of a file.
     pub(super) fn longest(bytes: usize) -> usize {
         bytes / BLOCK_BYTES * 16
     }
 
-    /// As they are written.
     pub(super) fn encode(&self) -> Vec<u8> {
         self.0.iter().flat_map(|(block, sum)| [block.to_le_bytes(), sum.to_le_bytes()]).flatten().collect()
     }
 
-    /// What [`Sums::encode`] has made.
+    /// Decodes the result of [`Sums::encode`].
     pub(super) fn decode(bytes: &[u8]) -> Self {
         let (entries, _) = bytes.as_chunks::<16>();
         let number = |entry: &[u8; 16], at: usize| u64::from_le_bytes(std::array::from_fn(|i| entry[at + i]));
@@ -87,32 +87,31 @@ impl Sums {
     }
 }
 
-/// Blocks of a Region that were not as they had been left when it was closed. They are zero now.
+/// The blocks of a Region that changed after it was closed, and were zeroed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// Their numbers, in order.
+    /// The numbers of the blocks, in order.
     blocks: Vec<u64>,
 }
 
 impl Damage {
-    /// Whether there are none.
     pub fn is_none(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// How many there are.
+    /// The number of damaged blocks.
     pub fn count(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// Whether any of the `length` bytes from `at` on lies in one.
+    /// Whether any of the `length` bytes from `at` on lies in a damaged block.
     pub fn touches(&self, at: usize, length: usize) -> bool {
         let (first, end) = (at as u64 / BLOCK, (at as u64).saturating_add(length as u64).div_ceil(BLOCK));
         let next = self.blocks.partition_point(|block| *block < first);
         length > 0 && self.blocks.get(next).is_some_and(|block| *block < end)
     }
 
-    /// Where each lies, without the head.
+    /// The byte ranges of the blocks, without the head.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.blocks.iter().map(|block| {
             let start = *block as usize * BLOCK_BYTES;
@@ -121,21 +120,21 @@ impl Damage {
     }
 }
 
-/// Reads all blocks of a file that it holds anything of. Returns their sums, in order.
+/// Reads all blocks of a file that are not holes. Returns their checksums, in order.
 fn read(file: &File, bytes: usize) -> io::Result<Vec<(u64, io::Result<u64>)>> {
     let blocks = held(file, bytes as u64)?;
     let buffer = || vec![0; BLOCK_BYTES];
     Ok(map_by_threads(&blocks, SHARE, buffer, |buffer, block| (*block, sum_in(file, *block, buffer))))
 }
 
-/// The blocks that a file holds anything of, in order.
+/// The blocks of a file that are not holes, in order.
 fn held(file: &File, end: u64) -> io::Result<Vec<u64>> {
     let mut blocks: Vec<u64> = Vec::new();
     let mut at = HEAD_BYTES as u64;
     while at < end {
         let from = match seek(file, SeekFrom::Data(at)) {
             Ok(from) if from < end => from,
-            // There are only holes from here on.
+            // The rest of the file is a hole.
             Ok(_) | Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
@@ -146,10 +145,10 @@ fn held(file: &File, end: u64) -> io::Result<Vec<u64>> {
     Ok(blocks)
 }
 
-/// The sum of a block of a file.
+/// The checksum of a block of a file.
 fn sum_in(file: &File, block: u64, buffer: &mut [u8]) -> io::Result<u64> {
     file.read_exact_at(buffer, block * BLOCK)?;
-    // The head has a checksum of its own, and changes when the file is opened.
+    // The head has its own checksum, and changes when the file is opened.
     let of_head = HEAD_BYTES.saturating_sub(block as usize * BLOCK_BYTES).min(buffer.len());
     buffer[..of_head].fill(0);
     Ok(rapidhash_v3(buffer))
@@ -191,11 +190,11 @@ mod tests {
             assert_ne!(rapidhash_v3(&block), whole, "bit {bit}");
             flip(&mut block, bit);
         }
-        // A bit of a word, and any of another at a distance that a hash may have lanes at.
+        // A bit of a word, and one of another at a distance that a hash may have lanes at.
         for distance in [8, 16, 64, 112, 128] {
             for (one, other) in (0..64).flat_map(|one| (0..64).map(move |other| (one, other))) {
                 let bits = [8 * 4096 + one, 8 * (4096 + distance) + other];
-                // What lies behind changes nothing of that.
+                // Bytes behind the block do not affect its checksum.
                 let part = &mut block[4000..4600];
                 let whole = rapidhash_v3(part);
                 bits.iter().for_each(|bit| flip(part, bit - 8 * 4000));
@@ -204,7 +203,7 @@ mod tests {
             }
         }
         assert_eq!(rapidhash_v3(&block), whole);
-        // Words that have changed places.
+        // Swapped words.
         for (one, other) in [(0, 8), (0, 64), (800, 1600)] {
             let mut moved = block.clone();
             (0..8).for_each(|byte| moved.swap(one + byte, other + byte));
@@ -213,13 +212,13 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_what_they_were_when_they_were_written() {
+    fn checksums_are_stable() {
         let block: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at * 31) as u8).collect();
         assert_eq!(rapidhash_v3(&block), WRITTEN, "files hold it");
     }
 
     #[test]
-    fn what_has_changed_is_found_block_by_block() {
+    fn changes_are_found_block_by_block() {
         let (_scratch, file) = scratch_file("sums", 8);
         let write = |block: u64, at: u64, byte: u8| file.write_all_at(&[byte], block * BLOCK + at).unwrap();
         write(0, HEAD_BYTES as u64, 1);
@@ -231,11 +230,11 @@ mod tests {
         assert_eq!(Sums::decode(&sums.encode()), sums);
         let damage = || sums.compare(&file, 8 * BLOCK_BYTES).unwrap();
         assert!(damage().is_none());
-        // What the head says is none of it; a zero, or a hole of zeroes, is as good as the other.
+        // The head is excluded; a block of zeroes is equivalent to a hole.
         write(0, HEAD_BYTES as u64 - 1, 9);
         write(4, 77, 0);
         assert!(damage().is_none());
-        // One changed, one lost, one where there was nothing.
+        // One block changed, one lost, one where there was a hole.
         write(2, 5000, 3);
         write(3, 0, 0);
         write(5, 100, 1);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_does_not_hold_is_not_read_and_takes_up_nothing() {
+    fn holes_are_not_read_and_stay_holes() {
         let (_scratch, file) = scratch_file("holes", 1 << 20);
         for block in [3u64, 4, 1000, (1 << 20) - 1] {
             file.write_all_at(&[1], block * BLOCK + 4096).unwrap();
@@ -282,7 +281,7 @@ mod tests {
             file.write_all_at(&[1], block * BLOCK + 80_000).unwrap();
         }
         let sums = Sums::of(&file, 4 * BLOCK_BYTES).unwrap();
-        // The file ends in the middle of the last.
+        // The file ends in the middle of the last block.
         file.set_len(4 * BLOCK - 4096).unwrap();
         let damage = sums.compare(&file, 4 * BLOCK_BYTES).unwrap();
         assert_eq!(damage.blocks, [3]);

@@ -1,26 +1,22 @@
-//! The sizes that chunks come in.
+//! Slab classes: the sizes of chunks.
 
 use super::page::PAGE_BYTES;
 use guira_sync::words::WORD;
 
-/// The largest number of classes.
 pub const MAX_CLASSES: usize = 255;
 
-/// A slab class, by its place in the table.
+/// A slab class, by its index in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
-/// How a page of one class is laid out: chunks from the start on, and the bitmap of those that are
-/// occupied at the end.
+/// The layout of a page of one class: chunks from the start on, and the bitmap of occupied chunks at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes in a chunk; a multiple of 8.
     pub chunk: u32,
-    /// Chunks in a page.
     pub chunks: u32,
-    /// Words in the bitmap.
     pub bitmap_words: u32,
-    /// Bytes at the start of each chunk that are not its item's.
+    /// Bytes at the start of each chunk that precede the item.
     before: u32,
     /// `ceil(2^30 / words in a chunk)`: division by multiplication.
     reciprocal: u64,
@@ -52,8 +48,8 @@ impl Geometry {
         }
     }
 
-    /// The chunk that byte `in_page` of a page lies in. Bytes past the last chunk belong to none; for them the answer is
-    /// some number, to be checked against `chunks`.
+    /// The chunk that byte `in_page` of a page lies in. For a byte past the last chunk the result is at least
+    /// `chunks`, so the caller has to check it.
     #[inline(always)]
     pub fn chunk_at(&self, in_page: usize) -> u32 {
         (((in_page / WORD) as u64).wrapping_mul(self.reciprocal) >> RECIPROCAL_SHIFT) as u32
@@ -69,7 +65,7 @@ impl Geometry {
 /// All classes of a cache.
 #[derive(Clone, Debug)]
 pub struct ClassTable {
-    /// Bytes at the start of each chunk that are not its item's.
+    /// Bytes at the start of each chunk that precede the item.
     before: usize,
     geometries: Vec<Geometry>,
     /// Class by `size.div_ceil(8)`, for sizes up to `SMALL`.
@@ -77,23 +73,24 @@ pub struct ClassTable {
 }
 
 const SMALL: usize = 1024;
-/// No chunk is smaller, in bytes.
+/// Bytes in the smallest chunk.
 pub const SMALLEST_CHUNK: usize = 24;
-/// Up to here classes are 8 bytes apart: a byte saved matters most in small items.
+/// Up to this size classes are 8 bytes apart: a byte saved matters most in small items.
 const FINE_UP_TO: usize = 256;
 
 impl ClassTable {
-    /// Chunks whose items begin at their start: see [`ClassTable::with_links`].
+    /// Chunks without a link: see [`ClassTable::with_links`].
     pub fn new(factor: f64, smallest: usize) -> Self {
         Self::with_links(factor, smallest, 0)
     }
 
-    /// Chunks from `smallest` bytes (rounded up to a multiple of 8, and to [`SMALLEST_CHUNK`]) to an eighth of a page: 8 bytes
-    /// apart up to 256, then growing by `factor`, each as large as it can be with the same number of them in a page. Where that
-    /// would be more than [`MAX_CLASSES`], they grow by as little more than `factor` as it takes.
+    /// Chunks from `smallest` bytes (rounded up to a multiple of 8, and to [`SMALLEST_CHUNK`]) to an eighth of a
+    /// page: 8 bytes apart up to 256, then growing by `factor`, each as large as it can be with the same number of
+    /// chunks in a page. If that would be more than [`MAX_CLASSES`], they grow by as little more than `factor` as
+    /// necessary.
     ///
-    /// Each chunk begins with `link` bytes, a multiple of 8, that belong to whoever finds items, not to the item; the item begins behind them, and what
-    /// is handed out as a chunk's place is the item's.
+    /// Each chunk begins with `link` bytes, a multiple of 8, that belong to the index; the item begins behind them,
+    /// and the offset of a chunk is that of its item.
     pub fn with_links(factor: f64, smallest: usize, link: usize) -> Self {
         let smallest = smallest + link;
         let mut growth = factor.max(1.0) - 1.0;
@@ -138,23 +135,23 @@ impl ClassTable {
         stretched
     }
 
-    /// Bytes in the largest chunk: eight of them fill a page. A longer item takes several, the last of them only as large as need
-    /// be; with chunks of half a page, values of 64 to 128 KiB left a fifth of their memory unused (decision 5).
+    /// Bytes in the largest chunk: eight fill a page. A longer item takes several chunks, the last of them only as
+    /// large as necessary; with chunks of half a page, values of 64 to 128 KiB left a fifth of their memory unused
+    /// (decision 5).
     pub const fn largest_chunk() -> usize {
         ((PAGE_BYTES - WORD) / 8) & !(WORD - 1)
     }
 
-    /// The most that an item in one chunk can take, in bytes.
+    /// Bytes of the largest item in one chunk.
     pub fn largest_item(&self) -> usize {
         Self::largest_chunk() - self.before
     }
 
-    /// The class of the largest chunks.
     pub fn largest(&self) -> ClassId {
         ClassId((self.geometries.len() - 1) as u8)
     }
 
-    /// The class whose chunks hold an item of `size` bytes, or `None` if that is more than the largest holds.
+    /// The class for an item of `size` bytes, or `None` if it does not fit into the largest chunk.
     #[inline]
     pub fn class_for(&self, size: usize) -> Option<ClassId> {
         if let Some(class) = self.small.get(size.div_ceil(WORD)) {
@@ -165,7 +162,6 @@ impl ClassTable {
         (class < self.geometries.len()).then_some(ClassId(class as u8))
     }
 
-    /// The layout of a class.
     ///
     /// # Panics
     /// If there is no such class.
@@ -174,13 +170,12 @@ impl ClassTable {
         &self.geometries[usize::from(class.0)]
     }
 
-    /// The layout of a class that was read without a lock.
+    /// The layout of a class that was read without a lock; `None` if there is no such class.
     #[inline(always)]
     pub fn get(&self, class: ClassId) -> Option<&Geometry> {
         self.geometries.get(usize::from(class.0))
     }
 
-    /// How many classes there are.
     #[allow(clippy::len_without_is_empty, reason = "there is always at least one")]
     pub fn len(&self) -> usize {
         self.geometries.len()

@@ -1,23 +1,24 @@
-//! The chunks that are handed out, to be compared with what refers to them while nobody uses the memory.
+//! The set of allocated chunks, to be compared with the references to them while no thread uses the memory.
 
 use super::classes::{ClassId, ClassTable};
 use super::page::{PAGE_BYTES, PageId};
 use crate::region::Offset;
 
-/// The chunks that are handed out, and which of them somebody has claimed.
+/// The allocated chunks, and which of them are claimed: referred to by an item.
 #[derive(Debug)]
 pub struct HandedOut<'a> {
     classes: &'a ClassTable,
-    /// Where pages begin.
+    /// The start of the pages.
     start: Offset,
-    /// The class of each page, and where its bits begin.
+    /// For each page its class, and the index of its first bit.
     pages: Vec<(Option<ClassId>, usize)>,
-    /// The chunks that are handed out and that nobody has claimed.
+    /// The bits of allocated and unclaimed chunks.
     bits: Vec<u64>,
 }
 
 impl<'a> HandedOut<'a> {
-    /// Those of the pages from `start` on, which belong to these classes. `occupied` tells which chunks are handed out: the bits of a word of a page's bitmap.
+    /// The chunks of the pages from `start` on, which belong to these classes. `occupied` returns a word of a page's
+    /// bitmap of allocated chunks.
     pub(super) fn of(
         classes: &'a ClassTable,
         start: Offset,
@@ -35,7 +36,7 @@ impl<'a> HandedOut<'a> {
         handed
     }
 
-    /// The bit of the chunk whose item begins at `at`, by word and mask, and its class; `None` if none does.
+    /// The word and mask of the chunk whose item begins at `at`, and its class; `None` if there is none.
     #[inline(always)]
     fn find(&self, at: Offset) -> Option<(usize, u64, ClassId)> {
         let in_pages = at.bytes().checked_sub(self.start.bytes())?;
@@ -47,8 +48,8 @@ impl<'a> HandedOut<'a> {
         is_start.then(|| (begin + chunk as usize / 64, 1 << (chunk % 64), class))
     }
 
-    /// Claims the chunk whose item begins at `at`, wherever that was read. Returns its class; `None` if there is no such chunk, if it is free, or if it was
-    /// claimed before.
+    /// Claims the chunk whose item begins at `at`, an untrusted offset. Returns its class; `None` if there is no such
+    /// chunk, if it is free, or if it was claimed before.
     #[inline(always)]
     pub fn claim(&mut self, at: Offset) -> Option<ClassId> {
         let (word, mask, class) = self.find(at)?;
@@ -57,19 +58,18 @@ impl<'a> HandedOut<'a> {
         is_new.then_some(class)
     }
 
-    /// Takes a claim back: nobody refers to the chunk.
+    /// Withdraws a claim.
     pub fn disclaim(&mut self, at: Offset) {
         if let Some((word, mask, _)) = self.find(at) {
             self.bits[word] |= mask;
         }
     }
 
-    /// Whether the chunk at `at`, which is handed out, was claimed.
+    /// Whether the allocated chunk at `at` was claimed.
     pub fn is_claimed(&self, at: Offset) -> bool {
         self.find(at).is_some_and(|(word, mask, _)| self.bits[word] & mask == 0)
     }
 
-    /// The chunks that nobody has claimed.
     pub fn unclaimed(&self) -> impl Iterator<Item = Offset> {
         let in_classes = self.pages.iter().enumerate();
         let in_classes = in_classes.filter_map(|(page, (class, begin))| Some((page, (*class)?, *begin)));

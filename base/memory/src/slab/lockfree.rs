@@ -1,11 +1,13 @@
-//! A slab allocator in which nobody waits.
+//! A lock-free slab allocator.
 //!
-//! A page knows by a bitmap at its end which of its chunks are free; whoever wants chunks takes bits away, whoever gives them back
-//! sets them. The pages of a class that have free chunks are on its *stack*; a page is on it once, or held by somebody who has just taken it
-//! from there and will put it back. So a thread that stands still anywhere in here hides that page, or the few among which it looks for the emptiest
-//! ([`LockFreeSlab::hold_emptiest`]), and the chunks that it has, and stops nobody.
+//! A bitmap at the end of a page marks its free chunks; a thread allocates chunks by clearing bits, and frees them by
+//! setting bits. The pages of a class with free chunks are on its *stack*; a page is on it once, or held by a thread
+//! that has popped it and will push it back. So a thread that stalls anywhere in here hides that page, or the few
+//! among which it looks for the emptiest ([`LockFreeSlab::hold_emptiest`]), and its own chunks, and blocks no other
+//! thread.
 //!
-//! A page changes its class when all its chunks are free and in the hands of whoever changes it: see [`LockFreeSlab::empty`].
+//! A page changes its class when all its chunks are free and held by the thread that changes it: see
+//! [`LockFreeSlab::empty`].
 //!
 //! ```text
 //! descriptor:  | … | listed | class + 1 |      link: the page below on a stack
@@ -43,51 +45,49 @@ pub struct LockFreeSlab {
     shares: Vec<Share>,
 }
 
-/// What a class has.
+/// The pages of a class.
 #[derive(Debug, Default)]
 struct Share {
-    /// Pages with free chunks. No other page of the class has any, but those that somebody holds.
+    /// Pages with free chunks. All others with free chunks are held.
     partial: Stack,
     pages: Padded<AtomicU64>,
-    /// Free chunks. Relaxed, as the number of pages: what others do meanwhile may not be counted yet. Wraps below zero for a moment.
+    /// Free chunks. Relaxed, like the number of pages: concurrent changes may not be counted yet. Wraps below zero
+    /// for a moment.
     free: Padded<AtomicU64>,
 }
 
-/// Room for descriptors and links is allocated for so many pages at once: 4 KiB of each.
+/// Descriptors and links are allocated for as many pages at once: 4 KiB of each.
 const DESCRIBED_AT_ONCE: u32 = 512;
 
 const CLASS_BITS: u64 = 0xff;
-/// The page is on its class's stack, or held by somebody who will put it there.
+/// The page is on its class's stack, or held by a thread that will push it.
 const LISTED: u64 = 1 << 8;
 
-/// A page that was taken off its class's stack, to be emptied.
+/// A page that was popped off its class's stack, to be emptied.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldPage {
     page: PageId,
     class: ClassId,
-    /// How many of its chunks were free when it was taken.
+    /// The number of free chunks when it was popped.
     free: u32,
 }
 
-impl Held {
-    /// The page.
+impl HeldPage {
     pub fn page(&self) -> PageId {
         self.page
     }
 
-    /// The class that it is still in.
     pub fn class(&self) -> ClassId {
         self.class
     }
 }
 
-/// The parts of a bitmap word that stand for chunks of the page.
+/// The bits of a bitmap word that stand for chunks of the page.
 fn whole_word(geometry: &Geometry, word: u32) -> u64 {
     let left = geometry.chunks - word * 64;
     if left >= 64 { u64::MAX } else { (1 << left) - 1 }
 }
 
-/// The lowest `count` bits that are set in `bits`.
 fn lowest(bits: u64, count: usize) -> u64 {
     let mut rest = bits;
     for _ in 0..count {
@@ -97,13 +97,13 @@ fn lowest(bits: u64, count: usize) -> u64 {
 }
 
 impl LockFreeSlab {
-    /// Bytes that the descriptors and links of `page_count` pages take.
+    /// Bytes of the descriptors and links of `page_count` pages.
     pub const fn metadata_bytes(page_count: usize) -> usize {
         page_count * 2 * WORD
     }
 
-    /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at `metadata`. Every page that is put to
-    /// use is taken from `budget`; the system commits `commit_pages` at once, a power of two.
+    /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at `metadata`. Pages are
+    /// charged to `budget` when they are committed; the system commits `commit_pages` at once, a power of two.
     pub fn new(
         region: Arc<Region>,
         budget: Arc<Budget>,
@@ -127,7 +127,6 @@ impl LockFreeSlab {
         }
     }
 
-    /// The classes.
     #[inline(always)]
     pub fn classes(&self) -> &ClassTable {
         &self.classes
@@ -167,15 +166,15 @@ impl LockFreeSlab {
         self.class_of(self.page_at(at)?)
     }
 
-    /// The class that a page belongs to.
     #[inline(always)]
     pub fn class_of(&self, page: PageId) -> Option<ClassId> {
-        // Relaxed: whoever owns a chunk of the page, or announced it, knows that it stays; nobody else believes this.
+        // Relaxed: a thread that owns or announced a chunk of the page knows that its class is stable; others must
+        // not rely on the result.
         let descriptor = self.descriptor(page).load(Ordering::Relaxed);
         ((descriptor & CLASS_BITS) as u8).checked_sub(1).map(ClassId)
     }
 
-    /// Takes up to `want` free chunks of `class`. Returns how many.
+    /// Allocates up to `want` chunks of `class`. Returns their number.
     pub fn take(&self, class: ClassId, want: usize, out: &mut Vec<Offset>) -> usize {
         let mut taken = 0;
         while taken < want {
@@ -184,7 +183,7 @@ impl LockFreeSlab {
             };
             taken += self.take_from(page, class, want - taken, out);
             if taken < want {
-                // Nothing was left when we looked last.
+                // No chunks were left at the last check.
                 self.unlist(page, class);
             } else {
                 self.share(class).partial.push(self.links(), page);
@@ -194,7 +193,7 @@ impl LockFreeSlab {
         taken
     }
 
-    /// Takes chunks of a page that we hold.
+    /// Allocates chunks of a held page.
     fn take_from(&self, page: PageId, class: ClassId, want: usize, out: &mut Vec<Offset>) -> usize {
         let geometry = self.classes.geometry(class);
         let mut taken = 0;
@@ -213,9 +212,9 @@ impl LockFreeSlab {
         taken
     }
 
-    /// Takes up to `want` bits of a word.
+    /// Clears up to `want` bits of a word.
     fn take_bits(&self, word: &AtomicU64, want: usize) -> u64 {
-        // Acquire: pairs with the Release in `give`: what was done with the chunk before lies behind us.
+        // Acquire: pairs with the Release in `give`: the previous owner's accesses to the chunk happened before.
         let mut free = word.load(Ordering::Acquire);
         while free != 0 {
             let mine = if want >= 64 { free } else { lowest(free, want) };
@@ -227,9 +226,9 @@ impl LockFreeSlab {
         0
     }
 
-    /// A page that we hold has no free chunks, as far as we have seen.
+    /// Marks a held page, whose chunks all seem allocated, as not listed.
     fn unlist(&self, page: PageId, class: ClassId) {
-        // SeqCst, as the look after it, and what `give` does in the opposite order: one of the two sees the other.
+        // SeqCst, like the check after it, and the opposite order in `give`: at least one of the two sees the other.
         self.descriptor(page).fetch_and(!LISTED, Ordering::SeqCst);
         let geometry = self.classes.geometry(class);
         let has_free =
@@ -239,7 +238,7 @@ impl LockFreeSlab {
         }
     }
 
-    /// Puts a page on the stack of its class, if it is not there.
+    /// Pushes a page on the stack of its class, if it is not listed.
     fn list(&self, page: PageId) {
         // SeqCst: see `unlist`.
         let before = self.descriptor(page).fetch_or(LISTED, Ordering::SeqCst);
@@ -250,7 +249,7 @@ impl LockFreeSlab {
         }
     }
 
-    /// Gives a chunk back.
+    /// Frees a chunk.
     pub fn give(&self, at: Offset) {
         let Some(page) = self.page_at(at) else {
             return;
@@ -268,7 +267,7 @@ impl LockFreeSlab {
         }
     }
 
-    /// Adds a page to `class`, of those that are in none. False if there is none, or no memory for it.
+    /// Adds a page without a class to `class`. False if there is none, or no memory for it.
     pub fn grow(&self, class: ClassId) -> bool {
         let describe = |pages| self.describe(pages);
         let Some(page) = self.pool.acquire(self.links(), &self.region, &self.budget, self.pages, describe)
@@ -279,7 +278,8 @@ impl LockFreeSlab {
         true
     }
 
-    /// Sees to it that there is room for the descriptors and links of pages, of which none before them is new. False if there is none.
+    /// Allocates the descriptors and links of new pages, which follow the existing ones. False if the file system is
+    /// full.
     fn describe(&self, pages: Range<u32>) -> bool {
         if !pages.clone().any(|page| page.is_multiple_of(DESCRIBED_AT_ONCE)) {
             return true;
@@ -290,7 +290,7 @@ impl LockFreeSlab {
         [self.descriptors, self.links].iter().all(|at| self.region.back(at.bytes() + from, length))
     }
 
-    /// Sees to it that there is room for all pages that are in classes, and for what is known of them. False if there is none.
+    /// Allocates the file space of all pages in classes, and of their metadata. False if the file system is full.
     pub fn back_serving(&self) -> bool {
         let Touched { pages, paid } = self.touched();
         let in_use = |page: u32| page >= pages || self.class_of(PageId(page)).is_some();
@@ -300,29 +300,29 @@ impl LockFreeSlab {
                 .all(|page| self.region.back(self.start_of(PageId(page)).bytes(), PAGE_BYTES))
     }
 
-    /// Puts a page to use, which is ours alone.
+    /// Adds a page that we own to a class.
     fn serve(&self, page: PageId, class: ClassId) {
         let geometry = self.classes.geometry(class);
         for word in 0..geometry.bitmap_words {
             self.bitmap(page, word).store(whole_word(geometry, word), Ordering::Relaxed);
         }
-        // Release: with the push below, for whoever takes the page.
+        // Release: with the push below, for the thread that pops the page.
         self.descriptor(page).store((u64::from(class.0) + 1) | LISTED, Ordering::Release);
         self.share(class).pages.fetch_add(1, Ordering::Relaxed);
         self.share(class).free.fetch_add(u64::from(geometry.chunks), Ordering::Relaxed);
         self.share(class).partial.push(self.links(), page);
     }
 
-    /// Takes the emptiest of the first `choice` pages with free chunks off the stack of `class`, so that it can be emptied. It has to
-    /// be given to [`LockFreeSlab::empty`] or [`LockFreeSlab::put_back`].
-    pub fn hold_emptiest(&self, class: ClassId, choice: usize) -> Option<Held> {
-        let mut best: Option<Held> = None;
+    /// Pops the emptiest of the first `choice` pages off the stack of `class`, so that it can be emptied. The caller
+    /// has to pass it to [`LockFreeSlab::empty`] or [`LockFreeSlab::put_back`].
+    pub fn hold_emptiest(&self, class: ClassId, choice: usize) -> Option<HeldPage> {
+        let mut best: Option<HeldPage> = None;
         let mut others = Vec::with_capacity(choice);
         for _ in 0..choice {
             let Some(page) = self.share(class).partial.pop(self.links()) else {
                 break;
             };
-            let held = Held { page, class, free: self.free_in(page, class) };
+            let held = HeldPage { page, class, free: self.free_in(page, class) };
             match &best {
                 Some(other) if other.free >= held.free => others.push(held),
                 _ => others.extend(best.replace(held)),
@@ -339,13 +339,13 @@ impl LockFreeSlab {
             .sum()
     }
 
-    /// Puts a page back that was held.
-    pub fn put_back(&self, held: Held) {
+    /// Pushes a held page back.
+    pub fn put_back(&self, held: HeldPage) {
         self.share(held.class).partial.push(self.links(), held.page);
     }
 
-    /// The chunks of a page that are not free.
-    pub fn occupied(&self, held: &Held) -> Vec<Offset> {
+    /// The allocated chunks of a held page.
+    pub fn occupied(&self, held: &HeldPage) -> Vec<Offset> {
         let geometry = self.classes.geometry(held.class);
         let mut all = Vec::with_capacity((geometry.chunks - held.free.min(geometry.chunks)) as usize);
         for word in 0..geometry.bitmap_words {
@@ -359,10 +359,10 @@ impl LockFreeSlab {
         all
     }
 
-    /// Takes a page out of its class of which all chunks are free; otherwise it is put back.
-    pub fn empty(&self, held: Held) -> Option<Emptied> {
+    /// Takes a held page out of its class if all its chunks are free; otherwise pushes it back.
+    pub fn empty(&self, held: HeldPage) -> Option<Emptied> {
         let geometry = self.classes.geometry(held.class);
-        // Whoever has all the bits has all the chunks: nobody else can get one any more.
+        // A thread that has all the bits has all the chunks: no other thread can allocate one.
         let whole = |word: u32| {
             let all = whole_word(geometry, word);
             self.bitmap(held.page, word)
@@ -383,23 +383,23 @@ impl LockFreeSlab {
         Some(Emptied { page: held.page })
     }
 
-    /// Gives an empty page to a class.
+    /// Adds an empty page to a class.
     pub fn hand_over(&self, emptied: Emptied, class: ClassId) {
         self.serve(emptied.page, class);
     }
 
-    /// Keeps an empty page for whichever class needs one next.
+    /// Keeps an empty page in the pool.
     pub fn release(&self, emptied: Emptied) {
         self.pool.keep(self.links(), emptied.page);
     }
 
-    /// Gives the memory of an empty page back to the system and to the budget. False if the system refuses: then it is kept for the
-    /// next class that needs one.
+    /// Gives the memory of an empty page back to the system and to the budget. False if the system refuses: then the
+    /// page is kept in the pool.
     pub fn surrender(&self, emptied: Emptied) -> bool {
         self.pool.surrender(self.links(), &self.region, &self.budget, self.pages, emptied.page)
     }
 
-    /// Gives the memory of a page back that is in no class. False if there is none, or the system refuses.
+    /// Gives the memory of a page in the pool back. False if there is none, or the system refuses.
     pub fn surrender_pooled(&self) -> bool {
         match self.pool.take_kept(self.links()) {
             Some(page) => self.surrender(Emptied { page }),
@@ -407,12 +407,11 @@ impl LockFreeSlab {
         }
     }
 
-    /// Chunks of a class that are free.
     pub fn free_chunks(&self, class: ClassId) -> u64 {
         (self.share(class).free.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
-    /// The class with the most free memory but `except`, and how many bytes that is.
+    /// The class with the most free memory other than `except`, and that memory in bytes.
     pub fn richest(&self, except: Option<ClassId>) -> Option<(ClassId, u64)> {
         let others = self.classes.ids().filter(|class| Some(*class) != except && self.pages_of(*class) > 0);
         let free = others
@@ -420,18 +419,16 @@ impl LockFreeSlab {
         free.max_by_key(|(_, bytes)| *bytes)
     }
 
-    /// Pages of a class.
     pub fn pages_of(&self, class: ClassId) -> u64 {
         self.share(class).pages.load(Ordering::Relaxed)
     }
 
-    /// Pages that are committed and in no class.
     pub fn pool_size(&self) -> u64 {
         self.pool.size()
     }
 }
 
-/// A page that belongs to no class, on its way to one.
+/// An owned page that belongs to no class.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Emptied {

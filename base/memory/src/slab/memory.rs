@@ -1,4 +1,4 @@
-//! Pages in classes, chunks in pages.
+//! The slab allocator of memc3 and classic: pages in classes, chunks in pages.
 
 mod census;
 mod recency;
@@ -31,22 +31,23 @@ pub struct SlabMemory {
     recency: Offset,
     pages: Offset,
     page_count: u32,
-    /// The system commits so many pages at once; a power of two, and `pages` is a multiple of as many.
+    /// The number of pages that the system commits at once: a power of two that divides the number of pages.
     commit_pages: u32,
     /// LOCK: slab class. May be held while the pool's lock is taken; never while a version stripe is held.
     states: Vec<Mutex<ClassState>>,
     waits: Waits,
     /// LOCK: page pool. Leaf.
     pool: Mutex<Pool>,
-    /// Serving pages of which no chunk is handed out. Changed under the locks of their classes. Relaxed: a hint.
+    /// The number of serving pages without allocated chunks. Changed under the locks of their classes. Relaxed: a
+    /// hint.
     empty: AtomicU32,
 }
 
 #[derive(Debug, Default)]
 struct ClassState {
-    /// The pages that serve, in the order in which a hand goes around them.
+    /// The serving pages, in the order in which the CLOCK hand visits them.
     pages: Vec<PageId>,
-    /// Those of them that have free chunks.
+    /// Serving pages with free chunks.
     partial: Vec<PageId>,
     /// Free chunks in serving pages.
     free: u64,
@@ -54,70 +55,71 @@ struct ClassState {
 
 #[derive(Debug)]
 struct Pool {
-    /// Pages that belonged to a class and are free again; still committed.
+    /// Committed pages that belonged to a class and are free again.
     free: Vec<PageId>,
     /// Pages that were never used.
     fresh: Range<u32>,
-    /// So many of these are committed and paid for: the system commits several at once.
+    /// The number of fresh pages that are committed and charged: the system commits several at once.
     paid: u32,
-    /// Pages that were used, and whose memory was given back to the system.
+    /// Pages whose memory was given back to the system.
     surrendered: Vec<PageId>,
-    /// How often a part of the pages was taken out of the system's huge pages.
+    /// How often a range of pages was excluded from the system's huge pages.
     split: u32,
 }
 
-/// So many parts at the most are taken out of the system's huge pages when their memory is given back, since each may cost the
-/// process two of its 65,530 mappings. Where that is not done the system may, much later, commit an empty page again beside full ones.
+/// The most ranges of pages that are excluded from the system's huge pages when their memory is given back, since
+/// each may cost the process two of its 65,530 mappings. Beyond that the system may later commit an empty page again
+/// together with full ones.
 const SPLIT_MAX: u32 = 16_384;
 
-/// Room for what is known of pages is allocated for so many of them: 64 KiB of recency bits.
+/// Metadata of pages is allocated for as many at once: 64 KiB of recency bits.
 const DESCRIBED_AT_ONCE: u32 = 64;
 
-/// Where a new page may come from.
+/// The source of a new page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Memory that was never used.
     Fresh,
-    /// That, or the pool of pages that other classes have given.
+    /// That, or the pool of pages that other classes have released.
     Any,
 }
 
-/// What became of a chunk that was given back.
+/// The result of freeing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// It can be handed out again.
+    /// The chunk can be allocated again.
     Free,
-    /// Its page is draining and still holds others.
+    /// Its page is draining and still holds other chunks.
     Drained,
-    /// Its page is draining, and this was the last: the page is the caller's, to [`SlabMemory::release`].
+    /// Its page is draining and now empty: the caller owns the page, and has to [`SlabMemory::release`] it.
     LastOf(PageId),
 }
 
-/// How a class uses its memory.
+/// The memory of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassUse {
-    /// Pages that serve.
+    /// Serving pages.
     pub pages: u64,
-    /// Chunks in them.
+    /// Chunks in serving pages.
     pub chunks: u64,
-    /// Chunks that were not handed out.
+    /// Free chunks in serving pages.
     pub free: u64,
 }
 
 impl SlabMemory {
-    /// Bytes that the descriptors and recency bits of `page_count` pages take.
+    /// Bytes of the descriptors and recency bits of `page_count` pages.
     pub const fn metadata_bytes(page_count: usize) -> usize {
         page_count * (WORD + RECENCY_BYTES)
     }
 
-    /// How many of these bytes are ever touched while no more than `used` pages are in use at once, of the two parts that they lie in:
-    /// descriptors of `page_count` pages, and behind them recency bits.
+    /// How many of these bytes are touched while at most `used` pages are in use at once: those of the descriptors,
+    /// and those of the recency bits behind them.
     pub const fn metadata_touched(used: usize) -> [usize; 2] {
         [used * WORD, used * RECENCY_BYTES]
     }
 
-    /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at
-    /// `metadata`. Every page that is put to use is taken from `budget`; the system commits `commit_pages` at once.
+    /// An allocator for the `page_count` pages that begin at `pages`, with their metadata at `metadata`. Pages are
+    /// charged to `budget` when they are committed; the system commits `commit_pages` at once.
     pub fn new(
         region: Arc<Region>,
         budget: Arc<Budget>,
@@ -148,13 +150,11 @@ impl SlabMemory {
         }
     }
 
-    /// The Region that the pages lie in.
     #[inline(always)]
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// The classes.
     #[inline(always)]
     pub fn classes(&self) -> &ClassTable {
         &self.classes
@@ -175,19 +175,16 @@ impl SlabMemory {
         self.descriptor_word(page).store(descriptor.0, Ordering::Relaxed);
     }
 
-    /// What page `page` is for.
     pub fn state_of(&self, page: PageId) -> PageState {
         self.descriptor(page).state()
     }
 
-    /// Where `page` begins.
     #[inline(always)]
     pub fn start_of(&self, page: PageId) -> Offset {
         self.pages.plus(page.0 as usize * PAGE_BYTES)
     }
 
-    /// The page and chunk that `at` lies in, if the page belongs to a class. `at` may come
-    /// from a racy read.
+    /// The page and chunk that `at` lies in, if the page belongs to a class. `at` may come from a racy read.
     #[inline(always)]
     pub fn locate(&self, at: Offset) -> Option<(PageId, &Geometry, u32)> {
         let in_pages = at.bytes().wrapping_sub(self.pages.bytes());
@@ -201,13 +198,12 @@ impl SlabMemory {
         (chunk < geometry.chunks).then_some((page, geometry, chunk))
     }
 
-    /// The page that `at` lies in, whatever it is for.
+    /// The page that `at` lies in, in any state.
     pub fn page_at(&self, at: Offset) -> Option<PageId> {
         let page = at.bytes().checked_sub(self.pages.bytes())? / PAGE_BYTES;
         (page < self.page_count as usize).then_some(PageId(page as u32))
     }
 
-    /// The class of the chunk at `at`.
     #[inline(always)]
     pub fn class_at(&self, at: Offset) -> Option<ClassId> {
         let page = at.bytes().checked_sub(self.pages.bytes())? / PAGE_BYTES;
@@ -217,8 +213,8 @@ impl SlabMemory {
         self.descriptor(PageId(page as u32)).class()
     }
 
-    /// The word of the occupied bitmap of `page` with bits `word * 64 ..`. The bitmap lies at the end of the page. Stored under
-    /// the lock of the class.
+    /// The word of the occupied bitmap of `page` with bits `word * 64 ..`. The bitmap lies at the end of the page.
+    /// Written under the lock of the class.
     #[inline(always)]
     pub fn occupied(&self, page: PageId, word: u32) -> &AtomicU64 {
         self.region.word(self.occupied_at(page, word))
@@ -229,19 +225,19 @@ impl SlabMemory {
         self.start_of(page).plus(PAGE_BYTES - (word as usize + 1) * WORD)
     }
 
-    /// Asks for the word that [`SlabMemory::occupied`] returns.
+    /// Prefetches the word that [`SlabMemory::occupied`] returns.
     #[inline(always)]
     pub fn prefetch_occupied(&self, page: PageId, word: u32) {
         self.region.prefetch(self.occupied_at(page, word).bytes());
     }
 
-    /// Locks a class, to hand out chunks, to give them back, or to go around its pages.
+    /// Locks a class, to allocate and free its chunks, or to visit its pages.
     pub fn lock(&self, class: ClassId) -> ClassGuard<'_> {
         let state = self.waits.lock(&self.states[usize::from(class.0)]);
         ClassGuard { memory: self, class, geometry: *self.classes.geometry(class), state }
     }
 
-    /// How often a thread waited for another that had locked the same class.
+    /// The number of waits for the locks of classes.
     pub fn waits(&self) -> &Waits {
         &self.waits
     }
@@ -250,7 +246,7 @@ impl SlabMemory {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A page that belongs to no class, from the pool or from the budget, from which `beside` bytes are taken as well.
+    /// Takes a page out of the pool or the budget; in addition takes `beside` bytes from the budget.
     fn acquire(&self, source: Source, beside: usize) -> Option<PageId> {
         let mut pool = self.lock_pool();
         if source == Source::Any
@@ -259,8 +255,9 @@ impl SlabMemory {
             if beside == 0 || self.budget.take_unkept(beside) {
                 return Some(page);
             }
-            // It is committed already, but there is no room for what goes with it, and to take that beyond the ceiling would only make
-            // another page be drained, again and again. So this page makes room for the next one's.
+            // The page is committed already, but the budget does not allow the extra bytes, and exceeding it would
+            // only make another page be drained, again and again. So this page is given back to make room for the
+            // next one.
             if !self.give_up(&mut pool, page) {
                 self.budget.charge(beside);
                 return Some(page);
@@ -283,8 +280,8 @@ impl SlabMemory {
         self.acquire_fresh(&mut pool, beside)
     }
 
-    /// A page that was never used. Where the system commits several at once all of them are paid for; if there is not so much left,
-    /// it is asked to commit them one by one.
+    /// Takes a page that was never used. If the system commits several at once, all of them are charged; if the
+    /// budget does not allow that, the system is told to commit them one by one.
     fn acquire_fresh(&self, pool: &mut Pool, beside: usize) -> Option<PageId> {
         let step = self.commit_pages.min(pool.fresh.len() as u32).max(1);
         let next = pool.fresh.start;
@@ -307,7 +304,8 @@ impl SlabMemory {
         pool.fresh.next().map(PageId)
     }
 
-    /// Sees to it that there is room for pages that were never used, and for what is known of them. False if there is none.
+    /// Allocates the file space of pages that were never used, and of their metadata. False if the file system is
+    /// full.
     fn back_fresh(&self, pages: Range<u32>) -> bool {
         let (first, count) = (PageId(pages.start), pages.len());
         let is_described = !pages.clone().any(|page| page.is_multiple_of(DESCRIBED_AT_ONCE))
@@ -315,8 +313,8 @@ impl SlabMemory {
         is_described && self.region.back(self.start_of(first).bytes(), count * PAGE_BYTES)
     }
 
-    /// Sees to it that there is room for descriptors and recency bits of pages, of which the first is a multiple of [`DESCRIBED_AT_ONCE`]. False if there
-    /// is none.
+    /// Allocates the file space of the descriptors and recency bits of pages, the first of which is a multiple of
+    /// [`DESCRIBED_AT_ONCE`]. False if the file system is full.
     fn back_metadata(&self, pages: Range<u32>) -> bool {
         let last = pages.end.next_multiple_of(DESCRIBED_AT_ONCE).min(self.page_count);
         let (first, count) = (pages.start as usize, (last - pages.start) as usize);
@@ -324,7 +322,8 @@ impl SlabMemory {
         parts.iter().all(|(at, each)| self.region.back(at.bytes() + first * each, count * each))
     }
 
-    /// Sees to it that there is room for those of the first `touched` pages that serve, and for their metadata. False if there is none.
+    /// Allocates the file space of the serving pages among the first `touched`, and of their metadata. False if the
+    /// file system is full.
     pub fn back_serving(&self, touched: u32) -> bool {
         let serves = |page: u32| matches!(self.state_of(PageId(page)), PageState::Serving(_));
         self.back_metadata(0..touched)
@@ -351,7 +350,7 @@ impl SlabMemory {
         }
     }
 
-    /// Gives the memory of a page that is in no class back. False if the system refuses.
+    /// Gives the memory of a page in no class back. False if the system refuses.
     fn give_up(&self, pool: &mut Pool, page: PageId) -> bool {
         if self.region.discard(self.start_of(page).bytes(), PAGE_BYTES).is_err() {
             return false;
@@ -362,7 +361,7 @@ impl SlabMemory {
         true
     }
 
-    /// Sees to it that the system does not commit `page` with its neighbours as one huge page.
+    /// Tells the system not to commit `page` with its neighbours as one huge page.
     fn split(&self, pool: &mut Pool, page: PageId) {
         if self.commit_pages > 1 && pool.split < SPLIT_MAX {
             pool.split += 1;
@@ -372,15 +371,15 @@ impl SlabMemory {
         }
     }
 
-    /// Gives memory back that is in no class: a page of the pool, if it has more than `kept`, or what was committed along with others
-    /// and never used. False if there is none.
+    /// Gives memory of no class back: a page of the pool, if it has more than `kept`, or pages that were committed
+    /// along with others and never used. False if there is none.
     pub fn give_back(&self, kept: usize) -> bool {
         let mut pool = self.lock_pool();
         if pool.paid > 0 {
             let next = PageId(pool.fresh.start);
             self.split(&mut pool, next);
             let bytes = std::mem::take(&mut pool.paid) as usize * PAGE_BYTES;
-            // If the system refuses, they stay committed until they are used: paid for again then.
+            // If the system refuses, they stay committed until they are used: then they are charged again.
             let _ = self.region.discard(self.start_of(next).bytes(), bytes);
             self.budget.give(bytes);
             return true;
@@ -398,17 +397,17 @@ impl SlabMemory {
         given
     }
 
-    /// About how many pages serve a class and hold nothing.
+    /// An estimate of the number of serving pages without allocated chunks.
     pub fn empty_pages(&self) -> u32 {
         self.empty.load(Ordering::Relaxed)
     }
 
-    /// Pages in the pool: they were in use before, and are still committed.
+    /// Pages in the pool, which are committed.
     pub fn pool_size(&self) -> usize {
         self.lock_pool().free.len()
     }
 
-    /// Pages that were ever put to use; those from 0 up to here may hold items.
+    /// The number of pages that were ever used; only these may hold items.
     pub fn pages_touched(&self) -> u32 {
         self.lock_pool().fresh.start
     }
@@ -424,24 +423,23 @@ pub struct ClassGuard<'a> {
 }
 
 impl ClassGuard<'_> {
-    /// The layout of the class's pages.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The pages that serve, in the order in which a hand goes around them.
+    /// The serving pages, in the order in which the CLOCK hand visits them.
     pub fn pages(&self) -> &[PageId] {
         &self.state.pages
     }
 
-    /// How the class uses its memory.
     pub fn usage(&self) -> ClassUse {
         let pages = self.state.pages.len() as u64;
         ClassUse { pages, chunks: pages * u64::from(self.geometry.chunks), free: self.state.free }
     }
 
-    /// Adds a page to the class, at place `index` of [`ClassGuard::pages`]. `beside` bytes are committed elsewhere with each page, and taken from
-    /// the budget with it: if there is no room for both, no memory is committed for the page. False if there is none left.
+    /// Adds a page to the class, at `index` of [`ClassGuard::pages`]. `beside` bytes are committed elsewhere with
+    /// each page, and charged with it: if the budget does not allow both, no memory is committed. False if no page is
+    /// left.
     pub fn grow(&mut self, index: usize, stamp: u32, source: Source, beside: usize) -> bool {
         let Some(page) = self.memory.acquire(source, beside) else {
             return false;
@@ -457,7 +455,7 @@ impl ClassGuard<'_> {
         true
     }
 
-    /// Hands out up to `want` free chunks, appending them to `out`. Returns how many.
+    /// Allocates up to `want` chunks, appending them to `out`. Returns their number.
     pub fn take(&mut self, want: usize, out: &mut Vec<Offset>) -> usize {
         let mut taken = 0;
         while taken < want {
@@ -507,10 +505,11 @@ impl ClassGuard<'_> {
         taken
     }
 
-    /// Takes a chunk of this class back.
+    /// Frees a chunk of this class.
     ///
     /// # Panics
-    /// If `at` lies in no page of a class; in debug builds also if its chunk was not handed out, or belongs to another class.
+    /// If `at` lies in no page of a class; in debug builds also if its chunk is not allocated, or belongs to another
+    /// class.
     pub fn give(&mut self, at: Offset) -> Given {
         let (page, geometry, chunk) = self.memory.locate(at).expect("a chunk that was handed out");
         debug_assert_eq!(*geometry, self.geometry);
@@ -535,19 +534,18 @@ impl ClassGuard<'_> {
         Given::Free
     }
 
-    /// When `page` was last stamped.
+    /// The time at which `page` was last stamped.
     pub fn stamp(&self, page: PageId) -> u32 {
         self.memory.descriptor(page).stamp()
     }
 
-    /// Stamps `page`.
     pub fn set_stamp(&self, page: PageId, stamp: u32) {
         let descriptor = self.memory.descriptor(page);
         self.memory.set_descriptor(page, descriptor.with_stamp(stamp));
     }
 
-    /// Takes the page at place `index` of [`ClassGuard::pages`] out of service: its chunks come back, and none is handed out.
-    /// `LastOf` if it is empty already.
+    /// Drains the page at `index` of [`ClassGuard::pages`]: no more of its chunks are allocated. `LastOf` if it is
+    /// empty already.
     pub fn drain(&mut self, index: usize) -> (PageId, Given) {
         let page = self.state.pages.remove(index);
         self.state.partial.retain(|other| *other != page);
@@ -561,7 +559,7 @@ impl ClassGuard<'_> {
         (page, Given::LastOf(page))
     }
 
-    /// The place in [`ClassGuard::pages`] of a page of which no chunk is handed out.
+    /// The index in [`ClassGuard::pages`] of a page without allocated chunks.
     pub fn empty_page(&self) -> Option<usize> {
         if self.state.free < u64::from(self.geometry.chunks) {
             return None;
@@ -571,7 +569,7 @@ impl ClassGuard<'_> {
         self.state.pages.iter().position(|page| *page == empty)
     }
 
-    /// The bits that are set in `chunks`, and the chunks that they stand for.
+    /// The bits that are set in `chunks`, each with its chunk.
     fn each(&self, page: PageId, word: u32, mut chunks: u64) -> impl Iterator<Item = (u64, Offset)> {
         let (start, geometry) = (self.memory.start_of(page), self.geometry);
         std::iter::from_fn(move || {
@@ -581,7 +579,6 @@ impl ClassGuard<'_> {
         })
     }
 
-    /// The occupied chunks of `page`.
     pub fn occupied_chunks(&self, page: PageId) -> Vec<Offset> {
         let mut chunks = Vec::new();
         let start = self.memory.start_of(page);

@@ -6,11 +6,12 @@
 //!                                           1 bit a chunk
 //! ```
 //!
-//! A chunk carries no metadata of its own; the recency bits, one for each 32 bytes of pages, lie in an area of their own. The *occupied* bit says that a chunk was handed out: it holds an item, or
-//! lies in a session's cache of free chunks, or is being filled. The *recency* bit belongs to the policy.
+//! A chunk carries no metadata of its own; the recency bits, one for each 32 bytes of pages, lie in an area of their
+//! own. The *occupied* bit says that a chunk is allocated: it holds an item, lies in a session's cache of free
+//! chunks, or is being filled. The *recency* bits belong to the policy.
 //!
-//! A page that changes its class is *drained* first: no chunk of it is handed out, and when the last one has come
-//! back the owner waits for a quiescent point of all readers before [`SlabMemory::release`].
+//! A page that changes its class is *drained* first: no chunk of it is allocated any more, and when the last one was
+//! freed the owner waits for a quiescent point of all readers before [`SlabMemory::release`].
 
 mod classes;
 mod handed_out;

@@ -1,27 +1,25 @@
-//! Pages and what is known of each.
+//! Pages and their descriptors.
 
 use super::classes::ClassId;
 
-/// Bytes in a page. Smaller than memcached's MiB, so that a class that has just appeared costs little, and a page
-/// that changes its class takes little with it.
+/// Bytes in a page. Smaller than memcached's MiB, so that a new class costs little, and a page that changes its class
+/// evicts little.
 pub const PAGE_BYTES: usize = 256 << 10;
 
-/// A page, by its place in the page area.
+/// A page, by its index in the page area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId(pub u32);
 
-/// What a page is for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// Belongs to no class.
     Free,
-    /// Chunks are handed out.
+    /// Its chunks can be allocated.
     Serving(ClassId),
-    /// Chunks come back, and none is handed out.
+    /// Its chunks are only freed.
     Draining(ClassId),
 }
 
-/// A page's descriptor, one word in the Region; written under the lock of its class, read by anybody.
+/// A page's descriptor, one word in the Region; written under the lock of its class, read without.
 ///
 /// ```text
 ///  63            32 31       16 15    8 7        0

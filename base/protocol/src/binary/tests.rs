@@ -23,7 +23,7 @@ fn item(key: &'static [u8], operation: ItemOperation) -> Binary<'static> {
 }
 
 #[test]
-fn a_header_is_read_and_answered_with_what_comes_back() {
+fn a_response_repeats_opcode_and_opaque() {
     let packet = header(0x0c, 0, 1, 1);
     assert_eq!((packet.opaque, packet.cas, packet.value_len()), (*b"opaq", 77, 0));
     let response = Response {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::VALUE_MAX;
 
-/// What a line means that ends with `\r\n`.
+/// Parses `text`, which ends with `\r\n`.
 fn read(text: &str) -> Result<Command<'_>, Fault> {
     parse(Line { text: text.as_bytes(), length: text.len() + 2 })
 }
@@ -41,19 +41,19 @@ fn long(length: usize) -> String {
 
 #[test]
 fn retrieval_takes_any_number_of_keys() {
-    use Unique::{Told, Untold};
+    use Unique::{Omitted, Shown};
     type Keys = &'static [&'static [u8]];
     let time = |seconds| Some(Exptime(seconds));
     let rows: [(&str, Keys, Unique, Option<Exptime>); 9] = [
-        ("get a", &[b"a"], Untold, None),
-        ("get a bc  d ", &[b"a", b"bc", b"d"], Untold, None),
-        ("get  a", &[b"a"], Untold, None),
-        ("get a noreply", &[b"a", b"noreply"], Untold, None),
-        ("get \t\u{1}", &[b"\t\x01"], Untold, None),
-        ("gets a b", &[b"a", b"b"], Told, None),
-        ("gat 60 a", &[b"a"], Untold, time(60)),
-        ("gats -1 a b", &[b"a", b"b"], Told, time(-1)),
-        ("gat -2147483648 a", &[b"a"], Untold, time(i32::MIN)),
+        ("get a", &[b"a"], Omitted, None),
+        ("get a bc  d ", &[b"a", b"bc", b"d"], Omitted, None),
+        ("get  a", &[b"a"], Omitted, None),
+        ("get a noreply", &[b"a", b"noreply"], Omitted, None),
+        ("get \t\u{1}", &[b"\t\x01"], Omitted, None),
+        ("gets a b", &[b"a", b"b"], Shown, None),
+        ("gat 60 a", &[b"a"], Omitted, time(60)),
+        ("gats -1 a b", &[b"a", b"b"], Shown, time(-1)),
+        ("gat -2147483648 a", &[b"a"], Omitted, time(i32::MIN)),
     ];
     for (line, keys, unique, touch) in rows {
         assert_eq!(understood_get(line), (keys.to_vec(), unique, touch), "{line}");

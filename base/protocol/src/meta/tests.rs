@@ -50,7 +50,7 @@ fn fault(text: &str) -> Fault {
     }
 }
 
-/// All commands have the same fault, but for `ma`, which has one name for all of them.
+/// Asserts that all commands report the same fault, but for `ma`, which has a reply of its own.
 fn assert_fault(key_and_flags: &str, answer: &'static str) {
     for word in ["mg", "md"] {
         assert_eq!(
@@ -143,7 +143,7 @@ fn unknown_flags_are_faults() {
 }
 
 #[test]
-fn what_is_neither_letter_nor_digit_is_told_before_anything_else_and_no_data_follows() {
+fn a_flag_of_another_character_is_the_first_fault_and_no_data_follows() {
     for byte in ["!", "-", "{", "@", ":", "/", "\u{7f}", "ü", "\t"] {
         for flags in [format!("v {byte}"), format!("{byte} v v"), format!("z {byte}"), format!("Tx {byte}")] {
             for line in ["mg a", "md a", "ma a", "ms a 5"].map(|start| format!("{start} {flags}")) {
@@ -196,7 +196,7 @@ fn a_bad_number_is_named_after_its_flag() {
 }
 
 #[test]
-fn another_fault_is_told_before_a_bad_number() {
+fn other_faults_take_precedence_over_a_bad_number() {
     assert_fault("a Tx v v", DUPLICATE);
     assert_fault("a Tx z", "CLIENT_ERROR invalid flag");
     assert_fault("a Tx Jx", "CLIENT_ERROR invalid numeric initial value");
@@ -213,7 +213,11 @@ fn twenty_words_are_the_most() {
     assert_eq!(fault(&format!("ma a{}", flags(19))), of_arithmetic);
     let swallow = Fault::Swallow { answer: TOO_MANY, noreply: Noreply::No, bytes: 7 };
     assert_eq!(fault(&format!("ms a 5{}", flags(18))), swallow);
-    assert_eq!(fault(&format!("mg a{}", " v".repeat(25))), Fault::Answer(TOO_MANY), "told before duplicates");
+    assert_eq!(
+        fault(&format!("mg a{}", " v".repeat(25))),
+        Fault::Answer(TOO_MANY),
+        "reported before duplicates"
+    );
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn an_opaque_token_has_31_bytes_at_most() {
     let swallow = Fault::Swallow { answer: TOO_LONG, noreply: Noreply::No, bytes: 3 };
     assert_eq!(fault(&format!("ms a 1 {longer}")), swallow);
     let mode = Fault::Answer("CLIENT_ERROR invalid mode for ma M token");
-    assert_eq!(fault(&format!("ma a MX {longer}")), mode, "the mode is told first");
+    assert_eq!(fault(&format!("ma a MX {longer}")), mode, "the mode is reported first");
     assert_eq!(understood_get("mg a O").flags.in_order().next(), Some((b'O', b"O".as_slice())));
 }
 
@@ -295,7 +299,7 @@ fn a_key_in_base64_is_decoded() {
 }
 
 #[test]
-fn what_is_almost_base64_is_decoded_as_memcached_does() {
+fn malformed_base64_is_decoded_as_memcached_does() {
     let rows: [(&str, &[u8]); 6] = [
         ("Zm9=", b"fo"),
         ("Zh==", b"f"),
@@ -314,7 +318,7 @@ fn what_is_almost_base64_is_decoded_as_memcached_does() {
 }
 
 #[test]
-fn what_is_no_base64_is_a_fault() {
+fn invalid_base64_is_a_fault() {
     for text in ["!!!", "a", "ab", "a===", "===="] {
         assert_fault(&format!("{text} b"), NO_BASE64);
     }

@@ -1,21 +1,21 @@
-//! What a client has to know of a server to pick the thread that a request reaches.
+//! The directory: what a client needs of a server to choose the thread that a request reaches.
 
 use super::{DATAGRAM_HEADER, Header, Kind, u16_at, u32_at, u64_at};
 
 /// Bytes of a directory behind the header.
 const DIRECTORY_BYTES: usize = 24;
 
-/// Who may work on a partition of keys (MICA, section 4.1).
+/// Which threads may access a partition of keys (MICA, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PartitionAccess {
-    /// There are no partitions: all threads serve all keys alike.
+    /// There are no partitions: every thread serves every key.
     Shared = 0,
-    /// One thread reads and writes it.
+    /// One thread reads and writes.
     Erew = 1,
-    /// One thread writes it, all read it.
+    /// One thread writes, all threads read.
     Crew = 2,
-    /// All threads read and write it.
+    /// All threads read and write.
     Crcw = 3,
 }
 
@@ -23,26 +23,26 @@ pub enum PartitionAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HashFunction {
-    /// The server does it, and does not look at what clients say. They may pick any thread.
+    /// The server hashes, and ignores the hashes of clients, which may choose any thread.
     Servers = 0,
-    /// rapidhash v3, the variant called micro, with the seed that the directory tells.
+    /// rapidhash v3, variant micro, with the seed in the directory.
     RapidMicro = 1,
 }
 
-/// What a client has to know of a server.
+/// How a server divides its keys among its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// Which one it is: a server that divides or hashes keys in another way has another.
+    /// Identifies the directory: a server that divides or hashes keys differently has another generation.
     pub generation: u32,
-    /// Who may work on a partition.
+    /// Which threads may access a partition.
     pub access: PartitionAccess,
     /// How keys are hashed.
     pub hash: HashFunction,
-    /// Threads. Thread *n* takes datagrams at the port *n* above the first.
+    /// The number of threads. Thread *n* receives datagrams at port `port + n`.
     pub cores: u16,
-    /// The highest bits of a hash, so many of them, are the partition.
+    /// The number of highest bits of a hash that select the partition.
     pub partition_bits: u16,
-    /// The first port.
+    /// The port of the first thread.
     pub port: u16,
     /// The seed of the hash.
     pub seed: u64,
@@ -51,7 +51,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The thread that a key with this hash is at home at.
+    /// The thread to which a key with this hash belongs.
     #[inline(always)]
     pub fn home(&self, hash: u64) -> usize {
         let partition =
@@ -59,10 +59,11 @@ impl Directory {
         ((partition * u64::from(self.cores)) >> self.partition_bits) as usize
     }
 
-    /// Writes a datagram with it, the answer to `asked`, to the beginning of `out`, and tells its length.
+    /// Writes it as the answer to `asked` to the beginning of `out`, and returns the length of the datagram, in
+    /// bytes.
     ///
     /// # Panics
-    /// If that is too short.
+    /// If `out` is shorter than the datagram.
     pub fn write(&self, asked: Header, out: &mut [u8]) -> usize {
         asked.answer(Kind::Directory, 0, self.generation).write(out);
         let body = &mut out[DATAGRAM_HEADER..DATAGRAM_HEADER + DIRECTORY_BYTES];
@@ -77,7 +78,7 @@ impl Directory {
         DATAGRAM_HEADER + DIRECTORY_BYTES
     }
 
-    /// Reads the one in a datagram, if it holds one that makes sense.
+    /// Reads a directory from a datagram; `None` if it is malformed.
     pub fn read(datagram: &[u8]) -> Option<Self> {
         let header = Header::read(datagram).ok().filter(|header| header.kind == Kind::Directory)?;
         let body = datagram[DATAGRAM_HEADER..].first_chunk::<DIRECTORY_BYTES>()?;
@@ -106,14 +107,14 @@ impl Directory {
         (directory.cores > 0 && directory.partition_bits < 32).then_some(directory)
     }
 
-    /// Writes a datagram that asks for it to the beginning of `out`, and tells its length.
+    /// Writes a datagram that asks for the directory to the beginning of `out`, and returns its length, in bytes.
     ///
     /// # Panics
-    /// If that is too short.
+    /// If `out` is shorter than the datagram.
     pub fn ask(sequence: u32, opaque: u64, out: &mut [u8]) -> usize {
         let header = Header { kind: Kind::AskDirectory, count: 0, generation: 0, sequence, opaque };
         header.write(out);
-        // As long as the answer, so that nobody gains by asking in somebody else's name.
+        // As long as the answer, so that the protocol cannot be used for amplification.
         out[DATAGRAM_HEADER..DATAGRAM_HEADER + DIRECTORY_BYTES].fill(0);
         DATAGRAM_HEADER + DIRECTORY_BYTES
     }

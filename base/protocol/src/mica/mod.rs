@@ -1,5 +1,6 @@
-//! MICA's datagrams: requests that name the hash of their key, so that whoever sends one can pick the thread it reaches (Lim et al.,
-//! NSDI 2014, section 4.2.2). docs/protocol-mica.md is the text for those who write a client; all numbers are little-endian.
+//! MICA's datagrams: requests carry the hash of their key, so that a client chooses the thread that they reach (Lim
+//! et al., NSDI 2014, section 4.2.2). docs/protocol-mica.md is the specification for authors of clients; all numbers
+//! are little-endian.
 //!
 //! ```text
 //! datagram  magic(2) version(1) kind(1) count(2) reserved(2) generation(4) sequence(4) opaque(8)   24 bytes, then `count` records
@@ -15,31 +16,31 @@ pub use directory::{Directory, HashFunction, PartitionAccess};
 pub use reply::{Replied, ReplyRecords, ReplyWriter, Status};
 pub use request::{Operation, Record, RequestWriter, Requests};
 
-/// Bytes of a datagram's header.
+/// Length of a datagram's header, in bytes.
 pub const DATAGRAM_HEADER: usize = 24;
-/// Bytes of a request's record, without key and value.
+/// Length of a request's record without key and value, in bytes.
 pub const REQUEST_HEADER: usize = 20;
-/// Bytes of a reply's record, without its value.
+/// Length of a reply's record without its value, in bytes.
 pub const REPLY_HEADER: usize = 8;
-/// The version that is spoken.
+/// The protocol version.
 pub const VERSION: u8 = 1;
 
 /// The first two bytes of every datagram.
 const MAGIC: [u8; 2] = *b"Gm";
 
-/// What a datagram is.
+/// The kinds of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// Requests.
     Requests = 1,
-    /// The answers to requests, one record for each, in their order.
+    /// Replies to requests, one record for each, in their order.
     Replies = 2,
-    /// Nothing was done: the client goes by another directory than the server's. It has to ask for it anew.
+    /// Nothing was executed: the client uses another directory than the server's, and has to request it again.
     Moved = 3,
-    /// Nothing was done: the datagram makes no sense.
+    /// Nothing was executed: the datagram is malformed.
     Malformed = 4,
-    /// Asks for the directory.
+    /// A request for the directory.
     AskDirectory = 5,
     /// The directory.
     Directory = 6,
@@ -62,24 +63,24 @@ impl Kind {
 /// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// The kind of the datagram.
     pub kind: Kind,
-    /// How many records follow.
+    /// The number of records that follow.
     pub count: u16,
-    /// Which directory the client goes by, or in an answer the server.
+    /// The generation of the sender's directory.
     pub generation: u32,
-    /// The client's number of it; comes back.
+    /// The client's sequence number; the reply repeats it.
     pub sequence: u32,
-    /// Anything; comes back.
+    /// An opaque value that the reply repeats.
     pub opaque: u64,
 }
 
-/// Why a datagram cannot be read.
+/// Why a datagram was not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// It is none of this protocol: not to be answered.
+    /// It is not of this protocol: it is not answered.
     Foreign,
-    /// It is a request, of another version.
+    /// It is a request of an unknown kind or version.
     Unknown(Header),
 }
 
@@ -87,7 +88,7 @@ impl Header {
     /// Reads the header of a datagram.
     ///
     /// # Errors
-    /// If it is none, or one that is not understood.
+    /// If it is not of this protocol, or of an unknown kind or version.
     #[inline(always)]
     pub fn read(datagram: &[u8]) -> Result<Self, Unreadable> {
         let Some([m0, m1, version, kind, c0, c1, _, _, g @ .., o0, o1, o2, o3, o4, o5, o6, o7]) =
@@ -99,7 +100,7 @@ impl Header {
             return Err(Unreadable::Foreign);
         }
         let known = Kind::of(*kind);
-        // To answer answers would never end, whatever their version.
+        // Replies are never answered, whatever their version: that would not end.
         let asks = matches!(known, Some(Kind::Requests | Kind::AskDirectory));
         let is_spoken = *version == VERSION;
         if known.is_none() || !(is_spoken || asks) {
@@ -132,7 +133,7 @@ impl Header {
         out[16..24].copy_from_slice(&self.opaque.to_le_bytes());
     }
 
-    /// The same with another kind and count: an answer to it.
+    /// The header of the reply, with this kind and count.
     #[must_use]
     pub fn answer(self, kind: Kind, count: u16, generation: u32) -> Self {
         Header { kind, count, generation, ..self }

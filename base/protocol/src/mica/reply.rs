@@ -2,27 +2,27 @@
 
 use super::{DATAGRAM_HEADER, Header, Kind, REPLY_HEADER, REQUEST_HEADER, u16_at, u32_at};
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// It was done.
+    /// The request succeeded.
     Done = 0,
-    /// There is nothing under the key.
+    /// No item has this key.
     NotFound = 1,
-    /// The condition of the store was not met.
+    /// The condition of the store does not hold.
     NotStored = 2,
-    /// The value is there, and does not fit into any datagram: ask for it over TCP.
+    /// The value exists, but is too long for any datagram: read it over TCP.
     UseTcp = 3,
-    /// The value is there, and does not fit beside the other replies: ask for it alone.
+    /// The value exists, but does not fit beside the other replies: request it alone.
     AskAlone = 4,
-    /// The item would be too large for the cache.
+    /// The item exceeds the maximum item size.
     TooLarge = 5,
-    /// There is no memory for it.
+    /// No memory is left.
     OutOfMemory = 6,
-    /// The value is no number.
+    /// The stored value is not a number.
     NotANumber = 7,
-    /// The request makes no sense.
+    /// The request is malformed.
     Invalid = 8,
 }
 
@@ -42,7 +42,7 @@ impl Status {
         })
     }
 
-    /// For people.
+    /// A text for error messages.
     pub fn text(self) -> &'static str {
         match self {
             Status::Done => "done",
@@ -58,12 +58,12 @@ impl Status {
     }
 }
 
-/// Bytes of the number that an increment is answered with: so much is kept free for each record to come, so that what changes a number always
-/// tells it.
+/// Length of the number that answers an increment, in bytes. As much is reserved for each record to come, so that an
+/// increment can always return it.
 const NUMBER_BYTES: usize = 8;
 const _: () = assert!(REQUEST_HEADER >= REPLY_HEADER + NUMBER_BYTES, "as many replies fit as requests");
 
-/// Writes the replies of a datagram.
+/// Encodes a datagram of replies in place.
 #[derive(Debug)]
 pub struct ReplyWriter<'b> {
     out: &'b mut [u8],
@@ -71,7 +71,7 @@ pub struct ReplyWriter<'b> {
 }
 
 impl<'b> ReplyWriter<'b> {
-    /// Goes on at `at`, which is where an earlier one has ended, or [`DATAGRAM_HEADER`].
+    /// Continues at `at`, where an earlier writer has ended, or at [`DATAGRAM_HEADER`].
     #[inline(always)]
     pub fn resume(out: &'b mut [u8], at: usize) -> Self {
         ReplyWriter { out, at }
@@ -83,23 +83,24 @@ impl<'b> ReplyWriter<'b> {
         self.at
     }
 
-    /// The longest datagram that there can be, in bytes.
+    /// The longest datagram, in bytes.
     #[inline(always)]
     pub fn longest(&self) -> usize {
         self.out.len()
     }
 
-    /// Room for the value of the next record, if `after` records are to follow it: as much as leaves room for them and for numbers.
+    /// The space for the value of the next record if `after` records follow it: they keep enough for a number each.
     #[inline(always)]
-    pub fn room(&mut self, after: usize) -> &mut [u8] {
+    pub fn space(&mut self, after: usize) -> &mut [u8] {
         let end = self.out.len().saturating_sub(after * (REPLY_HEADER + NUMBER_BYTES));
         self.out.get_mut(self.at + REPLY_HEADER..end).unwrap_or_default()
     }
 
-    /// Writes a record whose value was written into the room before, if it has one.
+    /// Writes a record. Its value, if it has one, was written into [`ReplyWriter::space`] before.
     ///
     /// # Panics
-    /// If there is no room: there is for as many records as a datagram of the same length can hold requests.
+    /// If no space is left. There is enough for the replies to as many requests as fit into a datagram of the same
+    /// length.
     #[inline(always)]
     pub fn put(&mut self, status: Status, flags: u32, value_len: usize) {
         let head = &mut self.out[self.at..self.at + REPLY_HEADER];
@@ -111,25 +112,25 @@ impl<'b> ReplyWriter<'b> {
     }
 }
 
-/// What became of a request, with the value if there is one.
+/// A parsed reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replied<'d> {
-    /// What became of it.
+    /// The result of the request.
     pub status: Status,
-    /// The item's flags, of a get.
+    /// The item's flags, for a get.
     pub flags: u32,
-    /// The value of a get, or the number of an increment.
+    /// The value for a get, or the number for an increment.
     pub value: &'d [u8],
 }
 
 impl Replied<'_> {
-    /// The number that there is after an increment or a decrement.
+    /// The new number, for an increment or decrement.
     pub fn number(&self) -> Option<u64> {
         self.value.try_into().ok().map(u64::from_le_bytes)
     }
 }
 
-/// The records of a datagram of replies, in the order of the requests. Ends early if it is cut short.
+/// The records of a datagram of replies, in the order of the requests. Ends early if the datagram is truncated.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyRecords<'d> {
     datagram: &'d [u8],
@@ -138,7 +139,7 @@ pub struct ReplyRecords<'d> {
 }
 
 impl<'d> ReplyRecords<'d> {
-    /// The records behind `header`, if it has any.
+    /// The records of the datagram with this header.
     pub fn of(datagram: &'d [u8], header: &Header) -> Self {
         let left = if header.kind == Kind::Replies { header.count } else { 0 };
         ReplyRecords { datagram, at: DATAGRAM_HEADER, left }

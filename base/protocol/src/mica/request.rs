@@ -4,27 +4,27 @@ use super::{DATAGRAM_HEADER, Header, Kind, REQUEST_HEADER, u16_at, u32_at, u64_a
 use crate::KEY_MAX;
 use crate::number::Exptime;
 
-/// What is to be done.
+/// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
-    /// Nothing, but to answer.
+    /// Only returns a reply.
     Noop = 0,
     /// Read a value.
     Get = 1,
     /// Store a value.
     Set = 2,
-    /// Store a value if there is none.
+    /// Store a value if the key is missing.
     Add = 3,
-    /// Store a value if there is one.
+    /// Store a value if the key exists.
     Replace = 4,
     /// Remove.
     Delete = 5,
-    /// Add a number (8 bytes in the place of a value) to the one that is stored, as memcached's incr does.
+    /// memcached's incr; the amount (8 bytes) takes the place of the value.
     Increment = 6,
-    /// The same as memcached's decr.
+    /// memcached's decr, likewise.
     Decrement = 7,
-    /// Give it another time to expire.
+    /// Change the expiration time.
     Touch = 8,
 }
 
@@ -45,12 +45,13 @@ impl Operation {
         })
     }
 
-    /// Whether it may be sent again when no answer came. A store may not: another client's may have come in between, and would be undone.
+    /// Whether the request may be sent again when no reply came. A store may not: it could overwrite a later store of
+    /// another client.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Operation::Noop | Operation::Get | Operation::Delete)
     }
 
-    /// Whether it leaves what is stored as it is.
+    /// Whether the operation leaves the item as it is.
     #[inline(always)]
     pub fn is_read(self) -> bool {
         matches!(self, Operation::Noop | Operation::Get)
@@ -66,28 +67,28 @@ impl Operation {
     }
 }
 
-/// Bytes of the number that [`Operation::Increment`] has in the place of a value.
+/// Length of the amount of an [`Operation::Increment`], in bytes.
 const DELTA_BYTES: usize = 8;
 
-/// A request.
+/// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'d> {
-    /// What is to be done; `None` if there is no such operation.
+    /// The operation; `None` if it is unknown.
     pub operation: Option<Operation>,
-    /// The key: 1 to 250 bytes, or none with [`Operation::Noop`].
+    /// The key: 1 to 250 bytes, or empty for [`Operation::Noop`].
     pub key: &'d [u8],
     /// The value.
     pub value: &'d [u8],
     /// The client's flags.
     pub flags: u32,
-    /// When it is to expire, as in memcached.
+    /// The expiration time, as in memcached.
     pub exptime: Exptime,
-    /// The hash of the key, as the client says.
+    /// The hash of the key, as the client computed it.
     pub hash: u64,
 }
 
 impl<'d> Record<'d> {
-    /// Reads the request at `at`, and tells where the next begins. `None` if it is cut short.
+    /// Reads the request at `at`, and returns where the next begins. `None` if it is truncated.
     #[inline(always)]
     pub fn read(datagram: &'d [u8], at: usize) -> Option<(Self, usize)> {
         let rest = datagram.get(at..)?;
@@ -106,7 +107,7 @@ impl<'d> Record<'d> {
         Some((record, at + REQUEST_HEADER + key_len + value_len))
     }
 
-    /// Whether it can be executed: what it lacks for its operation, or has too much of, makes no sense.
+    /// Whether the request can be executed: it has all fields that its operation needs, and no others.
     #[inline(always)]
     pub fn is_sound(&self) -> bool {
         let Some(operation) = self.operation else {
@@ -123,13 +124,13 @@ impl<'d> Record<'d> {
         (1..=KEY_MAX).contains(&self.key.len()) && value
     }
 
-    /// The number to add or to take away.
+    /// The amount of an increment or decrement.
     pub fn delta(&self) -> u64 {
         self.value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 }
 
-/// All requests of a datagram, if it holds as many as it says and nothing else.
+/// The requests of a datagram, if it holds exactly as many as its header says.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests<'d> {
     datagram: &'d [u8],
@@ -138,7 +139,7 @@ pub struct Requests<'d> {
 }
 
 impl<'d> Requests<'d> {
-    /// The requests behind `header`.
+    /// The requests of the datagram with this header.
     pub fn of(datagram: &'d [u8], header: &Header) -> Self {
         Requests { datagram, at: DATAGRAM_HEADER, left: header.count }
     }
@@ -155,7 +156,7 @@ impl<'d> Iterator for Requests<'d> {
     }
 }
 
-/// Writes the requests of a datagram.
+/// Encodes a datagram of requests in place.
 #[derive(Debug)]
 pub struct RequestWriter<'b> {
     out: &'b mut [u8],
@@ -164,7 +165,7 @@ pub struct RequestWriter<'b> {
 }
 
 impl<'b> RequestWriter<'b> {
-    /// An empty datagram in `out`.
+    /// Begins a datagram in `out`.
     ///
     /// # Panics
     /// If that is shorter than [`DATAGRAM_HEADER`].
@@ -173,7 +174,7 @@ impl<'b> RequestWriter<'b> {
         RequestWriter { out, at: DATAGRAM_HEADER, count: 0 }
     }
 
-    /// Goes on at `at`, behind `count` requests.
+    /// Continues at `at`, after `count` requests.
     #[inline(always)]
     pub fn resume(out: &'b mut [u8], at: usize, count: u16) -> Self {
         RequestWriter { out, at, count }
@@ -185,18 +186,18 @@ impl<'b> RequestWriter<'b> {
         self.at
     }
 
-    /// Adds a request, if there is room for it.
+    /// Appends a request, if it fits.
     #[inline(always)]
     pub fn push(&mut self, record: &Record<'_>) -> bool {
         let (key_len, value_len) = (record.key.len(), record.value.len());
-        let Some(room) = self.out.get_mut(self.at..) else {
+        let Some(space) = self.out.get_mut(self.at..) else {
             return false;
         };
         let length = REQUEST_HEADER + key_len + value_len;
-        if room.len() < length || key_len > KEY_MAX || self.count == u16::MAX {
+        if space.len() < length || key_len > KEY_MAX || self.count == u16::MAX {
             return false;
         }
-        let (head, body) = room.split_at_mut(REQUEST_HEADER);
+        let (head, body) = space.split_at_mut(REQUEST_HEADER);
         head[0] = record.operation.map_or(u8::MAX, |operation| operation as u8);
         head[1] = key_len as u8;
         head[2..4].copy_from_slice(&(value_len as u16).to_le_bytes());
@@ -210,12 +211,12 @@ impl<'b> RequestWriter<'b> {
         true
     }
 
-    /// How many there are.
+    /// The number of requests written.
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Writes the header, and tells the datagram's length.
+    /// Writes the header, and returns the length of the datagram, in bytes.
     pub fn finish(self, generation: u32, sequence: u32, opaque: u64) -> usize {
         let header = Header { kind: Kind::Requests, count: self.count, generation, sequence, opaque };
         header.write(self.out);

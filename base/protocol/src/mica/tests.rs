@@ -75,7 +75,7 @@ fn a_request_without_room_is_not_written() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn malformed_requests_are_rejected() {
     let nonsense = [
         record(Operation::Get, b"", b""),
         record(Operation::Get, b"a", b"b"),
@@ -96,11 +96,11 @@ fn what_makes_no_sense_is_told() {
 fn replies_are_read_as_they_were_written() {
     let mut bytes = [0; 100];
     let mut writer = ReplyWriter::resume(&mut bytes, DATAGRAM_HEADER);
-    assert_eq!(writer.room(2).len(), 100 - DATAGRAM_HEADER - 3 * REPLY_HEADER - 2 * 8);
-    writer.room(2)[..3].copy_from_slice(b"abc");
+    assert_eq!(writer.space(2).len(), 100 - DATAGRAM_HEADER - 3 * REPLY_HEADER - 2 * 8);
+    writer.space(2)[..3].copy_from_slice(b"abc");
     writer.put(Status::Done, 9, 3);
     writer.put(Status::NotFound, 0, 0);
-    writer.room(0)[..8].copy_from_slice(&77u64.to_le_bytes());
+    writer.space(0)[..8].copy_from_slice(&77u64.to_le_bytes());
     writer.put(Status::Done, 0, 8);
     let length = writer.at();
     let header = HEADER.answer(Kind::Replies, 3, 8);
@@ -123,7 +123,7 @@ fn every_request_of_a_full_datagram_can_be_answered() {
     let mut replies = [0; 1452];
     let mut writer = ReplyWriter::resume(&mut replies, DATAGRAM_HEADER);
     for number in 0..count {
-        let most = writer.room(count - number - 1).len();
+        let most = writer.space(count - number - 1).len();
         writer.put(Status::Done, 0, most);
     }
     assert_eq!(writer.at(), 1452);
@@ -145,7 +145,7 @@ fn a_directory_is_read_as_it_was_written() {
     let length = Directory::ask(17, 5, &mut asked);
     let header = Header::read(&asked[..length]).unwrap();
     assert_eq!((header.kind, header.sequence), (Kind::AskDirectory, 17));
-    assert_eq!(directory.write(header, &mut bytes), length, "nobody gains by asking in somebody else's name");
+    assert_eq!(directory.write(header, &mut bytes), length, "no amplification");
     assert_eq!(Directory::read(&bytes[..length]), Some(directory));
     assert_eq!(Header::read(&bytes).unwrap().sequence, 17);
     for length in 0..length {

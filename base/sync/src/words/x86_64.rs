@@ -1,16 +1,15 @@
-//! Racy bytes on x86-64, by the loads that the processor has and Rust's atomics have not: unaligned ones, and ones of
-//! sixteen bytes.
+//! Racy bytes on x86-64, by loads that the processor has and Rust's atomics lack: unaligned ones, and ones of sixteen
+//! bytes.
 //!
-//! They are written as single instructions in assembly. To the compiler that is no data race: what an instruction
-//! does is defined by the processor, for which these are loads like any others. Each of them is
-//! relaxed at the least; a fence orders them as it orders relaxed atomic loads, since the compiler moves no assembly
-//! that reads memory across one.
+//! They are single instructions in assembly. For the compiler that is no data race: the processor defines the effect
+//! of an instruction, and for it these are ordinary loads. Each of them is at least relaxed; fences order them like
+//! relaxed atomic loads, since the compiler moves no assembly that reads memory across a fence.
 
 use super::Line;
 use crate::atomic::AtomicU64;
 use std::arch::asm;
 
-/// From so many bytes on one string instruction is faster than a loop.
+/// The length in bytes from which one string instruction is faster than a loop.
 const STRING_FROM: usize = 512;
 
 /// # Safety
@@ -18,7 +17,7 @@ const STRING_FROM: usize = 512;
 #[inline(always)]
 unsafe fn eight_at(from: *const u8, at: usize) -> u64 {
     let bytes;
-    // SAFETY: reads what the caller vouches for.
+    // SAFETY: reads only memory that the caller guarantees to be readable.
     unsafe {
         asm!(
             "mov {bytes}, qword ptr [{from} + {at}]",
@@ -32,11 +31,11 @@ unsafe fn eight_at(from: *const u8, at: usize) -> u64 {
 /// Copies eight bytes.
 ///
 /// # Safety
-/// They can be read from `from + from_at`, and written to `to + to_at`, where nobody else writes. Whoever reads there at the
-/// same time does so by this module, and validates.
+/// They can be read from `from + from_at`, and written to `to + to_at`, which has no other writer. Concurrent readers
+/// use this module, and validate.
 #[inline(always)]
 unsafe fn copy_eight(from: *const u8, from_at: usize, to: *mut u8, to_at: usize) {
-    // SAFETY: reads and writes what the caller vouches for.
+    // SAFETY: reads and writes only memory that the caller guarantees.
     unsafe {
         asm!(
             "mov {bytes}, qword ptr [{from} + {from_at}]",
@@ -53,7 +52,7 @@ unsafe fn copy_eight(from: *const u8, from_at: usize, to: *mut u8, to_at: usize)
 /// As for [`copy_eight`].
 #[inline(always)]
 unsafe fn copy_sixteen(from: *const u8, from_at: usize, to: *mut u8, to_at: usize) {
-    // SAFETY: reads and writes what the caller vouches for.
+    // SAFETY: reads and writes only memory that the caller guarantees.
     unsafe {
         asm!(
             "movdqu {bytes}, xmmword ptr [{from} + {from_at}]",
@@ -82,8 +81,8 @@ pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
             unsafe { copy_sixteen(from, start + at, to, at) };
             at += 16;
         }
-        // SAFETY: as above. These sixteen may overlap the ones before: the same bytes, unless there is a race, and then
-        // nobody believes them.
+        // SAFETY: as above. These sixteen may overlap the ones before: the same bytes, unless there is a race, and
+        // then the result is not validated.
         unsafe { copy_sixteen(from, start + last, to, last) };
     } else if length >= 8 {
         // SAFETY: as above, for eight bytes.
@@ -95,7 +94,7 @@ pub(super) fn copy_out(words: &[AtomicU64], start: usize, out: &mut [u8]) {
     }
 }
 
-/// The same for fewer than eight bytes.
+/// Like [`copy_out`], for fewer than eight bytes.
 #[inline(never)]
 fn copy_short(words: &[AtomicU64], start: usize, out: &mut [u8]) {
     let bytes = up_to_eight(words, start, out.len()).to_le_bytes();
@@ -104,7 +103,8 @@ fn copy_short(words: &[AtomicU64], start: usize, out: &mut [u8]) {
     }
 }
 
-/// The `length` bytes from byte `start` on, at most eight of them and all in `words`; the bytes above are any.
+/// The `length` bytes from byte `start` on, at most eight of them and all in `words`; the higher bytes are
+/// unspecified.
 #[inline(always)]
 fn up_to_eight(words: &[AtomicU64], start: usize, length: usize) -> u64 {
     let from = words.as_ptr().cast::<u8>();
@@ -124,11 +124,12 @@ fn up_to_eight(words: &[AtomicU64], start: usize, length: usize) -> u64 {
 /// Copies a block by a string instruction.
 ///
 /// # Safety
-/// `length` bytes can be read from `from` and written to `to`, where nobody else writes. Whoever reads there at the same time
-/// does so by this module, and validates.
+/// `length` bytes can be read from `from` and written to `to`, which has no other writer. Concurrent readers use this
+/// module, and validate.
 #[inline]
 unsafe fn copy_string(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: reads and writes what the caller vouches for; the direction flag is clear by the calling convention.
+    // SAFETY: reads and writes only memory that the caller guarantees; the direction flag is clear by the calling
+    // convention.
     unsafe {
         asm!(
             "rep movsb",
@@ -145,7 +146,7 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, length: usize) {
 pub(super) fn copy_in(words: &[AtomicU64], start: usize, bytes: &[u8]) {
     debug_assert!(start + bytes.len() <= size_of_val(words));
     let (from, length) = (bytes.as_ptr(), bytes.len());
-    // What is stored to are atomics, and stored to by instructions that are none of the compiler's business.
+    // The target consists of atomics, written by instructions that the compiler does not see.
     let to = words.as_ptr().cast_mut().cast::<u8>();
     if length >= STRING_FROM {
         let to = to.wrapping_add(start);
@@ -175,10 +176,10 @@ pub(super) fn copy_in(words: &[AtomicU64], start: usize, bytes: &[u8]) {
 }
 
 /// # Safety
-/// A byte can be written to `to + at`, where nobody else writes.
+/// A byte can be written to `to + at`, which has no other writer.
 #[inline(always)]
 unsafe fn store_byte(to: *mut u8, at: usize, byte: u8) {
-    // SAFETY: writes what the caller vouches for.
+    // SAFETY: writes only memory that the caller guarantees.
     unsafe {
         asm!(
             "mov byte ptr [{to} + {at}], {byte}",
@@ -197,7 +198,7 @@ pub(super) fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
     let Some((_, last)) = bytes.split_last_chunk::<8>() else {
         return equal_short(words, start, bytes);
     };
-    // No early end: items that differ from the key have a different tag, nearly always.
+    // No early exit: items that differ from the key nearly always have a different tag.
     let mut difference = 0;
     let mut at = start;
     for chunk in bytes[..length - 1].as_chunks::<8>().0 {
@@ -210,7 +211,7 @@ pub(super) fn equal(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
     difference == 0
 }
 
-/// The same for fewer than eight bytes.
+/// Like [`equal`], for fewer than eight bytes.
 #[inline(never)]
 fn equal_short(words: &[AtomicU64], start: usize, bytes: &[u8]) -> bool {
     let (mut wanted, mut shift) = (0, 0);
@@ -246,7 +247,7 @@ pub(super) fn which_equal(lines: [&Line; 2], byte: u8) -> u32 {
     first | second << 16
 }
 
-/// The caller sees to it that `at` is below 64.
+/// The caller ensures that `at` is below 64.
 #[inline(always)]
 pub(super) fn byte_of(line: &Line, at: usize) -> u8 {
     let at = at % 64;
@@ -262,7 +263,7 @@ pub(super) fn byte_of(line: &Line, at: usize) -> u8 {
     byte as u8
 }
 
-/// The caller sees to it that `at` is a multiple of 4 below 64.
+/// The caller ensures that `at` is a multiple of 4 below 64.
 #[inline(always)]
 pub(super) fn four_of(line: &Line, at: usize) -> u32 {
     let at = (at % 64) & !3;
@@ -298,11 +299,11 @@ pub(super) fn which_pairs(line: &Line, pair: u16) -> u32 {
             options(nostack, preserves_flags, readonly)
         );
     }
-    // Pair 7 was looked at twice.
+    // Pair 7 was compared twice.
     (found & 0x7f) | (found >> 1 & 0x7f80)
 }
 
-/// The caller sees to it that `at` is a multiple of 2 below 64.
+/// The caller ensures that `at` is a multiple of 2 below 64.
 #[inline(always)]
 pub(super) fn two_of(line: &Line, at: usize) -> u16 {
     let at = (at % 64) & !1;

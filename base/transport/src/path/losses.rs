@@ -1,26 +1,26 @@
-//! What came to a path and was never given out.
+//! Counters of datagrams that a path dropped.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 
-/// Datagrams that came to a server's path and were not given out, since it was opened.
+/// Datagrams that reached a server's path and were dropped, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Not what their packets' headers say, or longer than [`crate::PAYLOAD_MAX`].
+    /// Malformed, or longer than [`crate::PAYLOAD_MAX`].
     pub unreadable: u64,
-    /// Dropped by the kernel, because the thread did not take them in time.
+    /// Dropped by the kernel, because the thread was too slow.
     pub overrun: u64,
 }
 
-/// Tells of losses from any thread, at any time; of a path that is gone what was told of it last.
+/// Reads the losses of a path from any thread. After the path was closed it returns the last values.
 pub trait LossMeter: Debug + Send + Sync {
-    /// The losses until now. This may ask the system.
+    /// The losses so far. May make a system call.
     fn losses(&self) -> Losses;
 }
 
-/// How many datagrams are unreadable, counted by the path's thread alone. Relaxed: a statistic.
+/// The number of malformed datagrams, counted by the path's thread alone. Relaxed: a statistic.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unreadable(Arc<AtomicU64>);
 
@@ -30,15 +30,15 @@ impl Unreadable {
     }
 }
 
-/// Asks sockets how many datagrams were dropped before them.
+/// Reads from sockets how many datagrams the kernel dropped.
 #[derive(Debug)]
 pub(super) struct SocketMeter<S> {
-    /// Not kept open for this.
+    /// Weak: the meter does not keep them open.
     sockets: Vec<Weak<S>>,
     unreadable: Unreadable,
     overrun_of: fn(&S) -> u64,
-    /// What was told last, so that it does not become less when the path is gone. Relaxed: a statistic.
-    told: AtomicU64,
+    /// The last value, so that the count does not decrease when the path is closed. Relaxed: a statistic.
+    reported: AtomicU64,
 }
 
 impl<S> SocketMeter<S> {
@@ -54,7 +54,7 @@ impl<S> SocketMeter<S> {
             sockets: sockets.map(Arc::downgrade).collect(),
             unreadable: unreadable.clone(),
             overrun_of,
-            told: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
         }
     }
 }
@@ -65,12 +65,13 @@ impl<S: Debug + Send + Sync> LossMeter for SocketMeter<S> {
         let overrun = open.map(|socket| (self.overrun_of)(&socket)).sum();
         Losses {
             unreadable: self.unreadable.0.load(Ordering::Relaxed),
-            overrun: self.told.fetch_max(overrun, Ordering::Relaxed).max(overrun),
+            overrun: self.reported.fetch_max(overrun, Ordering::Relaxed).max(overrun),
         }
     }
 }
 
-/// How many datagrams the kernel has dropped because this socket's buffer was full. 0 where the kernel does not tell.
+/// The number of datagrams that the kernel dropped because this socket's buffer was full; 0 if the kernel does not
+/// report it.
 pub(super) fn dropped(socket: &impl AsFd) -> u64 {
     let fd: BorrowedFd<'_> = socket.as_fd();
     let mut numbers = [0u32; MEMINFO_NUMBERS];
@@ -89,6 +90,6 @@ pub(super) fn dropped(socket: &impl AsFd) -> u64 {
     if is_told { u64::from(numbers[MEMINFO_DROPS]) } else { 0 }
 }
 
-/// Numbers that `SO_MEMINFO` tells, and which of them is that of dropped packets (linux/sock_diag.h).
+/// The numbers of `SO_MEMINFO`, and the index of the number of dropped packets (linux/sock_diag.h).
 const MEMINFO_NUMBERS: usize = 9;
 const MEMINFO_DROPS: usize = 8;

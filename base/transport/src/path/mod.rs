@@ -1,14 +1,14 @@
-//! Paths: ways by which datagrams reach the thread that answers them, many at a time.
+//! Paths: transports of datagrams to the threads of a server, in bursts.
 //!
-//! A server's thread has a [`ServerPath`] of its own for each way that leads to it; a client has a [`ClientPath`] to all threads of a
-//! server, of which it picks one for each datagram (MICA, section 4.2). What is in the datagrams nobody here knows.
+//! A server's thread has its own [`ServerPath`] for each transport; a client has a [`ClientPath`] to all threads of a
+//! server, and chooses the thread for each datagram (MICA, section 4.2). Paths do not interpret the datagrams.
 //!
-//! Datagrams may be lost, doubled and reordered on every path, as the network does it. Nothing here blocks but [`ClientPath::wait`],
-//! except that a client who finds that a server on its host has gone looks for the next one for a fraction of a second.
+//! As in any network, every path may lose, duplicate and reorder datagrams. Only [`ClientPath::wait`] blocks, except
+//! that a client whose server on the same host is gone spends a fraction of a second looking for its successor.
 
+mod buffers;
 mod losses;
 mod ring;
-mod rooms;
 mod segments;
 mod udp;
 mod xdp;
@@ -32,24 +32,23 @@ use std::time::Duration;
 /// The longest datagram, in bytes, on every path: what a packet of 1,500 bytes holds behind the headers of IPv6 and UDP.
 pub const PAYLOAD_MAX: usize = 1452;
 
-/// The most datagrams that are taken together.
+/// The most datagrams in a burst.
 pub const BURST_MAX: usize = 64;
 
-/// What was sent of a burst's answers. The others are lost, as datagrams may be.
+/// The answers of a burst that were sent. The others are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Datagrams.
     pub datagrams: usize,
-    /// Bytes of them, without headers.
+    /// Their bytes, without headers.
     pub bytes: usize,
 }
 
-/// Whether a thread may sleep.
+/// Whether a thread may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Park {
-    /// It may: the bell will ring.
+    /// It may: the bell will become readable.
     Quiet,
-    /// It may not: something has arrived just now.
+    /// It may not: a datagram has arrived.
     Pending,
 }
 
@@ -59,87 +58,90 @@ pub enum Park {
 /// receive → for each datagram: exchange, answer → send → receive …
 /// ```
 pub trait ServerPath: Debug + Send {
-    /// What kind of path it is, for people.
+    /// The kind of path, for log messages.
     fn name(&self) -> &'static str;
 
-    /// Takes what has arrived, at most [`BURST_MAX`] datagrams, and returns how many. Those of the burst before are forgotten, and their
-    /// answers with them if they were not sent. Datagrams longer than [`PAYLOAD_MAX`] are dropped.
+    /// Receives at most [`BURST_MAX`] datagrams that have arrived, and returns their number. Discards the previous
+    /// burst, with answers that were not sent. Datagrams longer than [`PAYLOAD_MAX`] are dropped.
     ///
     /// # Errors
-    /// If the path is of no more use. What went wrong with one datagram is no error.
+    /// If the path has failed. A fault of a single datagram is not an error.
     fn receive(&mut self) -> io::Result<usize>;
 
-    /// The datagram `index` of the burst, and room of [`PAYLOAD_MAX`] bytes for its answer. The room lies elsewhere than the datagram: it
-    /// can be written while that is read. It may hold anything.
+    /// Datagram `index` of the burst, and a buffer of [`PAYLOAD_MAX`] bytes for its answer, with arbitrary contents.
+    /// The two do not overlap.
     ///
     /// # Panics
     /// If there is no such datagram.
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]);
 
-    /// The first `length` bytes of the room are the answer to datagram `index`. Without this it has none.
+    /// Answers datagram `index` with the first `length` bytes of its buffer. Datagrams without this call get no
+    /// answer.
     ///
     /// # Panics
-    /// If there is no such datagram, or that is more than the room.
+    /// If there is no such datagram, or `length` exceeds the buffer.
     fn answer(&mut self, index: usize, length: usize);
 
-    /// Sends the answers.
     fn send(&mut self) -> Sent;
 
-    /// What to poll for, with [`crate::Interest::Read`], while the thread sleeps.
+    /// The descriptor to poll, with [`crate::Interest::Read`], while the thread is blocked.
     fn bell(&self) -> BorrowedFd<'_>;
 
-    /// The thread is about to sleep. Unless something has arrived, the bell rings when something does.
+    /// Announces that the thread is about to block. Unless a datagram has arrived, the bell becomes readable when one
+    /// does.
     fn park(&mut self) -> Park;
 
-    /// Tells of datagrams that were lost on the way to the thread. `None` if that cannot happen here.
+    /// Reads the path's losses. `None` if the path cannot lose datagrams.
     fn meter(&self) -> Option<Arc<dyn LossMeter>> {
         None
     }
 
-    /// The thread is awake again. Called after each [`ServerPath::park`], also if it returned [`Park::Pending`].
+    /// Announces that the thread runs again. Called after each [`ServerPath::park`], also if it returned
+    /// [`Park::Pending`].
     fn unpark(&mut self);
 }
 
 /// A client's end of a path, to all threads of a server.
 pub trait ClientPath: Debug + Send {
-    /// How many threads it leads to.
+    /// The number of the server's threads.
     fn cores(&self) -> usize;
 
-    /// Leads to so many threads from now on. What was posted and not sent is lost, as what is on its way may be.
+    /// Sets the number of the server's threads. Datagrams that were not flushed are lost.
     ///
     /// # Errors
-    /// If the path is of no more use.
+    /// If the path has failed.
     fn reach(&mut self, cores: usize) -> io::Result<()>;
 
-    /// Room for a datagram of [`PAYLOAD_MAX`] bytes to thread `core`. `None` if too much is under way: receive first.
+    /// A buffer of [`PAYLOAD_MAX`] bytes for a datagram to thread `core`. `None` if too many datagrams are in flight:
+    /// receive first.
     ///
     /// # Panics
     /// If there is no such thread.
-    fn room(&mut self, core: usize) -> Option<&mut [u8]>;
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]>;
 
-    /// The first `length` bytes of the room that [`ClientPath::room`] gave last are a datagram. It is sent with the next
-    /// [`ClientPath::flush`], if not before.
+    /// Queues the first `length` bytes of the last buffer from [`ClientPath::buffer`] as a datagram. It is sent with
+    /// the next [`ClientPath::flush`], or earlier.
     ///
     /// # Panics
-    /// If there was no room, or that is more than it.
+    /// If there was no buffer, or `length` exceeds it.
     fn post(&mut self, length: usize);
 
-    /// Sends what was posted.
+    /// Sends the queued datagrams.
     ///
     /// # Errors
-    /// If the path is of no more use. What the system does not take is lost.
+    /// If the path has failed. Datagrams that the system does not accept are lost.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Gives each datagram that has arrived to `take`, and returns how many: at most [`BURST_MAX`].
+    /// Passes each datagram that has arrived to `take`, and returns their number: at most [`BURST_MAX`].
     ///
     /// # Errors
-    /// If the path is of no more use.
+    /// If the path has failed.
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize>;
 
-    /// Waits until something may have arrived, or for so long.
+    /// Waits until a datagram may have arrived, or for the given time.
     ///
     /// # Errors
-    /// If the path is of no more use.
+    /// If the path has failed.
     fn wait(&mut self, most: Duration) -> io::Result<()>;
 }
 
@@ -152,8 +154,8 @@ impl<P: ClientPath + ?Sized> ClientPath for Box<P> {
         (**self).reach(cores)
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
-        (**self).room(core)
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
+        (**self).buffer(core)
     }
 
     fn post(&mut self, length: usize) {

@@ -1,36 +1,36 @@
 //! Datagrams of kernel sockets, many with one call and many in one packet.
 //!
-//! With UDP_GRO the kernel hands over datagrams of one sender that arrived together as one piece, and with UDP_SEGMENT it takes several of
-//! one length as one: the way through its stack is gone once for all of them.
+//! With UDP_GRO the kernel delivers datagrams of one sender that arrived together as one message, and with
+//! UDP_SEGMENT it accepts several of one length as one: they pass its network stack once.
 
 use super::losses::Unreadable;
 use super::{BURST_MAX, PAYLOAD_MAX, Sent};
-use crate::datagram::{NOBODY, Peer, none_if_blocked};
+use crate::datagram::{NO_PEER, Peer, none_if_blocked};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 
-/// Messages taken with one call.
+/// Messages received with one call.
 const MESSAGES: usize = 32;
 /// The longest message: many datagrams, or one that is too long.
 const MESSAGE_MAX: usize = 64 << 10;
-/// Datagrams that may go as one message, by the kernel's limit …
+/// The most datagrams in a message, by the kernel's limits: their number …
 const SEGMENTS_MAX: usize = 64;
-/// … and bytes.
+/// … and their bytes.
 const SEGMENTED_MAX: usize = 65_000;
 
-/// Room for the one control message that there is: a header and a number, aligned.
+/// A buffer for the only control message: a header and a number, aligned.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 struct Control([u8; 24]);
 
 impl Control {
     const EMPTY: Control = Control([0; 24]);
-    /// Where the number lies.
+    /// The offset of the number.
     const NUMBER: usize = size_of::<libc::cmsghdr>();
-    /// Bytes of one with a number of two bytes.
+    /// Bytes of a control message with a number of two bytes.
     const LENGTH: usize = Self::NUMBER + 2;
 
-    /// Says that a message is to be sent as datagrams of so many bytes.
+    /// Tells the kernel to send a message as datagrams of this many bytes.
     fn segment(length: usize) -> Self {
         let mut control = Control::EMPTY;
         let bytes = &mut control.0;
@@ -41,7 +41,7 @@ impl Control {
         control
     }
 
-    /// How long the datagrams are that a message was put together from, if it was.
+    /// The length of the datagrams of which the message consists, if there are several.
     fn segment_length(&self, length: usize) -> Option<usize> {
         let bytes = &self.0;
         let number = |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -50,24 +50,23 @@ impl Control {
     }
 }
 
-/// A datagram that was received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     at: u32,
     length: u16,
-    /// The message that it came in.
     message: u8,
 }
 
-/// Datagrams that were received and not looked at yet.
+/// Received datagrams that have not been returned yet.
 #[derive(Debug)]
 pub(super) struct Intake {
     bytes: Box<[u8]>,
     senders: [Peer; MESSAGES],
-    /// For each message the first in a row that is from the same sender.
+    /// For each message the first of a run from the same sender.
     first_of: [u8; MESSAGES],
     segments: Vec<Segment>,
-    /// The first that belongs to the burst.
+    /// The first datagram of the burst.
     from: usize,
     burst: usize,
     unreadable: Unreadable,
@@ -77,7 +76,7 @@ impl Default for Intake {
     fn default() -> Self {
         Intake {
             bytes: vec![0; MESSAGES * MESSAGE_MAX].into_boxed_slice(),
-            senders: [NOBODY; MESSAGES],
+            senders: [NO_PEER; MESSAGES],
             first_of: [0; MESSAGES],
             segments: Vec::with_capacity(MESSAGES * SEGMENTS_MAX),
             from: 0,
@@ -88,7 +87,7 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Goes on to the next burst, and returns how many datagrams it has.
+    /// Starts the next burst, and returns the number of its datagrams.
     pub(super) fn advance(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.from += self.burst;
         if self.is_used_up() {
@@ -99,12 +98,12 @@ impl Intake {
         Ok(self.burst)
     }
 
-    /// Whether all that was received has been looked at, once the burst has.
+    /// Whether no datagrams are left after the burst.
     pub(super) fn is_last(&self) -> bool {
         self.from + self.burst == self.segments.len()
     }
 
-    /// How many were too long.
+    /// The number of datagrams that were too long.
     pub(super) fn unreadable(&self) -> &Unreadable {
         &self.unreadable
     }
@@ -120,7 +119,7 @@ impl Intake {
         &self.bytes[segment.at as usize..][..usize::from(segment.length)]
     }
 
-    /// Who it is from.
+    /// The index of its sender.
     fn sender(&self, index: usize) -> usize {
         usize::from(self.segment(index).message)
     }
@@ -173,7 +172,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Notes the datagrams of a message.
+    /// Splits a message into datagrams.
     fn cut(&mut self, message: usize, length: usize, each: usize) {
         let mut at = 0;
         while at < length {
@@ -192,7 +191,7 @@ impl Intake {
 /// A datagram to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outbound<'p> {
-    /// To whom; to the one that the socket is connected to if `None`. Who is the same has the same number.
+    /// The receiver; `None` for the socket's peer. Equal receivers have equal numbers.
     pub(super) peer: Option<(usize, &'p Peer)>,
     pub(super) bytes: &'p [u8],
 }
@@ -204,7 +203,7 @@ impl<'p> Outbound<'p> {
         Outbound { peer: Some((sender, &intake.senders[sender])), bytes }
     }
 
-    /// Whether it may go in one message with another that comes before it and has `length` bytes.
+    /// Whether it may follow another datagram of `length` bytes in one message.
     fn joins(&self, other: &Self) -> bool {
         let same = match (self.peer, other.peer) {
             (Some((one, _)), Some((other, _))) => one == other,
@@ -214,14 +213,15 @@ impl<'p> Outbound<'p> {
     }
 }
 
-/// Whether several datagrams may go as one message.
+/// Whether several datagrams may be sent as one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segmentation {
     On,
     Off,
 }
 
-/// Where the message ends that begins with datagram `from`: behind as many as may go together. All have the same length, but the last, which may be shorter.
+/// The end of the message that begins with datagram `from`: the most datagrams that may go together. All have the
+/// same length, except the last, which may be shorter.
 fn message_end(datagrams: &[Outbound<'_>], from: usize, segmentation: Segmentation) -> usize {
     if segmentation == Segmentation::Off {
         return from + 1;
@@ -239,13 +239,14 @@ fn message_end(datagrams: &[Outbound<'_>], from: usize, segmentation: Segmentati
     end
 }
 
-/// Sends datagrams, at most [`BURST_MAX`], in any order, and tells what was sent. What the system does not take is lost.
+/// Sends datagrams, at most [`BURST_MAX`], in any order, and returns those sent. Datagrams that the system does not
+/// accept are lost.
 pub(super) fn send(
     socket: BorrowedFd<'_>,
     datagrams: &mut [Outbound<'_>],
     segmentation: &mut Segmentation,
 ) -> Sent {
-    // Only those of one length go together. They may come in another order than they were made in, as on any network.
+    // Only datagrams of one length go together. They may be reordered, as by any network.
     let kind = |datagram: &Outbound<'_>| (datagram.peer.map(|(number, _)| number), datagram.bytes.len());
     if *segmentation == Segmentation::On && !datagrams.is_sorted_by_key(kind) {
         datagrams.sort_by_key(kind);
@@ -264,8 +265,8 @@ pub(super) fn send(
             Err(error) => {
                 let end = message_end(datagrams, from, *segmentation);
                 let alone = &datagrams[from..=from];
-                // A device that cannot have several at once: each goes by itself from now on. Otherwise the error is one of this
-                // receiver, or of a datagram sent before: whoever that was for is not there.
+                // A device without segmentation offload: datagrams are sent one by one from now on. Other errors
+                // concern this receiver, or a datagram sent before: that receiver is gone.
                 if end > from + 1 && is_unable(&error) && send_from(socket, alone, Segmentation::Off).is_ok()
                 {
                     *segmentation = Segmentation::Off;
@@ -285,7 +286,7 @@ fn is_unable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT | libc::EOPNOTSUPP))
 }
 
-/// Sends as many as one call takes, and tells how many.
+/// Sends as many as one call accepts, and returns their number.
 fn send_from(
     socket: BorrowedFd<'_>,
     datagrams: &[Outbound<'_>],
@@ -328,10 +329,10 @@ fn send_from(
     Ok(if messages == 0 { 0 } else { ends[messages - 1] })
 }
 
-/// Has the kernel hand over datagrams that arrived together as one message. Without it each is one.
+/// Enables UDP_GRO, by which the kernel delivers datagrams that arrived together as one message.
 pub(super) fn receive_segmented(socket: BorrowedFd<'_>) {
     let on: libc::c_int = 1;
-    // SAFETY: the option's value is a number that outlives the call. That it may fail does no harm.
+    // SAFETY: the option's value is a number that outlives the call. A failure does no harm.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,7 +1,7 @@
 //! The path through the kernel: UDP sockets.
 
+use super::buffers::{BURST_BUFFERS_BYTES, BurstBuffers};
 use super::losses::{LossMeter, SocketMeter, dropped};
-use super::rooms::{ROOMS_BYTES, Rooms};
 use super::segments::{Intake, Outbound, Segmentation, receive_segmented, send};
 use super::{BURST_MAX, ClientPath, Park, Sent, ServerPath};
 use crate::datagram::{PortSharing, datagram_socket};
@@ -14,24 +14,24 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a [`UdpServerPath`] takes at most, in bytes.
-pub const UDP_PATH_BYTES: usize = (2 << 20) + ROOMS_BYTES + (128 << 10);
+/// The most memory of a [`UdpServerPath`], in bytes.
+pub const UDP_PATH_BYTES: usize = (2 << 20) + BURST_BUFFERS_BYTES + (128 << 10);
 
 /// A server's end: a UDP socket of its own.
 #[derive(Debug)]
 pub struct UdpServerPath {
     socket: Arc<UdpSocket>,
     intake: Intake,
-    answers: Rooms,
+    answers: BurstBuffers,
     burst: usize,
     segmentation: Segmentation,
 }
 
 impl UdpServerPath {
-    /// Takes datagrams at `address`, which no other socket has.
+    /// Receives datagrams at `address`, which no other socket may have.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = datagram_socket(address, PortSharing::Alone)?;
         receive_segmented(socket.as_fd());
@@ -39,16 +39,16 @@ impl UdpServerPath {
         Ok(UdpServerPath {
             socket: Arc::new(socket),
             intake: Intake::default(),
-            answers: Rooms::default(),
+            answers: BurstBuffers::default(),
             burst: 0,
             segmentation,
         })
     }
 
-    /// Where it takes them.
+    /// The local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -61,14 +61,14 @@ impl ServerPath for UdpServerPath {
 
     fn receive(&mut self) -> io::Result<usize> {
         self.answers.clear(self.burst);
-        // An error is one of a datagram sent before: whoever it was for is not there.
+        // An error concerns a datagram sent before: its receiver is gone.
         self.burst = self.intake.advance(self.socket.as_fd()).unwrap_or(0);
         Ok(self.burst)
     }
 
     #[inline(always)]
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
-        (self.intake.get(index), self.answers.room(index))
+        (self.intake.get(index), self.answers.buffer(index))
     }
 
     #[inline(always)]
@@ -103,40 +103,40 @@ impl ServerPath for UdpServerPath {
     fn unpark(&mut self) {}
 }
 
-/// What is under way to one thread of a server.
+/// Datagrams to one thread of a server.
 #[derive(Debug)]
 struct Lane {
     socket: UdpSocket,
-    rooms: Rooms,
+    buffers: BurstBuffers,
     posted: usize,
 }
 
 /// A client's end: a connected UDP socket for each thread of the server.
 #[derive(Debug)]
 pub struct UdpClientPath {
-    /// The first thread.
+    /// The address of the first thread.
     server: SocketAddr,
     lanes: Vec<Lane>,
     intake: Intake,
-    /// The lane whose room was given out last.
-    chosen: usize,
-    /// The lane that is looked at first for what has arrived.
-    turn: usize,
+    /// The lane of the last buffer.
+    current: usize,
+    /// The lane that is polled first for answers.
+    first_lane: usize,
     segmentation: Segmentation,
 }
 
 impl UdpClientPath {
-    /// A path to the first thread of a server, which has this port; the others have those after it.
+    /// A path to the first thread of a server, at this address; the others have the following ports.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn connect(server: SocketAddr) -> io::Result<Self> {
         let mut path = UdpClientPath {
             server,
             lanes: Vec::new(),
             intake: Intake::default(),
-            chosen: 0,
-            turn: 0,
+            current: 0,
+            first_lane: 0,
             segmentation: Segmentation::On,
         };
         path.reach(1)?;
@@ -154,13 +154,13 @@ impl UdpClientPath {
         server.set_port(server.port().wrapping_add(core as u16));
         socket.connect(server)?;
         receive_segmented(socket.as_fd());
-        Ok(Lane { socket, rooms: Rooms::default(), posted: 0 })
+        Ok(Lane { socket, buffers: BurstBuffers::default(), posted: 0 })
     }
 
     fn flush_lane(&mut self, core: usize) {
         let lane = &mut self.lanes[core];
         let mut datagrams: ArrayVec<Outbound<'_>, BURST_MAX> =
-            (0..lane.posted).map(|index| Outbound { peer: None, bytes: lane.rooms.get(index) }).collect();
+            (0..lane.posted).map(|index| Outbound { peer: None, bytes: lane.buffers.get(index) }).collect();
         send(lane.socket.as_fd(), &mut datagrams, &mut self.segmentation);
         lane.posted = 0;
     }
@@ -177,23 +177,23 @@ impl ClientPath for UdpClientPath {
             let lane = self.lane(core)?;
             self.lanes.push(lane);
         }
-        self.turn = 0;
+        self.first_lane = 0;
         Ok(())
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         if self.lanes[core].posted == BURST_MAX {
             self.flush_lane(core);
         }
-        self.chosen = core;
+        self.current = core;
         let lane = &mut self.lanes[core];
-        Some(lane.rooms.room(lane.posted))
+        Some(lane.buffers.buffer(lane.posted))
     }
 
     fn post(&mut self, length: usize) {
-        let lane = &mut self.lanes[self.chosen];
-        assert!(lane.posted < BURST_MAX, "room was given");
-        lane.rooms.fill(lane.posted, length);
+        let lane = &mut self.lanes[self.current];
+        assert!(lane.posted < BURST_MAX, "a buffer was taken");
+        lane.buffers.fill(lane.posted, length);
         lane.posted += 1;
     }
 
@@ -208,12 +208,12 @@ impl ClientPath for UdpClientPath {
 
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         for _ in 0..self.lanes.len() {
-            let socket = self.lanes[self.turn].socket.as_fd();
-            // An error is one of a datagram sent before: the server is not there, or not yet again.
+            let socket = self.lanes[self.first_lane].socket.as_fd();
+            // An error concerns a datagram sent before: the server is not running.
             let count = self.intake.advance(socket).unwrap_or(0);
             (0..count).for_each(|index| take(self.intake.get(index)));
             if self.intake.is_last() {
-                self.turn = (self.turn + 1) % self.lanes.len();
+                self.first_lane = (self.first_lane + 1) % self.lanes.len();
             }
             if count > 0 {
                 return Ok(count);
@@ -242,14 +242,14 @@ mod tests {
     use super::super::losses::Losses;
     use super::*;
 
-    /// Answers all that has arrived with the same bytes turned round, and tells how many there were.
+    /// Answers every datagram with its bytes reversed, and returns their number.
     fn echo(server: &mut UdpServerPath) -> usize {
         let count = server.receive().unwrap();
         for index in 0..count {
-            let (datagram, room) = server.exchange(index);
+            let (datagram, buffer) = server.exchange(index);
             let length = datagram.len();
-            room[..length].copy_from_slice(datagram);
-            room[..length].reverse();
+            buffer[..length].copy_from_slice(datagram);
+            buffer[..length].reverse();
             server.answer(index, length);
         }
         assert_eq!(server.send().datagrams, count);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn pair(address: &str) -> Option<(Vec<UdpServerPath>, UdpClientPath)> {
-        // Two ports next to each other; another process may have taken the second.
+        // Two adjacent ports; another process may have taken the second.
         for _ in 0..100 {
             let first = UdpServerPath::bind(address.parse().unwrap()).ok()?;
             let mut address = first.address().unwrap();
@@ -281,8 +281,8 @@ mod tests {
             let length = if number % 50 == 7 { PAYLOAD_MAX } else { 40 + (number as usize / 100) };
             let mut bytes = vec![number as u8; length];
             bytes[..4].copy_from_slice(&number.to_le_bytes());
-            let room = client.room(number as usize % 2).unwrap();
-            room[..length].copy_from_slice(&bytes);
+            let buffer = client.buffer(number as usize % 2).unwrap();
+            buffer[..length].copy_from_slice(&bytes);
             client.post(length);
             bytes.reverse();
             expected.push(bytes);
@@ -299,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_reach_whoever_asked_over_both_families() {
+    fn answers_reach_their_clients_over_both_families() {
         exchange_all("127.0.0.1:0");
         exchange_all("[::1]:0");
     }
 
     #[test]
-    fn what_is_too_long_is_dropped() {
+    fn long_datagrams_are_dropped() {
         let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.send_to(&[0; PAYLOAD_MAX + 1], server.address().unwrap()).unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_in_time_is_told_even_when_the_path_is_gone() {
+    fn overruns_are_reported_even_when_the_path_is_gone() {
         let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let meter = server.meter().unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -346,7 +346,7 @@ mod tests {
         let mut server = UdpServerPath::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut client = UdpClientPath::connect(server.address().unwrap()).unwrap();
         for _ in 0..2 * BURST_MAX {
-            client.room(0).unwrap()[0] = 1;
+            client.buffer(0).unwrap()[0] = 1;
             client.post(100);
         }
         client.flush().unwrap();
@@ -368,13 +368,13 @@ mod tests {
         drop(gone);
         let mut client = UdpClientPath::connect(address).unwrap();
         let ask = |client: &mut UdpClientPath| {
-            client.room(0).unwrap()[0] = 9;
+            client.buffer(0).unwrap()[0] = 9;
             client.post(1);
             client.flush().unwrap();
         };
         ask(&mut client);
         client.wait(Duration::from_secs(5)).unwrap();
-        assert_eq!(client.receive(&mut |_| panic!("nobody is there")).unwrap(), 0);
+        assert_eq!(client.receive(&mut |_| panic!("no server")).unwrap(), 0);
         let mut server = UdpServerPath::bind(address).unwrap();
         ask(&mut client);
         while echo(&mut server) == 0 {}
@@ -393,9 +393,11 @@ mod tests {
         // SAFETY: a new socket.
         let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_UDP) };
         if raw < 0 {
-            return println!("skipped: only root can send this packet from here; from afar anybody can");
+            return println!(
+                "skipped: only root can send this packet from here; a remote client needs no privileges"
+            );
         }
-        // SAFETY: it is nobody else's.
+        // SAFETY: the descriptor is owned by nothing else.
         let raw = unsafe { OwnedFd::from_raw_fd(raw) };
         let payload = [7u8; 48];
         let mut packet = Vec::new();
@@ -423,14 +425,10 @@ mod tests {
         };
         assert_eq!(sent, packet.len() as isize);
         while server.receive().unwrap() == 0 {}
-        let (datagram, room) = server.exchange(0);
-        room[..48].copy_from_slice(datagram);
+        let (datagram, buffer) = server.exchange(0);
+        buffer[..48].copy_from_slice(datagram);
         server.answer(0, 48);
         server.send();
-        assert_eq!(
-            server.segmentation,
-            Segmentation::On,
-            "answers to everybody are sent one by one for ever"
-        );
+        assert_eq!(server.segmentation, Segmentation::On, "segmentation is disabled for all clients");
     }
 }

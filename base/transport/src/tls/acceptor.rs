@@ -1,9 +1,9 @@
-//! Turns accepted connections into TLS connections, and keeps the configuration that they begin with.
+//! Turns accepted connections into TLS connections, and manages their configuration.
 
 use super::counters::TlsCounters;
 use super::files::{Identity, Stamps, TlsError};
-use super::nobody::Nobody;
 use super::options::{MinVersion, Resumption, TlsOptions, VerifyMode};
+use super::reject_all::RejectAll;
 use super::stream::{Socket, TlsStream};
 use crate::stream::Stream;
 use rustls::crypto::{CryptoProvider, ring};
@@ -13,7 +13,7 @@ use rustls::sign::SingleCertAndKey;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Speaks TLS on connections. A copy shares files, counters and configuration with the original.
+/// Accepts TLS connections. A clone shares files, counters and configuration with the original.
 #[derive(Clone, Debug)]
 pub struct TlsAcceptor {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ pub struct TlsAcceptor {
 struct Shared {
     options: TlsOptions,
     counters: Arc<TlsCounters>,
-    /// LOCK: reload. One thread reads the files at a time, so that what was read last is what is used. May take state.
+    /// LOCK: reload. One thread reads the files at a time, so that the latest files are used. May take state.
     reload: Mutex<()>,
     /// LOCK: state. Leaf.
     state: Mutex<State>,
@@ -33,28 +33,28 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     configurations: Configurations,
-    /// The files as they were when they were last read, well or not.
+    /// Stamps of the files when they were last read, successfully or not.
     seen: Stamps,
     status: TlsStatus,
 }
 
-/// What statistics tell of the certificate in use.
+/// The certificate in use, for statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsStatus {
-    /// The last second in which the server's certificate holds, since 1970.
+    /// The last second of the certificate's validity, since 1970.
     pub not_after: i64,
     /// The common name of the server's certificate.
     pub common_name: Option<String>,
     /// When the files in use were read, in seconds since 1970.
     pub loaded_at: u64,
-    /// How often the files were read again and taken into use.
+    /// The number of successful reloads.
     pub reloads: u64,
-    /// How often they were read again and found wanting.
+    /// The number of failed reloads.
     pub failed_reloads: u64,
 }
 
-/// One configuration for each way to treat client certificates. They share nothing, so that a session that began
-/// without a certificate is not resumed where one is needed.
+/// One configuration for each mode of client certificates. They share nothing, so that a session that began without a
+/// certificate is not resumed where one is required.
 #[derive(Clone, Debug)]
 struct Configurations {
     none: Arc<ServerConfig>,
@@ -76,11 +76,11 @@ impl Configurations {
         let none = configure(WebPkiClientVerifier::no_client_auth())?;
         let Some(roots) = &files.authorities else {
             let schemes = provider.signature_verification_algorithms.supported_schemes();
-            let nobody = |mandatory| Arc::new(Nobody { mandatory, schemes: schemes.clone() });
+            let reject_all = |mandatory| Arc::new(RejectAll { mandatory, schemes: schemes.clone() });
             return Ok(Configurations {
                 none,
-                peer: configure(nobody(false))?,
-                force: configure(nobody(true))?,
+                peer: configure(reject_all(false))?,
+                force: configure(reject_all(true))?,
             });
         };
         let verifier = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
@@ -107,7 +107,7 @@ fn configure(
     let builder = builder.with_protocol_versions(versions).map_err(TlsError::Library)?;
     let resolver = Arc::new(SingleCertAndKey::from(files.key.clone()));
     let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
-    // Tickets hold what a resumed session needs to know: the server keeps nothing for clients that are gone.
+    // Tickets hold the state of a session that can be resumed: the server keeps none for disconnected clients.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if options.resumption == Resumption::Tickets {
         config.ticketer = ring::Ticketer::new().map_err(TlsError::Library)?;
@@ -126,7 +126,7 @@ impl TlsAcceptor {
     /// Reads the files and makes an acceptor. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// Which file is wrong, and what about it.
+    /// Which file is wrong, and why.
     pub fn new(options: TlsOptions, now: u64) -> Result<Self, TlsError> {
         let seen = Stamps::take(&options);
         let (configurations, files) = load(&options)?;
@@ -143,17 +143,17 @@ impl TlsAcceptor {
         Ok(TlsAcceptor { shared: Arc::new(shared), verify })
     }
 
-    /// The same acceptor for a listener that treats client certificates in another way.
+    /// The same acceptor for a listener with another mode of client certificates.
     #[must_use]
     pub fn with_verify(&self, verify: VerifyMode) -> Self {
         TlsAcceptor { shared: self.shared.clone(), verify }
     }
 
-    /// Expects the client of `stream` to speak TLS. A stream that does already is returned as it is. Nothing is sent
-    /// or received before the first read or write.
+    /// Starts TLS on `stream`. A stream that has TLS already is returned as it is. Nothing is sent or received before
+    /// the first read or write.
     ///
     /// # Errors
-    /// The library refuses; what it says does not depend on the client.
+    /// The library refuses, for reasons that do not depend on the client.
     pub fn accept(&self, stream: Stream) -> io::Result<Stream> {
         let socket = match stream {
             Stream::Tcp(socket) => Socket::Tcp(socket),
@@ -165,14 +165,14 @@ impl TlsAcceptor {
         Ok(Stream::Tls(Box::new(stream.map_err(io::Error::other)?)))
     }
 
-    /// Reads the files again, for the connections to come; those there are go on with what they have. `now` is in
-    /// seconds since 1970. Sessions of before are not resumed.
+    /// Reads the files again, for new connections; existing ones keep their configuration. `now` is in seconds since
+    /// 1970. Earlier sessions are not resumed.
     ///
     /// # Errors
-    /// What is wrong with the files; what was in use stays in use.
+    /// What is wrong with the files; the previous ones stay in use.
     pub fn reload(&self, now: u64) -> Result<(), TlsError> {
         let _one_at_a_time = self.shared.reload.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before they are read: whatever is written from here on is another change.
+        // Before the files are read: any later write is another change.
         let seen = Stamps::take(&self.shared.options);
         let loaded = load(&self.shared.options);
         let mut state = self.state();
@@ -193,24 +193,22 @@ impl TlsAcceptor {
         }
     }
 
-    /// Whether the files are others than when they were last read, well or not. It costs a system call a file. What
-    /// was read half-written shows as changed again when the other half has been written.
+    /// Whether the files have changed since they were last read, successfully or not. It costs a system call for each
+    /// file. A file that was read half-written counts as changed again when the other half is written.
     pub fn changed(&self) -> bool {
         let seen = self.state().seen.clone();
         seen.have_changed(&self.shared.options)
     }
 
-    /// Facts about the certificate in use.
     pub fn status(&self) -> TlsStatus {
         self.state().status.clone()
     }
 
-    /// Counters of all connections.
+    /// The counters of all connections.
     pub fn counters(&self) -> &TlsCounters {
         &self.shared.counters
     }
 
-    /// What it was made from.
     pub fn options(&self) -> &TlsOptions {
         &self.shared.options
     }

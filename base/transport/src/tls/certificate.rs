@@ -1,10 +1,9 @@
-//! The few facts of a certificate that are told: how long it holds, and whose it is. Whether it is genuine is the
-//! library's business; this only walks to the fields (RFC 5280 §4.1, in the encoding of X.690).
+//! The fields of a certificate that are reported: validity and subject. The library verifies certificates; this only
+//! parses to the fields (RFC 5280 §4.1, in the encoding of X.690).
 
-/// What is told of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CertificateFacts {
-    /// The last second in which it holds, since 1970.
+    /// The last second of its validity, since 1970.
     pub(super) not_after: i64,
     /// The first common name of its subject.
     pub(super) common_name: Option<String>,
@@ -20,17 +19,17 @@ const GENERALIZED_TIME: u8 = 0x18;
 const BMP_STRING: u8 = 0x1e;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
-/// The version, if it is given.
+/// The version, which is optional.
 const EXPLICIT_0: u8 = 0xa0;
 
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// Elements one after another.
+/// A sequence of elements.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Elements<'a> {
-    /// The next element's tag and contents. `None` at the end, or if the encoding is broken.
+    /// The next element's tag and contents. `None` at the end, or if the encoding is invalid.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
@@ -38,7 +37,7 @@ impl<'a> Elements<'a> {
             (usize::from(first), rest)
         } else {
             let digits = usize::from(first & 0x7f);
-            // Longer certificates than 4 GiB, and lengths told by an end mark, are not certificates.
+            // Certificates longer than 4 GiB, and indefinite lengths, are invalid.
             if !(1..=4).contains(&digits) || rest.len() < digits {
                 return None;
             }
@@ -53,13 +52,13 @@ impl<'a> Elements<'a> {
         Some((tag, contents))
     }
 
-    /// The contents of the next element, which has this tag.
+    /// The contents of the next element, which must have this tag.
     fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, contents)| contents)
     }
 }
 
-/// The facts of a certificate; `None` if it is none.
+/// Parses a certificate; `None` if it is invalid.
 pub(super) fn facts(der: &[u8]) -> Option<CertificateFacts> {
     let mut certificate = Elements(Elements(der).expect(SEQUENCE)?);
     let mut body = Elements(certificate.expect(SEQUENCE)?);
@@ -76,7 +75,7 @@ pub(super) fn facts(der: &[u8]) -> Option<CertificateFacts> {
     Some(CertificateFacts { not_after: time(tag, not_after)?, common_name: common_name(subject) })
 }
 
-/// The first common name of a name. One that is not written in a way that can be compared with certainty is none.
+/// The first common name of a name; `None` if it is in an encoding that cannot be compared reliably.
 fn common_name(name: &[u8]) -> Option<String> {
     let mut parts = Elements(name);
     while let Some(part) = parts.expect(SET) {
@@ -205,7 +204,7 @@ mod tests {
             for value in [0x00, 0x30, 0x7f, 0x80, 0x84, 0xff] {
                 let mut broken = whole.clone();
                 broken[at] = value;
-                // It may still be read; it must only not end in a panic.
+                // It may still parse; it must not panic.
                 let _ = facts(&broken);
             }
         }

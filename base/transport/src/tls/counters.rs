@@ -1,27 +1,26 @@
-//! What is counted of TLS connections, and why they fail.
+//! Counters of TLS connections, and the kinds of their failures.
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 
-/// Why a connection came to nothing.
+/// Why a TLS connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFailure {
     /// The client does not speak TLS: its first byte does not begin a handshake.
     PlainText,
     /// Client and server have no version, cipher suite or other method in common.
     NothingInCommon,
-    /// The client's certificate is missing, or does not hold.
+    /// The client's certificate is missing or invalid.
     ClientCertificate,
-    /// The client left in the middle of the handshake.
+    /// The client disconnected during the handshake.
     Gone,
-    /// Something else about the handshake, such as a client that does not accept the server's certificate.
+    /// Another failure of the handshake, such as a client that rejects the server's certificate.
     Handshake,
-    /// What came after the handshake was no TLS.
+    /// The data after the handshake is not TLS.
     Protocol,
 }
 
 impl TlsFailure {
-    /// All of them.
     pub const ALL: [TlsFailure; 6] = [
         TlsFailure::PlainText,
         TlsFailure::NothingInCommon,
@@ -31,7 +30,7 @@ impl TlsFailure {
         TlsFailure::Protocol,
     ];
 
-    /// The kind of an error that the library found.
+    /// The kind of an error of the library.
     pub(super) fn of(error: &rustls::Error, handshake: Handshake) -> Self {
         use rustls::{AlertDescription, Error};
         if handshake == Handshake::Done {
@@ -72,17 +71,16 @@ pub(super) enum Handshake {
     Done,
 }
 
-/// What went wrong with a connection: the inner error of the [`std::io::Error`] that its reads and writes return.
+/// The failure of a connection: the inner error of the [`std::io::Error`] that its reads and writes return.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{failure}: {detail}")]
 pub struct TlsFault {
-    /// What kind of failure.
     pub failure: TlsFailure,
-    /// The library's words.
+    /// The library's message.
     pub detail: String,
 }
 
-/// Counters of all connections of an acceptor. Relaxed: these are statistics.
+/// Counters of all connections of an acceptor. Relaxed: statistics.
 #[derive(Debug, Default)]
 pub struct TlsCounters {
     handshakes: AtomicU64,
@@ -91,22 +89,21 @@ pub struct TlsCounters {
 }
 
 impl TlsCounters {
-    /// Handshakes that succeeded, those of resumed sessions among them.
+    /// Successful handshakes, including those of resumed sessions.
     pub fn handshakes(&self) -> u64 {
         self.handshakes.load(Ordering::Relaxed)
     }
 
-    /// Sessions that were resumed.
     pub fn resumed(&self) -> u64 {
         self.resumed.load(Ordering::Relaxed)
     }
 
-    /// Failures of one kind. A client that left without having sent a byte has not failed.
+    /// Failures of one kind. A client that disconnected before it sent a byte does not count.
     pub fn failures(&self, failure: TlsFailure) -> u64 {
         self.failures[failure as usize].load(Ordering::Relaxed)
     }
 
-    /// Handshakes that failed, of any kind (memcached's `ssl_handshake_errors`).
+    /// Failed handshakes of any kind (memcached's `ssl_handshake_errors`).
     pub fn failed_handshakes(&self) -> u64 {
         let handshakes = TlsFailure::ALL.iter().filter(|failure| **failure != TlsFailure::Protocol);
         handshakes.map(|failure| self.failures(*failure)).sum()

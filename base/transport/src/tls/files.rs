@@ -1,4 +1,4 @@
-//! The files with certificates and keys: reading them, what is wrong with them, and whether they have changed.
+//! Certificate and key files: reading them, their faults, and whether they have changed.
 
 use super::certificate::{self, CertificateFacts};
 use super::options::TlsOptions;
@@ -13,67 +13,41 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why TLS cannot be spoken with the given options.
+/// Why TLS cannot be used with the given options.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}", path = path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file has no certificate in it.
+    Unreadable { path: PathBuf, source: io::Error },
+    /// A file contains no certificate.
     #[error("there is no certificate in {path}", path = path.display())]
-    NoCertificate {
-        /// Which.
-        path: PathBuf,
-    },
-    /// A certificate in a file is of no use.
+    NoCertificate { path: PathBuf },
+    /// A certificate in a file is invalid.
     #[error("certificate {number} in {path} cannot be used: {why}", path = path.display())]
     BadCertificate {
-        /// Which file.
         path: PathBuf,
-        /// Which of its certificates, from 1 on.
+        /// Its number in the file, from 1 on.
         number: usize,
-        /// Why.
         why: String,
     },
-    /// A file has no private key in it.
+    /// A file contains no private key.
     #[error("there is no private key in {path}", path = path.display())]
-    NoKey {
-        /// Which.
-        path: PathBuf,
-    },
+    NoKey { path: PathBuf },
     /// The private key is encrypted.
     #[error("the private key in {path} is encrypted: give one without a passphrase", path = path.display())]
-    EncryptedKey {
-        /// Where it is.
-        path: PathBuf,
-    },
-    /// The private key is of no use.
+    EncryptedKey { path: PathBuf },
+    /// The private key is invalid.
     #[error("the private key in {path} cannot be used: {why}", path = path.display())]
-    BadKey {
-        /// Where it is.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// Certificate and private key are not a pair.
+    BadKey { path: PathBuf, why: String },
+    /// The private key does not match the certificate.
     #[error("the private key in {key} does not fit the certificate in {chain}", key = key.display(), chain = chain.display())]
-    KeyDoesNotFit {
-        /// Where the key is.
-        key: PathBuf,
-        /// Where the certificate is.
-        chain: PathBuf,
-    },
-    /// The library wants none of it.
+    KeyDoesNotFit { key: PathBuf, chain: PathBuf },
+    /// The library rejects the configuration.
     #[error("TLS cannot be set up: {0}")]
     Library(rustls::Error),
 }
 
-/// What the files say.
+/// The contents of the files.
 pub(super) struct Identity {
     pub(super) key: Arc<CertifiedKey>,
     pub(super) facts: CertificateFacts,
@@ -81,7 +55,6 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Reads all files.
     pub(super) fn read(options: &TlsOptions, provider: &CryptoProvider) -> Result<Self, TlsError> {
         let chain = certificates(&options.chain)?;
         let facts = certificate::facts(&chain[0]);
@@ -97,7 +70,7 @@ impl Identity {
         })?;
         let key = CertifiedKey::new(chain, key);
         match key.keys_match() {
-            // The kind of key cannot tell; the first handshake will.
+            // The key's type cannot be checked here; the first handshake does.
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
             Err(rustls::Error::InconsistentKeys(_)) => {
                 let (key, chain) = (path.to_owned(), options.chain.clone());
@@ -114,7 +87,7 @@ fn bad_certificate(path: &Path, number: usize, why: &str) -> TlsError {
     TlsError::BadCertificate { path: path.to_owned(), number, why: why.to_owned() }
 }
 
-/// No chain of certificates and no list of authorities is as long.
+/// Longer than any chain of certificates or list of authorities.
 const FILE_MAX: usize = 16 << 20;
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
@@ -140,7 +113,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let text = read(path)?;
     match PrivateKeyDer::from_pem_slice(&text) {
         Ok(key) => Ok(key),
-        // Both ways of encrypting a key in PEM say so in a line of their own.
+        // Both ways of encrypting a key in PEM have a line of their own.
         Err(_) if text.windows(9).any(|word| word == b"ENCRYPTED") => {
             Err(TlsError::EncryptedKey { path: path.to_owned() })
         }
@@ -149,8 +122,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     }
 }
 
-/// Makes a key of it. Files are about that name one format and hold another, and OpenSSL takes them: so what does not
-/// fit its name is tried as the others.
+/// Decodes a private key. Some files name one format and contain another, and OpenSSL accepts them: so a key that
+/// does not match its label is tried in the other formats.
 fn load(
     key: PrivateKeyDer<'static>,
     provider: &CryptoProvider,
@@ -168,7 +141,7 @@ fn load(
     })
 }
 
-/// The certificates that client certificates must lead to.
+/// The authorities for client certificates.
 fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     let mut store = RootCertStore::empty();
     for (index, certificate) in certificates(path)?.into_iter().enumerate() {
@@ -178,10 +151,10 @@ fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(store))
 }
 
-/// What the system says of a file; another value means that there is something else in it. `None` if it is not there.
+/// Metadata of a file; another value means other contents. `None` if the file is missing.
 type Stamp = Option<[i64; 7]>;
 
-/// Of all files, in a fixed order.
+/// The stamps of all files, in a fixed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamps([Stamp; 3]);
 
@@ -190,19 +163,18 @@ impl Stamps {
         [Some(options.chain.as_path()), options.key.as_deref(), options.authorities.as_deref()]
     }
 
-    /// Looks at the files, without opening them.
+    /// Stamps the files, without opening them.
     pub(super) fn take(options: &TlsOptions) -> Self {
         Stamps(Self::files(options).map(|file| std::fs::metadata(file?).ok().as_ref().map(stamp)))
     }
 
-    /// Whether the files are others now.
     pub(super) fn have_changed(&self, options: &TlsOptions) -> bool {
         Self::files(options).into_iter().zip(&self.0).any(|(file, seen)| differs(file, seen))
     }
 }
 
-/// Whether a look at a file says that it is another than it was. A file that we may not look at any more, since privileges were given up,
-/// says nothing.
+/// Whether a file has changed. One that cannot be checked any more, because privileges were dropped, counts as
+/// unchanged.
 fn differs(file: Option<&Path>, seen: &Stamp) -> bool {
     match file.map(std::fs::metadata) {
         Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => false,
@@ -211,7 +183,7 @@ fn differs(file: Option<&Path>, seen: &Stamp) -> bool {
     }
 }
 
-/// A link that is made to point elsewhere shows another inode, a file that is written to another time or size.
+/// A link that points elsewhere has another inode, a file that was written another time or size.
 fn stamp(file: &std::fs::Metadata) -> [i64; 7] {
     let inode = [file.dev() as i64, file.ino() as i64];
     let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];

@@ -1,22 +1,22 @@
 //! TLS over the streams of this crate, by rustls.
 //!
-//! A [`crate::Stream`] that speaks TLS is read and written as any other. Three things are different, since there is a
-//! layer between it and its socket that holds bytes of its own:
+//! A [`crate::Stream`] with TLS is read and written like any other. Three things differ, since the layer between it
+//! and its socket buffers bytes:
 //!
-//! - To read, the socket may have to be writable, and the other way round: [`crate::Stream::wants`] says what to poll
-//!   for.
-//! - What a write has taken may not have been sent yet: [`crate::Stream::flush`] at the beginning of each turn, and
+//! - To read, the socket may have to be writable, and the other way round: [`crate::Stream::wants`] returns what to
+//!   poll for.
+//! - A write may not have been sent yet: call [`crate::Stream::flush`] at the beginning of each slice, and
 //!   [`crate::Stream::finish`] before the stream is dropped.
-//! - A read that fills the buffer may leave more behind that the poller does not know of; one that does not fill it
-//!   leaves nothing. [`crate::Stream::has_input`] tells.
+//! - A read that fills the buffer may leave bytes that the poller does not report; one that does not fill it leaves
+//!   none. See [`crate::Stream::has_input`].
 
 mod acceptor;
 mod certificate;
 mod counters;
 mod files;
-mod nobody;
 mod options;
 mod records;
+mod reject_all;
 mod stream;
 
 pub use acceptor::{TlsAcceptor, TlsStatus};

@@ -1,4 +1,4 @@
-//! What is asked of TLS: files, whom to let in, versions, cipher suites.
+//! Options of TLS: files, client certificates, versions, cipher suites.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite;
@@ -6,27 +6,26 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// How a server speaks TLS. Nothing is read from a file before a [`crate::TlsAcceptor`] is made from it.
+/// The TLS options of a server. No file is read before a [`crate::TlsAcceptor`] is made from them.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// The server's certificate and those that lead to its authority, PEM, its own first.
+    /// The server's certificate chain, PEM, its own certificate first.
     pub chain: PathBuf,
-    /// The private key, PEM (PKCS #8, PKCS #1 or SEC1), not encrypted; `None`: it lies in the file of the chain.
+    /// The private key, PEM (PKCS #8, PKCS #1 or SEC1), not encrypted; `None` if it is in the file of the chain.
     pub key: Option<PathBuf>,
-    /// Certificates of the authorities that client certificates must come from, PEM.
+    /// Certificates of the authorities for client certificates, PEM.
     pub authorities: Option<PathBuf>,
-    /// Whether clients must show a certificate.
     pub verify: VerifyMode,
-    /// The oldest version that is spoken.
+    /// The oldest accepted version.
     pub min_version: MinVersion,
-    /// Whether a client that comes back may leave out the expensive part of the handshake.
+    /// Whether sessions can be resumed.
     pub resumption: Resumption,
-    /// Which cipher suites are offered.
+    /// The accepted cipher suites.
     pub ciphers: CipherList,
 }
 
 impl TlsOptions {
-    /// The defaults of memcached 1.6.45: TLS 1.2 and 1.3, nothing asked of clients, no resumption, all cipher suites.
+    /// The defaults of memcached 1.6.45: TLS 1.2 and 1.3, no client certificates, no resumption, all cipher suites.
     pub fn new(chain: impl Into<PathBuf>) -> Self {
         TlsOptions {
             chain: chain.into(),
@@ -39,32 +38,30 @@ impl TlsOptions {
         }
     }
 
-    /// Where the key is.
     pub(super) fn key_file(&self) -> &Path {
         self.key.as_deref().unwrap_or(&self.chain)
     }
 }
 
-/// What is wrong with the text of an option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsOptionError(String);
 
-/// What is asked of a client's certificate (`ssl_verify_mode` of memcached 1.6.45, which hands OpenSSL's flags on).
+/// The mode of client certificates (`ssl_verify_mode` of memcached 1.6.45, which passes OpenSSL's flags on).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerifyMode {
-    /// 0: none is asked for.
+    /// 0: none is requested.
     None,
-    /// 1: it is asked for. Who gives none is let in, who gives one that does not hold is not.
+    /// 1: one is requested. A client may present none, but not an invalid one.
     Peer,
-    /// 2: nobody is let in without a good one.
+    /// 2: a valid one is required.
     Force,
-    /// 3: as 2. OpenSSL would not ask again in a renegotiation, which neither server allows.
+    /// 3: as 2. OpenSSL would not request it again in a renegotiation, which neither server allows.
     Once,
 }
 
 impl VerifyMode {
-    /// The number by which memcached's option calls it.
+    /// The number of memcached's option.
     pub fn number(self) -> u8 {
         match self {
             VerifyMode::None => 0,
@@ -91,19 +88,17 @@ impl FromStr for VerifyMode {
     }
 }
 
-/// The oldest version of TLS that is spoken.
+/// The oldest accepted version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinVersion {
-    /// TLS 1.2.
     Tls12,
-    /// TLS 1.3.
     Tls13,
 }
 
 impl FromStr for MinVersion {
     type Err = TlsOptionError;
 
-    /// Reads memcached's numbers (2, 3) and names (`tlsv1.2`, `tlsv1.3`).
+    /// Parses memcached's numbers (2, 3) and names (`tlsv1.2`, `tlsv1.3`).
     fn from_str(text: &str) -> Result<Self, TlsOptionError> {
         match text.to_ascii_lowercase().as_str() {
             "2" | "tlsv1.2" => Ok(MinVersion::Tls12),
@@ -125,26 +120,26 @@ impl fmt::Display for MinVersion {
     }
 }
 
-/// Whether sessions can be resumed. The server keeps nothing either way: a ticket, encrypted under a key that changes
-/// every six hours, holds what it needs to know.
+/// Whether sessions can be resumed. The server stores no state: a ticket, encrypted under a key that changes every
+/// six hours, holds the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resumption {
     /// Every handshake is a full one.
     Off,
-    /// Clients are given tickets.
+    /// Clients receive tickets.
     Tickets,
 }
 
 /// A cipher suite and its names.
 struct Suite {
-    /// As the standards call it.
+    /// The name in the standards.
     name: &'static str,
-    /// As OpenSSL calls it.
+    /// OpenSSL's name.
     openssl: &'static str,
     suite: &'static SupportedCipherSuite,
 }
 
-/// All there are, best first.
+/// All suites, best first.
 static SUITES: [Suite; 9] = [
     Suite {
         name: "TLS_AES_256_GCM_SHA384",
@@ -193,13 +188,12 @@ static SUITES: [Suite; 9] = [
     },
 ];
 
-/// The name of a suite that was agreed upon.
 pub(super) fn suite_name(suite: SupportedCipherSuite) -> &'static str {
     SUITES.iter().find(|known| known.suite.suite() == suite.suite()).map_or("unknown", |known| known.name)
 }
 
-/// Cipher suites to offer, as places in the table of all. As with OpenSSL's list, TLS 1.3 keeps all of its suites
-/// unless some are named; of TLS 1.2 only those are offered that are named. The client's order decides.
+/// The accepted cipher suites, as indices into the table of all. As with OpenSSL's list, TLS 1.3 keeps all of its
+/// suites unless some are named; of TLS 1.2 only named ones are accepted. The client's order decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CipherList(Vec<usize>);
 
@@ -210,7 +204,6 @@ impl Default for CipherList {
 }
 
 impl CipherList {
-    /// The suites as the library has them.
     pub(super) fn suites(&self) -> Vec<SupportedCipherSuite> {
         self.0.iter().map(|place| *SUITES[*place].suite).collect()
     }
@@ -219,7 +212,7 @@ impl CipherList {
 impl FromStr for CipherList {
     type Err = TlsOptionError;
 
-    /// Reads names of standards or OpenSSL's, with colons, commas or blanks between them.
+    /// Parses standard or OpenSSL names, separated by colons, commas or blanks.
     fn from_str(text: &str) -> Result<Self, TlsOptionError> {
         let mut places = Vec::new();
         for name in text.split([':', ',', ' ']).filter(|name| !name.is_empty()) {
@@ -309,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_suite_is_an_error_that_says_what_there_is() {
+    fn an_unknown_suite_is_an_error_that_lists_the_known_ones() {
         for text in ["HIGH:!aNULL", "AES128-SHA", "", "TLS_AES_128_GCM_SHA256:x"] {
             let error = text.parse::<CipherList>().unwrap_err().to_string();
             assert!(error.contains("ECDHE-RSA-AES256-GCM-SHA384"), "{error}");

@@ -1,22 +1,24 @@
-//! How much of what has come is still in the library, which does not tell.
+//! Counts the received bytes that are still in the library, which does not report them.
 
 /// Bytes before a record's contents: its type, its version, and the contents' length (RFC 8446 §5.1).
 const HEADER: usize = 5;
 
-/// Follows records as they come.
+/// Follows the record boundaries in the input.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// The last bytes of a header, as far as they have come: its length.
+    /// The last bytes of a header, as far as received: the record's length.
     length: u16,
-    /// How many bytes of the record that is coming have come, and how many are missing; of those of its header none before it is there.
+    /// The received bytes of the current record, and the missing ones; while the header is incomplete, those of the
+    /// header.
     come: usize,
     missing: usize,
-    /// Bytes of whole records that have come to nothing yet: parts of a handshake that is longer than a record.
+    /// Bytes of complete records that have not been processed: parts of a handshake message that is longer than a
+    /// record.
     whole: usize,
 }
 
 impl Records {
-    /// These bytes have come.
+    /// Records received bytes.
     pub(super) fn follow(&mut self, mut bytes: &[u8]) {
         while let Some(first) = bytes.first() {
             if self.come < HEADER {
@@ -38,12 +40,13 @@ impl Records {
         }
     }
 
-    /// Whole records have come to something: nothing is kept of them. Those of other kinds do not come between parts of a handshake.
+    /// The complete records were processed: the library buffers none of them. Records of other kinds do not occur
+    /// between parts of a handshake message.
     pub(super) fn understood(&mut self) {
         self.whole = 0;
     }
 
-    /// Bytes that have come and have not been understood.
+    /// Received bytes that have not been processed.
     pub(super) fn unread(&self) -> usize {
         self.whole + self.come
     }
@@ -54,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_records_and_what_follows_them_are_told_apart() {
+    fn complete_and_partial_records_are_distinguished() {
         let bytes =
             [&[22, 3, 3, 0, 2, 9, 9][..], &[23, 3, 3, 1, 0], &[7; 256], &[23, 3, 3, 0, 9, 1]].concat();
         for step in 1..=bytes.len() {

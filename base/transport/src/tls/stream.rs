@@ -1,4 +1,4 @@
-//! A connection that speaks TLS.
+//! TLS connections.
 
 use super::certificate;
 use super::counters::{Handshake, TlsCounters, TlsFailure, TlsFault};
@@ -15,24 +15,26 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Plaintext that is encrypted ahead of what the socket has taken, at most: four records, written by one system call.
+/// The most plaintext that is encrypted ahead of the socket: four records, written by one system call.
 const AHEAD_MAX: usize = 64 << 10;
 
-/// More than the encrypted part of a record that the library may hold from earlier reads (RFC 8446 §5.2: 16,640 bytes,
+/// More than the encrypted part of a record that the library may hold from earlier reads (RFC 8446 §5.2: 16,640
+/// bytes, RFC 5246 §6.2.3: 18,437).
 /// RFC 5246 §6.2.3: 18,437).
 const PARTIAL_MAX: usize = 20 << 10;
 
-/// Room that is left beside that must be worth a read.
+/// The least remaining space that is worth a read.
 const STAGE_MIN: usize = 4 << 10;
 
-/// The library's buffer for incoming bytes while nothing is in it.
+/// The library's input buffer while it is empty.
 const LIBRARY_BUFFER: usize = 4 << 10;
 
-/// Reads from the socket in one read of plaintext, which are enough to fill any buffer from records of some length. A client that puts
-/// each byte into a record of its own would be decrypted for milliseconds otherwise; what is left the poller tells of.
+/// The most reads from the socket in one read of plaintext, enough to fill any buffer from records of usual length.
+/// Otherwise a client that puts each byte into a record of its own would occupy the thread for milliseconds; the
+/// poller reports what is left.
 const FILLS: usize = 8;
 
-/// Plaintext in a record (RFC 8446 §5.1), and what is added to it by any cipher suite there is.
+/// The most plaintext in a record (RFC 8446 §5.1), and the most that a cipher suite adds.
 const RECORD_PLAINTEXT_MAX: usize = 16 << 10;
 const RECORD_OVERHEAD_MAX: usize = 5 + 8 + 16;
 
@@ -75,64 +77,63 @@ impl Write for Socket {
     }
 }
 
-/// What a read tells once all plaintext has been taken.
+/// The result of a read when no plaintext is left.
 #[derive(Debug)]
-enum Rest {
-    /// There may be more.
+enum Input {
+    /// More may arrive.
     Open,
-    /// The client has said that it sends no more, or is gone.
+    /// The client has sent a close_notify, or is gone.
     Ended,
-    /// The connection is of no use any more.
+    /// The connection has failed.
     Failed(TlsFault),
-    /// Nor is the socket.
+    /// The socket has failed.
     Broken(io::ErrorKind),
 }
 
-/// What was agreed in a handshake.
+/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFacts {
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite, by its name in the standards.
     pub cipher: &'static str,
-    /// Whether the session is one of before.
+    /// Whether the session was resumed.
     pub resumed: bool,
-    /// The common name of the client's certificate, which has been verified; `None` if there is no certificate, or
-    /// no name in it.
+    /// The common name of the client's verified certificate; `None` without a certificate or name.
     pub client_name: Option<String>,
 }
 
-/// The server's end of a TLS connection over a socket that never blocks. It is used as a [`crate::Stream`].
+/// The server's end of a TLS connection over a non-blocking socket. It is used as a [`crate::Stream`].
 pub struct TlsStream {
     socket: Socket,
     session: ServerConnection,
     counters: Arc<TlsCounters>,
     handshake: Handshake,
-    /// A byte has come from the client.
+    /// The client has sent a byte.
     began: bool,
-    rest: Rest,
-    /// Plaintext in the library; less than there is if `rest` is not open.
+    input: Input,
+    /// Plaintext in the library; a lower bound if `input` is not open.
     held: usize,
-    /// What has come and is no plaintext yet.
+    /// Received bytes that have not become plaintext.
     records: Records,
-    /// Encrypted bytes that the socket has not taken, about.
+    /// Encrypted bytes that the socket has not accepted, approximately.
     unsent: usize,
-    /// It has been told that nothing follows: nothing is read or written any more.
+    /// The output was ended: nothing is read or written any more.
     finishing: bool,
 }
 
 impl fmt::Debug for TlsStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = formatter.debug_struct("TlsStream");
-        out.field("socket", &self.socket).field("handshake", &self.handshake).field("rest", &self.rest);
+        out.field("socket", &self.socket).field("handshake", &self.handshake).field("input", &self.input);
         out.finish_non_exhaustive()
     }
 }
 
-/// What came of reading from the socket.
+/// The state of the socket after a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Drained {
-    /// There is nothing more in it for now.
+    /// It is empty for now.
     Yes,
     Perhaps,
 }
@@ -151,7 +152,7 @@ impl TlsStream {
             counters,
             handshake: Handshake::UnderWay,
             began: false,
-            rest: Rest::Open,
+            input: Input::Open,
             held: 0,
             records: Records::default(),
             unsent: 0,
@@ -159,7 +160,7 @@ impl TlsStream {
         })
     }
 
-    /// What was agreed; `None` before the end of the handshake.
+    /// The result of the handshake; `None` before its end.
     pub fn facts(&self) -> Option<TlsFacts> {
         if self.handshake == Handshake::UnderWay {
             return None;
@@ -185,7 +186,7 @@ impl TlsStream {
         let mut filled = self.take_plaintext(buffer);
         let mut taken = 0;
         for _ in 0..FILLS {
-            if filled == buffer.len() || !matches!(self.rest, Rest::Open) {
+            if filled == buffer.len() || !matches!(self.input, Input::Open) {
                 break;
             }
             let (put, drained) = self.fill(&mut buffer[filled..], &mut taken);
@@ -203,9 +204,9 @@ impl TlsStream {
         if filled > 0 {
             return Ok(Progress::Moved(filled));
         }
-        match &self.rest {
-            Rest::Open => Ok(Progress::Blocked),
-            Rest::Ended => Ok(Progress::Ended),
+        match &self.input {
+            Input::Open => Ok(Progress::Blocked),
+            Input::Ended => Ok(Progress::Ended),
             _ => Err(self.error()),
         }
     }
@@ -234,7 +235,7 @@ impl TlsStream {
 
     /// As [`crate::Stream::flush`].
     pub(crate) fn flush(&mut self) -> io::Result<Progress> {
-        if let Rest::Failed(_) | Rest::Broken(_) = self.rest {
+        if let Input::Failed(_) | Input::Broken(_) = self.input {
             return Err(self.error());
         }
         Ok(if self.push()? { Progress::Moved(0) } else { Progress::Blocked })
@@ -244,12 +245,12 @@ impl TlsStream {
     pub(crate) fn finish(&mut self) -> io::Result<Progress> {
         if !self.finishing {
             self.finishing = true;
-            // To a client that has not finished its handshake this would be one more thing it does not understand.
-            if self.handshake == Handshake::Done && matches!(self.rest, Rest::Open | Rest::Ended) {
+            // A client that has not finished its handshake would not understand it.
+            if self.handshake == Handshake::Done && matches!(self.input, Input::Open | Input::Ended) {
                 self.session.send_close_notify();
             }
         }
-        if let Rest::Broken(_) = self.rest {
+        if let Input::Broken(_) = self.input {
             return Err(self.error());
         }
         Ok(if self.push()? { Progress::Moved(0) } else { Progress::Blocked })
@@ -263,7 +264,7 @@ impl TlsStream {
         }
         let with_unsent = |alone| if unsent { Interest::ReadWrite } else { alone };
         match interest {
-            // The socket does not know of what is here already; but that there is room in it, it tells at once.
+            // The socket does not report buffered input; but it reports at once that it is writable.
             Interest::Read if self.has_input() => Interest::ReadWrite,
             Interest::Read => with_unsent(Interest::Read),
             Interest::Write | Interest::ReadWrite if self.handshake == Handshake::UnderWay => {
@@ -276,7 +277,7 @@ impl TlsStream {
 
     /// As [`crate::Stream::has_input`].
     pub(crate) fn has_input(&self) -> bool {
-        self.held > 0 || !matches!(self.rest, Rest::Open)
+        self.held > 0 || !matches!(self.input, Input::Open)
     }
 
     /// As [`crate::Stream::holds`].
@@ -286,18 +287,18 @@ impl TlsStream {
 
     /// Moves plaintext out of the library.
     fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
-        // It says in other words what `rest` says: that there is none.
+        // An error repeats what `input` says: there is none.
         let taken = self.session.reader().read(buffer).unwrap_or(0);
         self.held = self.held.saturating_sub(taken);
         taken
     }
 
-    /// Reads from the socket once, and decrypts to the front of `room`, which is not empty. Returns how much was put
-    /// there. `taken` counts encrypted bytes.
+    /// Reads from the socket once, and decrypts to the front of `room`, which must not be empty. Returns the number
+    /// of plaintext bytes. `taken` counts encrypted bytes.
     ///
-    /// The library reads 4 KiB at a time. Where there is room enough, its tail takes what the socket has, by one
-    /// system call, and the library takes it from there. What comes out is never longer than what went in and the
-    /// part of a record that was in the library before, so that it does not reach what has not gone in yet.
+    /// The library reads 4 KiB at a time. If there is enough space, the tail of `room` receives the socket's input by
+    /// one system call, and the library reads it from there. The plaintext is never longer than the input plus the
+    /// partial record that was in the library, so that it does not reach unread input.
     fn fill(&mut self, room: &mut [u8], taken: &mut usize) -> (usize, Drained) {
         if room.len() < PARTIAL_MAX + STAGE_MIN {
             let (drained, bytes) = self.pull();
@@ -323,11 +324,11 @@ impl TlsStream {
         (put, if bytes < wanted { Drained::Yes } else { Drained::Perhaps })
     }
 
-    /// Decrypts `length` bytes that lie in `room` from `at` on, to its front.
+    /// Decrypts `length` bytes of `room` from `at` on, to its front.
     fn feed(&mut self, room: &mut [u8], mut at: usize, length: usize) -> usize {
         let end = at + length;
         let mut put = 0;
-        while at < end && matches!(self.rest, Rest::Open) {
+        while at < end && matches!(self.input, Input::Open) {
             let (front, stage) = room.split_at_mut(at);
             let staged = &stage[..end - at];
             if !self.admits(staged) {
@@ -350,12 +351,12 @@ impl TlsStream {
         put
     }
 
-    /// Lets the library read from the socket once. Returns how many bytes as well.
+    /// Lets the library read from the socket once. Returns also the number of bytes.
     fn pull(&mut self) -> (Drained, usize) {
         let records = &mut self.records;
-        let mut tap = Tap { socket: &mut self.socket, records, first: None, drained: Drained::Yes };
+        let mut tap = RecordTap { socket: &mut self.socket, records, first: None, drained: Drained::Yes };
         let result = self.session.read_tls(&mut tap);
-        let Tap { first, drained, .. } = tap;
+        let RecordTap { first, drained, .. } = tap;
         let bytes = *result.as_ref().unwrap_or(&0);
         match progress(result) {
             Ok(Progress::Blocked) => return (Drained::Yes, 0),
@@ -370,20 +371,20 @@ impl TlsStream {
         (drained, bytes)
     }
 
-    /// Whether the client's first bytes, which `bytes` begin with if none have come before, may be TLS.
+    /// Whether the client's first bytes may be TLS. `bytes` begins with them if none were received before.
     fn admits(&mut self, bytes: &[u8]) -> bool {
         let Some(first) = bytes.first().filter(|_| !self.began) else {
             return true;
         };
         self.began = true;
         if *first != HANDSHAKE_RECORD {
-            // Nothing is said to it: an alert would only be taken for a reply.
+            // No alert is sent: the client would take it for a reply.
             self.fail(TlsFailure::PlainText, format!("its first byte is {first}"));
         }
-        matches!(self.rest, Rest::Open)
+        matches!(self.input, Input::Open)
     }
 
-    /// Lets the library look at what it has read.
+    /// Lets the library process its input.
     fn process(&mut self) {
         match self.session.process_new_packets() {
             Ok(state) => {
@@ -409,26 +410,26 @@ impl TlsStream {
 
     fn fail(&mut self, failure: TlsFailure, detail: String) {
         self.counters.failed(failure);
-        self.rest = Rest::Failed(TlsFault { failure, detail });
+        self.input = Input::Failed(TlsFault { failure, detail });
     }
 
-    /// The client sends no more.
+    /// The client has ended its output.
     fn end(&mut self) {
         self.count_gone();
-        self.rest = Rest::Ended;
+        self.input = Input::Ended;
     }
 
-    /// The socket is of no use any more.
+    /// The socket has failed.
     fn break_off(&mut self, kind: io::ErrorKind) {
-        if matches!(self.rest, Rest::Open) {
+        if matches!(self.input, Input::Open) {
             self.count_gone();
         }
-        if matches!(self.rest, Rest::Open | Rest::Ended) {
-            self.rest = Rest::Broken(kind);
+        if matches!(self.input, Input::Open | Input::Ended) {
+            self.input = Input::Broken(kind);
         }
     }
 
-    /// Reading by way of the library has failed: the socket, or what the client sent is too long.
+    /// Reading through the library has failed: the socket has failed, or the client's input is too long.
     fn stop(&mut self, error: &io::Error) {
         match (error.kind(), self.handshake) {
             (io::ErrorKind::InvalidData | io::ErrorKind::Other, Handshake::UnderWay) => {
@@ -447,16 +448,16 @@ impl TlsStream {
         }
     }
 
-    /// What is wrong, as an error.
+    /// The failure, as an error.
     fn error(&self) -> io::Error {
-        match &self.rest {
-            Rest::Failed(fault) => io::Error::new(io::ErrorKind::InvalidData, fault.clone()),
-            Rest::Broken(kind) => io::Error::from(*kind),
-            Rest::Open | Rest::Ended => io::Error::from(io::ErrorKind::BrokenPipe),
+        match &self.input {
+            Input::Failed(fault) => io::Error::new(io::ErrorKind::InvalidData, fault.clone()),
+            Input::Broken(kind) => io::Error::from(*kind),
+            Input::Open | Input::Ended => io::Error::from(io::ErrorKind::BrokenPipe),
         }
     }
 
-    /// Sends what is encrypted. False if the socket does not take all of it.
+    /// Sends encrypted bytes. False if the socket does not accept all of them.
     fn push(&mut self) -> io::Result<bool> {
         while self.session.wants_write() {
             match progress(self.session.write_tls(&mut self.socket))? {
@@ -469,32 +470,32 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// Goes on with the handshake and sends what is left of earlier writes. `None` if more can be taken.
+    /// Continues the handshake and sends the output of earlier writes. `None` if more can be written.
     fn ready_to_write(&mut self) -> io::Result<Option<Progress>> {
         if self.finishing {
             return Ok(Some(Progress::Ended));
         }
-        while self.handshake == Handshake::UnderWay && matches!(self.rest, Rest::Open) {
+        while self.handshake == Handshake::UnderWay && matches!(self.input, Input::Open) {
             if self.pull().0 == Drained::Yes {
                 break;
             }
         }
         let pushed = self.push();
-        match &self.rest {
-            Rest::Open => {}
-            Rest::Ended if self.handshake == Handshake::Done => {}
-            Rest::Ended => return Ok(Some(Progress::Ended)),
+        match &self.input {
+            Input::Open => {}
+            Input::Ended if self.handshake == Handshake::Done => {}
+            Input::Ended => return Ok(Some(Progress::Ended)),
             _ => return Err(self.error()),
         }
         let blocked = !pushed? || self.handshake == Handshake::UnderWay;
         Ok(blocked.then_some(Progress::Blocked))
     }
 
-    /// Plaintext has been taken: sends it, or keeps it for later.
+    /// Plaintext was accepted: sends it, or keeps it for later.
     fn sent(&mut self, taken: usize) -> io::Result<Progress> {
         if taken > 0 && !self.session.wants_write() {
-            // Keys of TLS 1.2 are good for 2^24 records; then the library ends the connection, and drops what it is
-            // given.
+            // Keys of TLS 1.2 are valid for 2^24 records; then the library ends the connection, and drops further
+            // plaintext.
             return Ok(Progress::Ended);
         }
         self.unsent += encrypted_len(taken);
@@ -502,16 +503,16 @@ impl TlsStream {
         Ok(Progress::Moved(taken))
     }
 
-    /// Lets the library's buffer for incoming bytes go back to its smallest size, which it does before each read.
+    /// Shrinks the library's input buffer to its smallest size, which it does before each read.
     fn shrink(&mut self) {
-        // The source has nothing, and the library tells so.
+        // The source is empty, and the library reports that.
         let _ = self.session.read_tls(&mut Nothing);
     }
 }
 
 impl Drop for TlsStream {
     fn drop(&mut self) {
-        // Who wanted to be sure has called it before.
+        // A caller that has to be sure has called it before.
         let _ = self.finish();
     }
 }
@@ -525,20 +526,20 @@ impl AsFd for TlsStream {
     }
 }
 
-/// How long plaintext is at most when it is encrypted: each record has a header, a type and a tag.
+/// The most bytes of encrypted plaintext: each record has a header, a type and a tag.
 fn encrypted_len(plaintext: usize) -> usize {
     plaintext + plaintext.div_ceil(RECORD_PLAINTEXT_MAX) * RECORD_OVERHEAD_MAX
 }
 
-/// Looks at what is read from a socket.
-struct Tap<'a> {
+/// Passes the bytes that are read from a socket to [`Records`].
+struct RecordTap<'a> {
     socket: &'a mut Socket,
     records: &'a mut Records,
     first: Option<u8>,
     drained: Drained,
 }
 
-impl Read for Tap<'_> {
+impl Read for RecordTap<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.socket.read(buffer)?;
         self.first = buffer[..bytes].first().copied();
@@ -548,7 +549,7 @@ impl Read for Tap<'_> {
     }
 }
 
-/// A source that has nothing for now.
+/// A source that would always block.
 struct Nothing;
 
 impl Read for Nothing {

@@ -1,4 +1,4 @@
-//! Certificates and keys in files: what is wrong with them is told, and they can be changed while the server runs.
+//! Certificate and key files: their faults are reported, and they can be replaced while the server runs.
 
 use crate::support::{Folder, NOW, World, connect, connected, settle};
 use guira_transport::{TlsAcceptor, TlsOptions, VerifyMode};
@@ -13,7 +13,7 @@ fn error(options: &TlsOptions) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_name() {
+fn the_fault_of_a_file_is_reported_with_its_name() {
     let world = World::new("errors");
     let folder = &world.folder;
     let other = world.authority.issue("another");
@@ -111,7 +111,7 @@ fn an_rsa_key_is_good_for_a_handshake() {
     assert!(server.stream.tls_facts().is_some(), "{:?} {:?}", server.error, client.error);
 }
 
-/// The certificate that a client sees.
+/// The certificate that a client receives.
 fn seen(client: &crate::support::Client) -> Vec<u8> {
     client.session.peer_certificates().unwrap()[0].to_vec()
 }
@@ -170,7 +170,7 @@ fn a_failed_reload_leaves_everything_as_it_was_until_the_files_change_again() {
     let config = world.client().config();
     let first = std::fs::read_to_string(&world.options.chain).unwrap();
     let next = world.authority.issue("the next server");
-    // The certificate is there, its key is not yet, and then by half.
+    // The certificate is written, its key not yet, and then in part.
     world.folder.write("server.crt", &next.chain);
     for (failures, key) in [(1, None), (2, Some(&next.key[..60]))] {
         if let Some(key) = key {
@@ -228,7 +228,7 @@ fn a_client_of_an_authority_that_is_gone_is_not_let_in_after_a_reload() {
     drop(connected(&acceptor, &config));
     world.folder.write("authority.crt", &crate::support::Authority::new().pem);
     acceptor.reload(NOW).unwrap();
-    // Not even with its session of before.
+    // Nor by resuming its earlier session.
     let (mut client, mut server) = connect(&acceptor, &config);
     settle(&mut client, &mut server);
     assert!(server.fault().is_some());

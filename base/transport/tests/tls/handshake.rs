@@ -1,4 +1,4 @@
-//! What comes of a handshake, and of clients that do not get through one.
+//! Handshakes, and clients that do not complete one.
 
 use crate::support::{Authority, Client, Dice, Pair, Server, World, connect, connected, settle};
 use guira_transport::{Interest, Progress, Resumption, Stream, TlsAcceptor, TlsFailure, VerifyMode};
@@ -7,7 +7,7 @@ use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 use std::io::{Read, Write};
 
-/// Whether a client came through, both sides asked.
+/// Whether a client completed its handshake, at both ends.
 fn gets_in(client: &mut Client, server: &mut Server) -> bool {
     settle(client, server);
     if server.error.is_some() || client.error.is_some() || server.stream.tls_facts().is_none() {
@@ -19,7 +19,7 @@ fn gets_in(client: &mut Client, server: &mut Server) -> bool {
 }
 
 #[test]
-fn both_versions_are_spoken_and_what_was_agreed_is_told() {
+fn both_versions_are_supported_and_the_result_is_reported() {
     let world = World::new("versions");
     let acceptor = world.acceptor();
     for (version, name) in [(&TLS12, "TLSv1.2"), (&TLS13, "TLSv1.3")] {
@@ -69,7 +69,7 @@ fn a_handshake_goes_on_inside_writes_too() {
         match server.stream.write(b"first").unwrap() {
             Progress::Moved(5) => break,
             Progress::Blocked => {
-                // Nothing can be written before more has been read.
+                // No writing before more was read.
                 assert_eq!(server.stream.wants(Interest::Write), Interest::Read);
             }
             other => panic!("{other:?}"),
@@ -83,7 +83,7 @@ fn a_handshake_goes_on_inside_writes_too() {
 }
 
 #[test]
-fn what_follows_the_handshake_at_once_is_not_lost_in_a_write() {
+fn input_that_follows_the_handshake_is_not_lost_in_a_write() {
     let world = World::new("early");
     let mut options = world.client();
     options.versions = Some(&TLS13);
@@ -91,7 +91,7 @@ fn what_follows_the_handshake_at_once_is_not_lost_in_a_write() {
     client.step();
     assert_eq!(server.stream.write(b"x").unwrap(), Progress::Blocked);
     client.say(b"hello");
-    // It reads the server's part, and then sends its own with the request behind it.
+    // The client reads the server's flight, and then sends its own with the request behind it.
     client.step();
     client.step();
     assert_eq!(server.stream.write(b"x").unwrap(), Progress::Moved(1));
@@ -162,7 +162,7 @@ fn garbage_is_an_error_and_no_panic() {
         let (client, mut server) = connect(&acceptor, &config);
         server.buffer.resize([5, 4_000, 128 << 10][round % 3], 0);
         let mut bytes = if round % 2 == 0 { hello.clone() } else { dice.bytes(300) };
-        // It begins as a record of a handshake, so that the garbage is looked at.
+        // It begins like a handshake record, so that the garbage is parsed.
         let length = (bytes.len() - 5) as u16;
         bytes[..3].copy_from_slice(&[22, 3, 1]);
         bytes[3..5].copy_from_slice(&length.to_be_bytes());
@@ -180,7 +180,7 @@ fn garbage_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn broken_records_after_the_handshake_end_the_connection_and_not_what_came_before_them() {
+fn broken_records_after_the_handshake_end_the_connection_but_not_earlier_input() {
     let world = World::new("tampered");
     let acceptor = world.acceptor();
     for (round, version) in [&TLS12, &TLS13].into_iter().enumerate() {
@@ -237,7 +237,7 @@ fn verify_modes_let_in_whom_memcached_lets_in() {
                 } else {
                     failed += 1;
                     assert_eq!(server.fault().unwrap().failure, TlsFailure::ClientCertificate, "{case}");
-                    assert!(client.error.is_some(), "the client is told");
+                    assert!(client.error.is_some(), "the client gets an alert");
                 }
             }
         }
@@ -269,7 +269,7 @@ fn without_authorities_no_certificate_of_a_client_holds() {
 }
 
 #[test]
-fn a_client_certificate_may_vouch_for_itself_if_the_file_says_so_and_it_is_no_authority() {
+fn a_self_signed_client_certificate_is_accepted_if_it_is_listed_and_no_ca() {
     let mut world = World::new("itself");
     world.options.verify = VerifyMode::Force;
     for (is_ca, expected) in [(IsCa::ExplicitNoCa, true), (IsCa::Ca(BasicConstraints::Unconstrained), false)]
@@ -326,7 +326,7 @@ fn a_handshake_without_an_end_is_given_up() {
     let acceptor = world.acceptor();
     for claimed in [65_535_u32, 65_536, 0xff_ffff] {
         let (mut client, mut server) = connect(&acceptor, &world.client().config());
-        // A greeting that says it is so long, in records of one byte after the first.
+        // A hello with a large length, in records of one byte after the first.
         let [_, high, middle, low] = claimed.to_be_bytes();
         client.socket.write_all(&[22, 3, 1, 0, 4, 1, high, middle, low]).unwrap();
         let mut sent = 0;

@@ -1,4 +1,4 @@
-//! TLS as clients see it: certificates that the tests make, and the library's own client on the other side.
+//! TLS as clients see it, with generated certificates and the library's own client.
 
 mod files;
 mod handshake;

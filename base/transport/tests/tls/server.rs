@@ -1,4 +1,4 @@
-//! Over TCP, with the event loop, as a server does it: level-triggered, one thread, many clients.
+//! TLS over TCP in an event loop, as in a server: level-triggered, one thread, many clients.
 
 use crate::support::{Dice, World, session};
 use guira_transport::{
@@ -21,7 +21,7 @@ struct Echo {
 }
 
 impl Echo {
-    /// What to wait for; `None` if it is over.
+    /// The interest; `None` when the connection is over.
     fn turn(&mut self, buffer: &mut [u8]) -> Option<Interest> {
         loop {
             self.stream.flush().ok()?;
@@ -42,7 +42,7 @@ impl Echo {
                 Progress::Moved(bytes) => {
                     self.unsent.extend_from_slice(&buffer[..bytes]);
                     if bytes < buffer.len() {
-                        // Drained: the poller tells when there is more. The reply is sent first.
+                        // Drained: the poller reports more input. The reply is sent first.
                         continue;
                     }
                 }
@@ -53,7 +53,7 @@ impl Echo {
     }
 }
 
-/// Serves until so many clients have come and gone.
+/// Serves until this many clients have disconnected.
 fn serve(listener: &Listener, acceptor: &TlsAcceptor, clients: u64) {
     let mut poll = Poll::new().unwrap();
     poll.add(listener, Token(0), Interest::Read).unwrap();
@@ -114,12 +114,12 @@ fn converse(address: SocketAddr, config: &Arc<ClientConfig>, seed: u64) {
     writer.conn.send_close_notify();
     writer.flush().unwrap();
     let mut rest = Vec::new();
-    // A clean end, and not an error, since the server says that it has nothing more either.
+    // A clean end rather than an error, since the server has sent a close_notify.
     assert_eq!(writer.read_to_end(&mut rest).unwrap(), 0);
 }
 
 #[test]
-fn many_clients_at_once_get_back_what_they_send() {
+fn many_concurrent_clients_are_echoed() {
     let mut world = World::new("echo");
     world.options.resumption = guira_transport::Resumption::Tickets;
     let acceptor = world.acceptor();

@@ -1,4 +1,4 @@
-//! An authority, files, and a client and a server on the two ends of a socket.
+//! An authority, files, and a client and a server at the two ends of a socket.
 
 use guira_transport::{Progress, Stream, TlsAcceptor, TlsFault, TlsOptions};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -10,10 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The time that tests tell acceptors.
+/// The time that acceptors are given.
 pub(crate) const NOW: u64 = 1_800_000_000;
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
 
@@ -64,7 +64,7 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), pem }
     }
 
-    /// A certificate that holds until the end of February of `year`.
+    /// A certificate that is valid until the end of February of `year`.
     pub(crate) fn issue_until(&self, name: &str, year: i32) -> Pair {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -102,13 +102,12 @@ impl World {
         TlsAcceptor::new(self.options.clone(), NOW).unwrap()
     }
 
-    /// What a client uses that knows the authority.
+    /// Options of a client that trusts the authority.
     pub(crate) fn client(&self) -> ClientOptions {
         ClientOptions { trusted: self.authority.pem.clone(), ..ClientOptions::default() }
     }
 }
 
-/// How a client speaks TLS.
 #[derive(Clone, Default)]
 pub(crate) struct ClientOptions {
     pub(crate) trusted: String,
@@ -147,13 +146,13 @@ pub(crate) fn session(config: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(config.clone(), ServerName::try_from("localhost").unwrap()).unwrap()
 }
 
-/// A client whose every step is taken by the test.
+/// A client that the test advances step by step.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) socket: UnixStream,
     pub(crate) session: ClientConnection,
     pub(crate) received: Vec<u8>,
-    /// The server has said that it sends no more.
+    /// The server has sent a close_notify.
     pub(crate) closed: bool,
     pub(crate) error: Option<rustls::Error>,
 }
@@ -168,7 +167,7 @@ impl Client {
         self.session.writer().write_all(bytes).unwrap();
     }
 
-    /// What it wants to send, encrypted.
+    /// Its encrypted output.
     pub(crate) fn outgoing(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.session.wants_write() {
@@ -177,7 +176,7 @@ impl Client {
         bytes
     }
 
-    /// Sends and receives what can be. True if anything was.
+    /// Sends and receives as much as possible. Returns whether bytes moved.
     pub(crate) fn step(&mut self) -> bool {
         let mut moved = false;
         while self.session.wants_write() {
@@ -210,7 +209,7 @@ impl Client {
             }
             Err(error) => {
                 self.error.get_or_insert(error);
-                // So that the server hears of it.
+                // So that the server notices.
                 let _ = self.session.write_tls(&mut self.socket);
                 false
             }
@@ -218,14 +217,14 @@ impl Client {
     }
 }
 
-/// A server that reads, and keeps what it has read.
+/// A server that stores its input.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) stream: Stream,
     pub(crate) received: Vec<u8>,
     pub(crate) ended: bool,
     pub(crate) error: Option<io::Error>,
-    /// What it reads into.
+    /// The buffer for reads.
     pub(crate) buffer: Vec<u8>,
 }
 
@@ -234,7 +233,7 @@ impl Server {
         Server { stream, received: Vec::new(), ended: false, error: None, buffer: vec![0; 128 << 10] }
     }
 
-    /// Reads as long as there is something. True if anything came.
+    /// Reads as long as there is input. Returns whether there was any.
     pub(crate) fn step(&mut self) -> bool {
         let mut moved = false;
         while !self.ended && self.error.is_none() {
@@ -251,7 +250,7 @@ impl Server {
         moved
     }
 
-    /// Writes everything, which the socket has room for.
+    /// Writes all bytes, which the socket must accept.
     pub(crate) fn say(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let Progress::Moved(taken) = self.stream.write(bytes).unwrap() else { panic!("no room") };
@@ -259,7 +258,7 @@ impl Server {
         }
     }
 
-    /// What its reads ended with.
+    /// The error that ended its reads.
     pub(crate) fn fault(&self) -> Option<TlsFault> {
         self.error.as_ref()?.get_ref()?.downcast_ref::<TlsFault>().cloned()
     }
@@ -274,9 +273,9 @@ pub(crate) fn connect(acceptor: &TlsAcceptor, config: &Arc<ClientConfig>) -> (Cl
     (Client::new(theirs, config), Server::new(stream))
 }
 
-/// Lets both go on until neither can.
+/// Advances both ends until neither makes progress.
 pub(crate) fn settle(client: &mut Client, server: &mut Server) {
-    // A handshake moves no plaintext on the server's side; the client sees what came of it.
+    // A handshake moves no plaintext at the server; the client notices its result.
     while client.step() | server.step() | client.step() {}
 }
 
@@ -289,7 +288,7 @@ pub(crate) fn connected(acceptor: &TlsAcceptor, config: &Arc<ClientConfig>) -> (
     (client, server)
 }
 
-/// Numbers that look random and are the same each time (xorshift64*).
+/// A deterministic pseudorandom sequence (xorshift64*).
 #[derive(Debug)]
 pub(crate) struct Dice(u64);
 

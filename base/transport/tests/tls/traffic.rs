@@ -7,7 +7,7 @@ use std::io::{IoSlice, Write};
 
 const LARGE: usize = 10 << 20;
 
-/// What a server may take beyond what the socket has taken.
+/// The most bytes that a server accepts beyond the socket.
 const AHEAD_MAX: usize = 64 << 10;
 
 fn pair(name: &str) -> (World, Client, Server) {
@@ -48,7 +48,7 @@ fn a_large_value_goes_out_to_a_slow_reader_without_being_kept() {
                     assert_eq!(server.stream.wants(Interest::Read), Interest::ReadWrite);
                     assert_eq!(server.stream.wants(Interest::Write), Interest::Write);
                     assert_eq!(server.stream.wants(Interest::End), Interest::Write);
-                    // What lies in the socket is not more than it can hold; what the library holds is the difference.
+                    // The socket's buffer is bounded; the library holds the difference.
                     let before = client.received.len();
                     client.step();
                     let in_socket = client.received.len() - before;
@@ -107,7 +107,7 @@ fn records_of_all_sizes_come_in_however_they_are_cut() {
             client.socket.write_all(&rest[..cut]).unwrap();
             rest = &rest[cut..];
             server.step();
-            assert!(!server.stream.has_input(), "something is left that no poller tells of");
+            assert!(!server.stream.has_input(), "input is left that no event reports");
         }
         assert!(server.error.is_none(), "{:?}", server.error);
         assert!(server.received == expected, "round {round}");
@@ -127,7 +127,7 @@ fn a_read_of_many_short_records_comes_to_an_end() {
     let mut received = 0;
     let mut reads = 0;
     while let Progress::Moved(count) = server.stream.read(&mut buffer).unwrap() {
-        assert!(!server.stream.has_input(), "the poller tells of the rest");
+        assert!(!server.stream.has_input(), "the poller reports the rest");
         received += count;
         reads += 1;
     }
@@ -136,7 +136,7 @@ fn a_read_of_many_short_records_comes_to_an_end() {
 }
 
 #[test]
-fn what_is_kept_of_a_client_is_told() {
+fn buffered_bytes_of_a_client_are_reported() {
     let (_world, mut client, mut server) = pair("holds");
     assert_eq!(server.stream.holds(), 0, "nothing after a handshake");
     client.say(&[b'x'; 10_000]);
@@ -150,7 +150,7 @@ fn what_is_kept_of_a_client_is_told() {
     client.say(&[b'x'; 10_000]);
     client.step();
     assert_eq!(server.stream.read(&mut [0; 1_000]).unwrap(), Progress::Moved(1_000));
-    assert_eq!(server.stream.holds(), 9_000, "what nobody has read");
+    assert_eq!(server.stream.holds(), 9_000, "unread plaintext");
     server.step();
     assert_eq!(server.stream.holds(), 0);
     while let Progress::Moved(_) = server.stream.write(&[b'y'; 64 << 10]).unwrap() {}
@@ -163,10 +163,10 @@ fn what_is_kept_of_a_client_is_told() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_told() {
+fn buffered_bytes_of_an_unfinished_handshake_are_reported() {
     let world = World::new("endless");
     let (mut client, mut server) = connect(&world.acceptor(), &world.client().config());
-    // A hello of 65,520 bytes, in four records, of which the last is not there.
+    // A hello of 65,520 bytes, in four records, of which the last is missing.
     let mut hello = vec![1, 0, 0xff, 0xf0];
     hello.resize(48 << 10, 0);
     for part in hello.chunks(16 << 10) {
@@ -234,7 +234,7 @@ fn nothing_is_lost_when_a_connection_is_finished_after_its_last_write() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_says_so_if_there_is_room() {
+fn a_dropped_stream_sends_close_notify_if_the_socket_accepts_it() {
     let (_world, mut client, mut server) = pair("drop");
     server.say(b"the end");
     drop(server);
@@ -251,7 +251,7 @@ fn a_client_that_says_it_sends_no_more_still_gets_its_reply() {
     client.step();
     let mut buffer = vec![0; 128 << 10];
     assert_eq!(server.stream.read(&mut buffer).unwrap(), Progress::Moved(12));
-    // No event of the socket will tell of the end, so the stream does.
+    // No event of the socket reports the end, so the stream does.
     assert!(server.stream.has_input());
     assert_eq!(server.stream.wants(Interest::Read), Interest::ReadWrite);
     assert_eq!(server.stream.write(b"reply").unwrap(), Progress::Moved(5));
@@ -276,7 +276,7 @@ fn an_end_without_a_word_is_an_end() {
 }
 
 #[test]
-fn a_client_that_is_gone_is_an_end_or_an_error_to_whoever_writes() {
+fn a_write_to_a_disconnected_client_is_an_end_or_an_error() {
     let (_world, client, mut server) = pair("gone-writing");
     drop(client);
     let value = vec![0; 1 << 20];

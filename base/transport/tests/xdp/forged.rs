@@ -1,4 +1,4 @@
-//! Packets that are not what they say, put on the cable as they are.
+//! Malformed packets, sent as raw frames.
 
 use super::support::{Cable, INTERFACE};
 use super::{DEADLINE, FIRST_PORT, Server, losses, reply, server_options};
@@ -41,7 +41,7 @@ impl Wire {
         send(&self.0, packet, SendFlags::empty()).unwrap();
     }
 
-    /// The payload of the next UDP packet of IPv4 from the server's ports.
+    /// The payload of the next IPv4 UDP packet from the server's ports.
     fn receive(&self) -> Vec<u8> {
         let start = Stopwatch::start();
         let mut buffer = vec![0; 4096];
@@ -72,7 +72,7 @@ fn sum(bytes: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// A good packet with this payload.
+/// A valid packet with this payload.
 fn packet(payload: &[u8]) -> Vec<u8> {
     let mut packet = [SERVER_MAC, CLIENT_MAC].concat();
     packet.extend([8, 0]);
@@ -94,14 +94,14 @@ fn with_checksum(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// The same with some bytes changed, and the header's checksum right again.
+/// The same with some bytes changed, and the header's checksum corrected.
 fn changed(at: usize, value: &[u8]) -> Vec<u8> {
     let mut packet = packet(b"forged, do not answer");
     packet[at..at + value.len()].copy_from_slice(value);
     with_checksum(packet)
 }
 
-/// What reaches us and is dropped.
+/// Packets that reach the server and are dropped.
 fn malformed() -> Vec<Vec<u8>> {
     let mut wrong_sum = packet(b"forged, do not answer");
     wrong_sum[24] ^= 1;
@@ -118,7 +118,7 @@ fn malformed() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What the program leaves to the kernel, which has no use for it.
+/// Packets that the program passes to the kernel, which drops them.
 fn not_ours() -> Vec<Vec<u8>> {
     let good = packet(b"forged, do not answer");
     let mut tagged = good.clone();
@@ -156,7 +156,7 @@ fn forged_packets_are_not_answered_and_do_no_harm() {
     let (malformed, not_ours) = (malformed(), not_ours());
     for (number, forged) in malformed.iter().chain(&not_ours).enumerate() {
         wire.send(forged);
-        // The cable keeps the order, and so does the server: what comes first is the answer to this.
+        // The veth pair and the server keep the order: the first answer is that of this packet.
         let probe = format!("probe {number}");
         wire.send(&packet(probe.as_bytes()));
         assert_eq!(wire.receive(), reply(0, probe.as_bytes()), "behind {forged:x?}");
@@ -166,7 +166,7 @@ fn forged_packets_are_not_answered_and_do_no_harm() {
 }
 
 #[test]
-fn what_is_padded_empty_or_as_long_as_can_be_is_answered_and_what_is_longer_is_not() {
+fn padded_empty_and_longest_datagrams_are_answered_and_longer_ones_are_not() {
     let Some(cable) = Cable::new(1) else { return };
     let server = Server::open(&cable, &server_options(1));
     let wire = cable.client.run(Wire::open);

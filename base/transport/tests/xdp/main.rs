@@ -1,4 +1,4 @@
-//! The AF_XDP path, over a virtual cable between two network namespaces.
+//! The AF_XDP path, over a veth pair between two network namespaces.
 
 mod forged;
 mod support;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use support::{Cable, INTERFACE};
 
 const FIRST_PORT: u16 = 11_300;
-/// What fails takes so long.
+/// The timeout of a failing test.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn server_options(cores: usize) -> XdpServerOptions {
@@ -45,12 +45,12 @@ fn client_options(server: &str, cores: usize) -> XdpClientOptions {
     }
 }
 
-/// What is answered to a request by a thread: its number, and every byte changed.
+/// A thread's answer to a request: its number, and every byte changed.
 fn reply(core: usize, request: &[u8]) -> Vec<u8> {
     std::iter::once(core as u8).chain(request.iter().map(|byte| byte ^ 0x5a)).collect()
 }
 
-/// A thread for each path, which answers, and sleeps when there is nothing to do.
+/// A thread for each path, which answers, and blocks when there is nothing to do.
 struct Server {
     stop: std::sync::Arc<AtomicBool>,
     threads: Vec<JoinHandle<XdpServerPath>>,
@@ -95,11 +95,11 @@ fn serve(core: usize, mut path: XdpServerPath, stop: &AtomicBool) -> XdpServerPa
     while !stop.load(Ordering::Relaxed) {
         let count = path.receive().unwrap();
         for index in 0..count {
-            let (request, room) = path.exchange(index);
+            let (request, buffer) = path.exchange(index);
             let answer = reply(core, request);
-            // The longest request has no room for one byte more.
+            // The longest request has no space for another byte.
             let length = answer.len().min(PAYLOAD_MAX);
-            room[..length].copy_from_slice(&answer[..length]);
+            buffer[..length].copy_from_slice(&answer[..length]);
             path.answer(index, length);
         }
         if count > 0 {
@@ -115,7 +115,7 @@ fn serve(core: usize, mut path: XdpServerPath, stop: &AtomicBool) -> XdpServerPa
     path
 }
 
-/// The request with a number: a number, and bytes that follow from it.
+/// The request with a number: the number, and bytes derived from it.
 fn request(number: u32) -> Vec<u8> {
     let length = 4 + number as usize * 37 % (PAYLOAD_MAX - 5);
     let filling = (0..).map(|at: u32| (number.wrapping_mul(31).wrapping_add(at) >> 2) as u8);
@@ -126,9 +126,9 @@ fn core_of(number: u32, cores: usize) -> usize {
     number as usize % cores
 }
 
-/// Has `count` requests answered, and looks at each answer. Returns how often one had to be sent again.
+/// Exchanges `count` requests and checks each answer. Returns the number of retries.
 fn exchange(client: &mut dyn ClientPath, count: u32) -> usize {
-    // As many as fit into the buffer that the kernel gives a socket by default.
+    // As many as fit into a socket's default buffer.
     const WINDOW: usize = 64;
     let cores = client.cores();
     let (mut next, mut answered, mut again) = (0, 0, 0);
@@ -141,11 +141,11 @@ fn exchange(client: &mut dyn ClientPath, count: u32) -> usize {
         again += usize::from(late.is_some());
         let new = (next..count).take(WINDOW.saturating_sub(under_way.len()));
         for number in late.into_iter().chain(new) {
-            let Some(room) = client.room(core_of(number, cores)) else {
+            let Some(buffer) = client.buffer(core_of(number, cores)) else {
                 break;
             };
             let request = request(number);
-            room[..request.len()].copy_from_slice(&request);
+            buffer[..request.len()].copy_from_slice(&request);
             client.post(request.len());
             under_way.insert(number, Stopwatch::start());
             next = next.max(number + 1);
@@ -163,7 +163,7 @@ fn exchange(client: &mut dyn ClientPath, count: u32) -> usize {
     again
 }
 
-/// The same by a socket of the kernel's.
+/// The same by a kernel socket.
 fn exchange_by_kernel(server: &str, cores: usize, count: u32) {
     let local = if server.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
     for core in 0..cores {
@@ -187,9 +187,9 @@ fn ten_thousand_datagrams_are_answered_between_two_af_xdp_paths() {
     for address in ["10.0.0.1", "fd00::1"] {
         let mut clients = cable.client.run(|| XdpClientPath::open(&client_options(address, 1))).unwrap();
         let client = &mut clients[0];
-        assert!(client.room(0).is_some());
+        assert!(client.buffer(0).is_some());
         client.reach(3).unwrap();
-        assert!(client.reach(60_000).is_err(), "there are not so many ports");
+        assert!(client.reach(60_000).is_err(), "beyond the last port");
         assert_eq!(client.cores(), 3);
         assert_eq!((client.facts().mode, client.facts().zero_copy), (XdpMode::Native, false));
         let again = exchange(client, 10_000);
@@ -258,7 +258,7 @@ fn a_client_by_af_xdp_is_answered_by_a_server_of_the_kernels() {
 fn whatever_queue_a_packet_comes_by_it_finds_its_thread() {
     let Some(cable) = Cable::new(3) else { return };
     let server = Server::open(&cable, &server_options(2));
-    // The kernel chooses queues by a hash: of many sockets, some get each.
+    // The kernel chooses queues by a hash: of many sockets, some reach each.
     for _ in 0..12 {
         cable.client.run(|| exchange_by_kernel("10.0.0.1", 2, 5));
     }
@@ -285,7 +285,7 @@ fn everything_else_is_the_kernels() {
         accepted.read_exact(&mut text).unwrap();
         assert_eq!(&text, b"hello");
     }
-    // The ports before and behind, and another address.
+    // The ports before and after, and another address.
     for address in [
         SocketAddr::new("10.0.0.1".parse().unwrap(), FIRST_PORT - 1),
         SocketAddr::new("10.0.0.1".parse().unwrap(), FIRST_PORT + 2),
@@ -363,7 +363,7 @@ fn the_bell_rings_when_something_arrives_while_the_thread_sleeps() {
         path.unpark();
         assert_eq!(path.receive().unwrap(), 1);
         assert_eq!(path.exchange(0).0, b"wake up");
-        // It gets no answer, and nor do those of bursts before.
+        // It gets no answer, nor do the datagrams of earlier bursts.
         assert_eq!(path.send().datagrams, 0);
     }
 }
@@ -430,8 +430,8 @@ fn more_than_there_is_room_for_is_refused_and_nothing_is_lost_for_good() {
         cable.client.run(|| XdpClientPath::open(&client_options("10.0.0.1", 1))).unwrap().remove(0);
     cable.client.ip(&format!("link set {INTERFACE} down"));
     let mut posted = 0;
-    while let Some(room) = client.room(0) {
-        room[0] = 1;
+    while let Some(buffer) = client.buffer(0) {
+        buffer[0] = 1;
         client.post(1);
         posted += 1;
         assert!(posted <= 1 << 20);
@@ -439,7 +439,7 @@ fn more_than_there_is_room_for_is_refused_and_nothing_is_lost_for_good() {
     client.flush().unwrap();
     cable.client.ip(&format!("link set {INTERFACE} up"));
     let start = Stopwatch::start();
-    while client.room(0).is_none() {
+    while client.buffer(0).is_none() {
         assert!(start.elapsed() < DEADLINE);
         client.flush().unwrap();
     }
@@ -450,7 +450,7 @@ fn more_than_there_is_room_for_is_refused_and_nothing_is_lost_for_good() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn a_path_that_cannot_be_opened_says_why() {
     let Some(cable) = Cable::new(2) else { return };
     let open = |options: XdpServerOptions| {
         let error = cable.server.run(|| XdpServerPath::open(&options)).unwrap_err();
@@ -474,7 +474,7 @@ fn what_cannot_be_opened_says_why() {
     assert!(matches!(error, XdpError::Options(_)), "{error:?}");
     let (_, error) = open(XdpServerOptions { addresses: vec![], ..server_options(1) });
     assert!(matches!(error, XdpError::Options(_)), "{error:?}");
-    // A driver without zero copy copies, and one without native mode is helped by the kernel.
+    // A driver without zero copy copies, and one without native mode runs in generic mode.
     let options = XdpServerOptions {
         copying: XdpCopying::ZeroCopyFirst,
         attach: XdpAttach::NativeFirst,
@@ -486,7 +486,7 @@ fn what_cannot_be_opened_says_why() {
     let missing = client_options("10.0.0.77", 1);
     let error = cable.client.run(|| XdpClientPath::open(&missing)).unwrap_err();
     assert!(matches!(error, XdpError::NoNeighbour { .. }), "{error:?}");
-    // To IPv4 of the kernel every address is a neighbour, if an interface is named and no route is known.
+    // For the kernel's IPv4 every address is a neighbour, if an interface is named and no route is known.
     let elsewhere = client_options("2001:db8::1", 1);
     let error = cable.client.run(|| XdpClientPath::open(&elsewhere)).unwrap_err();
     assert!(matches!(error, XdpError::NoRoute { .. }), "{error:?}");

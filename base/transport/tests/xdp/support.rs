@@ -1,5 +1,5 @@
-//! Two network namespaces with a virtual cable between them. Neither has a name: they are gone with the last thread and descriptor that
-//! knows them, however the process ends.
+//! Two network namespaces joined by a veth pair. Neither has a name: they are removed with the last thread and
+//! descriptor that refers to them, however the process ends.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -8,10 +8,9 @@ use std::fs::File;
 use std::io;
 use std::process::Command;
 
-/// The name that the interface has at either end.
+/// The interface's name at either end.
 pub(crate) const INTERFACE: &str = "cable";
 
-/// A network namespace.
 #[derive(Debug)]
 pub(crate) struct Namespace(OwnedFd);
 
@@ -25,7 +24,7 @@ impl Namespace {
         std::thread::scope(|scope| scope.spawn(make).join()).expect("no panic")
     }
 
-    /// Does something in the namespace, in a thread of its own.
+    /// Runs `work` in the namespace, in a thread of its own.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let result = std::thread::scope(|scope| {
             let inside = || {
@@ -37,22 +36,22 @@ impl Namespace {
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Runs `ip` with these words in the namespace.
+    /// Runs `ip` with these arguments in the namespace.
     pub(crate) fn ip(&self, words: &str) {
         let output = self.run(|| Command::new("ip").args(words.split_whitespace()).output().unwrap());
         assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
-/// A cable with a namespace at either end. The server has 02:00:00:00:00:01, 10.0.0.1, 10.0.0.3 and fd00::1, the client
-/// 02:00:00:00:00:02, 10.0.0.2 and fd00::2.
+/// A veth pair with a namespace at either end. The server has 02:00:00:00:00:01, 10.0.0.1, 10.0.0.3 and fd00::1, the
+/// client 02:00:00:00:00:02, 10.0.0.2 and fd00::2.
 #[derive(Debug)]
 pub(crate) struct Cable {
     pub(crate) server: Namespace,
     pub(crate) client: Namespace,
 }
 
-/// Why there can be no cable here, or no AF_XDP.
+/// Why veth pairs or AF_XDP are not available here.
 fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("only root can make network namespaces".to_owned());
@@ -65,7 +64,8 @@ fn obstacle() -> Option<String> {
 }
 
 impl Cable {
-    /// A cable with so many queues at either end, or `None`, having said why, if this machine cannot have one.
+    /// A veth pair with this many queues at either end, or `None`, after printing the reason, if this machine cannot
+    /// have one.
     pub(crate) fn new(queues: usize) -> Option<Self> {
         let why_not = obstacle();
         let made = || Ok::<_, io::Error>(Cable { server: Namespace::new()?, client: Namespace::new()? });

@@ -1,4 +1,4 @@
-//! Bytes of a request in, bytes of its reply out, as a connection would have them, without one.
+//! A client without a connection: encoded requests in, encoded replies out.
 
 use super::items::Seen;
 use guira_commands::observe::{Event, Observer};
@@ -12,32 +12,30 @@ use guira_sync::clock::CoarseClock;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// How much of a value arrives at once, if it arrives in pieces.
+/// Length of the pieces in which a long value arrives.
 const PIECE: usize = 7_000;
 
-/// How a value arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// With its command.
     Whole,
-    /// After its command, and in pieces if it is long.
+    /// After its command; in pieces if it is long.
     InPieces,
 }
 
 #[derive(Debug)]
-struct Nobody;
+struct NullObserver;
 
-impl Observer for Nobody {
+impl Observer for NullObserver {
     fn see(&self, _event: Event<'_>, _hash: KeyHash) {}
 }
 
-/// Replies, with long values where they belong.
-struct Told<P> {
+/// A reply buffer that copies long values to where they belong.
+struct RecordedReplies<P> {
     buffer: ReplyBuffer,
     pin: PhantomData<P>,
 }
 
-impl<P: ValuePin> Replies for Told<P> {
+impl<P: ValuePin> Replies for RecordedReplies<P> {
     type Pin = P;
 
     fn buffer(&mut self) -> &mut ReplyBuffer {
@@ -58,7 +56,6 @@ impl<P: ValuePin> Replies for Told<P> {
     }
 }
 
-/// Somebody who asks.
 pub(crate) struct Client<S: Session> {
     executor: Executor<Refusing<S>>,
     clock: CoarseClock,
@@ -71,14 +68,14 @@ impl<S: Session> Client<S> {
         Self::by_clock(session, clock)
     }
 
-    /// Another one of the same engine.
+    /// Another client of the same engine.
     pub(crate) fn other(&self, session: S) -> Self {
         Self::by_clock(session, self.clock.clone())
     }
 
     fn by_clock(session: S, clock: CoarseClock) -> Self {
         let counters = Arc::new(CommandCounters::default());
-        let executor = Executor::new(Refusing::new(session), clock.clone(), counters, Box::new(Nobody));
+        let executor = Executor::new(Refusing::new(session), clock.clone(), counters, Box::new(NullObserver));
         Client { executor, clock }
     }
 
@@ -87,39 +84,36 @@ impl<S: Session> Client<S> {
         self.executor.session().refuse(refused, moment, command);
     }
 
-    /// How many calls were made since then that may be refused.
+    /// The number of calls since then that can be refused.
     pub(crate) fn asked(&mut self) -> usize {
         self.executor.session().asked()
     }
 
-    /// Before this call of the session others do something.
+    /// Before this call of the session another client acts.
     pub(crate) fn intrude(&mut self, call: usize, act: Box<dyn FnMut()>) {
         self.executor.session().intrude(call, act);
     }
 
-    /// How many calls were made.
     pub(crate) fn calls(&mut self) -> usize {
         self.executor.session().calls()
     }
 
-    /// Whether what is stored may be lost.
     pub(crate) fn lossiness(&mut self) -> Lossiness {
         self.executor.session().lossiness()
     }
 
-    /// Time passes.
     pub(crate) fn wait(&mut self, seconds: u32) {
         self.clock.advance(seconds);
         self.executor.look_at_clock();
     }
 
-    /// What is stored.
+    /// The stored item.
     pub(crate) fn look(&mut self, key: &str) -> Option<Seen> {
         let now = self.executor.now();
         value_of(self.executor.session(), key.as_bytes(), now).map(|item| Seen::of(item, now))
     }
 
-    /// The longest value that is not drafted.
+    /// The longest value that is received whole.
     pub(crate) fn inline_max(&mut self) -> usize {
         self.executor.session().inline_max()
     }
@@ -127,85 +121,96 @@ impl<S: Session> Client<S> {
     /// The reply to a request: a line, a packet, or one record of a datagram.
     pub(crate) fn ask(&mut self, request: &[u8], delivery: Delivery) -> Vec<u8> {
         self.executor.look_at_clock();
-        let mut told = Told { buffer: ReplyBuffer::default(), pin: PhantomData };
+        let mut replies = RecordedReplies { buffer: ReplyBuffer::default(), pin: PhantomData };
         match request.first() {
-            Some(&REQUEST_MAGIC) => self.packet(request, delivery, &mut told),
+            Some(&REQUEST_MAGIC) => self.packet(request, delivery, &mut replies),
             Some(operation) if *operation < b' ' => return self.record(request),
-            _ => self.line(request, delivery, &mut told),
+            _ => self.line(request, delivery, &mut replies),
         }
         self.executor.session().quiesce();
-        told.buffer.as_slice().to_vec()
+        replies.buffer.as_slice().to_vec()
     }
 
     /// The reply to one key of a `gets` of several, whose other keys are answered elsewhere.
     pub(crate) fn ask_for_one_of_several(&mut self, key: &str) -> Vec<u8> {
-        let mut told = Told { buffer: ReplyBuffer::default(), pin: PhantomData };
-        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), unique: Unique::Told, touch: None });
+        let mut replies = RecordedReplies { buffer: ReplyBuffer::default(), pin: PhantomData };
+        let item = Item::KeyOfGet(GetKey { key: key.as_bytes(), unique: Unique::Shown, touch: None });
         let hash = self.executor.hash(key.as_bytes());
-        self.executor.execute(&item, hash, self.executor.prefetch_item(hash), &mut told);
-        told.buffer.as_slice().to_vec()
+        self.executor.execute(&item, hash, self.executor.prefetch_item(hash), &mut replies);
+        replies.buffer.as_slice().to_vec()
     }
 
     fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         Key { bytes, hash: self.executor.hash(bytes) }
     }
 
-    fn line(&mut self, request: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+    fn line(&mut self, request: &[u8], delivery: Delivery, replies: &mut RecordedReplies<S::Pin>) {
         let Cut::Line(line) = cut(request) else { panic!("a line ends") };
         let value = request[line.length..].strip_suffix(b"\r\n").unwrap_or_default();
         match parse(line).expect("it is a command") {
-            Command::Get(get) => self.get(&get, told),
-            Command::Store(store) => self.store(&store, value, delivery, told),
-            Command::Meta(meta) => self.meta(&meta, value, delivery, told),
+            Command::Get(get) => self.get(&get, replies),
+            Command::Store(store) => self.store(&store, value, delivery, replies),
+            Command::Meta(meta) => self.meta(&meta, value, delivery, replies),
             Command::MetaDebug(key) => {
                 let mut buffer: KeyBuffer = [0; 336];
                 let key = self.key(key.bytes(&mut buffer));
-                self.executor.meta_debug(key, told);
+                self.executor.meta_debug(key, replies);
             }
-            Command::Delete(delete) => self.executor.delete(self.key(delete.key), &delete, told),
-            Command::Arithmetic(step) => self.executor.arithmetic(self.key(step.key), &step, told),
-            Command::Touch(touch) => self.executor.touch(self.key(touch.key), &touch, told),
+            Command::Delete(delete) => self.executor.delete(self.key(delete.key), &delete, replies),
+            Command::Arithmetic(step) => self.executor.arithmetic(self.key(step.key), &step, replies),
+            Command::Touch(touch) => self.executor.touch(self.key(touch.key), &touch, replies),
             other => panic!("{other:?} changes no item"),
         }
     }
 
-    fn get(&mut self, get: &Get<'_>, told: &mut Told<S::Pin>) {
+    fn get(&mut self, get: &Get<'_>, replies: &mut RecordedReplies<S::Pin>) {
         let key = self.key(get.keys.single().expect("one key"));
         let answered = match get.touch {
-            None => self.executor.get(key, self.executor.prefetch_item(key.hash), get.unique, told),
-            Some(time) => self.executor.get_and_touch(key, time, get.unique, told),
+            None => self.executor.get(key, self.executor.prefetch_item(key.hash), get.unique, replies),
+            Some(time) => self.executor.get_and_touch(key, time, get.unique, replies),
         };
         if answered == Answered::Wholly {
-            told.buffer.line("END");
+            replies.buffer.line("END");
         }
     }
 
-    /// Appends a value to a pending value, piece by piece.
     fn fill(&mut self, pending: &mut S::Pending, value: &[u8]) -> Result<(), StoreError> {
         value.chunks(PIECE).try_for_each(|piece| self.executor.extend(pending, piece))?;
         assert_eq!(pending.missing(), 0);
         Ok(())
     }
 
-    fn store(&mut self, store: &Store<'_>, value: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+    fn store(
+        &mut self,
+        store: &Store<'_>,
+        value: &[u8],
+        delivery: Delivery,
+        replies: &mut RecordedReplies<S::Pin>,
+    ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.receive(store, told),
+            Delivery::InPieces => self.executor.receive(store, replies),
         };
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
             Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
                 Ok(()) => Data::Pending(pending),
-                Err(_) => return self.executor.give_up(store, told),
+                Err(_) => return self.executor.give_up(store, replies),
             },
         };
         let key = self.key(store.key);
         let guess = self.executor.prefetch_item(key.hash);
-        self.executor.store(key, guess, store, data, told);
+        self.executor.store(key, guess, store, data, replies);
     }
 
-    fn meta(&mut self, meta: &Meta<'_>, value: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+    fn meta(
+        &mut self,
+        meta: &Meta<'_>,
+        value: &[u8],
+        delivery: Delivery,
+        replies: &mut RecordedReplies<S::Pin>,
+    ) {
         let asked = match meta {
             Meta::Get(get) | Meta::Delete(get) | Meta::Arithmetic(get, _) => get.key,
             Meta::Set(set) => set.key,
@@ -214,10 +219,12 @@ impl<S: Session> Client<S> {
         let key = self.key(asked.bytes(&mut buffer));
         let guess = self.executor.prefetch_item(key.hash);
         match meta {
-            Meta::Get(get) => self.executor.meta_get(key, guess, get, told),
-            Meta::Delete(delete) => self.executor.meta_delete(key, delete, told),
-            Meta::Arithmetic(step, direction) => self.executor.meta_arithmetic(key, step, *direction, told),
-            Meta::Set(set) => self.meta_set(key, set, value, delivery, told),
+            Meta::Get(get) => self.executor.meta_get(key, guess, get, replies),
+            Meta::Delete(delete) => self.executor.meta_delete(key, delete, replies),
+            Meta::Arithmetic(step, direction) => {
+                self.executor.meta_arithmetic(key, step, *direction, replies)
+            }
+            Meta::Set(set) => self.meta_set(key, set, value, delivery, replies),
         }
     }
 
@@ -227,25 +234,25 @@ impl<S: Session> Client<S> {
         set: &MetaSet<'_>,
         value: &[u8],
         delivery: Delivery,
-        told: &mut Told<S::Pin>,
+        replies: &mut RecordedReplies<S::Pin>,
     ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.meta_receive(key.bytes, set, told),
+            Delivery::InPieces => self.executor.meta_receive(key.bytes, set, replies),
         };
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
             Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
                 Ok(()) => Data::Pending(pending),
-                Err(_) => return self.executor.meta_give_up(key.bytes, told),
+                Err(_) => return self.executor.meta_give_up(key.bytes, replies),
             },
         };
         let guess = self.executor.prefetch_item(key.hash);
-        self.executor.meta_set(key, guess, set, data, told);
+        self.executor.meta_set(key, guess, set, data, replies);
     }
 
-    fn packet(&mut self, request: &[u8], delivery: Delivery, told: &mut Told<S::Pin>) {
+    fn packet(&mut self, request: &[u8], delivery: Delivery, replies: &mut RecordedReplies<S::Pin>) {
         let packet = Packet::read(request).expect("it is a packet");
         let kind = packet.check().expect("its lengths make sense");
         let (head, value) = request[HEADER_BYTES..].split_at(packet.head_len());
@@ -254,10 +261,10 @@ impl<S: Session> Client<S> {
         };
         let key = self.key(key);
         if let ItemOperation::Store(store) = operation {
-            return self.packet_store(packet, &store, key, value, delivery, told);
+            return self.packet_store(packet, &store, key, value, delivery, replies);
         }
         let guess = self.executor.prefetch_item(key.hash);
-        self.executor.binary(packet, &operation, key, guess, value, told);
+        self.executor.binary(packet, &operation, key, guess, value, replies);
     }
 
     fn packet_store(
@@ -267,27 +274,27 @@ impl<S: Session> Client<S> {
         key: Key<'_>,
         value: &[u8],
         delivery: Delivery,
-        told: &mut Told<S::Pin>,
+        replies: &mut RecordedReplies<S::Pin>,
     ) {
         let incoming = match delivery {
             Delivery::Whole => Incoming::Whole,
-            Delivery::InPieces => self.executor.binary_receive(packet, store, key.bytes, told),
+            Delivery::InPieces => self.executor.binary_receive(packet, store, key.bytes, replies),
         };
         let data = match incoming {
             Incoming::Refused => return,
             Incoming::Whole => Data::Bytes(value),
             Incoming::Pending(mut pending) => match self.fill(&mut pending, value) {
                 Ok(()) => Data::Pending(pending),
-                Err(_) => return self.executor.binary_give_up(packet, store, key.bytes, told),
+                Err(_) => return self.executor.binary_give_up(packet, store, key.bytes, replies),
             },
         };
         let guess = self.executor.prefetch_item(key.hash);
-        self.executor.binary_store(packet, store, key, guess, data, told);
+        self.executor.binary_store(packet, store, key, guess, data, replies);
     }
 
     fn record(&mut self, request: &[u8]) -> Vec<u8> {
         let (record, _) = Record::read(request, 0).expect("it is a record");
-        let hash = self.executor.prefetch_told(record.key, record.hash);
+        let hash = self.executor.prefetch_client_hash(record.key, record.hash);
         let guess = self.executor.prefetch_item(hash);
         let mut reply = vec![0; 64 << 10];
         let mut writer = ReplyWriter::resume(&mut reply, DATAGRAM_HEADER);

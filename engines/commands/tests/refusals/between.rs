@@ -1,4 +1,5 @@
-//! Every command while others change the item between two of its calls of the session: what comes of both is what comes of one after the other.
+//! Every command while another client changes the item between two of its calls of the session: the outcome is that
+//! of one after the other.
 
 use super::asking::{Client, Delivery};
 use super::items::{Before, ITEMS, KEY};
@@ -13,7 +14,7 @@ use guira_slab::{ChainedEngine, CuckooEngine, SlabOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What others do.
+/// The other client's requests.
 const INTRUSIONS: [&str; 7] = [
     "set k 3 0 5\r\nother\r\n",
     "set k 3 900 2\r\n45\r\n",
@@ -24,19 +25,18 @@ const INTRUSIONS: [&str; 7] = [
     "md k I\r\n",
 ];
 
-/// Failures that are told.
-const TOLD_MAX: usize = 12;
+/// The most failures that are reported.
+const REPORTED_MAX: usize = 12;
 
-/// When the others come.
+/// When the other client acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before,
-    /// Before this call of the session.
     Call(usize),
     After,
 }
 
-/// What both were told, and what is there afterwards.
+/// Both replies, and the item afterwards.
 struct Both {
     outcome: Outcome,
     other: Vec<u8>,
@@ -50,14 +50,13 @@ impl Both {
             && alike_but_for_uniques(self.outcome.after.as_ref(), order.outcome.after.as_ref())
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let shortened = |reply: &[u8]| reply[..reply.len().min(60)].escape_ascii().to_string();
-        let after = super::Seen::told(self.outcome.after.as_ref());
+        let after = super::Seen::describe(self.outcome.after.as_ref());
         format!("\"{}\" and \"{}\", there is {after}", shortened(&self.outcome.reply), shortened(&self.other))
     }
 }
 
-/// Two clients of one engine.
 struct Pair<S: Session> {
     one: Client<S>,
     other: Rc<RefCell<Client<S>>>,
@@ -66,9 +65,9 @@ struct Pair<S: Session> {
 impl<S: Session + 'static> Pair<S> {
     fn run(&mut self, before: &Before, request: &Request, intrusion: &'static str, when: When) -> Both {
         before.prepare(&mut self.one);
-        let told = Rc::new(RefCell::new(Vec::new()));
+        let replies = Rc::new(RefCell::new(Vec::new()));
         self.other.borrow_mut().refuse(Refused::None, Moment::Late, intrusion);
-        let (other, reply) = (Rc::clone(&self.other), Rc::clone(&told));
+        let (other, reply) = (Rc::clone(&self.other), Rc::clone(&replies));
         let act = move || *reply.borrow_mut() = other.borrow_mut().ask(intrusion.as_bytes(), Delivery::Whole);
         if when == When::Before {
             act();
@@ -83,10 +82,10 @@ impl<S: Session + 'static> Pair<S> {
             act();
         }
         let outcome = Outcome { reply, after: self.one.look(KEY) };
-        Both { outcome, other: told.take(), calls }
+        Both { outcome, other: replies.take(), calls }
     }
 
-    /// The first thing that is wrong.
+    /// Returns the first failure.
     fn try_calls(&mut self, before: &Before, request: &Request, intrusion: &'static str) -> Option<String> {
         let orders = [When::Before, When::After].map(|when| self.run(before, request, intrusion, when));
         let mut call = 1;
@@ -96,10 +95,10 @@ impl<S: Session + 'static> Pair<S> {
                 return None;
             }
             if !orders.iter().any(|order| both.is_as(order)) {
-                let [first, last] = orders.map(|order| order.told());
-                let (name, told) = (before.name, both.told());
+                let [first, last] = orders.map(|order| order.describe());
+                let (name, both_described) = (before.name, both.describe());
                 return Some(format!(
-                    "{} on {name}, {intrusion:?} before call {call}: {told}; first: {first}; last: {last}",
+                    "{} on {name}, {intrusion:?} before call {call}: {both_described}; first: {first}; last: {last}",
                     request.name
                 ));
             }
@@ -124,11 +123,11 @@ where
         wrong.extend(tried);
     }
     let count = wrong.len();
-    wrong.truncate(TOLD_MAX);
+    wrong.truncate(REPORTED_MAX);
     assert!(wrong.is_empty(), "{count} are wrong:\n{}", wrong.join("\n"));
 }
 
-/// All requests with one engine, and some with the others, since what differs is what they tell of an item.
+/// All requests with one engine, and some with the others, which differ in what they report of an item.
 fn some() -> Vec<Request> {
     const ONE_OF: usize = 9;
     requests::text()

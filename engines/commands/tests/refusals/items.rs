@@ -1,38 +1,36 @@
-//! What is under the key before a command comes.
+//! Items that exist before a command.
 
 use super::asking::{Client, Delivery};
 use guira_contract::suite::Copied;
 use guira_contract::{Expiry, ItemState, Session};
 use guira_sync::clock::Seconds;
 
-/// The key of all commands, and the same in base64.
+/// The key of all commands, and its base64 form.
 pub(crate) const KEY: &str = "k";
 pub(crate) const KEY_IN_BASE64: &str = "aw==";
 
-/// The cas unique of an item that has one from the start.
+/// The cas unique of items that have one from the start.
 pub(crate) const UNIQUE: u64 = 77;
 
-/// A length of values that are not copied but pinned, and that arrive in pieces.
+/// A length of values that are pinned instead of copied, and that arrive in pieces.
 pub(crate) const LONG: usize = 20_000;
 
-/// Something that is done to come to an item.
+/// A step of preparing an item.
 enum Step {
     /// Stores a value, with these flags of ms.
     Store(Contents, &'static str),
-    /// Any other line.
     Ask(&'static str),
-    /// Lets seconds pass.
+    /// Advances the time by seconds.
     Wait(u32),
 }
 
-/// What is stored.
 #[derive(Clone, Copy)]
 enum Contents {
     Empty,
     Short,
     Long,
     Number(&'static str),
-    /// A number with blanks behind it.
+    /// A number followed by blanks.
     LongNumber,
 }
 
@@ -54,13 +52,12 @@ use Step::{Ask, Store, Wait};
 const STALE: Step = Ask("md k I\r\n");
 const STALE_WITH_UNIQUE: Step = Ask("md k I E77\r\n");
 
-/// An item and how to come by it.
+/// A prepared item.
 pub(crate) struct Before {
     pub(crate) name: &'static str,
     steps: &'static [Step],
 }
 
-/// All of them.
 pub(crate) const ITEMS: &[Before] = &[
     Before { name: "no item", steps: &[] },
     Before { name: "an item", steps: &[Store(Short, "F7")] },
@@ -71,8 +68,14 @@ pub(crate) const ITEMS: &[Before] = &[
     Before { name: "a stale item", steps: &[Store(Short, "F7"), STALE] },
     Before { name: "a stale item that expires", steps: &[Store(Short, "T1000"), STALE] },
     Before { name: "a stale item with a cas unique", steps: &[Store(Short, "E76"), STALE_WITH_UNIQUE] },
-    Before { name: "a stale item that somebody renews", steps: &[Store(Short, ""), STALE, Ask("mg k\r\n")] },
-    Before { name: "an item that somebody renews", steps: &[Store(Short, "T50"), Ask("mg k R100\r\n")] },
+    Before {
+        name: "a stale item that another client recaches",
+        steps: &[Store(Short, ""), STALE, Ask("mg k\r\n")],
+    },
+    Before {
+        name: "an item that another client recaches",
+        steps: &[Store(Short, "T50"), Ask("mg k R100\r\n")],
+    },
     Before { name: "a long item", steps: &[Store(Long, "F7")] },
     Before { name: "a long item that expires, with a cas unique", steps: &[Store(Long, "T1000 E77")] },
     Before { name: "a long item with a cas unique", steps: &[Store(Long, "E77")] },
@@ -85,7 +88,7 @@ pub(crate) const ITEMS: &[Before] = &[
 ];
 
 impl Before {
-    /// Sees to it that this, and nothing else, is under the key.
+    /// Prepares exactly this item under the key.
     pub(crate) fn prepare<S: Session>(&self, client: &mut Client<S>) {
         client.ask(b"delete k\r\n", Delivery::Whole);
         for step in self.steps {
@@ -106,7 +109,7 @@ impl Before {
     }
 }
 
-/// An item as it was found.
+/// An item that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) value: Vec<u8>,
@@ -124,13 +127,13 @@ impl Seen {
             Expiry::At(at) => Some(at.0 - now.0),
         };
         let Copied { meta, value } = item;
-        // That it was looked at shows, and does not matter.
+        // The read sets the recency, which does not matter.
         let state = meta.state.without(ItemState::FETCHED);
         Seen { value, flags: meta.flags, left, cas: meta.cas, state }
     }
 
-    /// Everything that a person wants to see of it.
-    pub(crate) fn told(seen: Option<&Self>) -> String {
+    /// A description for failure messages.
+    pub(crate) fn describe(seen: Option<&Self>) -> String {
         let Some(seen) = seen else { return "nothing".to_owned() };
         let Seen { value, flags, left, cas, state } = seen;
         let beginning = String::from_utf8_lossy(&value[..value.len().min(12)]);

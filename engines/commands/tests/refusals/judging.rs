@@ -1,22 +1,21 @@
-//! Whether a reply is true, and what a refusal may leave behind.
+//! Checks of replies, and of what a refused command may leave behind.
 
 use super::items::Seen;
-use super::requests::{AsksFor, Request, Told};
+use super::requests::{AsksFor, HasReply, Request};
 use guira_contract::Lossiness;
 use guira_contract::suite::FIRST_UNIQUE;
 use guira_protocol::binary::{HEADER_BYTES, RESPONSE_MAGIC, Status};
 
-/// What came of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) reply: Vec<u8>,
     pub(crate) after: Option<Seen>,
 }
 
-/// What stands for a cas unique that the server chose, in a reply that is compared.
+/// Stands for a cas unique that the server chose, in replies that are compared.
 const CHOSEN: &[u8] = b"chosen";
 
-/// A reply without the cas uniques that the server chose, and these.
+/// A reply with the chosen cas uniques replaced, and those.
 pub(crate) fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
     if reply.first() == Some(&RESPONSE_MAGIC) && reply.len() >= HEADER_BYTES {
         let unique = reply[16..HEADER_BYTES].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
@@ -41,8 +40,8 @@ pub(crate) fn without_uniques(reply: &[u8]) -> (Vec<u8>, Vec<u64>) {
     (rest, uniques)
 }
 
-/// Whether a reply says that there is no memory, and nothing else.
-fn tells_refusal(reply: &[u8]) -> bool {
+/// Whether a reply reports that memory is exhausted, and nothing else.
+fn reports_refusal(reply: &[u8]) -> bool {
     let lines = reply.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
     let is_line = reply.starts_with(b"SERVER_ERROR ") && lines == 1;
     let status = (Status::OutOfMemory as u16).to_be_bytes();
@@ -51,19 +50,19 @@ fn tells_refusal(reply: &[u8]) -> bool {
     is_line || is_packet || is_record
 }
 
-/// Two items that differ at most in which cas unique the server chose.
+/// Whether two items differ at most in the cas unique that the server chose.
 fn alike(one: Option<&Seen>, other: Option<&Seen>) -> bool {
     let plain = |seen: &Seen| Seen { cas: seen.cas.map(|cas| cas.min(FIRST_UNIQUE)), ..seen.clone() };
     one.map(plain) == other.map(plain)
 }
 
-/// Two items that differ at most in whether the server chose a cas unique, and which.
+/// Whether two items differ at most in whether the server chose a cas unique, and which.
 pub(crate) fn alike_but_for_uniques(one: Option<&Seen>, other: Option<&Seen>) -> bool {
     let plain = |seen: &Seen| Seen { cas: seen.cas.filter(|cas| *cas < FIRST_UNIQUE), ..seen.clone() };
     one.map(plain) == other.map(plain)
 }
 
-/// Whether `after` is `before`, but for a cas unique that it may have got.
+/// Whether `after` equals `before`, except for a cas unique that it may have got.
 fn unchanged(before: Option<&Seen>, after: Option<&Seen>) -> bool {
     match (before, after) {
         (None, None) => true,
@@ -75,19 +74,19 @@ fn unchanged(before: Option<&Seen>, after: Option<&Seen>) -> bool {
     }
 }
 
-/// What else may be told of an item that could not be changed as it would have been.
-fn is_less(request: &Request, told: &[u8], wanted: &[u8]) -> bool {
+/// Whether the reply reports less, as allowed for an item that could not be updated.
+fn is_less(request: &Request, reply: &[u8], wanted: &[u8]) -> bool {
     if request.bytes.starts_with(b"mg ") {
-        // Nobody renews it for now.
-        return replaced(wanted, b" W", b"") == told;
+        // No client wins for now.
+        return replaced(wanted, b" W", b"") == reply;
     }
-    // It has no cas unique to show.
+    // There is no cas unique to show.
     let shown =
         |text: &[u8]| text.windows(5).position(|window| window == b" cas=").map(|at| text[..at].to_vec());
-    let without = shown(told).map(|before| [&before[..], b" cas=0 "].concat());
+    let without = shown(reply).map(|before| [&before[..], b" cas=0 "].concat());
     request.bytes.starts_with(b"me ")
-        && shown(told) == shown(wanted)
-        && without.is_some_and(|without| told.starts_with(&without))
+        && shown(reply) == shown(wanted)
+        && without.is_some_and(|without| reply.starts_with(&without))
 }
 
 /// `text` with the first `old` replaced.
@@ -98,10 +97,10 @@ fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Holds an outcome against what was there before, and against the outcome of the same request when memory is found.
+/// Checks an outcome against the item before, and against the outcome of the same request with enough memory.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the failure.
 pub(crate) fn judge(
     request: &Request,
     losses: Lossiness,
@@ -116,24 +115,24 @@ pub(crate) fn judge(
     let nothing_done = unchanged(before, after);
     let gave_up = request.asks_for == AsksFor::Set && losses == Lossiness::Cache && after.is_none();
     let is_true = after.is_none_or(|item| uniques.iter().all(|unique| item.cas == Some(*unique)));
-    if request.told == Told::Never {
+    if request.has_reply == HasReply::Never {
         let fits = found.reply.is_empty() && (done || nothing_done || gave_up);
         return if fits { Ok(()) } else { Err("it is neither done nor left") };
     }
     if reply == wanted_reply {
         return match (done, is_true) {
             (true, true) => Ok(()),
-            (true, false) => Err("another cas unique is told"),
-            (false, _) => Err("it is told to be done, and is not"),
+            (true, false) => Err("the reply has another cas unique"),
+            (false, _) => Err("the reply reports a change that was not made"),
         };
     }
-    if tells_refusal(&found.reply) {
+    if reports_refusal(&found.reply) {
         let fits = nothing_done || gave_up;
         return if fits { Ok(()) } else { Err("it is refused, and something has changed") };
     }
     match (is_less(request, &reply, &wanted_reply), nothing_done && is_true) {
         (true, true) => Ok(()),
-        (true, false) => Err("less is told, and something has changed"),
+        (true, false) => Err("the reply reports less, but the item has changed"),
         (false, _) => Err("the reply is neither that of success nor an error"),
     }
 }

@@ -1,12 +1,15 @@
-//! Every command with memory refused at every step it takes: nothing is removed, nothing is told that is not so, and every command ends.
+//! Every command with memory refused at every step: no item is lost, no reply is false, and every command ends.
 //!
-//! A request is tried on an item as long as some of its calls of the session can be refused: the first, the second, and so on, and from each of
-//! them on all others. What comes of it is held against what was there before and against the same request with memory:
+//! A request is tried on an item as long as calls of the session can be refused: the first, the second, and so on,
+//! and from each of them on all others. The outcome is compared with the item before and with the same request with
+//! enough memory:
 //!
-//! - A reply that says there is no memory means that the item is as it was, but that it may have got a cas unique that nobody was told. In a cache
-//!   a `set` may have removed it, since what it holds is older than what was to be stored, and so may an `ms` that does not append or prepend.
-//! - Any other reply is that of the request with memory, and so is the item. Two replies may tell less, and then nothing has changed: an mg whose client
-//!   would have won the right to renew the item, and an me that would have had a cas unique to show.
+//! - A reply that reports exhausted memory means that the item is unchanged, except that it may have got a cas unique
+//!   that no client has seen. In a cache a `set` may have removed it, since its value is older than the one to be
+//!   stored, and so may an `ms` that does not append or prepend.
+//! - Any other reply is that of the request with memory, and so is the item. Two replies may report less, and then
+//!   the item is unchanged: an mg whose client would have won the right to recache the item, and an me that would have
+//!   had a cas unique to show.
 
 mod asking;
 mod between;
@@ -24,17 +27,16 @@ use judging::{Outcome, judge};
 use requests::Request;
 use std::collections::BTreeMap;
 
-/// Requests of which a failure is told.
-const TOLD_MAX: usize = 12;
+/// The most failures that are reported.
+const REPORTED_MAX: usize = 12;
 
-/// A request on an item.
 struct Trial<'t> {
     before: &'t Before,
     request: &'t Request,
     delivery: Delivery,
 }
 
-/// What was there before, what came of the request, and how many calls might have been refused.
+/// The item before, the outcome, and the number of calls that could have been refused.
 struct Run {
     before: Option<Seen>,
     outcome: Outcome,
@@ -52,7 +54,7 @@ impl Trial<'_> {
         Run { before, outcome: Outcome { reply, after: client.look(KEY) }, asked }
     }
 
-    /// Refuses one call after the other. Returns the first thing that is wrong.
+    /// Refuses one call after the other. Returns the first failure.
     fn refuse_all<S: Session>(&self, client: &mut Client<S>) -> Option<String> {
         let wanted = self.run(client, Refused::None, Moment::Late);
         let moments: &[Moment] =
@@ -65,7 +67,7 @@ impl Trial<'_> {
                 if wrong.is_some() {
                     return wrong;
                 }
-                // It goes on after this, and may be refused more.
+                // The command goes on after this call, and further ones may be refused.
                 if run.asked > number + 1 {
                     let run = self.run(client, Refused::From(number), *moment);
                     let wrong = self.wrong(client, &run, &wanted.outcome, (Refused::From(number), *moment));
@@ -80,7 +82,7 @@ impl Trial<'_> {
         None
     }
 
-    /// What is wrong with a run, for a person.
+    /// Describes what is wrong with a run.
     fn wrong<S: Session>(
         &self,
         client: &mut Client<S>,
@@ -97,13 +99,12 @@ impl Trial<'_> {
             self.delivery,
             shortened(&run.outcome.reply),
             shortened(&wanted.reply),
-            Seen::told(before),
-            Seen::told(run.outcome.after.as_ref()),
+            Seen::describe(before),
+            Seen::describe(run.outcome.after.as_ref()),
         ))
     }
 }
 
-/// All requests on all items.
 fn try_all(eviction: Eviction, requests: &[Request]) {
     let options = SlabOptions {
         engine: EngineOptions { memory: 16 << 20, eviction, ..EngineOptions::default() },
@@ -123,10 +124,10 @@ fn try_all(eviction: Eviction, requests: &[Request]) {
             }
         }
     }
-    let tell =
+    let report =
         |(request, what): (&&str, &Vec<String>)| format!("{request} {} ({} trials)", what[0], what.len());
-    let told: Vec<String> = wrong.iter().take(TOLD_MAX).map(tell).collect();
-    assert!(wrong.is_empty(), "{} requests are answered wrongly:\n{}", wrong.len(), told.join("\n"));
+    let reports: Vec<String> = wrong.iter().take(REPORTED_MAX).map(report).collect();
+    assert!(wrong.is_empty(), "{} requests are answered wrongly:\n{}", wrong.len(), reports.join("\n"));
 }
 
 #[test]
@@ -169,7 +170,8 @@ fn datagrams_in_a_store() {
     try_all(Eviction::Off, &requests::datagrams());
 }
 
-/// Other keys of the same get are answered by other workers, and END follows all of them: an error would stand among values.
+/// Other workers answer the other keys of the same get, and END follows all of them: an error line would stand
+/// between values.
 #[test]
 fn a_key_of_several_is_missing_when_it_is_refused() {
     let options = SlabOptions { engine: EngineOptions::of(16 << 20), ..SlabOptions::default() };

@@ -4,39 +4,36 @@ use super::items::{KEY, KEY_IN_BASE64, LONG, UNIQUE};
 use guira_protocol::Exptime;
 use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 
-/// A request.
 pub(crate) struct Request {
-    /// For a person.
+    /// A name for failure messages.
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
-    /// Length of the value that comes with it.
     pub(crate) value_len: Option<usize>,
     pub(crate) asks_for: AsksFor,
-    /// Whether it is answered at all.
-    pub(crate) told: Told,
+    pub(crate) has_reply: HasReply,
 }
 
 /// What a refused command may leave behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AsksFor {
-    /// A new value: in a cache, nobody reads the old one after it was refused.
+    /// A new value: in a cache the old one may be removed when it is refused.
     Set,
-    /// Anything else: nothing has changed.
+    /// Any other: the item is unchanged.
     Other,
 }
 
-/// Whether a request is answered.
+/// Whether a request has a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum HasReply {
     Always,
-    /// By nothing, whatever comes of it: noreply.
+    /// Never, because of noreply.
     Never,
 }
 
-/// Absolute times that have passed; the text protocol has -1 as well.
+/// An absolute time in the past; the text protocol also has -1.
 const LONG_PAST: u32 = 100_000_000;
 
-/// All ways to take one of each group, joined by blanks.
+/// All combinations of one word of each group, joined by blanks.
 fn all_of(groups: &[&[&str]]) -> Vec<String> {
     groups.iter().fold(vec![String::new()], |lines, group| {
         let longer = |line: &String| {
@@ -57,11 +54,10 @@ fn line(line: String, value: Option<&[u8]>) -> Request {
         bytes.extend_from_slice(value);
         bytes.extend_from_slice(b"\r\n");
     }
-    let told = if line.ends_with("noreply") { Told::Never } else { Told::Always };
-    Request { name: line, bytes, value_len: value.map(<[u8]>::len), asks_for: AsksFor::Other, told }
+    let has_reply = if line.ends_with("noreply") { HasReply::Never } else { HasReply::Always };
+    Request { name: line, bytes, value_len: value.map(<[u8]>::len), asks_for: AsksFor::Other, has_reply }
 }
 
-/// The classic commands.
 pub(crate) fn text() -> Vec<Request> {
     let mut requests = Vec::new();
     let reads =
@@ -95,7 +91,6 @@ fn meta_line(verb: &str, flags: &str, value: Option<&[u8]>) -> Request {
     line(format!("{verb} {key}{length}{flags}"), value)
 }
 
-/// The meta commands.
 pub(crate) fn meta() -> Vec<Request> {
     let mut requests = vec![line(format!("me {KEY}"), None), line(format!("me {KEY_IN_BASE64} b"), None)];
     let times = ["", "T500", "T0", "T-1"];
@@ -114,10 +109,11 @@ pub(crate) fn meta() -> Vec<Request> {
     let sets = [&modes[..], &["", "I"], &["", "T500"], &["", "N30"], &uniques[..3], &unique, &shown];
     let all = values();
     for flags in all_of(&sets) {
-        // memcached removes the item that any other mode would have replaced, or found there: see value_limits.rs of the protocol tests.
+        // memcached removes the item that any other mode would have replaced, or found there: see value_limits.rs of
+        // the protocol tests.
         let joins = flags.contains("MA") || flags.contains("MP");
         let asks_for = if joins { AsksFor::Other } else { AsksFor::Set };
-        // Few of them depend on what the value is.
+        // Few of them depend on the value.
         let values = if flags.len() < 4 { &all[..] } else { &all[2..] };
         for value in values {
             requests.push(Request { asks_for, ..meta_line("ms", &format!(" F9{flags}"), Some(value)) });
@@ -126,7 +122,6 @@ pub(crate) fn meta() -> Vec<Request> {
     requests
 }
 
-/// A packet.
 fn packet(opcode: u8, cas: u64, extras: &[u8], value: Option<&[u8]>) -> Request {
     let sent = value.unwrap_or_default();
     let body = (extras.len() + KEY.len() + sent.len()) as u32;
@@ -143,11 +138,10 @@ fn packet(opcode: u8, cas: u64, extras: &[u8], value: Option<&[u8]>) -> Request 
         bytes,
         value_len: value.map(<[u8]>::len),
         asks_for: if is_set { AsksFor::Set } else { AsksFor::Other },
-        told: Told::Always,
+        has_reply: HasReply::Always,
     }
 }
 
-/// The binary commands.
 pub(crate) fn packets() -> Vec<Request> {
     const CREATE_NOTHING: u32 = u32::MAX;
     let times = [0, 500, LONG_PAST].map(u32::to_be_bytes);
@@ -176,7 +170,6 @@ pub(crate) fn packets() -> Vec<Request> {
     requests
 }
 
-/// The requests of MICA's datagrams.
 pub(crate) fn datagrams() -> Vec<Request> {
     let record = |operation: Operation, value: &[u8], exptime: i32| {
         let mut datagram = vec![0; 64 << 10];
@@ -191,7 +184,7 @@ pub(crate) fn datagrams() -> Vec<Request> {
             bytes: datagram[DATAGRAM_HEADER..end].to_vec(),
             value_len: None,
             asks_for: if is_set { AsksFor::Set } else { AsksFor::Other },
-            told: Told::Always,
+            has_reply: HasReply::Always,
         }
     };
     let mut requests = vec![record(Operation::Get, &[], 0), record(Operation::Delete, &[], 0)];

@@ -9,7 +9,7 @@ use guira_contract::suite::{self, Costs, Image, Lasting, Part, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Opening, Pace, Session, Walked};
 use guira_memory::HugePages;
 use guira_memory::MIB;
-use guira_memory::lasting::{Found, Kept, RegionFile};
+use guira_memory::lasting::{FileContents, RegionFile, SavedRegion};
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::clock::Seconds;
 
@@ -79,9 +79,9 @@ impl Closed {
         self.image.word(at)
     }
 
-    fn kept(&self) -> (RegionFile, Kept) {
+    fn kept(&self) -> (RegionFile, SavedRegion) {
         match RegionFile::open(&self.scratch.place()).unwrap() {
-            (file, Found::Kept(kept)) => (file, kept),
+            (file, FileContents::Intact(kept)) => (file, kept),
             (_, found) => panic!("{found:?}"),
         }
     }

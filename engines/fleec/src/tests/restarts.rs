@@ -9,7 +9,7 @@ use guira_contract::{
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{ClassOptions, EngineOptions, Eviction, Hashing, OpenError};
-use guira_memory::lasting::{Found, Loss, RegionFile};
+use guira_memory::lasting::{FileContents, Loss, RegionFile};
 use guira_memory::slab::PAGE_BYTES;
 use guira_memory::{HugePages, MIB};
 use guira_sync::atomic::Ordering;
@@ -321,7 +321,7 @@ fn another_amount_of_memory_is_taken_over_and_reached() {
 fn another_engine_begins_with_nothing() {
     let scratch = Scratch::new("engine");
     closed(&scratch, options(4 * MIB));
-    let Ok((file, Found::Kept(mut kept))) = RegionFile::open(&scratch.place()) else {
+    let Ok((file, FileContents::Intact(mut kept))) = RegionFile::open(&scratch.place()) else {
         panic!("it was closed")
     };
     kept.state[..8].copy_from_slice(b"cuckoo02");

@@ -10,7 +10,7 @@ use guira_contract::suite::{self, Costs, Image, Lasting, Part, walk_all};
 use guira_contract::{Control, Engine, Opening, Pace, Session};
 use guira_items::EngineOptions;
 use guira_memory::HugePages;
-use guira_memory::lasting::{BLOCK_BYTES, Found, Kept, RegionFile};
+use guira_memory::lasting::{BLOCK_BYTES, FileContents, RegionFile, SavedRegion};
 use guira_sync::clock::Seconds;
 
 fn parts<S: Space>(engine: &MicaEngine<S>) -> Vec<Part> {
@@ -122,9 +122,9 @@ impl Closed {
         self.image.word(at)
     }
 
-    fn kept(&self) -> (RegionFile, Kept) {
+    fn kept(&self) -> (RegionFile, SavedRegion) {
         match RegionFile::open(&self.scratch.place()).unwrap() {
-            (file, Found::Kept(kept)) => (file, kept),
+            (file, FileContents::Intact(kept)) => (file, kept),
             (_, found) => panic!("{found:?}"),
         }
     }

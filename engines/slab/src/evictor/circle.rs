@@ -83,7 +83,7 @@ impl Ring for PageRing<'_> {
         let (page, word) = self.circle.locate(word);
         match self.counted {
             ReadBits::One => self.circle.guard.clear_recent(page, word, bits),
-            ReadBits::Two => self.circle.guard.fade_recent(page, word, bits),
+            ReadBits::Two => self.circle.guard.decay_recent(page, word, bits),
         }
     }
 

@@ -12,7 +12,7 @@ use guira_contract::{
 use guira_items::{ClassOptions, EngineOptions};
 use guira_memory::HugePages;
 use guira_memory::MIB;
-use guira_memory::lasting::{Found, Loss, RegionFile};
+use guira_memory::lasting::{FileContents, Loss, RegionFile};
 use guira_sync::clock::{Seconds, TimeBase};
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
@@ -419,7 +419,7 @@ fn no_state_makes_the_engine_panic_or_take_more_memory_than_there_is() {
     close(engine);
     let whole = std::fs::read(scratch.place().path()).unwrap();
     let kept = |scratch: &Scratch| match RegionFile::open(&scratch.place()).unwrap() {
-        (file, Found::Kept(kept)) => (file, kept),
+        (file, FileContents::Intact(kept)) => (file, kept),
         (_, found) => panic!("{found:?}"),
     };
     // The hands of many classes are alike.

@@ -1,40 +1,40 @@
-//! One request at a time.
+//! A blocking client: one request at a time.
 
-use super::courier::{Courier, CourierOptions, Request, Ticket, learn};
 use super::error::ClientError;
-use super::ledger::Outcome;
+use super::in_flight::Outcome;
+use super::pipeline::{ClientOptions, PipelinedClient, Request, Ticket, fetch_directory};
 use guira_protocol::mica::{Directory, Operation, Status};
 use guira_sync::clock::Stopwatch;
 use guira_transport::{ClientPath, UdpClientPath};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What was found under a key.
+/// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct StoredValue {
     /// The value.
     pub value: Vec<u8>,
-    /// The flags it was stored with.
+    /// The item's flags.
     pub flags: u32,
 }
 
-/// A client that asks and waits for the answer.
+/// A client that sends one request at a time and waits for the reply.
 #[derive(Debug)]
 pub struct Client<P> {
-    pub(super) courier: Courier<P>,
+    pub(super) client: PipelinedClient<P>,
     watch: Stopwatch,
-    asked: u64,
+    sent: u64,
 }
 
-/// How long a client waits for the directory before it asks again.
-const QUESTION: Duration = Duration::from_millis(20);
+/// The time after which a directory request is sent again.
+const DIRECTORY_TIMEOUT: Duration = Duration::from_millis(20);
 
 impl Client<UdpClientPath> {
-    /// A client of the server whose first worker takes MICA's datagrams at `server`.
+    /// A client of the server whose first worker receives datagrams at `server`.
     ///
     /// # Errors
-    /// If nobody answers there, or the system refuses.
-    pub fn udp(server: SocketAddr, options: CourierOptions) -> Result<Self, ClientError> {
+    /// If the server does not answer, or the system reports an error.
+    pub fn udp(server: SocketAddr, options: ClientOptions) -> Result<Self, ClientError> {
         Client::new(UdpClientPath::connect(server)?, options)
     }
 }
@@ -43,37 +43,37 @@ impl<P: ClientPath> Client<P> {
     /// A client of the server at the other end of `path`.
     ///
     /// # Errors
-    /// If nobody answers there, or the system refuses.
-    pub fn new(mut path: P, options: CourierOptions) -> Result<Self, ClientError> {
+    /// If the server does not answer, or the system reports an error.
+    pub fn new(mut path: P, options: ClientOptions) -> Result<Self, ClientError> {
         use std::hash::{BuildHasher, RandomState};
         let id = RandomState::new().hash_one("client");
-        let directory = learn(&mut path, QUESTION)?;
-        let courier = Courier::new(path, directory, id, options)?;
-        Ok(Client { courier, watch: Stopwatch::start(), asked: 0 })
+        let directory = fetch_directory(&mut path, DIRECTORY_TIMEOUT)?;
+        let client = PipelinedClient::new(path, directory, id, options)?;
+        Ok(Client { client, watch: Stopwatch::start(), sent: 0 })
     }
 
-    /// How the server divides keys.
+    /// The server's directory.
     pub fn directory(&self) -> Directory {
-        self.courier.directory()
+        self.client.directory()
     }
 
     /// Reads a key.
     ///
     /// # Errors
-    /// If no answer comes, or the value does not fit into a datagram.
-    pub fn get(&mut self, key: &[u8]) -> Result<Option<Found>, ClientError> {
+    /// If no reply arrives, or the value does not fit into a datagram.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>, ClientError> {
         let (status, flags, value) = self.call(&Request::of(Operation::Get, key))?;
         match status {
-            Status::Done => Ok(Some(Found { value, flags })),
+            Status::Done => Ok(Some(StoredValue { value, flags })),
             Status::NotFound => Ok(None),
             status => Err(ClientError::Refused(status)),
         }
     }
 
-    /// Stores a value under a key, with memcached's expiration time.
+    /// Stores a value, with memcached's expiration time.
     ///
     /// # Errors
-    /// If no answer comes, or the item is too large.
+    /// If no reply arrives, or the item is too large.
     pub fn set(&mut self, key: &[u8], value: &[u8], flags: u32, exptime: i32) -> Result<(), ClientError> {
         let request = Request { operation: Operation::Set, key, value, flags, exptime };
         match self.call(&request)? {
@@ -82,10 +82,11 @@ impl<P: ClientPath> Client<P> {
         }
     }
 
-    /// Removes a key, and tells whether there was something. If no answer came and it was sent again, what was there may be gone by the first.
+    /// Removes a key, and returns whether it existed. If a reply was lost and the request was sent again, the first
+    /// one may have removed it.
     ///
     /// # Errors
-    /// If no answer comes.
+    /// If no reply arrives.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, ClientError> {
         match self.call(&Request::of(Operation::Delete, key))? {
             (Status::Done, ..) => Ok(true),
@@ -94,20 +95,20 @@ impl<P: ClientPath> Client<P> {
         }
     }
 
-    /// Carries out any request, and tells what the server says: the status, flags and value.
+    /// Sends any request, and returns the status, flags and value of the reply.
     ///
     /// # Errors
-    /// If no answer comes, or it cannot be sent.
+    /// If no reply arrives, or the request cannot be sent.
     pub fn call(&mut self, request: &Request<'_>) -> Result<(Status, u32, Vec<u8>), ClientError> {
-        self.asked += 1;
-        let ticket = Ticket(self.asked);
-        // There is room for the only one.
-        let _ = self.courier.ask(request, ticket)?;
-        self.courier.flush(self.watch.elapsed())?;
+        self.sent += 1;
+        let ticket = Ticket(self.sent);
+        // The only request always fits.
+        let _ = self.client.submit(request, ticket)?;
+        self.client.flush(self.watch.elapsed())?;
         let mut answer = None;
         loop {
-            self.courier.poll(self.watch.elapsed(), &mut |told, outcome| {
-                if told == ticket {
+            self.client.poll(self.watch.elapsed(), &mut |reported, outcome| {
+                if reported == ticket {
                     answer = Some(match outcome {
                         Outcome::Answered(reply) => Ok((reply.status, reply.flags, reply.value.to_vec())),
                         Outcome::Lost => Err(ClientError::Lost),
@@ -116,7 +117,7 @@ impl<P: ClientPath> Client<P> {
             })?;
             match answer {
                 Some(answer) => return answer,
-                None => self.courier.wait(Duration::from_millis(1))?,
+                None => self.client.wait(Duration::from_millis(1))?,
             }
         }
     }

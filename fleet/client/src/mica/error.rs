@@ -1,30 +1,30 @@
-//! What goes wrong for a client.
+//! Errors of a client.
 
 use guira_protocol::mica::Status;
 use std::io;
 
-/// Why a client has no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The request does not fit into a datagram.
     #[error("key and value of {bytes} bytes do not fit into a datagram: use TCP")]
     TooLong {
-        /// How long they are.
+        /// Length of key and value together, in bytes.
         bytes: usize,
     },
-    /// The key is empty or too long.
+    /// The key is empty or too long; its length in bytes.
     #[error("a key has 1 to 250 bytes, not {0}")]
     Key(usize),
-    /// No answer came. What was to be changed may have been changed, or not.
+    /// No reply arrived. The server may or may not have executed the request.
     #[error("no answer came")]
     Lost,
-    /// The server says why not.
+    /// The server rejected the request.
     #[error("{}", .0.text())]
     Refused(Status),
-    /// The server does not say how it divides keys.
-    #[error("nobody answers there who speaks of MICA")]
+    /// The server does not send its directory.
+    #[error("no server of MICA datagrams answers there")]
     Silent,
-    /// The system refuses.
+    /// The system reported an error.
     #[error("the network fails")]
     System(#[from] io::Error),
 }

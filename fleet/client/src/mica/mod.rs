@@ -1,19 +1,21 @@
 //! A client of MICA's datagrams (Lim et al., NSDI 2014, section 4.2; docs/protocol-mica.md).
 //!
-//! It hashes keys, picks the thread of the server that each is at home at, and spreads reads over all threads where all may read. What is lost
-//! it sends again only if that does no harm. A [`Courier`] has many requests under way, for whoever can go on meanwhile; a [`Client`] has one
-//! at a time.
+//! It hashes keys, sends each request to the thread of the server that owns its key, and spreads reads over all
+//! threads where all may read. It sends lost requests again only if they are idempotent. A [`PipelinedClient`] keeps
+//! many requests in flight; a [`Client`] one at a time.
 
 mod client;
-mod courier;
 mod error;
-mod ledger;
+mod in_flight;
+mod pipeline;
 mod slots;
 
-pub use client::{Client, Found};
-pub use courier::{Busy, Courier, CourierOptions, ITEM_MAX, REPEATS_MAX, Request, Ticket, learn};
+pub use client::{Client, StoredValue};
 pub use error::ClientError;
-pub use ledger::Outcome;
+pub use in_flight::Outcome;
+pub use pipeline::{
+    Busy, ClientOptions, ITEM_MAX, PipelinedClient, RETRIES_MAX, Request, Ticket, fetch_directory,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,32 @@
-//! Datagrams that are under way, with what is needed to send them again.
+//! Datagrams in flight, with their requests, to send them again.
 
-use super::courier::Ticket;
+use super::pipeline::Ticket;
 use guira_protocol::mica::{DATAGRAM_HEADER, Operation, Record, RequestWriter};
 use guira_transport::PAYLOAD_MAX;
 use std::time::Duration;
 
-/// What becomes of a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
-    /// Requests are added.
     Open,
-    /// It is complete, and waits to be sent.
+    /// The datagram is complete and has not been sent.
     Sealed,
-    /// It was sent and is not answered yet.
+    /// The datagram was sent and has not been answered.
     Sent,
 }
 
-/// A datagram.
+/// A datagram in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) state: State,
-    /// Which datagram it is: the slot's number, and how often it was used.
+    /// The datagram's sequence number: the slot's index, and how often it was used.
     pub(super) sequence: u32,
     pub(super) core: usize,
     /// How often its requests were sent before.
     pub(super) tries: u32,
-    /// How often its answer was waited for in vain. What may be sent again was then, in other slots: only the rest is still waited for.
+    /// The number of timeouts. After each, the idempotent requests were sent again in other slots: only the others
+    /// still wait for this datagram's reply.
     pub(super) waits: u32,
     pub(super) tickets: Vec<Ticket>,
     pub(super) length: usize,
@@ -34,7 +34,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Adds a request, if there is room.
+    /// Adds a request, if it fits.
     #[inline(always)]
     pub(super) fn push(&mut self, record: &Record<'_>, ticket: Ticket) -> bool {
         let mut writer = RequestWriter::resume(&mut self.bytes, self.length, self.tickets.len() as u16);
@@ -46,14 +46,14 @@ impl Slot {
         pushed
     }
 
-    /// It is complete.
+    /// Completes the datagram.
     pub(super) fn seal(&mut self, generation: u32, opaque: u64) {
         let count = self.tickets.len() as u16;
         RequestWriter::resume(&mut self.bytes, self.length, count).finish(generation, self.sequence, opaque);
         self.state = State::Sealed;
     }
 
-    /// Its requests that are still waited for, each with its place in the datagram.
+    /// The requests that still wait for a reply, each with its index in the datagram.
     pub(super) fn records(&self) -> impl Iterator<Item = (usize, Ticket, Record<'_>)> {
         let mut at = DATAGRAM_HEADER;
         let all = self.tickets.iter().enumerate().map_while(move |(place, ticket)| {
@@ -61,21 +61,21 @@ impl Slot {
             at = next;
             Some((place, *ticket, record))
         });
-        all.filter(|(_, _, record)| self.waits == 0 || !may_repeat(record))
+        all.filter(|(_, _, record)| self.waits == 0 || !may_retry(record))
     }
 
-    /// Whether requests are waited for that may not be sent again.
-    pub(super) fn has_unrepeatable(&self) -> bool {
-        self.records().any(|(_, _, record)| !may_repeat(&record))
+    /// Whether a request that may not be sent again waits for a reply.
+    pub(super) fn has_unretryable(&self) -> bool {
+        self.records().any(|(_, _, record)| !may_retry(&record))
     }
 }
 
-/// Whether it may be sent again when no answer came.
-pub(super) fn may_repeat(record: &Record<'_>) -> bool {
+/// Whether the request may be sent again when no reply arrived.
+pub(super) fn may_retry(record: &Record<'_>) -> bool {
     record.operation.is_some_and(Operation::is_idempotent)
 }
 
-/// All datagrams that are under way.
+/// All datagrams in flight.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
@@ -83,7 +83,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Room for so many datagrams; a power of two.
+    /// Slots for `window` datagrams; a power of two.
     pub(super) fn new(window: usize) -> Self {
         let window = window.next_power_of_two();
         let slot = |number: usize| Slot {
@@ -96,11 +96,11 @@ impl Slots {
             length: DATAGRAM_HEADER,
             bytes: vec![0; PAYLOAD_MAX].into_boxed_slice(),
         };
-        // The one that was used last is used first: it is warm.
+        // The slot that was used last is used first: it is in the cache.
         Slots { slots: (0..window).map(slot).collect(), vacant: (0..window).rev().collect() }
     }
 
-    /// Opens a slot for thread `core`, if there is one.
+    /// Opens a slot for thread `core`, if one is free.
     pub(super) fn open(&mut self, core: usize, tries: u32) -> Option<usize> {
         let index = self.vacant.pop()?;
         let window = self.slots.len() as u32;
@@ -112,13 +112,11 @@ impl Slots {
         Some(index)
     }
 
-    /// A slot is done with.
     pub(super) fn close(&mut self, index: usize) {
         self.slots[index].state = State::Free;
         self.vacant.push(index);
     }
 
-    /// How many are in use.
     pub(super) fn used(&self) -> usize {
         self.slots.len() - self.vacant.len()
     }
@@ -128,7 +126,7 @@ impl Slots {
         &mut self.slots[index]
     }
 
-    /// The slot of the datagram with this number, if that was sent and is not answered.
+    /// The slot of the datagram with this sequence number, if it was sent and not answered.
     #[inline(always)]
     pub(super) fn of(&mut self, sequence: u32) -> Option<usize> {
         let index = sequence as usize & (self.slots.len() - 1);
@@ -137,7 +135,7 @@ impl Slots {
     }
 }
 
-/// Until when an answer is waited for.
+/// The end of the wait for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Deadline {
     pub(super) at: Duration,

@@ -1,4 +1,4 @@
-//! A courier over a wire that loses, doubles, reorders, cuts and forges, to a server that is a table.
+//! A client over a wire that loses, duplicates, reorders, truncates and forges, to a server that is a table.
 
 use super::*;
 use guira_protocol::mica::{
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-/// What becomes of the datagrams that come next: nothing, if there is no rule left.
+/// What happens to the next datagrams: nothing, once no faults are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -18,9 +18,9 @@ enum Fault {
     LoseAnswer,
     DoubleAnswer,
     CutAnswer,
-    /// It comes after the next one.
+    /// Deliver it after the next one.
     Delay,
-    /// Before it comes one with a lie in it: its byte at this place is another.
+    /// Deliver a forged copy first, with another byte at this index.
     Forge(usize),
 }
 
@@ -29,14 +29,14 @@ struct Wire {
     cores: usize,
     directory: Directory,
     table: HashMap<Vec<u8>, (u32, Vec<u8>)>,
-    /// Each request as it came to the server: thread, operation, hash.
+    /// The requests that the server received: thread, operation, hash.
     seen: Vec<(usize, Operation, u64)>,
     faults: VecDeque<Fault>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     chosen: usize,
     answers: VecDeque<Vec<u8>>,
     delayed: Vec<Vec<u8>>,
-    /// No more than so many answers at once.
+    /// Deliver at most this many replies at once.
     slow: bool,
 }
 
@@ -59,7 +59,7 @@ impl Wire {
             table: HashMap::new(),
             seen: Vec::new(),
             faults: faults.iter().copied().collect(),
-            room: vec![0; PAYLOAD_MAX],
+            buffer: vec![0; PAYLOAD_MAX],
             chosen: 0,
             answers: VecDeque::new(),
             delayed: Vec::new(),
@@ -67,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// What the server answers.
+    /// The server's reply.
     fn serve(&mut self, core: usize, datagram: &[u8]) -> Vec<u8> {
         let header = Header::read(datagram).unwrap();
         let mut out = vec![0; PAYLOAD_MAX];
@@ -87,8 +87,8 @@ impl Wire {
             self.seen.push((core, operation, record.hash));
             let after = usize::from(header.count) - number - 1;
             match (operation, self.table.get(record.key)) {
-                (Operation::Get, Some((flags, value))) if value.len() <= writer.room(after).len() => {
-                    writer.room(after)[..value.len()].copy_from_slice(value);
+                (Operation::Get, Some((flags, value))) if value.len() <= writer.space(after).len() => {
+                    writer.space(after)[..value.len()].copy_from_slice(value);
                     writer.put(Status::Done, *flags, value.len());
                 }
                 (Operation::Get, Some(_)) => writer.put(Status::AskAlone, 0, 0),
@@ -120,10 +120,10 @@ impl ClientPath for Wire {
         Ok(())
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         assert!(core < self.cores);
         self.chosen = core;
-        Some(&mut self.room)
+        Some(&mut self.buffer)
     }
 
     fn post(&mut self, length: usize) {
@@ -131,7 +131,7 @@ impl ClientPath for Wire {
         if fault == Fault::LoseRequest {
             return;
         }
-        let datagram = self.room[..length].to_vec();
+        let datagram = self.buffer[..length].to_vec();
         let mut answer = self.serve(self.chosen, &datagram);
         match fault {
             Fault::LoseAnswer => return,
@@ -164,12 +164,12 @@ impl ClientPath for Wire {
     }
 }
 
-const PATIENCE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(20);
 
-fn courier(wire: Wire, per_datagram: u16) -> Courier<Wire> {
-    let options = CourierOptions { per_datagram, window: 8, patience: PATIENCE, repeats: 3 };
+fn client(wire: Wire, per_datagram: u16) -> PipelinedClient<Wire> {
+    let options = ClientOptions { per_datagram, window: 8, timeout: TIMEOUT, retries: 3 };
     let directory = wire.directory;
-    Courier::new(wire, directory, 99, options).unwrap()
+    PipelinedClient::new(wire, directory, 99, options).unwrap()
 }
 
 fn set<'r>(key: &'r [u8], value: &'r [u8]) -> Request<'r> {
@@ -180,17 +180,17 @@ fn get(key: &[u8]) -> Request<'_> {
     Request::of(Operation::Get, key)
 }
 
-/// What was told of each ticket: the status and the value, or that it is lost.
-type Told = Vec<(u64, Option<(Status, Vec<u8>)>)>;
+/// The reported outcomes: ticket, and status and value unless the request was lost.
+type Reported = Vec<(u64, Option<(Status, Vec<u8>)>)>;
 
-/// Lets time go by until everything is told.
-fn tell_all(courier: &mut Courier<Wire>, now: &mut Duration) -> Told {
-    let mut told = Told::new();
+/// Advances the time until all outcomes are reported.
+fn run_to_end(client: &mut PipelinedClient<Wire>, now: &mut Duration) -> Reported {
+    let mut reported = Reported::new();
     for _ in 0..50 {
-        courier.flush(*now).unwrap();
-        courier
+        client.flush(*now).unwrap();
+        client
             .poll(*now, &mut |ticket, outcome| {
-                told.push((
+                reported.push((
                     ticket.0,
                     match outcome {
                         Outcome::Answered(reply) => Some((reply.status, reply.value.to_vec())),
@@ -199,103 +199,106 @@ fn tell_all(courier: &mut Courier<Wire>, now: &mut Duration) -> Told {
                 ));
             })
             .unwrap();
-        *now += PATIENCE / 2;
+        *now += TIMEOUT / 2;
     }
-    assert!(courier.is_idle());
-    told.sort_by_key(|(ticket, _)| *ticket);
-    told
+    assert!(client.is_idle());
+    reported.sort_by_key(|(ticket, _)| *ticket);
+    reported
 }
 
 fn done(value: &[u8]) -> Option<(Status, Vec<u8>)> {
     Some((Status::Done, value.to_vec()))
 }
 
-fn ask_all(courier: &mut Courier<Wire>, requests: &[Request<'_>]) -> Told {
+fn submit_all(client: &mut PipelinedClient<Wire>, requests: &[Request<'_>]) -> Reported {
     for (number, request) in requests.iter().enumerate() {
-        courier.ask(request, Ticket(number as u64)).unwrap().unwrap();
+        client.submit(request, Ticket(number as u64)).unwrap().unwrap();
     }
-    tell_all(courier, &mut Duration::from_secs(1))
+    run_to_end(client, &mut Duration::from_secs(1))
 }
 
 #[test]
 fn requests_in_a_datagram_are_answered_in_their_order() {
-    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
-    let told = ask_all(&mut courier, &[set(b"a", b"1"), get(b"a"), get(b"b"), set(b"b", b"2"), get(b"b")]);
+    let mut client = client(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
+    let reported =
+        submit_all(&mut client, &[set(b"a", b"1"), get(b"a"), get(b"b"), set(b"b", b"2"), get(b"b")]);
     let missing = Some((Status::NotFound, Vec::new()));
-    assert_eq!(told, [(0, done(b"")), (1, done(b"1")), (2, missing), (3, done(b"")), (4, done(b"2"))]);
+    assert_eq!(reported, [(0, done(b"")), (1, done(b"1")), (2, missing), (3, done(b"")), (4, done(b"2"))]);
 }
 
 #[test]
-fn only_what_does_no_harm_is_sent_again() {
+fn only_idempotent_requests_are_sent_again() {
     for fault in [Fault::LoseRequest, Fault::LoseAnswer, Fault::CutAnswer] {
         let wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::None, fault, Fault::None]);
-        let mut courier = courier(wire, 64);
-        assert_eq!(ask_all(&mut courier, &[set(b"a", b"1")]), [(0, done(b""))]);
-        let told = ask_all(&mut courier, &[get(b"a"), set(b"x", b"2"), Request::of(Operation::Noop, b"")]);
-        assert_eq!(told[0], (0, done(b"1")), "{fault:?}");
-        assert_eq!(told[1], (1, None), "{fault:?}: it may have been stored, or not");
-        assert_eq!(told.len(), 3);
+        let mut client = client(wire, 64);
+        assert_eq!(submit_all(&mut client, &[set(b"a", b"1")]), [(0, done(b""))]);
+        let reported =
+            submit_all(&mut client, &[get(b"a"), set(b"x", b"2"), Request::of(Operation::Noop, b"")]);
+        assert_eq!(reported[0], (0, done(b"1")), "{fault:?}");
+        assert_eq!(reported[1], (1, None), "{fault:?}: it may or may not have been stored");
+        assert_eq!(reported.len(), 3);
     }
 }
 
 #[test]
-fn what_is_never_answered_is_given_up() {
-    let mut courier = courier(Wire::new(DIRECTORY, &[Fault::LoseRequest; 100]), 1);
-    assert_eq!(ask_all(&mut courier, &[get(b"a"), set(b"b", b"1")]), [(0, None), (1, None)]);
+fn a_request_without_a_reply_is_lost() {
+    let mut client = client(Wire::new(DIRECTORY, &[Fault::LoseRequest; 100]), 1);
+    assert_eq!(submit_all(&mut client, &[get(b"a"), set(b"b", b"1")]), [(0, None), (1, None)]);
 }
 
-/// Of each ticket, when it was told of, in units of half the patience, and whether it was answered.
+/// For each outcome its ticket, the time in units of half the timeout, and whether a reply arrived.
 type Times = Vec<(u64, u32, bool)>;
 
-/// When each of four requests in one datagram is told of, and what the server has seen.
+/// The times at which four requests in one datagram are reported, and the requests that the server received.
 fn times_of(faults: &[Fault]) -> (Times, Vec<(usize, Operation, u64)>) {
     let mut wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, faults);
     wire.table.insert(b"a".to_vec(), (0, b"1".to_vec()));
-    let mut courier = courier(wire, 64);
+    let mut client = client(wire, 64);
     for (number, request) in [get(b"a"), set(b"b", b"2"), get(b"a"), set(b"c", b"3")].iter().enumerate() {
-        courier.ask(request, Ticket(number as u64)).unwrap().unwrap();
+        client.submit(request, Ticket(number as u64)).unwrap().unwrap();
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for step in 0..100 {
-        let now = Duration::from_secs(1) + step * PATIENCE / 2;
-        courier.flush(now).unwrap();
-        let tell =
-            &mut |ticket: Ticket, outcome: Outcome<'_>| told.push((ticket.0, step, outcome != Outcome::Lost));
-        courier.poll(now, tell).unwrap();
+        let now = Duration::from_secs(1) + step * TIMEOUT / 2;
+        client.flush(now).unwrap();
+        let report = &mut |ticket: Ticket, outcome: Outcome<'_>| {
+            reported.push((ticket.0, step, outcome != Outcome::Lost))
+        };
+        client.poll(now, report).unwrap();
     }
-    assert!(courier.is_idle());
-    told.sort_by_key(|it| it.0);
-    let seen = courier.path().seen.clone();
-    (told, seen)
+    assert!(client.is_idle());
+    reported.sort_by_key(|it| it.0);
+    let seen = client.path().seen.clone();
+    (reported, seen)
 }
 
 #[test]
-fn what_stores_is_waited_for_as_long_as_what_is_sent_again() {
-    let lost = |told: Times| told.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
-    // 1 + 2 + 4 + 8 times the patience, in vain.
-    let (told, seen) = times_of(&[Fault::LoseRequest; 100]);
+fn a_store_is_waited_for_as_long_as_a_retried_request() {
+    let lost = |reported: Times| reported.iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
+    // 1 + 2 + 4 + 8 times the timeout, without a reply.
+    let (reported, seen) = times_of(&[Fault::LoseRequest; 100]);
     assert!(seen.is_empty());
-    assert_eq!(lost(told), [(30, false); 4]);
-    // What may be sent again is, after the patience; the rest is given up at the end.
-    let (told, _) = times_of(&[Fault::LoseRequest]);
-    assert_eq!(lost(told), [(3, true), (30, false), (3, true), (30, false)]);
+    assert_eq!(lost(reported), [(30, false); 4]);
+    // Idempotent requests are sent again after the timeout; the others are lost at the end.
+    let (reported, _) = times_of(&[Fault::LoseRequest]);
+    assert_eq!(lost(reported), [(3, true), (30, false), (3, true), (30, false)]);
 }
 
 #[test]
-fn a_late_answer_tells_of_what_was_not_sent_again() {
-    // The first datagram's answer comes after that of the first which is sent again and not lost.
+fn a_late_reply_reports_requests_that_were_not_sent_again() {
+    // The first datagram's reply arrives after that of the first retry that is not lost.
     for (lost, late) in [(0, 3), (2, 7), (4, 15)] {
         let mut faults = vec![Fault::LoseRequest; lost + 1];
         faults[0] = Fault::Delay;
-        let (told, seen) = times_of(&faults);
-        assert_eq!(told, [(0, late, true), (1, late, true), (2, late, true), (3, late, true)]);
+        let (reported, seen) = times_of(&faults);
+        assert_eq!(reported, [(0, late, true), (1, late, true), (2, late, true), (3, late, true)]);
         let sets = seen.iter().filter(|(_, operation, _)| *operation == Operation::Set).count();
         assert_eq!((sets, seen.len()), (2, 6), "nothing is stored twice, each get is sent again");
     }
 }
 
 #[test]
-fn each_request_is_told_of_once_whatever_the_wire_does() {
+fn each_request_is_reported_once_over_a_faulty_wire() {
     let faults = [
         Fault::DoubleAnswer,
         Fault::Delay,
@@ -306,49 +309,49 @@ fn each_request_is_told_of_once_whatever_the_wire_does() {
         Fault::Delay,
         Fault::DoubleAnswer,
     ];
-    let mut courier = courier(Wire::new(DIRECTORY, &faults), 1);
+    let mut client = client(Wire::new(DIRECTORY, &faults), 1);
     let keys: Vec<Vec<u8>> = (0..8u8).map(|number| vec![b'k', number]).collect();
     let requests: Vec<Request<'_>> = keys.iter().map(|key| get(key)).collect();
-    let told = ask_all(&mut courier, &requests);
-    let tickets: Vec<u64> = told.iter().map(|(ticket, _)| *ticket).collect();
+    let reported = submit_all(&mut client, &requests);
+    let tickets: Vec<u64> = reported.iter().map(|(ticket, _)| *ticket).collect();
     assert_eq!(tickets, [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert!(told.iter().all(|(_, outcome)| *outcome == Some((Status::NotFound, Vec::new()))));
+    assert!(reported.iter().all(|(_, outcome)| *outcome == Some((Status::NotFound, Vec::new()))));
 }
 
 #[test]
 fn forged_answers_are_not_believed() {
     // Magic, version, kind, count, sequence, opaque.
     for at in [0, 1, 2, 3, 4, 12, 13, 14, 15, 16, 23] {
-        let mut courier = courier(Wire::new(DIRECTORY, &[Fault::None, Fault::Forge(at)]), 1);
-        assert_eq!(ask_all(&mut courier, &[set(b"a", b"1")]), [(0, done(b""))]);
-        assert_eq!(ask_all(&mut courier, &[get(b"a")]), [(0, done(b"1"))], "a lie at {at}");
+        let mut client = client(Wire::new(DIRECTORY, &[Fault::None, Fault::Forge(at)]), 1);
+        assert_eq!(submit_all(&mut client, &[set(b"a", b"1")]), [(0, done(b""))]);
+        assert_eq!(submit_all(&mut client, &[get(b"a")]), [(0, done(b"1"))], "forged at {at}");
     }
 }
 
 #[test]
-fn a_server_that_divides_keys_anew_is_asked_how_and_loses_nothing() {
-    let mut courier = courier(Wire::new(DIRECTORY, &[]), 4);
+fn a_new_directory_is_requested_and_no_request_is_lost() {
+    let mut client = client(Wire::new(DIRECTORY, &[]), 4);
     let keys: Vec<Vec<u8>> = (0..20u8).map(|number| vec![b'k', number]).collect();
     let sets: Vec<Request<'_>> = keys.iter().map(|key| set(key, b"value")).collect();
-    assert_eq!(ask_all(&mut courier, &sets).len(), 20);
+    assert_eq!(submit_all(&mut client, &sets).len(), 20);
     let next = Directory { generation: 2, cores: 3, seed: 78, ..DIRECTORY };
-    let wire = courier.path();
+    let wire = client.path();
     wire.directory = next;
     wire.seen.clear();
     let gets: Vec<Request<'_>> = keys.iter().map(|key| get(key)).collect();
-    assert!(ask_all(&mut courier, &gets).iter().all(|(_, outcome)| *outcome == done(b"value")));
-    assert_eq!(courier.directory(), next);
-    let seen = &courier.path().seen;
+    assert!(submit_all(&mut client, &gets).iter().all(|(_, outcome)| *outcome == done(b"value")));
+    assert_eq!(client.directory(), next);
+    let seen = &client.path().seen;
     assert!(seen.len() == 20 && seen.iter().all(|(core, _, hash)| *core == next.home(*hash)));
 }
 
 #[test]
-fn what_does_not_fit_beside_others_is_asked_for_alone() {
-    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
+fn a_reply_that_does_not_fit_beside_others_is_requested_alone() {
+    let mut client = client(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
     let long = vec![7; PAYLOAD_MAX - DATAGRAM_HEADER - REPLY_HEADER - 20];
-    assert_eq!(ask_all(&mut courier, &[set(b"a", &long), set(b"b", &long)]).len(), 2);
-    let told = ask_all(&mut courier, &[get(b"a"), get(b"b"), get(b"c")]);
-    assert_eq!(told, [(0, done(&long)), (1, done(&long)), (2, Some((Status::NotFound, Vec::new())))]);
+    assert_eq!(submit_all(&mut client, &[set(b"a", &long), set(b"b", &long)]).len(), 2);
+    let reported = submit_all(&mut client, &[get(b"a"), get(b"b"), get(b"c")]);
+    assert_eq!(reported, [(0, done(&long)), (1, done(&long)), (2, Some((Status::NotFound, Vec::new())))]);
 }
 
 #[test]
@@ -358,10 +361,10 @@ fn requests_go_where_their_keys_are_at_home_and_reads_anywhere_if_they_may() {
         [PartitionAccess::Erew, PartitionAccess::Crew, PartitionAccess::Crcw, PartitionAccess::Shared]
     {
         let directory = Directory { access, cores: 4, ..DIRECTORY };
-        let mut courier = courier(Wire::new(directory, &[]), 1);
-        keys.iter().for_each(|key| _ = ask_all(&mut courier, &[set(key, b"1")]));
-        keys.iter().for_each(|key| _ = ask_all(&mut courier, &[get(key)]));
-        let seen = courier.path().seen.clone();
+        let mut client = client(Wire::new(directory, &[]), 1);
+        keys.iter().for_each(|key| _ = submit_all(&mut client, &[set(key, b"1")]));
+        keys.iter().for_each(|key| _ = submit_all(&mut client, &[get(key)]));
+        let seen = client.path().seen.clone();
         let at_home = |read: bool| {
             let of_kind: Vec<_> =
                 seen.iter().filter(|(_, operation, _)| operation.is_read() == read).collect();
@@ -380,9 +383,9 @@ fn requests_go_where_their_keys_are_at_home_and_reads_anywhere_if_they_may() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_a_reason() {
-    let mut courier = courier(Wire::new(DIRECTORY, &[]), 1);
-    let mut ask = |request: &Request<'_>| courier.ask(request, Ticket(0)).unwrap_err().to_string();
+fn an_invalid_request_is_refused_with_a_reason() {
+    let mut client = client(Wire::new(DIRECTORY, &[]), 1);
+    let mut ask = |request: &Request<'_>| client.submit(request, Ticket(0)).unwrap_err().to_string();
     assert_eq!(ask(&get(b"")), "a key has 1 to 250 bytes, not 0");
     assert_eq!(ask(&get(&[b'k'; 251])), "a key has 1 to 250 bytes, not 251");
     assert_eq!(
@@ -395,30 +398,30 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
 fn no_more_is_under_way_than_the_window_allows() {
     let mut wire = Wire::new(DIRECTORY, &[]);
     wire.slow = true;
-    let mut courier = courier(wire, 1);
+    let mut client = client(wire, 1);
     let mut asked = 0;
-    while courier.ask(&get(b"a"), Ticket(asked)).unwrap().is_ok() {
+    while client.submit(&get(b"a"), Ticket(asked)).unwrap().is_ok() {
         asked += 1;
     }
     assert_eq!(asked, 8);
-    courier.flush(Duration::ZERO).unwrap();
-    assert!(courier.ask(&get(b"a"), Ticket(8)).unwrap().is_err());
-    assert_eq!(courier.poll(Duration::ZERO, &mut |_, _| ()).unwrap(), 1);
-    assert!(courier.ask(&get(b"a"), Ticket(8)).unwrap().is_ok());
-    assert_eq!(tell_all(&mut courier, &mut Duration::from_secs(0)).len(), 8);
+    client.flush(Duration::ZERO).unwrap();
+    assert!(client.submit(&get(b"a"), Ticket(8)).unwrap().is_err());
+    assert_eq!(client.poll(Duration::ZERO, &mut |_, _| ()).unwrap(), 1);
+    assert!(client.submit(&get(b"a"), Ticket(8)).unwrap().is_ok());
+    assert_eq!(run_to_end(&mut client, &mut Duration::from_secs(0)).len(), 8);
 }
 
 #[test]
-fn a_client_asks_for_the_directory_first_and_again_if_that_is_lost() {
+fn a_client_requests_the_directory_first_and_again_if_it_is_lost() {
     let faults = [Fault::LoseRequest, Fault::LoseAnswer];
-    let mut client = Client::new(Wire::new(DIRECTORY, &faults), CourierOptions::default()).unwrap();
+    let mut client = Client::new(Wire::new(DIRECTORY, &faults), ClientOptions::default()).unwrap();
     assert_eq!(client.directory(), DIRECTORY);
     client.set(b"a", b"1", 5, 0).unwrap();
-    assert_eq!(client.get(b"a").unwrap(), Some(Found { value: b"1".to_vec(), flags: 5 }));
+    assert_eq!(client.get(b"a").unwrap(), Some(StoredValue { value: b"1".to_vec(), flags: 5 }));
     assert_eq!((client.delete(b"a").unwrap(), client.delete(b"a").unwrap()), (true, false));
     assert_eq!(client.get(b"a").unwrap(), None);
-    let nobody = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), CourierOptions::default());
-    assert_eq!(nobody.unwrap_err().to_string(), "nobody answers there who speaks of MICA");
+    let silent = Client::new(Wire::new(DIRECTORY, &[Fault::LoseRequest; 1000]), ClientOptions::default());
+    assert_eq!(silent.unwrap_err().to_string(), "no server of MICA datagrams answers there");
 }
 
 #[test]
@@ -429,67 +432,67 @@ fn hashes_are_those_of_the_document() {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
         let directory = Directory { seed: number(cells[0]), ..DIRECTORY };
-        let mut courier = courier(Wire::new(directory, &[]), 1);
+        let mut client = client(Wire::new(directory, &[]), 1);
         let key = vec![b'k'; cells[2].parse().unwrap()];
-        ask_all(&mut courier, &[get(&key)]);
-        assert_eq!(courier.path().seen[0].2, number(cells[3]), "{line}");
+        submit_all(&mut client, &[get(&key)]);
+        assert_eq!(client.path().seen[0].2, number(cells[3]), "{line}");
         rows += 1;
     }
     assert_eq!(rows, 34);
 }
 
 #[test]
-fn what_is_sent_anew_after_a_move_keeps_its_order() {
-    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
+fn requests_sent_again_after_a_move_keep_their_order() {
+    let mut client = client(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[]), 64);
     let next = Directory { generation: 2, cores: 1, seed: 78, ..DIRECTORY };
-    courier.path().directory = next;
-    // One datagram: the document says that its requests are executed in their order.
-    let told = ask_all(&mut courier, &[set(b"a", b"older"), set(b"a", b"newer")]);
-    assert_eq!(told.len(), 2);
-    assert_eq!(courier.path().table[&b"a"[..]].1, b"newer");
+    client.path().directory = next;
+    // One datagram: the specification says that its requests are executed in order.
+    let reported = submit_all(&mut client, &[set(b"a", b"older"), set(b"a", b"newer")]);
+    assert_eq!(reported.len(), 2);
+    assert_eq!(client.path().table[&b"a"[..]].1, b"newer");
 }
 
 #[test]
 fn a_server_with_fewer_workers_than_before_is_found() {
-    let mut courier = courier(Wire::new(DIRECTORY, &[]), 64);
+    let mut client = client(Wire::new(DIRECTORY, &[]), 64);
     // Keys for both workers.
     let keys: Vec<Vec<u8>> = (0..20u8).map(|number| vec![b'k', number]).collect();
-    courier.path().directory = Directory { generation: 2, cores: 1, ..DIRECTORY };
+    client.path().directory = Directory { generation: 2, cores: 1, ..DIRECTORY };
     let now = Duration::from_secs(1);
-    courier.ask(&get(b"first"), Ticket(100)).unwrap().unwrap();
-    courier.flush(now).unwrap();
-    // Told that it has moved; asks for the directory.
-    courier.poll(now, &mut |_, _| ()).unwrap();
-    // These are asked before the answer is looked at.
+    client.submit(&get(b"first"), Ticket(100)).unwrap().unwrap();
+    client.flush(now).unwrap();
+    // The server replies that it has moved; the client requests the directory.
+    client.poll(now, &mut |_, _| ()).unwrap();
+    // These are submitted before the reply is received.
     for (number, key) in keys.iter().enumerate() {
-        courier.ask(&get(key), Ticket(number as u64)).unwrap().unwrap();
+        client.submit(&get(key), Ticket(number as u64)).unwrap().unwrap();
     }
-    courier.poll(now, &mut |_, _| ()).unwrap();
-    let told = tell_all(&mut courier, &mut Duration::from_secs(1));
-    assert!(told.len() >= 20);
+    client.poll(now, &mut |_, _| ()).unwrap();
+    let reported = run_to_end(&mut client, &mut Duration::from_secs(1));
+    assert!(reported.len() >= 20);
 }
 
 #[test]
-fn a_server_that_goes_after_it_has_moved_is_given_up() {
+fn requests_to_a_server_that_disappears_after_a_move_are_lost() {
     let wire = Wire::new(DIRECTORY, &[]);
-    let mut courier = courier(wire, 1);
-    courier.path().directory = Directory { generation: 2, ..DIRECTORY };
+    let mut client = client(wire, 1);
+    client.path().directory = Directory { generation: 2, ..DIRECTORY };
     let now = Duration::from_secs(1);
-    courier.ask(&get(b"a"), Ticket(1)).unwrap().unwrap();
-    courier.flush(now).unwrap();
-    // From now on nothing arrives any more.
-    courier.path().faults.extend(std::iter::repeat_n(Fault::LoseRequest, 100_000));
-    let mut told = 0;
+    client.submit(&get(b"a"), Ticket(1)).unwrap().unwrap();
+    client.flush(now).unwrap();
+    // From now on all datagrams are lost.
+    client.path().faults.extend(std::iter::repeat_n(Fault::LoseRequest, 100_000));
+    let mut reported = 0;
     for step in 0..10_000u32 {
-        told += courier.poll(now + step * PATIENCE, &mut |_, _| ()).unwrap();
+        reported += client.poll(now + step * TIMEOUT, &mut |_, _| ()).unwrap();
     }
     assert_eq!(
-        told, 1,
-        "200 seconds after it was asked it is neither answered nor lost: Client::call never returns"
+        reported, 1,
+        "200 seconds after it was sent it is neither answered nor lost: Client::call never returns"
     );
 }
 
-/// A wire that takes nothing for a while, as a ring does whose server is stopped for a moment.
+/// A wire that refuses datagrams for a while, as a ring does whose server is stopped.
 #[derive(Debug)]
 struct Stuffed(Wire, u32);
 
@@ -500,12 +503,12 @@ impl ClientPath for Stuffed {
     fn reach(&mut self, cores: usize) -> io::Result<()> {
         self.0.reach(cores)
     }
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         if self.1 > 0 {
             self.1 -= 1;
             return None;
         }
-        self.0.room(core)
+        self.0.buffer(core)
     }
     fn post(&mut self, length: usize) {
         self.0.post(length);
@@ -523,16 +526,16 @@ impl ClientPath for Stuffed {
 }
 
 #[test]
-fn what_the_path_does_not_take_at_once_is_sent_later() {
+fn datagrams_that_the_path_refuses_are_sent_later() {
     let client = std::thread::spawn(|| {
         let mut client =
-            Client::new(Stuffed(Wire::new(DIRECTORY, &[]), 1), CourierOptions::default()).unwrap();
+            Client::new(Stuffed(Wire::new(DIRECTORY, &[]), 1), ClientOptions::default()).unwrap();
         client.set(b"a", b"1", 0, 0).unwrap();
         let wire = Stuffed(Wire::new(DIRECTORY, &[]), 0);
         drop(wire);
         client
     });
-    // The first room is asked for by `learn`, which tries again; so this one goes well.
+    // `fetch_directory` makes the first attempt, and tries again; so this one succeeds.
     let mut client = client.join().unwrap();
     let caller = std::thread::spawn(move || {
         client.stuff(1);
@@ -550,47 +553,48 @@ fn what_the_path_does_not_take_at_once_is_sent_later() {
 
 impl Client<Stuffed> {
     fn stuff(&mut self, times: u32) {
-        self.courier.path().1 = times;
+        self.client.path().1 = times;
     }
 }
 
 #[test]
-fn a_late_answer_to_a_single_request_that_is_cut_is_none() {
-    let mut courier = courier(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::Delay]), 1);
+fn a_truncated_late_reply_to_a_single_request_is_ignored() {
+    let mut client = client(Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::Delay]), 1);
     let now = Duration::from_secs(1);
-    courier.ask(&set(b"a", b"1"), Ticket(0)).unwrap().unwrap();
-    courier.flush(now).unwrap();
-    let late = now + 2 * PATIENCE;
-    courier.poll(late, &mut |_, _| panic!("it is waited for")).unwrap();
-    let whole = courier.path().delayed.pop().unwrap();
-    courier.path().answers.push_back(whole[..whole.len() - 1].to_vec());
-    courier.poll(late, &mut |_, _| panic!("that was no answer")).unwrap();
-    courier.path().answers.push_back(whole);
-    assert_eq!(courier.poll(late, &mut |_, outcome| assert_ne!(outcome, Outcome::Lost)).unwrap(), 1);
+    client.submit(&set(b"a", b"1"), Ticket(0)).unwrap().unwrap();
+    client.flush(now).unwrap();
+    let late = now + 2 * TIMEOUT;
+    client.poll(late, &mut |_, _| panic!("the reply is still expected")).unwrap();
+    let whole = client.path().delayed.pop().unwrap();
+    client.path().answers.push_back(whole[..whole.len() - 1].to_vec());
+    client.poll(late, &mut |_, _| panic!("a truncated reply was accepted")).unwrap();
+    client.path().answers.push_back(whole);
+    assert_eq!(client.poll(late, &mut |_, outcome| assert_ne!(outcome, Outcome::Lost)).unwrap(), 1);
 }
 
 #[test]
 fn options_may_be_as_extreme_as_they_like() {
-    for patience in [Duration::ZERO, Duration::from_secs(1 << 50), Duration::MAX] {
-        for repeats in [0, 1, REPEATS_MAX, REPEATS_MAX + 1, u32::MAX] {
+    for timeout in [Duration::ZERO, Duration::from_secs(1 << 50), Duration::MAX] {
+        for retries in [0, 1, RETRIES_MAX, RETRIES_MAX + 1, u32::MAX] {
             let wire = Wire::new(Directory { cores: 1, ..DIRECTORY }, &[Fault::LoseRequest; 100]);
-            let options = CourierOptions { per_datagram: 4, window: 8, patience, repeats };
-            let mut courier = Courier::new(wire, Directory { cores: 1, ..DIRECTORY }, 99, options).unwrap();
+            let options = ClientOptions { per_datagram: 4, window: 8, timeout, retries };
+            let mut client =
+                PipelinedClient::new(wire, Directory { cores: 1, ..DIRECTORY }, 99, options).unwrap();
             for request in [set(b"a", b"1"), get(b"a")] {
-                courier.ask(&request, Ticket(0)).unwrap().unwrap();
+                client.submit(&request, Ticket(0)).unwrap().unwrap();
             }
-            let mut told = 0;
+            let mut reported = 0;
             for step in 0..100 {
-                let now = Duration::from_secs(1) + step * PATIENCE;
-                courier.flush(now).unwrap();
-                told += courier.poll(now, &mut |_, outcome| assert_eq!(outcome, Outcome::Lost)).unwrap();
+                let now = Duration::from_secs(1) + step * TIMEOUT;
+                client.flush(now).unwrap();
+                reported += client.poll(now, &mut |_, outcome| assert_eq!(outcome, Outcome::Lost)).unwrap();
             }
-            assert_eq!(told, if patience.is_zero() { 2 } else { 0 }, "{patience:?}, {repeats}");
+            assert_eq!(reported, if timeout.is_zero() { 2 } else { 0 }, "{timeout:?}, {retries}");
         }
     }
 }
 
-/// Any numbers, from a seed.
+/// Pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -607,7 +611,7 @@ impl Numbers {
 }
 
 #[test]
-fn each_request_is_told_of_once_whatever_happens_in_whatever_order() {
+fn each_request_is_reported_once_in_any_order_of_events() {
     const FAULTS: [Fault; 8] = [
         Fault::LoseRequest,
         Fault::LoseAnswer,
@@ -620,19 +624,19 @@ fn each_request_is_told_of_once_whatever_happens_in_whatever_order() {
     ];
     for seed in 0..200u64 {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let options = CourierOptions {
+        let options = ClientOptions {
             per_datagram: numbers.one_of(&[1, 2, 4, 64]),
             window: numbers.one_of(&[1, 2, 8]),
-            patience: PATIENCE,
-            repeats: numbers.one_of(&[0, 1, 3, 5]),
+            timeout: TIMEOUT,
+            retries: numbers.one_of(&[0, 1, 3, 5]),
         };
-        let mut courier = Courier::new(Wire::new(DIRECTORY, &[]), DIRECTORY, 99, options).unwrap();
+        let mut client = PipelinedClient::new(Wire::new(DIRECTORY, &[]), DIRECTORY, 99, options).unwrap();
         let long = vec![7; PAYLOAD_MAX - DATAGRAM_HEADER - REPLY_HEADER - 40];
-        courier.path().table.insert(b"long".to_vec(), (0, long.clone()));
-        courier.path().table.insert(b"long2".to_vec(), (0, long));
-        let (mut told, mut asked, mut generation) = (HashMap::<u64, u32>::new(), 0u64, 1);
+        client.path().table.insert(b"long".to_vec(), (0, long.clone()));
+        client.path().table.insert(b"long2".to_vec(), (0, long));
+        let (mut reported, mut asked, mut generation) = (HashMap::<u64, u32>::new(), 0u64, 1);
         for step in 0..800u32 {
-            let now = Duration::from_secs(1) + step * PATIENCE / 2;
+            let now = Duration::from_secs(1) + step * TIMEOUT / 2;
             if step < 120 {
                 for _ in 0..numbers.below(6) {
                     let key = format!("k{asked}");
@@ -641,18 +645,18 @@ fn each_request_is_told_of_once_whatever_happens_in_whatever_order() {
                         1 => get(b"long2"),
                         _ => set(key.as_bytes(), b"v"),
                     };
-                    asked += u64::from(courier.ask(&request, Ticket(asked)).unwrap().is_ok());
+                    asked += u64::from(client.submit(&request, Ticket(asked)).unwrap().is_ok());
                 }
                 let fault = numbers.one_of(&FAULTS);
-                courier.path().faults.push_back(fault);
+                client.path().faults.push_back(fault);
                 if numbers.below(25) == 0 {
                     generation += 1;
                     let cores = 1 + numbers.below(3) as u16;
-                    courier.path().directory = Directory { generation, cores, ..DIRECTORY };
+                    client.path().directory = Directory { generation, cores, ..DIRECTORY };
                 }
             }
             let kind = numbers.below(10);
-            if let Some(late) = courier.path().delayed.first_mut().filter(|_| kind < 2)
+            if let Some(late) = client.path().delayed.first_mut().filter(|_| kind < 2)
                 && let Some(header) = Header::read(late).ok().filter(|header| header.kind == Kind::Replies)
             {
                 late.truncate(if kind == 0 { DATAGRAM_HEADER } else { late.len() - 1 });
@@ -660,20 +664,20 @@ fn each_request_is_told_of_once_whatever_happens_in_whatever_order() {
                     header.answer(Kind::Malformed, 0, header.generation).write(late);
                 }
             }
-            courier.flush(now).unwrap();
-            courier.poll(now, &mut |ticket, _| *told.entry(ticket.0).or_default() += 1).unwrap();
+            client.flush(now).unwrap();
+            client.poll(now, &mut |ticket, _| *reported.entry(ticket.0).or_default() += 1).unwrap();
         }
-        assert!(courier.is_idle(), "seed {seed}");
-        assert_eq!(told.len() as u64, asked, "seed {seed}");
-        assert!(told.values().all(|count| *count == 1), "seed {seed}");
+        assert!(client.is_idle(), "seed {seed}");
+        assert_eq!(reported.len() as u64, asked, "seed {seed}");
+        assert!(reported.values().all(|count| *count == 1), "seed {seed}");
     }
 }
 
 #[test]
-fn a_port_that_is_not_open_yet_is_asked_again_until_there_has_been_time_to_open_it() {
+fn a_closed_port_is_tried_again_until_it_can_be_open() {
     let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut path = guira_transport::UdpClientPath::connect(closed).unwrap();
-    let (patience, watch) = (Duration::from_millis(2), guira_sync::clock::Stopwatch::start());
-    assert!(matches!(learn(&mut path, patience), Err(ClientError::Silent)));
-    assert!(watch.elapsed() >= 40 * patience, "gave up after {:?}", watch.elapsed());
+    let (timeout, watch) = (Duration::from_millis(2), guira_sync::clock::Stopwatch::start());
+    assert!(matches!(fetch_directory(&mut path, timeout), Err(ClientError::Silent)));
+    assert!(watch.elapsed() >= 40 * timeout, "gave up after {:?}", watch.elapsed());
 }

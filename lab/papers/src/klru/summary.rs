@@ -26,7 +26,7 @@ fn run(context: &Context) -> Result<Outcome, Failure> {
     for (claim, experiment) in PARTS {
         let path = context.docs.join("papers").join(format!("{experiment}.json"));
         let found = document::read(&path)?
-            .and_then(|outcome| outcome.answers.into_iter().find(|answer| answer.claim == claim));
+            .and_then(|filed| filed.outcome.answers.into_iter().find(|answer| answer.claim == claim));
         let summary = found.map_or_else(|| "not measured".to_owned(), |answer| answer.ours);
         rows.push(vec![claim.to_owned(), summary]);
     }

@@ -25,9 +25,9 @@ use crate::servers::{CLIENT_CORE, SERVER_CORE};
 fn send_back(end: &mut dyn ServerPath) -> io::Result<usize> {
     let count = end.receive()?;
     for index in 0..count {
-        let (datagram, room) = end.exchange(index);
+        let (datagram, buffer) = end.exchange(index);
         let length = datagram.len();
-        room[..length].copy_from_slice(datagram);
+        buffer[..length].copy_from_slice(datagram);
         end.answer(index, length);
     }
     end.send();
@@ -142,9 +142,9 @@ fn per_s_once(client: &mut dyn ClientPath, length: usize, duration: Duration) ->
             if sent - settled >= WINDOW as u64 {
                 break;
             }
-            let Some(room) = client.room(0) else { break };
-            room[..length].fill(1);
-            room[..size_of::<u64>()].copy_from_slice(&sent.to_le_bytes());
+            let Some(buffer) = client.buffer(0) else { break };
+            buffer[..length].fill(1);
+            buffer[..size_of::<u64>()].copy_from_slice(&sent.to_le_bytes());
             client.post(length);
             sent += 1;
         }

@@ -1,6 +1,6 @@
 //! I9, I12, I13, I18, I19, I20 and I21: what can be computed, and models of what cannot be measured here.
 
-use guira_client::mica::{Courier, CourierOptions, Request, Ticket};
+use guira_client::mica::{ClientOptions, PipelinedClient, Request, Ticket};
 use guira_harness::process::thread_cpu_s;
 use guira_protocol::mica::{Directory, HashFunction, Operation, PartitionAccess};
 use guira_transport::{ClientPath, PAYLOAD_MAX};
@@ -89,7 +89,7 @@ impl ClientPath for Nowhere {
         Ok(())
     }
 
-    fn room(&mut self, _core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, _core: usize) -> Option<&mut [u8]> {
         Some(&mut self.0)
     }
 
@@ -121,16 +121,20 @@ fn made(data: Data, per_datagram: u16, count: u32) -> Result<f64, Failure> {
         datagram_max: PAYLOAD_MAX as u32,
     };
     // Nothing is answered: what is not in time is given up at once.
-    let options = CourierOptions { per_datagram, window: 64, patience: Duration::ZERO, repeats: 0 };
-    let mut courier = Courier::new(Nowhere(vec![0; PAYLOAD_MAX]), directory, 1, options).map_err(failed)?;
+    let options = ClientOptions { per_datagram, window: 64, timeout: Duration::ZERO, retries: 0 };
+    let mut client =
+        PipelinedClient::new(Nowhere(vec![0; PAYLOAD_MAX]), directory, 1, options).map_err(failed)?;
     let mut key = [0; KEY_MAX];
     let begin = thread_cpu_s();
     for id in 0..count {
         let key = data.key(id, &mut key);
-        while courier.ask(&Request::of(Operation::Get, key), Ticket(u64::from(id))).map_err(failed)?.is_err()
+        while client
+            .submit(&Request::of(Operation::Get, key), Ticket(u64::from(id)))
+            .map_err(failed)?
+            .is_err()
         {
-            courier.flush(Duration::ZERO).map_err(failed)?;
-            courier.poll(Duration::from_nanos(1), &mut |_, _| ()).map_err(failed)?;
+            client.flush(Duration::ZERO).map_err(failed)?;
+            client.poll(Duration::from_nanos(1), &mut |_, _| ()).map_err(failed)?;
         }
     }
     Ok(f64::from(count) / (thread_cpu_s() - begin) / 1e6)

@@ -1,6 +1,6 @@
 //! Servers behind the paths of datagrams, and a client that asks them as fast as they answer, or at a rate.
 
-use guira_client::mica::{Courier, CourierOptions, Outcome, Request, Ticket, learn};
+use guira_client::mica::{ClientOptions, Outcome, PipelinedClient, Request, Ticket, fetch_directory};
 use guira_harness::affinity::pin_thread;
 use guira_harness::scratch::Scratch;
 use guira_harness::server::{ServerProcess, Spec};
@@ -187,48 +187,48 @@ const WINDOW_OPEN: usize = 4096;
 pub(super) const BURST: usize = 64;
 
 pub(super) struct Client {
-    courier: Courier<Box<dyn ClientPath>>,
+    client: PipelinedClient<Box<dyn ClientPath>>,
     watch: Stopwatch,
 }
 
 impl Client {
     pub(super) fn new(mut path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
-        let directory = learn(&mut path, Duration::from_millis(20)).map_err(failed)?;
+        let directory = fetch_directory(&mut path, Duration::from_millis(20)).map_err(failed)?;
         Self::by(directory, path, how)
     }
 
     /// One that sends to the server's threads in turn, wherever keys are at home.
     pub(super) fn undirected(mut path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
-        let directory = learn(&mut path, Duration::from_millis(20)).map_err(failed)?;
+        let directory = fetch_directory(&mut path, Duration::from_millis(20)).map_err(failed)?;
         Self::by(Directory { access: PartitionAccess::Shared, ..directory }, path, how)
     }
 
     fn by(directory: Directory, path: Box<dyn ClientPath>, how: How) -> Result<Self, Failure> {
         let window = if how.rate.is_some() { WINDOW_OPEN } else { WINDOW };
-        let repeats = if how.rate.is_some() { 0 } else { 4 };
-        let options = CourierOptions {
+        let retries = if how.rate.is_some() { 0 } else { 4 };
+        let options = ClientOptions {
             per_datagram: how.per_datagram,
             window,
-            patience: Duration::from_millis(50),
-            repeats,
+            timeout: Duration::from_millis(50),
+            retries,
         };
         let watch = Stopwatch::start();
         let id = u64::from(std::process::id()) << 32 | u64::from(how.per_datagram);
-        Ok(Client { courier: Courier::new(path, directory, id, options).map_err(failed)?, watch })
+        Ok(Client { client: PipelinedClient::new(path, directory, id, options).map_err(failed)?, watch })
     }
 
     pub(super) fn fill(&mut self, data: Data, keys: u32) -> Result<(), Failure> {
         let value = vec![7; data.value];
         let (mut key, mut next) = ([0; KEY_MAX], 0);
         let mut again: Vec<u32> = Vec::new();
-        while next < keys || !again.is_empty() || !self.courier.is_idle() {
+        while next < keys || !again.is_empty() || !self.client.is_idle() {
             for _ in 0..BURST {
                 let Some(id) = again.pop().or((next < keys).then_some(next)) else {
                     break;
                 };
                 let key = data.key(id, &mut key);
                 let request = Request { value: &value, ..Request::of(Operation::Set, key) };
-                if self.courier.ask(&request, Ticket(u64::from(id))).map_err(failed)?.is_err() {
+                if self.client.submit(&request, Ticket(u64::from(id))).map_err(failed)?.is_err() {
                     if id < next {
                         again.push(id);
                     }
@@ -237,9 +237,9 @@ impl Client {
                 next = next.max(id + 1);
             }
             let now = self.watch.elapsed();
-            self.courier.flush(now).map_err(failed)?;
+            self.client.flush(now).map_err(failed)?;
             let lost = &mut again;
-            self.courier
+            self.client
                 .poll(now, &mut |ticket, outcome| {
                     // Storing the same again does no harm: there is no other writer.
                     if outcome == Outcome::Lost {
@@ -287,9 +287,9 @@ impl Client {
                 let key = ask.data.key(request.id, &mut key);
                 let ticket = Ticket(now.as_nanos() as u64);
                 let asked = if request.is_set {
-                    self.courier.ask(&Request { value: &value, ..Request::of(Operation::Set, key) }, ticket)
+                    self.client.submit(&Request { value: &value, ..Request::of(Operation::Set, key) }, ticket)
                 } else {
-                    self.courier.ask(&Request::of(Operation::Get, key), ticket)
+                    self.client.submit(&Request::of(Operation::Get, key), ticket)
                 };
                 match asked.map_err(failed)? {
                     Ok(()) => made += 1,
@@ -298,9 +298,9 @@ impl Client {
                     Err(_) => break,
                 }
             }
-            self.courier.flush(now).map_err(failed)?;
+            self.client.flush(now).map_err(failed)?;
             let now = self.watch.elapsed().as_nanos() as u64;
-            self.courier
+            self.client
                 .poll(Duration::from_nanos(now), &mut |ticket, outcome| match outcome {
                     Outcome::Answered(reply) => {
                         answered += 1;

@@ -19,7 +19,7 @@ impl Admin {
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
         self.tell_advisor(self.shared.clock.now());
         let advice = advisor.advice();
-        tell_sample(out, &advice, advisor.dropped());
+        observe_sample(out, &advice, advisor.dropped());
         for one in &advice.policies {
             for (scale, ratio) in SCALES.into_iter().zip(one.hit_ratios) {
                 out.stat(&format!("{}:hit_ratio:{scale}", one.policy.name), known(ratio));
@@ -108,7 +108,7 @@ fn name_of(prefix: &[u8]) -> String {
     String::from_utf8_lossy(&name).into_owned()
 }
 
-fn tell_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
+fn observe_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     out.stat("seconds", advice.seconds);
     out.stat("reads", advice.reads);
     out.stat("hit_ratio", known(advice.measured));

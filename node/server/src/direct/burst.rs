@@ -101,7 +101,7 @@ impl<'b> Burst<'b> {
                 at = usize::MAX;
                 break;
             };
-            let hash = executor.prefetch_told(record.key, record.hash);
+            let hash = executor.prefetch_client_hash(record.key, record.hash);
             batch.push(Hashed(hash), next);
             at = next;
         }

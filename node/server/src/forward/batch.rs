@@ -208,7 +208,7 @@ mod tests {
                 other => panic!("{other:?} is not among them"),
             })
             .collect();
-        let get = GetKey { key: b"another", unique: Unique::Told, touch: None };
+        let get = GetKey { key: b"another", unique: Unique::Shown, touch: None };
         items.insert(2, Item::KeyOfGet(get));
         let mut outbox = Outbox::<crate::outbox::tests::TwoPieces>::with_capacity(0);
         let mut requests = Requests::default();

@@ -8,22 +8,21 @@ use crate::slab::{PAGE_BYTES, PageId};
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use std::ops::Range;
 
-/// Pages that belong to no class.
 #[derive(Debug)]
 pub(super) struct Pool {
     page_count: u32,
-    /// The system commits so many at once.
+    /// The number of pages that the system commits at once.
     commit_pages: u32,
-    /// The first page that was never used, and how many from there on are committed and paid for.
+    /// The first page that was never used, and the number of pages from there on that are committed and charged.
     fresh: Padded<AtomicU64>,
-    /// Committed.
+    /// Committed pages.
     free: Stack,
     free_count: AtomicU64,
-    /// Their memory was given back to the system.
+    /// Pages whose memory was given back to the system.
     surrendered: Stack,
 }
 
-/// What [`Pool::fresh`] holds.
+/// The decoded value of [`Pool::fresh`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fresh {
     next: u32,
@@ -40,7 +39,7 @@ impl Fresh {
     }
 }
 
-/// Where a page begins, in bytes from the start of the Region.
+/// The start of a page, in bytes from the start of the Region.
 fn start_of(pages: Offset, page: PageId) -> usize {
     pages.plus(page.0 as usize * PAGE_BYTES).bytes()
 }
@@ -57,14 +56,13 @@ impl Pool {
         }
     }
 
-    /// Pages that are committed and in no class.
     pub(super) fn size(&self) -> u64 {
         self.free_count.load(Ordering::Relaxed)
             + u64::from(Fresh::of(self.fresh.load(Ordering::Relaxed)).paid)
     }
 
-    /// A page, committed or paid for. `pages` is where pages begin; `describe` sees to it that there is room for what is known of pages that
-    /// were never used, and says whether there is.
+    /// Returns a page, which is charged to the budget. `pages` is the start of the pages; `describe` allocates the
+    /// metadata of new pages, and returns whether that succeeded.
     pub(super) fn acquire(
         &self,
         links: Links<'_>,
@@ -93,26 +91,26 @@ impl Pool {
         self.take_fresh(region, budget, pages, describe)
     }
 
-    /// A page that was in use before.
+    /// Returns a page that was in use before.
     pub(super) fn take_kept(&self, links: Links<'_>) -> Option<PageId> {
         let page = self.free.pop(links)?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
         Some(page)
     }
 
-    /// The next page that was committed along with another.
+    /// Returns the next page that was committed along with another.
     fn take_paid(&self) -> Option<PageId> {
         let take = |word| {
             let Fresh { next, paid } = Fresh::of(word);
             (paid > 0).then(|| Fresh { next: next + 1, paid: paid - 1 }.word())
         };
-        // Relaxed: the page is nobody's, and nothing is known of it.
+        // Relaxed: the page has no owner and no contents.
         let before = self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         before.ok().map(|word| PageId(Fresh::of(word).next))
     }
 
-    /// A page that was never used. Where the system commits several at once all of them are paid for; if there is not so much left, it is
-    /// asked to commit them one by one.
+    /// Returns a page that was never used. If the system commits several at once, all of them are charged; if the
+    /// budget does not allow that, the system is told to commit them one by one.
     fn take_fresh(
         &self,
         region: &Region,
@@ -139,7 +137,7 @@ impl Pool {
             if !many && !budget.take_unkept(PAGE_BYTES) {
                 return None;
             }
-            // Whoever is quicker has had the same allocated.
+            // A faster thread has allocated the same page.
             let has_room = describe(next..next + count)
                 && region.back(start_of(pages, PageId(next)), count as usize * PAGE_BYTES);
             if !has_room {
@@ -157,14 +155,14 @@ impl Pool {
         }
     }
 
-    /// Keeps a page, committed as it is.
+    /// Keeps a committed page.
     pub(super) fn keep(&self, links: Links<'_>, page: PageId) {
-        // Counted first, or whoever takes it at once would count below zero.
+        // Counted first: otherwise a thread that takes the page at once would count below zero.
         self.free_count.fetch_add(1, Ordering::Relaxed);
         self.free.push(links, page);
     }
 
-    /// Gives the memory of a page back. False if the system refuses, and the page is kept.
+    /// Gives the memory of a page back. False if the system refuses; then the page is kept.
     pub(super) fn surrender(
         &self,
         links: Links<'_>,
@@ -183,7 +181,7 @@ impl Pool {
         true
     }
 
-    /// From now on the system commits this page, which is not paid for, and its neighbours one by one.
+    /// Tells the system to commit this page, which is not charged, and its neighbours one by one.
     fn commit_singly(&self, region: &Region, pages: Offset, page: PageId) {
         if self.commit_pages > 1 {
             let first = page.0 / self.commit_pages * self.commit_pages;
@@ -192,13 +190,12 @@ impl Pool {
         }
     }
 
-    /// How many pages were ever put to use.
     pub(super) fn touched(&self) -> Touched {
         let Fresh { next, paid } = Fresh::of(self.fresh.load(Ordering::Relaxed));
         Touched { pages: next, paid }
     }
 
-    /// Goes on with pages of which so many were put to use.
+    /// Restores the state of a pool of which as many pages were used.
     pub(super) fn restore(&self, touched: Touched, region: &Region, pages: Offset) {
         let Touched { pages: next, paid } = touched;
         self.fresh.store(Fresh { next, paid }.word(), Ordering::Relaxed);
@@ -207,7 +204,7 @@ impl Pool {
         }
     }
 
-    /// Goes on with a page whose memory was given back to the system. If holes cannot be made it stays, and reads as anything.
+    /// Restores a page whose memory was given back. If the system does not support holes, its contents are undefined.
     pub(super) fn restore_surrendered(&self, links: Links<'_>, region: &Region, pages: Offset, page: PageId) {
         let _ = region.discard(start_of(pages, page), PAGE_BYTES);
         self.commit_singly(region, pages, page);

@@ -1,37 +1,37 @@
-//! Pages that last: left in order when memory is closed, and found again when it is opened.
+//! Saving and restoring pages across a restart.
 //!
-//! Descriptors and bitmaps lie in the Region and last by themselves. The stacks do not: which pages are on them follows from the descriptors and
-//! bitmaps. Which chunks are in use follows from those who refer to them ([`HandedOut`]): a session that ended anyhow may have left some that nobody
-//! refers to.
+//! Descriptors and bitmaps lie in the Region. The stacks do not: they follow from the descriptors and bitmaps. Which
+//! chunks are in use follows from the references to them ([`HandedOut`]): a session that did not end in order may
+//! have left chunks without references.
 
 use super::{CLASS_BITS, LISTED, LockFreeSlab, whole_word};
 use crate::slab::{ClassId, HandedOut, NoPages, PAGE_BYTES, PageId};
 use guira_sync::atomic::Ordering;
 
-/// How many pages were ever put to use.
+/// The number of pages that were ever used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// The first so many.
+    /// Pages that were in use.
     pub pages: u32,
-    /// So many behind them were committed along with the last, and are paid for.
+    /// Pages behind them that were committed along with the last one, and are charged.
     pub paid: u32,
 }
 
 impl LockFreeSlab {
-    /// Gives back the memory of all pages that are in no class. Nobody uses the memory any more.
+    /// Gives back the memory of all pages in no class. No thread uses the memory any more.
     pub fn settle(&self) {
         while self.surrender_pooled() {}
     }
 
-    /// How many pages were ever put to use.
     pub fn touched(&self) -> Touched {
         self.pool.touched()
     }
 
-    /// Finds the pages again that were in use when they were settled, and charges the budget with them. Returns how many. The memory is new, and nobody uses it yet.
+    /// Restores the pages that were in use when [`LockFreeSlab::settle`] was called, and charges the budget with
+    /// them. Returns their number. No thread uses the memory yet.
     ///
     /// # Errors
-    /// If the descriptors and bitmaps cannot be those of settled pages; then the memory must not be used.
+    /// If the descriptors and bitmaps are inconsistent; then the memory must not be used.
     pub fn restore(&self, touched: Touched) -> Result<usize, NoPages> {
         let Touched { pages, paid } = touched;
         if pages.checked_add(paid).is_none_or(|all| all > self.page_count) {
@@ -42,7 +42,7 @@ impl LockFreeSlab {
         self.map_serving(&classes);
         self.pool.restore(touched, &self.region, self.pages);
         let mut serving = 0;
-        // The first page comes to lie on top.
+        // The first page ends on top of the stack.
         for (page, class) in (0..pages).map(PageId).zip(&classes).rev() {
             match class {
                 Some(class) => self.serve_again(page, *class)?,
@@ -58,8 +58,8 @@ impl LockFreeSlab {
         Ok(in_use)
     }
 
-    /// The class that `page` serves, if there can be such a descriptor. One of no class may say that it is listed: see [`LockFreeSlab::give`], whose page may
-    /// change its class before it is listed.
+    /// The class of `page`, if the descriptor is valid. A page of no class may be marked as listed: see
+    /// [`LockFreeSlab::give`], whose page may change its class before it is listed.
     fn restored_class(&self, page: PageId) -> Result<Option<ClassId>, NoPages> {
         let descriptor = self.descriptor(page).load(Ordering::Relaxed);
         let class = self.class_of(page);
@@ -68,7 +68,7 @@ impl LockFreeSlab {
         if is_sound { Ok(class) } else { Err(NoPages) }
     }
 
-    /// Asks the system to map the pages that are in classes. The others are holes, which it would fill.
+    /// Tells the system to map the pages that are in classes. The others are holes, which it would fill.
     fn map_serving(&self, classes: &[Option<ClassId>]) {
         let mut page = 0;
         for run in classes.chunk_by(|one, next| one.is_some() == next.is_some()) {
@@ -79,7 +79,7 @@ impl LockFreeSlab {
         }
     }
 
-    /// Lets a page serve its class as it is.
+    /// Adds a page to its class as it is.
     fn serve_again(&self, page: PageId, class: ClassId) -> Result<(), NoPages> {
         let geometry = self.classes.geometry(class);
         let mut free = 0;
@@ -101,7 +101,7 @@ impl LockFreeSlab {
         Ok(())
     }
 
-    /// The chunks that are handed out. Nobody uses the memory while that lives.
+    /// The allocated chunks. No thread uses the memory while the result lives.
     pub fn handed_out(&self) -> HandedOut<'_> {
         let pages = (0..self.touched().pages).map(|page| self.class_of(PageId(page)));
         HandedOut::of(&self.classes, self.pages, pages, |page, class, word| {

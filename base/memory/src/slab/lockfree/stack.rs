@@ -1,11 +1,11 @@
-//! A stack of pages on which anybody may push and pop without waiting (Treiber 1986).
+//! A lock-free stack of pages (Treiber 1986).
 
 use crate::region::{Offset, Region};
 use crate::slab::PageId;
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use guira_sync::words::WORD;
 
-/// Where each page keeps what lies below it on the one stack that it may be on.
+/// For each page, the page below it on its stack. A page is on at most one stack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links<'a> {
     pub(super) region: &'a Region,
@@ -19,7 +19,7 @@ impl Links<'_> {
     }
 }
 
-/// The page on top, or none, and how often that has changed: so whoever comes late with what he saw on top does nothing.
+/// The top page, or none, and a count of changes against ABA: a compare-and-swap with an outdated top fails.
 ///
 /// ```text
 ///  63      32 31        0
@@ -37,12 +37,13 @@ fn changed(top: u64, page: u64) -> u64 {
 }
 
 impl Stack {
-    /// Puts a page on top. It is on no stack.
+    /// Pushes a page that is on no stack.
     pub(super) fn push(&self, links: Links<'_>, page: PageId) {
         let mut top = self.0.load(Ordering::Relaxed);
         loop {
             links.of(page).store(top & u64::from(u32::MAX), Ordering::Relaxed);
-            // Release: pairs with the Acquire in `pop`: who takes the page finds what lies below it, and what its last holder did with it.
+            // Release: pairs with the Acquire in `pop`: a thread that pops the page sees its link, and all accesses
+            // of its last holder.
             let pushed = self.0.compare_exchange_weak(
                 top,
                 changed(top, u64::from(page.0) + 1),
@@ -56,13 +57,13 @@ impl Stack {
         }
     }
 
-    /// Takes the page on top.
+    /// Pops the top page.
     pub(super) fn pop(&self, links: Links<'_>) -> Option<PageId> {
         // Acquire: pairs with the Release in `push`.
         let mut top = self.0.load(Ordering::Acquire);
         loop {
             let page = page_of(top)?;
-            // Somebody else may have taken the page, and this be anything: then the top has changed.
+            // Another thread may have popped the page, and the link may be arbitrary: then the top has changed.
             let below = links.of(page).load(Ordering::Relaxed) & u64::from(u32::MAX);
             match self.0.compare_exchange_weak(top, changed(top, below), Ordering::Acquire, Ordering::Acquire)
             {
@@ -72,7 +73,7 @@ impl Stack {
         }
     }
 
-    /// Whether there is nothing on it at the moment.
+    /// Whether the stack is empty at the moment.
     pub(super) fn is_empty(&self) -> bool {
         page_of(self.0.load(Ordering::Relaxed)).is_none()
     }

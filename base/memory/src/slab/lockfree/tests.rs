@@ -109,7 +109,7 @@ fn pages_committed_together_are_paid_for_together() {
     assert_eq!((slab.budget.used() / PAGE_BYTES, slab.pool_size()), (11, 0));
 }
 
-/// Threads take chunks, mark them as theirs, find the mark unchanged, and give them back, while one moves pages between the classes.
+/// Threads allocate chunks, mark them, check the mark, and free them, while another moves pages between the classes.
 #[test]
 fn threads_never_share_a_chunk() {
     const ROUNDS: u32 = 3_000;
@@ -144,7 +144,7 @@ fn threads_never_share_a_chunk() {
         let (slab, classes, stops) = (&slab, &classes, &mover_stops);
         let mover = scope.spawn(move || {
             let mut moved = 0;
-            // It may get its turn only when the others are done: then it can move a page for sure.
+            // It may run only when the others have finished: then it can move a page for sure.
             while !stops.load(Ordering::Relaxed) || moved == 0 {
                 for (from, to) in [(0, 1), (1, 2), (2, 0)] {
                     if let Some(held) = slab.hold_emptiest(classes[from], 2)
@@ -176,7 +176,7 @@ fn again(slab: &LockFreeSlab, budget: usize, commit_pages: u32) -> Result<LockFr
 }
 
 #[test]
-fn what_was_handed_out_stays_handed_out_when_memory_is_restored() {
+fn allocated_chunks_stay_allocated_when_memory_is_restored() {
     for (commit_pages, again_pages) in [(1, 1), (4, 4), (4, 1), (1, 4)] {
         let slab = slab(12, 12, commit_pages);
         let classes = [24, 600, 9_000].map(|size| slab.classes().class_for(size).unwrap());
@@ -184,7 +184,7 @@ fn what_was_handed_out_stays_handed_out_when_memory_is_restored() {
         for class in classes {
             assert!(slab.grow(class) && slab.grow(class));
             let mut all = take_all_there_is(&slab, class);
-            // One page is full, and some of the other.
+            // One page is full, the other in part.
             let free = all.split_off(all.len() * 3 / 4);
             free.into_iter().for_each(|at| slab.give(at));
             kept.push(all);
@@ -225,7 +225,7 @@ fn take_all_there_is(slab: &LockFreeSlab, class: ClassId) -> Vec<Offset> {
 }
 
 #[test]
-fn chunks_that_nobody_claims_are_freed() {
+fn unclaimed_chunks_are_freed() {
     let slab = slab(2, 2, 1);
     let class = slab.classes().class_for(1_000).unwrap();
     let all = take_all(&slab, class);
@@ -234,7 +234,7 @@ fn chunks_that_nobody_claims_are_freed() {
     assert!(outside.into_iter().all(|at| handed.claim(at).is_none()));
     let chunks = slab.classes().geometry(class).chunks;
     let behind = slab.pages.plus(slab.classes().geometry(class).start_of(chunks));
-    assert_eq!(handed.claim(behind), None, "there are not so many in the page");
+    assert_eq!(handed.claim(behind), None, "beyond the chunks of the page");
     for at in &all[..7] {
         assert_eq!((handed.claim(*at), handed.claim(*at)), (Some(class), None), "once only");
     }
@@ -273,7 +273,7 @@ fn pages_that_cannot_be_are_refused() {
     {
         assert_eq!(other.restore(touched), Err(NoPages), "{touched:?}");
     }
-    // Whoever gives a chunk back says so late, when its page is in no class any more.
+    // A chunk may be freed late, when its page has no class any more.
     store(slab.descriptor(PageId(1)), LISTED);
     assert_eq!(again(&slab, 4, 1).unwrap().pages_of(class), 1);
 }

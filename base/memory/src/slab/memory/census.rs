@@ -1,39 +1,38 @@
-//! Where all pages are.
+//! A count of all pages by state.
 
 use super::SlabMemory;
 use crate::slab::{PageId, PageState};
 
-/// Where all pages are.
+/// The number of pages by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCensus {
-    /// In a class, chunks handed out.
+    /// Of a class that allocates from it.
     pub serving: usize,
-    /// In a class, chunks only coming back.
+    /// Of a class, and draining.
     pub draining: usize,
-    /// In no class, and still committed.
+    /// Of no class, and committed.
     pub pooled: usize,
     /// Never used, and committed along with others.
     pub paid: usize,
     /// Never used.
     pub fresh: usize,
-    /// Used before; their memory was given back to the system.
+    /// Given back to the system.
     pub surrendered: usize,
 }
 
 impl PageCensus {
-    /// All that are paid for.
+    /// All committed pages.
     pub fn committed(&self) -> usize {
         self.serving + self.draining + self.pooled + self.paid
     }
 
-    /// All.
     pub fn total(&self) -> usize {
         self.committed() + self.fresh + self.surrendered
     }
 }
 
 impl SlabMemory {
-    /// Where all pages are. No page may be on its way between classes meanwhile, or it is missed.
+    /// Counts the pages. Pages that change their state concurrently may be missed.
     pub fn census(&self) -> PageCensus {
         let classes = || self.classes.ids().map(|class| self.lock(class).pages().len());
         let serving = classes().sum();

@@ -1,4 +1,4 @@
-//! Recency bits: what readers leave behind, and hands take away.
+//! Recency bits: set by readers, cleared by CLOCK hands.
 
 use super::{ClassGuard, SlabMemory};
 use crate::region::Offset;
@@ -6,15 +6,16 @@ use crate::slab::{PAGE_BYTES, PageId};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::words::WORD;
 
-/// Bytes of a page that share a recency bit: one chunk has several, and its first two count. In chunks of 24 bytes every third
-/// bit belongs to two; their recency is then the same.
+/// Bytes of a page that share a recency bit: a chunk covers several bits, of which the first two count. In chunks of
+/// 24 bytes every third bit belongs to two chunks, whose recency is then the same.
 ///
-/// A bitmap with a bit for each chunk would be half as large, but to find a chunk's bit in it takes the page's class and
-/// a division, for every read; and at the same place in every page, all bitmaps would compete for the same few sets of the caches.
+/// A bitmap with a bit for each chunk would be half as large, but finding a chunk's bit in it takes the page's class
+/// and a division, for every read; and at the same place in every page, all bitmaps would compete for the same few
+/// cache sets.
 const GRANULE: usize = 32;
 
-/// A chunk of more bytes than these has a second recency bit: wherever it begins, the granule after the one that it begins in is its own.
-/// Chunks are multiples of words, so that an item of more bytes lies in such a chunk, even if it is shorter than that.
+/// A larger chunk has a second recency bit: wherever it begins, the granule after the first is its own. Chunks are
+/// multiples of words, so an item of more bytes lies in such a chunk, even if it is shorter than that.
 const ONE_BIT: usize = 2 * GRANULE - WORD;
 
 /// Bytes of recency bits for a page.
@@ -23,15 +24,15 @@ pub(super) const RECENCY_BYTES: usize = PAGE_BYTES / GRANULE / 8;
 /// The first recency bit of a new item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstBit {
-    /// Nothing is known of its key.
+    /// The item has a new key.
     Clear,
-    /// It takes the place of another item, which counts as a read.
+    /// The item replaces another of the same key, which counts as a read.
     Set,
 }
 
 impl SlabMemory {
-    /// The word with the recency bit of the chunk at `at`, in bytes from the start of the Region, and the bit. `at` may come from
-    /// a racy read.
+    /// The word with the recency bit of the chunk at `at`, in bytes from the start of the Region, and the bit. `at`
+    /// may come from a racy read.
     #[inline(always)]
     fn recency(&self, at: Offset) -> Option<(usize, u64)> {
         let in_pages = at.bytes().wrapping_sub(self.pages.bytes());
@@ -47,7 +48,7 @@ impl SlabMemory {
         self.region.word(Offset::from_bytes(at as u64))
     }
 
-    /// Asks for the word that [`SlabMemory::touch`] will look at.
+    /// Prefetches the word that [`SlabMemory::touch`] accesses.
     #[inline(always)]
     pub fn prefetch_recency(&self, at: Offset) {
         if let Some((word, _)) = self.recency(at) {
@@ -55,21 +56,22 @@ impl SlabMemory {
         }
     }
 
-    /// The second recency bit of a chunk of at least `bytes` bytes whose first one is `bit`. 0 if it has none: it is too small, or its second
-    /// bit would lie in another word.
+    /// The second recency bit of a chunk of at least `bytes` bytes whose first one is `bit`; 0 if it has none,
+    /// because it is too small, or its second bit would lie in another word.
     #[inline(always)]
     fn second(bit: u64, bytes: usize) -> u64 {
         if bytes > ONE_BIT { bit << 1 } else { 0 }
     }
 
-    /// Sets the first recency bit of the chunk at `at` that is not set, of the one or two that a chunk of at least `bytes` bytes has.
+    /// Records a read: sets the first clear recency bit of the chunk at `at`, of the one or two that a chunk of at
+    /// least `bytes` bytes has.
     #[inline(always)]
     pub fn touch(&self, at: Offset, bytes: usize) {
         if let Some((word, bit)) = self.recency(at) {
             let word = self.recency_word(word);
-            // Relaxed, and no read-modify-write: a locked instruction would keep the processor from working on the
-            // next lookup. What another reader or the hand does to a neighbour's bit at the same moment may be
-            // undone; these bits are hints, and a neighbour's recency is then misjudged once.
+            // Relaxed, and no read-modify-write: a locked instruction would keep the processor from overlapping the
+            // next lookup. A concurrent change of a neighbour's bit may be lost; these bits are hints, and one
+            // neighbour's recency is then wrong once.
             let bits = word.load(Ordering::Relaxed);
             let clear = (bit | Self::second(bit, bytes)) & !bits;
             if clear != 0 {
@@ -78,8 +80,9 @@ impl SlabMemory {
         }
     }
 
-    /// Puts the recency bits of the chunk at `at`, which has at least `bytes` bytes, as they are to be for a new item. (In a small cache an
-    /// item may be so much shorter than its chunk that it has one bit only; then the chunk's second one stays as it was.)
+    /// Initializes the recency bits of the chunk at `at`, of at least `bytes` bytes, for a new item. (In a small
+    /// cache an item may be so much shorter than its chunk that it has one bit only; then the chunk's second one
+    /// stays as it was.)
     #[inline(always)]
     pub fn renew(&self, at: Offset, bytes: usize, first: FirstBit) {
         if let Some((word, bit)) = self.recency(at) {
@@ -101,8 +104,8 @@ impl SlabMemory {
         }
     }
 
-    /// Clears the last recency bit that is set of the chunk at `at`, which has at least `bytes` bytes.
-    fn fade(&self, at: Offset, bytes: usize) {
+    /// Clears the last set recency bit of the chunk at `at`, which has at least `bytes` bytes.
+    fn decay(&self, at: Offset, bytes: usize) {
         if let Some((word, bit)) = self.recency(at) {
             let (word, second) = (self.recency_word(word), Self::second(bit, bytes));
             let last = if word.load(Ordering::Relaxed) & second != 0 { second } else { bit };
@@ -110,12 +113,12 @@ impl SlabMemory {
         }
     }
 
-    /// Whether the chunk at `at` was read lately: whether its first recency bit is set.
+    /// Whether the first recency bit of the chunk at `at` is set.
     pub fn is_recent(&self, at: Offset) -> bool {
         self.recency(at).is_some_and(|(word, bit)| self.recency_word(word).load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// How many recency bits of `page` are set.
+    /// The number of recency bits of `page` that are set.
     pub fn recent_in(&self, page: PageId) -> u32 {
         let first = self.recency.bytes() + page.0 as usize * RECENCY_BYTES;
         let words = (first..first + RECENCY_BYTES).step_by(WORD);
@@ -124,19 +127,19 @@ impl SlabMemory {
 }
 
 impl ClassGuard<'_> {
-    /// Those of the chunks `chunks` (bits of word `word` of the page's bitmap) that were read lately.
+    /// The chunks among `chunks` (bits of word `word` of the page's bitmap) whose recency bits are set.
     pub fn recent(&self, page: PageId, word: u32, chunks: u64) -> u64 {
         self.each(page, word, chunks).filter(|(_, at)| self.memory.is_recent(*at)).map(|(bit, _)| bit).sum()
     }
 
-    /// Forgets that the chunks `chunks` were read.
+    /// Clears the recency bits of `chunks`.
     pub fn clear_recent(&self, page: PageId, word: u32, chunks: u64) {
         self.each(page, word, chunks).for_each(|(_, at)| self.memory.forget(at, self.chunk_bytes()));
     }
 
-    /// Forgets the last of the reads, of the one or two that are known, of each of the chunks `chunks`.
-    pub fn fade_recent(&self, page: PageId, word: u32, chunks: u64) {
-        self.each(page, word, chunks).for_each(|(_, at)| self.memory.fade(at, self.chunk_bytes()));
+    /// Clears the last set recency bit of each of `chunks`.
+    pub fn decay_recent(&self, page: PageId, word: u32, chunks: u64) {
+        self.each(page, word, chunks).for_each(|(_, at)| self.memory.decay(at, self.chunk_bytes()));
     }
 
     fn chunk_bytes(&self) -> usize {
@@ -190,7 +193,7 @@ mod tests {
             guard.grow(0, 0, Source::Any, 0);
             guard.take(64, &mut out);
             assert_eq!(chunk % WORD, 0);
-            // The eighth is read, its neighbours are not. Its item is a little shorter than the chunk.
+            // The eighth chunk is read, its neighbours are not. Its item is a little shorter than the chunk.
             let (read, bit) = (out[7], 1 << 7);
             for _ in 0..3 {
                 memory.touch(read, chunk - WORD + 1);
@@ -203,7 +206,7 @@ mod tests {
             );
             for _ in 0..passes {
                 assert!(memory.is_recent(read));
-                guard.fade_recent(page, 0, bit);
+                guard.decay_recent(page, 0, bit);
             }
             assert_eq!(memory.recent_in(page), 0, "chunks of {chunk}");
             for at in out.drain(..) {

@@ -1,7 +1,7 @@
-//! Pages that last: left in order when memory is closed, and found again when it is opened.
+//! Saving and restoring pages across a restart.
 //!
-//! Descriptors and bitmaps lie in the Region and last by themselves. Which pages a class has, in which order, and how many of its chunks
-//! are free follows from them.
+//! Descriptors and bitmaps lie in the Region. The pages of a class, their order, and the number of its free chunks
+//! follow from them.
 
 use super::SlabMemory;
 use crate::lasting::Damage;
@@ -10,12 +10,12 @@ use crate::slab::{ClassId, HandedOut, PAGE_BYTES, PageId, PageState};
 use guira_sync::atomic::Ordering;
 use guira_sync::words::{self, WORD};
 
-/// What was found are no pages.
+/// The descriptors and bitmaps are inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPages;
 
 impl SlabMemory {
-    /// Leaves every page in service or given back. Nobody uses the memory any more.
+    /// Leaves every page serving or given back. No thread uses the memory any more.
     pub fn settle(&self) {
         for page in (0..self.pages_touched()).map(PageId) {
             let PageState::Draining(class) = self.state_of(page) else {
@@ -25,18 +25,18 @@ impl SlabMemory {
             if descriptor.free() == self.classes.geometry(class).chunks {
                 self.surrender(page);
             } else {
-                // What could not be evicted is an item like any other.
+                // A chunk that could not be evicted holds an ordinary item.
                 self.set_descriptor(page, descriptor.serving_again());
             }
         }
         while self.give_back(0) {}
     }
 
-    /// Finds the pages again that were in use when they were settled: the first `touched`. `now` is the stamp of the moment. Returns
-    /// how many are in service. The memory is new, and nobody uses it yet.
+    /// Restores the pages that were in use when [`SlabMemory::settle`] was called: the first `touched`. `now` is the
+    /// current stamp. Returns the number of serving pages. No thread uses the memory yet.
     ///
     /// # Errors
-    /// If the descriptors and bitmaps cannot be those of settled pages; then the memory must not be used.
+    /// If the descriptors and bitmaps are inconsistent; then the memory must not be used.
     pub fn restore(&self, touched: u32, now: u32) -> Result<usize, NoPages> {
         if touched > self.page_count {
             return Err(NoPages);
@@ -47,7 +47,8 @@ impl SlabMemory {
             match self.restored_class(page)? {
                 Some(class) => serving[usize::from(class.0)].push(page),
                 None => {
-                    // The memory of a page in no class is not paid for. If holes cannot be made it stays, and reads as anything.
+                    // A page in no class is not charged. If the system does not support holes, its contents are
+                    // undefined.
                     let _ = self.region.discard(self.start_of(page).bytes(), PAGE_BYTES);
                     pool.surrendered.push(page);
                 }
@@ -57,7 +58,7 @@ impl SlabMemory {
         drop(pool);
         let mut count = 0;
         for (class, mut pages) in self.classes.ids().zip(serving) {
-            // The hand goes around the pages in the order in which it came by the last time.
+            // The hand visits the pages in the order of its last visits.
             pages.sort_by_key(|page| std::cmp::Reverse(now.wrapping_sub(self.descriptor(*page).stamp())));
             count += pages.len();
             let chunks = self.classes.geometry(class).chunks;
@@ -71,13 +72,13 @@ impl SlabMemory {
         Ok(count)
     }
 
-    /// Whether the descriptors of the first `touched` pages are damaged, which say what class a page is in.
+    /// Whether damaged blocks hold descriptors of the first `touched` pages.
     pub fn has_lost_classes(&self, touched: u32, damage: &Damage) -> bool {
         damage.touches(self.descriptors.bytes(), touched as usize * WORD)
     }
 
-    /// Takes damaged pages out of their classes, of the first `touched`, before they are restored. Nobody uses the memory yet. This writes to the Region:
-    /// if it is not used afterwards, its sums are wrong.
+    /// Takes damaged pages among the first `touched` out of their classes, before they are restored. No thread uses
+    /// the memory yet. This writes to the Region: if it is not used afterwards, its checksums do not match.
     pub fn drop_damaged(&self, touched: u32, damage: &Damage) {
         for page in (0..touched.min(self.page_count)).map(PageId) {
             if damage.touches(self.start_of(page).bytes(), PAGE_BYTES) {
@@ -86,7 +87,7 @@ impl SlabMemory {
         }
     }
 
-    /// The chunks that are handed out, in the first `touched` pages. Nobody uses the memory while that lives.
+    /// The allocated chunks in the first `touched` pages. No thread uses the memory while the result lives.
     pub fn handed_out(&self, touched: u32) -> HandedOut<'_> {
         let class_of = |page| match self.state_of(PageId(page)) {
             PageState::Serving(class) => Some(class),
@@ -97,7 +98,7 @@ impl SlabMemory {
         })
     }
 
-    /// The class that `page` serves, if its descriptor and its bitmap agree.
+    /// The class of `page`, if its descriptor and its bitmap agree.
     fn restored_class(&self, page: PageId) -> Result<Option<ClassId>, NoPages> {
         let descriptor = self.descriptor(page);
         let class = match descriptor.state() {

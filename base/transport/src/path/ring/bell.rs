@@ -1,41 +1,39 @@
-//! What wakes the other end of a ring: a pair of sockets, one at each end.
+//! A doorbell between the two ends of a ring: a pair of sockets, one at each end.
 //!
-//! Not an eventfd: whoever shares one shares its flags too, and could have the other end block in it for ever.
+//! Not an eventfd: the two ends would share its file flags, and the other end could make ours blocking.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io;
 
-/// One end.
 #[derive(Debug)]
 pub(super) struct Bell(OwnedFd);
 
-/// What has rung is heard in pieces of so many bytes. Each ringing is one.
-const HEARD: usize = 256;
+/// Rings are read in pieces of this many bytes. Each ring is one byte.
+const DRAIN_BYTES: usize = 256;
 
 impl Bell {
-    /// Both ends.
     pub(super) fn pair() -> io::Result<(Bell, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         Ok((Bell(ours), theirs))
     }
 
-    /// The end that was given by the other.
-    pub(super) fn given(end: OwnedFd) -> Bell {
+    /// The end that the other process passed to us.
+    pub(super) fn from_fd(end: OwnedFd) -> Bell {
         Bell(end)
     }
 
     /// Wakes the other end.
     pub(super) fn ring(&self) {
-        // It fails if it has been ringing for long, or nobody is there.
+        // It fails if too many rings are unread, or the other end is closed.
         let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// This end is awake.
+    /// Discards the rings.
     pub(super) fn silence(&self) {
-        // It fails if it did not ring, which is as well. Of one that rings all the time a part is heard each time.
-        let _ = recv(&self.0, &mut [0; HEARD], RecvFlags::DONTWAIT);
+        // It fails if there are none, which does no harm. If there are many, one piece is discarded at a time.
+        let _ = recv(&self.0, &mut [0; DRAIN_BYTES], RecvFlags::DONTWAIT);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The client's ends of its rings.
 
 use super::bell::Bell;
+use super::handshake::{client_ends, receive_rings};
 use super::lane::{Broken, Consumer, Producer};
-use super::meeting::{client_ends, take};
 use crate::path::{BURST_MAX, ClientPath, PAYLOAD_MAX};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -16,7 +16,6 @@ use std::time::Duration;
 struct Lane {
     requests: Producer,
     answers: Consumer,
-    /// Between this client and the thread.
     bell: Bell,
 }
 
@@ -30,17 +29,17 @@ struct Link {
 impl Link {
     fn open(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let gifts = take(&stream)?;
+        stream.set_read_timeout(Some(ACCEPT_TIMEOUT))?;
+        let rings = receive_rings(&stream)?;
         let lane = |(core, bell)| {
-            let (requests, answers) = client_ends(&gifts.memory, core);
-            Lane { requests, answers, bell: Bell::given(bell) }
+            let (requests, answers) = client_ends(&rings.memory, core);
+            Lane { requests, answers, bell: Bell::from_fd(bell) }
         };
-        let lanes = gifts.bells.into_iter().enumerate().map(lane).collect();
+        let lanes = rings.bells.into_iter().enumerate().map(lane).collect();
         Ok(Link { stream, lanes })
     }
 
-    /// Whether the server is still there.
+    /// Whether the server is still connected.
     fn is_open(&self) -> bool {
         let mut sockets = [PollFd::new(&self.stream, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -48,34 +47,35 @@ impl Link {
     }
 }
 
-/// How long a server may take to let a client in.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a server may take to accept a client.
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Rounds without an answer between two looks whether the server is still there.
-const LOOK_EVERY: u32 = 4096;
+/// Rounds without an answer between two checks of the connection.
+const CHECK_EVERY: u32 = 4096;
 
-/// A client's end: rings to all threads of a server on this host. If the server goes, what is sent is lost until another listens at the same place.
+/// A client's end: rings to all threads of a server on this host. If the server goes away, datagrams are lost until
+/// another listens at the same place.
 #[derive(Debug)]
 pub struct RingClientPath {
     socket: PathBuf,
     link: Option<Link>,
-    /// Threads of the server, the last time that there was one.
+    /// The number of threads when a server was last connected.
     cores: usize,
-    /// What is being written, or read.
-    room: Box<[u8]>,
-    /// The lane whose room was given out last.
-    chosen: usize,
-    /// The lane that is looked at first for answers.
-    turn: usize,
+    /// The datagram that is written or read.
+    buffer: Box<[u8]>,
+    /// The lane of the last buffer.
+    current: usize,
+    /// The lane that is polled first for answers.
+    first_lane: usize,
     /// Rounds without an answer.
-    quiet: u32,
+    idle_rounds: u32,
 }
 
 impl RingClientPath {
     /// A path to the server that listens at `socket`.
     ///
     /// # Errors
-    /// What the system says, or that the server takes no more clients.
+    /// An error of the system, or that the server accepts no more clients.
     pub fn connect(socket: impl Into<PathBuf>) -> io::Result<Self> {
         let socket = socket.into();
         let link = Link::open(&socket)?;
@@ -83,18 +83,18 @@ impl RingClientPath {
             socket,
             cores: link.lanes.len(),
             link: Some(link),
-            room: vec![0; PAYLOAD_MAX].into_boxed_slice(),
-            chosen: 0,
-            turn: 0,
-            quiet: 0,
+            buffer: vec![0; PAYLOAD_MAX].into_boxed_slice(),
+            current: 0,
+            first_lane: 0,
+            idle_rounds: 0,
         })
     }
 
-    /// Looks whether the server is there, and connects to its successor if it is not.
+    /// Checks the connection, and connects to the server's successor if it is closed.
     #[cold]
     #[inline(never)]
-    fn look(&mut self) {
-        self.quiet = 0;
+    fn check_link(&mut self) {
+        self.idle_rounds = 0;
         if self.link.as_ref().is_some_and(Link::is_open) {
             return;
         }
@@ -102,12 +102,12 @@ impl RingClientPath {
         if let Some(link) = &self.link {
             self.cores = link.lanes.len();
         }
-        self.turn = 0;
+        self.first_lane = 0;
     }
 
-    /// The server makes no sense.
+    /// Disconnects from a server whose rings are invalid.
     #[cold]
-    fn give_up(&mut self) {
+    fn disconnect(&mut self) {
         self.link = None;
     }
 
@@ -119,9 +119,9 @@ impl RingClientPath {
         };
         let mut count = 0;
         while count < BURST_MAX
-            && let Some(length) = lane.answers.pop(&mut self.room)?
+            && let Some(length) = lane.answers.pop(&mut self.buffer)?
         {
-            take(&self.room[..length]);
+            take(&self.buffer[..length]);
             count += 1;
         }
         if lane.answers.release() {
@@ -137,30 +137,30 @@ impl ClientPath for RingClientPath {
     }
 
     fn reach(&mut self, _cores: usize) -> io::Result<()> {
-        // There are as many rings as the server has threads. If it has others now, so has its successor.
+        // There are as many rings as the server has threads. If their number changed, the server was replaced.
         if self.link.is_none() {
-            self.look();
+            self.check_link();
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
-        self.chosen = core;
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
+        self.current = core;
         if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(core)) {
-            match lane.requests.has_room(1) {
+            match lane.requests.has_space(1) {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(Broken) => self.give_up(),
+                Err(Broken) => self.disconnect(),
             }
         }
-        Some(&mut self.room)
+        Some(&mut self.buffer)
     }
 
     #[inline(always)]
     fn post(&mut self, length: usize) {
-        let bytes = &self.room[..length];
-        if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(self.chosen)) {
+        let bytes = &self.buffer[..length];
+        if let Some(lane) = self.link.as_mut().and_then(|link| link.lanes.get_mut(self.current)) {
             lane.requests.push(bytes);
         }
     }
@@ -178,38 +178,38 @@ impl ClientPath for RingClientPath {
     #[inline(always)]
     fn receive(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         for step in 0..self.cores {
-            let core = (self.turn + step) % self.cores;
+            let core = (self.first_lane + step) % self.cores;
             match self.drain(core, take) {
                 Ok(0) => {}
                 Ok(count) => {
-                    self.turn = (core + 1) % self.cores;
-                    self.quiet = 0;
+                    self.first_lane = (core + 1) % self.cores;
+                    self.idle_rounds = 0;
                     return Ok(count);
                 }
                 Err(Broken) => {
-                    self.give_up();
+                    self.disconnect();
                     return Ok(0);
                 }
             }
         }
-        self.quiet += 1;
-        if self.quiet >= LOOK_EVERY {
-            self.look();
+        self.idle_rounds += 1;
+        if self.idle_rounds >= CHECK_EVERY {
+            self.check_link();
         }
         Ok(0)
     }
 
     fn wait(&mut self, most: Duration) -> io::Result<()> {
         if self.link.is_none() {
-            self.look();
+            self.check_link();
         }
         let timeout = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
         let Some(link) = &mut self.link else {
-            // Nobody is there: there is nothing that could ring.
+            // No server is connected: no bell can ring.
             std::thread::sleep(most);
             return Ok(());
         };
-        // Whoever makes no sense is found out by the next look at it.
+        // Invalid rings are detected by the next poll.
         let is_something = link.lanes.iter_mut().any(|lane| lane.answers.park() != Ok(false));
         if !is_something {
             let link_source = std::iter::once(PollFd::new(&link.stream, PollFlags::IN));
@@ -220,8 +220,8 @@ impl ClientPath for RingClientPath {
                 Err(error) => return Err(error.into()),
             }
             if !sources[0].revents().is_empty() {
-                // It is gone: the next look finds its successor.
-                self.quiet = LOOK_EVERY;
+                // The server is gone: the next check finds its successor.
+                self.idle_rounds = CHECK_EVERY;
             }
             for (lane, source) in link.lanes.iter().zip(&sources[1..]) {
                 if !source.revents().is_empty() {

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! word    0 tail: where the producer writes next        8 head: where the consumer reads next     (one line each)
-//!        16 asleep: the consumer waits for its bell     24 starving: the producer waits for room
-//!        32 datagrams: a word with the length, then the bytes; a length of WRAP: go on at the beginning
+//!        16 asleep: the consumer waits for its bell     24 starving: the producer waits for space
+//!        32 datagrams: a word with the length, then the bytes; a length of WRAP: continue at the beginning
 //! ```
 //!
-//! Head and tail count words from the beginning of time, modulo 2^64; the place is their rest modulo the capacity.
+//! Head and tail count words from the start, modulo 2^64; the index in the ring is their remainder modulo the
+//! capacity.
 
 use super::shared::Shared;
 use crate::path::PAYLOAD_MAX;
@@ -23,30 +24,30 @@ const DATA: usize = 32;
 
 /// Words of the longest datagram.
 const LONGEST: usize = 1 + PAYLOAD_MAX.div_ceil(WORD);
-/// With so much room there is some for the longest datagram, wherever the end is.
-const ENOUGH: u64 = 2 * LONGEST as u64;
+/// With this much space the longest datagram fits, wherever the end of the ring is.
+const LONGEST_ANYWHERE: u64 = 2 * LONGEST as u64;
 const WRAP: u64 = u64::MAX;
 
-/// What the other end has written makes no sense: it is lost or hostile, and nothing more is done with it.
+/// The other end has written invalid data: it is broken or hostile, and its rings are not used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
-/// Words that a ring takes whose datagrams take up to `capacity`.
+/// Words of a ring with `capacity` words for datagrams.
 pub(super) const fn ring_words(capacity: usize) -> usize {
     DATA + capacity
 }
 
-/// Where a ring lies.
+/// The location of a ring.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RingArea {
     pub(super) memory: Arc<Shared>,
-    /// Its first word.
+    /// The index of its first word.
     pub(super) from: usize,
     /// Words for datagrams: a power of two.
     pub(super) capacity: usize,
 }
 
-impl Place {
+impl RingArea {
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
         &self.memory.words()[self.from + at]
@@ -63,57 +64,57 @@ impl Place {
     }
 }
 
-/// The end that writes.
+/// The writing end.
 #[derive(Debug)]
 pub(super) struct Producer {
-    place: Place,
+    area: RingArea,
     tail: u64,
-    /// What the consumer knows of.
+    /// The tail that the consumer knows.
     published: u64,
-    /// Where the consumer was when this was last looked at.
+    /// The consumer's head when it was last read.
     head: u64,
 }
 
 impl Producer {
-    /// Writes to an empty ring.
-    pub(super) fn new(place: Place) -> Self {
-        Producer { place, tail: 0, published: 0, head: 0 }
+    /// The producer of an empty ring.
+    pub(super) fn new(area: RingArea) -> Self {
+        Producer { area, tail: 0, published: 0, head: 0 }
     }
 
-    /// Whether there is room for `count` datagrams, however long.
+    /// Whether `count` datagrams of any length fit.
     #[inline(always)]
-    pub(super) fn has_room(&mut self, count: usize) -> Result<bool, Broken> {
-        let wanted = count as u64 * ENOUGH;
-        if self.room() >= wanted {
+    pub(super) fn has_space(&mut self, count: usize) -> Result<bool, Broken> {
+        let wanted = count as u64 * LONGEST_ANYWHERE;
+        if self.free_words() >= wanted {
             return Ok(true);
         }
-        // Acquire: pairs with the Release in `Consumer::release`: what is overwritten has been read.
-        let head = self.place.word(HEAD).load(Ordering::Acquire);
-        if self.tail.wrapping_sub(head) > self.place.capacity as u64 {
+        // Acquire: pairs with the Release in `Consumer::release`: the consumer has read what is overwritten.
+        let head = self.area.word(HEAD).load(Ordering::Acquire);
+        if self.tail.wrapping_sub(head) > self.area.capacity as u64 {
             return Err(Broken);
         }
         self.head = head;
-        Ok(self.room() >= wanted)
+        Ok(self.free_words() >= wanted)
     }
 
-    /// Words that are free, as far as is known.
+    /// Free words, as far as known.
     #[inline(always)]
-    fn room(&self) -> u64 {
-        self.place.capacity as u64 - self.tail.wrapping_sub(self.head)
+    fn free_words(&self) -> u64 {
+        self.area.capacity as u64 - self.tail.wrapping_sub(self.head)
     }
 
-    /// The consumer is to wake this end when there is room. Looks once more whether there is, for one datagram.
-    pub(super) fn starve(&mut self) -> Result<bool, Broken> {
-        fall_asleep(self.place.word(STARVING));
-        self.has_room(1)
+    /// Asks the consumer to wake this end when there is space. Checks once more whether one datagram fits.
+    pub(super) fn wait_for_space(&mut self) -> Result<bool, Broken> {
+        fall_asleep(self.area.word(STARVING));
+        self.has_space(1)
     }
 
-    /// Adds a datagram. There is room for it.
+    /// Adds a datagram, which has to fit.
     #[inline(always)]
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let length = 1 + bytes.len().div_ceil(WORD);
-        let mut at = self.place.index(self.tail);
-        let data = self.place.data();
+        let mut at = self.area.index(self.tail);
+        let data = self.area.data();
         if at + length > data.len() {
             words::store(&data[at], WRAP);
             self.tail = self.tail.wrapping_add((data.len() - at) as u64);
@@ -124,57 +125,59 @@ impl Producer {
         self.tail = self.tail.wrapping_add(length as u64);
     }
 
-    /// Lets the consumer know of all that was added. True if it has to be woken.
+    /// Publishes all added datagrams. True if the consumer has to be woken.
     #[inline(always)]
     pub(super) fn publish(&mut self) -> bool {
         if self.tail == self.published {
             return false;
         }
         self.published = self.tail;
-        // Release: pairs with the Acquire in `Consumer::look`: who sees the tail sees the datagrams before it.
-        self.place.word(TAIL).store(self.tail, Ordering::Release);
-        must_wake(self.place.word(ASLEEP))
+        // Release: pairs with the Acquire in `Consumer::look`: a consumer that sees the tail sees the datagrams
+        // before it.
+        self.area.word(TAIL).store(self.tail, Ordering::Release);
+        must_wake(self.area.word(ASLEEP))
     }
 }
 
-/// The end that reads.
+/// The reading end.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    place: Place,
+    area: RingArea,
     head: u64,
-    /// What the producer knows of.
+    /// The head that the producer knows.
     released: u64,
-    /// Where the producer was when this was last looked at.
+    /// The producer's tail when it was last read.
     tail: u64,
 }
 
 impl Consumer {
-    /// Reads from an empty ring.
-    pub(super) fn new(place: Place) -> Self {
-        Consumer { place, head: 0, released: 0, tail: 0 }
+    /// The consumer of an empty ring.
+    pub(super) fn new(area: RingArea) -> Self {
+        Consumer { area, head: 0, released: 0, tail: 0 }
     }
 
-    /// Whether there is something to read.
+    /// Whether there is a datagram to read.
     #[inline(always)]
     pub(super) fn look(&mut self) -> Result<bool, Broken> {
         if self.head != self.tail {
             return Ok(true);
         }
         // Acquire: pairs with the Release in `Producer::publish`.
-        let tail = self.place.word(TAIL).load(Ordering::Acquire);
-        if tail.wrapping_sub(self.head) > self.place.capacity as u64 {
+        let tail = self.area.word(TAIL).load(Ordering::Acquire);
+        if tail.wrapping_sub(self.head) > self.area.capacity as u64 {
             return Err(Broken);
         }
         self.tail = tail;
         Ok(self.head != tail)
     }
 
-    /// Copies the next datagram to the beginning of `out`, which has room for the longest, and tells how long it is.
+    /// Copies the next datagram to the beginning of `out`, which is long enough for the longest, and returns its
+    /// length.
     #[inline(always)]
     pub(super) fn pop(&mut self, out: &mut [u8]) -> Result<Option<usize>, Broken> {
         while self.look()? {
-            let data = self.place.data();
-            let at = self.place.index(self.head);
+            let data = self.area.data();
+            let at = self.area.index(self.head);
             let length = words::load(&data[at]);
             if length == WRAP {
                 self.advance((data.len() - at) as u64)?;
@@ -192,7 +195,7 @@ impl Consumer {
         Ok(None)
     }
 
-    /// Goes on by so many words, all of which the producer has written.
+    /// Advances by as many words, which the producer must have written.
     #[inline(always)]
     fn advance(&mut self, words: u64) -> Result<(), Broken> {
         if words > self.tail.wrapping_sub(self.head) {
@@ -202,27 +205,27 @@ impl Consumer {
         Ok(())
     }
 
-    /// Gives the room of all that was read back. True if the producer has to be woken.
+    /// Releases the space of all datagrams that were read. True if the producer has to be woken.
     #[inline(always)]
     pub(super) fn release(&mut self) -> bool {
         if self.head == self.released {
             return false;
         }
         self.released = self.head;
-        // Release: pairs with the Acquire in `Producer::has_room`.
-        self.place.word(HEAD).store(self.head, Ordering::Release);
-        must_wake(self.place.word(STARVING))
+        // Release: pairs with the Acquire in `Producer::has_space`.
+        self.area.word(HEAD).store(self.head, Ordering::Release);
+        must_wake(self.area.word(STARVING))
     }
 
-    /// The producer is to wake this end. True if there is something already.
+    /// Asks the producer to wake this end. True if there is a datagram already.
     pub(super) fn park(&mut self) -> Result<bool, Broken> {
-        fall_asleep(self.place.word(ASLEEP));
+        fall_asleep(self.area.word(ASLEEP));
         self.look()
     }
 
-    /// This end is awake.
+    /// Announces that this end is awake.
     pub(super) fn unpark(&mut self) {
-        wake_up(self.place.word(ASLEEP));
+        wake_up(self.area.word(ASLEEP));
     }
 }
 
@@ -230,10 +233,10 @@ impl Consumer {
 mod tests {
     use super::*;
 
-    fn ring(capacity: usize) -> (Producer, Consumer, Place) {
+    fn ring(capacity: usize) -> (Producer, Consumer, RingArea) {
         let (memory, _) = Shared::create(ring_words(capacity)).unwrap();
-        let place = Place { memory: Arc::new(memory), from: 0, capacity };
-        (Producer::new(place.clone()), Consumer::new(place.clone()), place)
+        let area = RingArea { memory: Arc::new(memory), from: 0, capacity };
+        (Producer::new(area.clone()), Consumer::new(area.clone()), area)
     }
 
     fn pop(consumer: &mut Consumer) -> Result<Option<Vec<u8>>, Broken> {
@@ -247,7 +250,7 @@ mod tests {
         let bytes = |number: usize| vec![number as u8; number * 37 % (PAYLOAD_MAX + 1)];
         let (mut sent, mut taken) = (0, 0);
         while taken < 5000 {
-            while sent < 5000 && producer.has_room(1).unwrap() {
+            while sent < 5000 && producer.has_space(1).unwrap() {
                 producer.push(&bytes(sent));
                 sent += 1;
             }
@@ -267,14 +270,14 @@ mod tests {
         assert_eq!(pop(&mut consumer), Ok(None));
         assert!(!producer.publish());
         assert_eq!(pop(&mut consumer), Ok(Some(b"one".to_vec())));
-        while producer.has_room(1).unwrap() {
+        while producer.has_space(1).unwrap() {
             producer.push(&[1; PAYLOAD_MAX]);
         }
         producer.publish();
         while pop(&mut consumer).unwrap().is_some() {}
-        assert_eq!(producer.has_room(1), Ok(false));
+        assert_eq!(producer.has_space(1), Ok(false));
         assert!(!consumer.release());
-        assert_eq!(producer.has_room(2), Ok(true));
+        assert_eq!(producer.has_space(2), Ok(true));
     }
 
     #[test]
@@ -287,36 +290,36 @@ mod tests {
         assert!(!producer.publish(), "it was woken already");
         assert_eq!(consumer.park(), Ok(true), "there is something");
         consumer.unpark();
-        while producer.has_room(1).unwrap() {
+        while producer.has_space(1).unwrap() {
             producer.push(&[1; PAYLOAD_MAX]);
         }
         producer.publish();
-        assert_eq!(producer.starve(), Ok(false));
+        assert_eq!(producer.wait_for_space(), Ok(false));
         while pop(&mut consumer).unwrap().is_some() {}
         assert!(consumer.release());
-        assert_eq!(producer.has_room(1), Ok(true));
+        assert_eq!(producer.has_space(1), Ok(true));
     }
 
     #[test]
-    fn what_makes_no_sense_is_noticed() {
+    fn invalid_rings_are_detected() {
         let lies: [(usize, u64); 5] =
             [(TAIL, 5000), (TAIL, u64::MAX), (DATA, 2000), (DATA, u64::MAX - 1), (DATA, PAYLOAD_MAX as u64)];
         for (at, lie) in lies {
-            let (mut producer, mut consumer, place) = ring(1024);
+            let (mut producer, mut consumer, area) = ring(1024);
             producer.push(b"one");
             producer.publish();
-            place.word(at).store(lie, Ordering::Relaxed);
+            area.word(at).store(lie, Ordering::Relaxed);
             assert_eq!(pop(&mut consumer), Err(Broken), "{lie} at {at}");
         }
-        let (mut producer, mut consumer, place) = ring(1024);
+        let (mut producer, mut consumer, area) = ring(1024);
         producer.push(b"one");
         producer.publish();
-        place.word(DATA).store(WRAP, Ordering::Relaxed);
+        area.word(DATA).store(WRAP, Ordering::Relaxed);
         assert_eq!(pop(&mut consumer), Err(Broken), "nothing was written up to the end");
         for lie in [1, 1 << 40, u64::MAX / 2] {
-            let (mut producer, _, place) = ring(1024);
-            place.word(HEAD).store(lie, Ordering::Relaxed);
-            assert_eq!(producer.has_room(3), Err(Broken), "{lie} has not been written");
+            let (mut producer, _, area) = ring(1024);
+            area.word(HEAD).store(lie, Ordering::Relaxed);
+            assert_eq!(producer.has_space(3), Err(Broken), "{lie} has not been written");
         }
     }
 }

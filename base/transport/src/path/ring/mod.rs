@@ -1,4 +1,4 @@
-//! The path for clients on the same host: rings in memory that both processes have.
+//! The path for clients on the same host: rings in shared memory.
 //!
 //! ```text
 //! client                        memory of the client (memfd)                   worker
@@ -6,22 +6,23 @@
 //!     receive ◄── answers ring  ◄── answer, send
 //! ```
 //!
-//! Nothing is asked of the system while both are busy. Who sleeps says so in the ring it reads from, and is woken by a byte through a pair of sockets.
-//! A client connects to a UNIX socket, whose permissions say who may, and is given the memory and its ends of those pairs over it; as long
-//! as it is open both are there.
+//! While both ends are busy, there are no system calls. An end that is about to block announces it in the ring it
+//! reads from, and is woken by a byte through a pair of sockets. A client connects to a UNIX socket, whose
+//! permissions control access, and receives the memory and its ends of those pairs over it; the connection stays open
+//! as long as both ends live.
 //!
-//! The server believes nothing that it reads there: the client may write anything at any time. It copies each datagram before it
-//! looks at it, and is done with a client whose rings make no sense.
+//! The server does not trust the contents: the client may write anything at any time. It copies each datagram before
+//! it parses it, and disconnects a client whose rings are invalid.
 
 mod bell;
 mod client;
+mod handshake;
 mod lane;
-mod meeting;
 mod server;
 mod shared;
 
 pub use client::RingClientPath;
-pub use meeting::client_rings_bytes;
+pub use handshake::client_rings_bytes;
 pub use server::{Lender, RING_PATH_BYTES, RingError, RingServerPath, ring_paths};
 
 #[cfg(test)]

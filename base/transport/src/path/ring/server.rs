@@ -1,11 +1,11 @@
 //! The server's ends of the rings of all clients.
 
 use super::bell::Bell;
+use super::handshake::{CORES_MAX, client_rings_bytes, new_memory, refuse, send_rings, server_ends};
 use super::lane::{Broken, Consumer, Producer};
-use super::meeting::{CORES_MAX, client_rings_bytes, give, new_memory, refuse, server_ends};
 use crate::address::Address;
 use crate::listener::{ListenError, ListenOptions, Listener};
-use crate::path::rooms::{ROOMS_BYTES, Rooms};
+use crate::path::buffers::{BURST_BUFFERS_BYTES, BurstBuffers};
 use crate::path::{BURST_MAX, Park, Sent, ServerPath};
 use crate::poll::{Event, Interest, Poll, Token};
 use crate::stream::Stream;
@@ -18,34 +18,33 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Why there can be no rings.
+/// Why rings cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// The socket that clients connect to.
+    /// The socket for clients.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// There are too many threads.
     #[error("clients on this host can be given rings to {CORES_MAX} workers, not to {0}")]
     Cores(usize),
-    /// The system refuses.
+    /// An error of the system.
     #[error("cannot prepare rings")]
     System(#[from] io::Error),
 }
 
-/// Whose memory clients' rings are.
+/// Provides the memory of clients' rings.
 pub trait Lender: Debug + Send + Sync {
-    /// Lends so many bytes, if there are.
+    /// Takes `bytes` from the budget, if they are left.
     fn lend(&self, bytes: usize) -> bool;
-    /// Takes them back.
     fn take_back(&self, bytes: usize);
 }
 
-/// A client, as long as it is connected or a thread still has rings of its.
+/// A client, as long as it is connected or a thread still has rings to it.
 #[derive(Debug)]
 struct Link {
     stream: Stream,
-    /// It is gone, or of no more use.
-    over: AtomicBool,
+    /// The client is gone, or was disconnected.
+    closed: AtomicBool,
     lender: Arc<dyn Lender>,
     bytes: usize,
 }
@@ -61,16 +60,15 @@ impl Drop for Link {
 struct Lane {
     requests: Consumer,
     answers: Producer,
-    /// Between this thread and the client.
     bell: Bell,
     link: Arc<Link>,
 }
 
-/// Lanes that a thread has not taken over yet.
+/// New lanes that a thread has not taken over yet.
 #[derive(Debug)]
 struct Arrivals {
-    /// Something has changed: there are lanes, or a client is gone.
-    news: AtomicBool,
+    /// There are new lanes, or a client is gone.
+    changed: AtomicBool,
     /// LOCK: arrivals. Leaf.
     lanes: Mutex<Vec<Lane>>,
     bell: OwnedFd,
@@ -78,12 +76,12 @@ struct Arrivals {
 
 impl Arrivals {
     fn new() -> io::Result<Self> {
-        Ok(Arrivals { news: AtomicBool::new(false), lanes: Mutex::default(), bell: new_bell()? })
+        Ok(Arrivals { changed: AtomicBool::new(false), lanes: Mutex::default(), bell: new_bell()? })
     }
 
-    fn tell(&self) {
-        // Release: pairs with the Acquire in `RingServerPath::hear`: who hears of it sees what has changed.
-        self.news.store(true, Ordering::Release);
+    fn notify(&self) {
+        // Release: pairs with the Acquire in `RingServerPath::take_arrivals`: a thread that sees the flag sees the change.
+        self.changed.store(true, Ordering::Release);
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }
@@ -92,24 +90,24 @@ fn new_bell() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// A bell has rung, and was heard.
+/// Discards the rings of a bell.
 fn silence(bell: impl AsFd) {
-    // It fails if it did not ring, which is as well.
+    // It fails if there are none, which does no harm.
     let _ = rustix::io::read(bell, &mut [0; 8]);
 }
 
-/// What the first thread does for all of them: it lets clients in, and sees when they go.
+/// The first thread's additional duties: it accepts clients, and notices when they go.
 #[derive(Debug)]
 struct Host {
     listener: Listener,
     threads: Vec<Arc<Arrivals>>,
     clients: Vec<Option<Arc<Link>>>,
     lender: Arc<dyn Lender>,
-    /// Nobody is let in until the next look, since there were no descriptors.
-    is_deaf: bool,
+    /// The process is out of descriptors: no client is accepted until the next round.
+    is_paused: bool,
 }
 
-/// Clients let in before others have their turn.
+/// Clients that are accepted in one round.
 const ADMITTED: usize = 4;
 
 const LISTENER: Token = Token(0);
@@ -121,30 +119,30 @@ const FIRST_CLIENT: u64 = 2;
 pub struct RingServerPath {
     lanes: Vec<Lane>,
     arrivals: Arc<Arrivals>,
-    /// What rings while the thread sleeps.
+    /// Polled while the thread is blocked.
     poll: Poll,
     host: Option<Host>,
-    datagrams: Rooms,
-    answers: Rooms,
-    /// The lane that each datagram of the burst is from.
+    datagrams: BurstBuffers,
+    answers: BurstBuffers,
+    /// The lane of each datagram of the burst.
     from: [usize; BURST_MAX],
     burst: usize,
-    /// The lane that is looked at first.
-    turn: usize,
-    /// Rounds until the bells are looked at.
-    rounds: u32,
+    /// The lane that is polled first.
+    first_lane: usize,
+    /// Rounds until the bells are polled.
+    rounds_until_poll: u32,
 }
 
-/// What a [`RingServerPath`] takes beside the rings, in bytes.
-pub const RING_PATH_BYTES: usize = 2 * ROOMS_BYTES + (16 << 10);
+/// Memory of a [`RingServerPath`] without the rings, in bytes.
+pub const RING_PATH_BYTES: usize = 2 * BURST_BUFFERS_BYTES + (16 << 10);
 
-/// Rounds between two looks at bells, as long as the thread does not sleep: clients come and go seldom.
-const LOOK_EVERY: u32 = 1024;
+/// Rounds between two polls of the bells, as long as the thread is busy: clients rarely come and go.
+const POLL_EVERY: u32 = 1024;
 
-/// The ends of `cores` threads, of clients that connect to `socket`, whose permissions are `mode`.
+/// The ends of `cores` threads, for clients that connect to `socket`, whose permissions are `mode`.
 ///
 /// # Errors
-/// If nobody can listen there, or there are too many threads.
+/// If the socket cannot be opened, or there are too many threads.
 pub fn ring_paths(
     socket: PathBuf,
     mode: u32,
@@ -163,7 +161,7 @@ pub fn ring_paths(
         threads: threads.clone(),
         clients: Vec::new(),
         lender: lender.clone(),
-        is_deaf: false,
+        is_paused: false,
     });
     let path = |arrivals| Ok(RingServerPath::new(arrivals, host.take())?);
     threads.into_iter().map(path).collect()
@@ -181,26 +179,26 @@ impl RingServerPath {
             arrivals,
             poll,
             host,
-            datagrams: Rooms::default(),
-            answers: Rooms::default(),
+            datagrams: BurstBuffers::default(),
+            answers: BurstBuffers::default(),
             from: [0; BURST_MAX],
             burst: 0,
-            turn: 0,
-            rounds: 0,
+            first_lane: 0,
+            rounds_until_poll: 0,
         })
     }
 
-    /// How many clients have rings to this thread.
+    /// The number of clients with rings to this thread.
     #[cfg(test)]
     pub(super) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Looks at what has rung.
+    /// Polls the bells and sockets.
     #[cold]
     #[inline(never)]
-    fn look(&mut self) -> io::Result<()> {
-        self.rounds = LOOK_EVERY;
+    fn poll_sources(&mut self) -> io::Result<()> {
+        self.rounds_until_poll = POLL_EVERY;
         if let Some(host) = &mut self.host {
             host.listen_again(&self.poll);
         }
@@ -223,17 +221,17 @@ impl RingServerPath {
     /// Takes over lanes of new clients, and drops those of clients that are gone.
     #[cold]
     #[inline(never)]
-    fn hear(&mut self) -> io::Result<()> {
-        // Acquire: pairs with the Release in `Arrivals::tell`.
-        self.arrivals.news.swap(false, Ordering::Acquire);
+    fn take_arrivals(&mut self) -> io::Result<()> {
+        // Acquire: pairs with the Release in `Arrivals::notify`.
+        self.arrivals.changed.swap(false, Ordering::Acquire);
         let arrived =
             std::mem::take(&mut *self.arrivals.lanes.lock().unwrap_or_else(PoisonError::into_inner));
         for lane in arrived {
             self.poll.add(&lane.bell, BELL, Interest::Read)?;
             self.lanes.push(lane);
         }
-        self.lanes.retain(|lane| !lane.link.over.load(Ordering::Acquire));
-        self.turn = 0;
+        self.lanes.retain(|lane| !lane.link.closed.load(Ordering::Acquire));
+        self.first_lane = 0;
         Ok(())
     }
 
@@ -243,11 +241,12 @@ impl RingServerPath {
         let lane = &mut self.lanes[number];
         let first = self.burst;
         while self.burst < BURST_MAX && lane.requests.look()? {
-            // Who does not take answers is not served: nothing is asked of the system and nothing is kept for him.
-            if !lane.answers.has_room(self.burst - first + 1)? {
+            // A client that does not take its answers is not served: the server makes no system call and buffers
+            // nothing for it.
+            if !lane.answers.has_space(self.burst - first + 1)? {
                 break;
             }
-            let Some(length) = lane.requests.pop(self.datagrams.room(self.burst))? else {
+            let Some(length) = lane.requests.pop(self.datagrams.buffer(self.burst))? else {
                 break;
             };
             self.datagrams.fill(self.burst, length);
@@ -260,42 +259,43 @@ impl RingServerPath {
         Ok(())
     }
 
-    /// A client is of no more use.
+    /// Disconnects a client.
     #[cold]
-    fn give_up(&mut self, number: usize) {
+    fn disconnect(&mut self, number: usize) {
         let link = &self.lanes[number].link;
-        link.over.store(true, Ordering::Release);
+        link.closed.store(true, Ordering::Release);
         if let Stream::Unix(stream) = &link.stream {
-            // The first thread sees it, and tells the others.
+            // The first thread notices it, and notifies the others.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
-        self.arrivals.tell();
+        self.arrivals.notify();
     }
 }
 
 impl Host {
-    /// Lets in some of those who wait. The others ring on.
+    /// Accepts some of the waiting clients. The others keep the socket readable.
     fn admit(&mut self, poll: &Poll) {
         for _ in 0..ADMITTED {
             match self.listener.accept() {
                 Ok(Some((stream, _))) => {
-                    // An error is one of this client, or there is too little of something: it sees that it is alone.
+                    // An error affects only this client, or a resource is exhausted: the client sees that the
+                    // connection is closed.
                     let _ = self.admit_one(stream, poll);
                 }
                 Ok(None) => return,
                 Err(_) => {
-                    // There are no descriptors: it would ring all the time. The next look tries again.
-                    self.is_deaf = poll.remove(&self.listener).is_ok();
+                    // Out of descriptors: the socket would stay readable. The next round tries again.
+                    self.is_paused = poll.remove(&self.listener).is_ok();
                     return;
                 }
             }
         }
     }
 
-    /// Listens again, if it had to stop.
+    /// Listens again after a lack of descriptors.
     fn listen_again(&mut self, poll: &Poll) {
-        if self.is_deaf {
-            self.is_deaf = poll.add(&self.listener, LISTENER, Interest::Read).is_err();
+        if self.is_paused {
+            self.is_paused = poll.add(&self.listener, LISTENER, Interest::Read).is_err();
         }
     }
 
@@ -306,11 +306,11 @@ impl Host {
             return Ok(());
         }
         let lender = self.lender.clone();
-        let link = Arc::new(Link { stream, over: AtomicBool::new(false), lender, bytes });
+        let link = Arc::new(Link { stream, closed: AtomicBool::new(false), lender, bytes });
         let (memory, file) = new_memory(cores)?;
         let (bells, given): (Vec<Bell>, Vec<OwnedFd>) =
             (0..cores).map(|_| Bell::pair()).collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        give(&link.stream, &file, &given)?;
+        send_rings(&link.stream, &file, &given)?;
         let vacant = self.clients.iter().position(Option::is_none);
         let number = vacant.unwrap_or(self.clients.len());
         poll.add(&link.stream, Token(FIRST_CLIENT + number as u64), Interest::Read)?;
@@ -321,21 +321,21 @@ impl Host {
             let (requests, answers) = server_ends(&memory, core);
             let lane = Lane { requests, answers, bell, link: link.clone() };
             thread.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
-            thread.tell();
+            thread.notify();
         }
         self.clients[number] = Some(link);
         Ok(())
     }
 
-    /// A client's socket tells something: that it is gone, or what nobody has asked for, which is as bad.
+    /// A client's socket is readable: it was closed, or has sent something, which is a violation.
     fn end(&mut self, poll: &Poll, number: usize) {
         let Some(link) = self.clients.get_mut(number).and_then(Option::take) else {
             return;
         };
-        // Other threads may keep the socket for a while, and the number is given to the next client.
+        // Other threads may keep the socket for a while, and the number is reused for the next client.
         let _ = poll.remove(&link.stream);
-        link.over.store(true, Ordering::Release);
-        self.threads.iter().for_each(|thread| thread.tell());
+        link.closed.store(true, Ordering::Release);
+        self.threads.iter().for_each(|thread| thread.notify());
     }
 }
 
@@ -348,29 +348,29 @@ impl ServerPath for RingServerPath {
     fn receive(&mut self) -> io::Result<usize> {
         self.answers.clear(self.burst);
         self.burst = 0;
-        if self.rounds == 0 {
-            self.look()?;
+        if self.rounds_until_poll == 0 {
+            self.poll_sources()?;
         }
-        self.rounds -= 1;
-        // Relaxed: `hear` looks again.
-        if self.arrivals.news.load(Ordering::Relaxed) {
-            self.hear()?;
+        self.rounds_until_poll -= 1;
+        // Relaxed: `take_arrivals` checks again.
+        if self.arrivals.changed.load(Ordering::Relaxed) {
+            self.take_arrivals()?;
         }
         let count = self.lanes.len();
         for step in 0..count {
-            let number = (self.turn + step) % count;
+            let number = (self.first_lane + step) % count;
             if self.drain(number) == Err(Broken) {
-                self.give_up(number);
+                self.disconnect(number);
             }
         }
-        self.turn = if count == 0 { 0 } else { (self.turn + 1) % count };
+        self.first_lane = if count == 0 { 0 } else { (self.first_lane + 1) % count };
         Ok(self.burst)
     }
 
     #[inline(always)]
     fn exchange(&mut self, index: usize) -> (&[u8], &mut [u8]) {
         assert!(index < self.burst, "a datagram of the burst");
-        (self.datagrams.get(index), self.answers.room(index))
+        (self.datagrams.get(index), self.answers.buffer(index))
     }
 
     #[inline(always)]
@@ -383,7 +383,7 @@ impl ServerPath for RingServerPath {
     fn send(&mut self) -> Sent {
         let mut sent = Sent::default();
         let mut index = 0;
-        // Datagrams of a lane lie in a row.
+        // Datagrams of a lane are contiguous.
         while index < self.burst {
             let number = self.from[index];
             let lane = &mut self.lanes[number];
@@ -414,13 +414,13 @@ impl ServerPath for RingServerPath {
         for number in 0..self.lanes.len() {
             let lane = &mut self.lanes[number];
             let disturbed = lane.requests.park().and_then(|is_something| {
-                // What cannot be answered is not something yet: then the client rings when it has taken answers.
-                Ok(is_something && (lane.answers.has_room(1)? || lane.answers.starve()?))
+                // A request that cannot be answered yet does not count: the client rings when it has taken answers.
+                Ok(is_something && (lane.answers.has_space(1)? || lane.answers.wait_for_space()?))
             });
             match disturbed {
                 Ok(false) => {}
                 Ok(true) => park = Park::Pending,
-                Err(Broken) => self.give_up(number),
+                Err(Broken) => self.disconnect(number),
             }
         }
         park
@@ -428,6 +428,6 @@ impl ServerPath for RingServerPath {
 
     fn unpark(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.requests.unpark());
-        self.rounds = 0;
+        self.rounds_until_poll = 0;
     }
 }

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lends up to so many bytes.
+/// A budget of bytes.
 #[derive(Debug)]
-struct Purse(AtomicUsize);
+struct Budget(AtomicUsize);
 
-impl Lender for Purse {
+impl Lender for Budget {
     fn lend(&self, bytes: usize) -> bool {
         let take = |left: usize| left.checked_sub(bytes);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -38,30 +38,30 @@ impl Drop for Socket {
     }
 }
 
-fn server(socket: &Path, cores: usize, purse: &Arc<Purse>) -> Vec<RingServerPath> {
+fn server(socket: &Path, cores: usize, purse: &Arc<Budget>) -> Vec<RingServerPath> {
     let lender: Arc<dyn Lender> = purse.clone();
     ring_paths(socket.to_owned(), 0o700, cores, &lender).unwrap()
 }
 
-fn rich() -> Arc<Purse> {
-    Arc::new(Purse(AtomicUsize::new(1 << 30)))
+fn rich() -> Arc<Budget> {
+    Arc::new(Budget(AtomicUsize::new(1 << 30)))
 }
 
-/// Answers everything with the same bytes turned round, and tells how many there were.
+/// Answers every datagram with its bytes reversed, and returns their number.
 fn echo(server: &mut RingServerPath) -> usize {
     let count = server.receive().unwrap();
     for index in 0..count {
-        let (datagram, room) = server.exchange(index);
+        let (datagram, buffer) = server.exchange(index);
         let length = datagram.len();
-        room[..length].copy_from_slice(datagram);
-        room[..length].reverse();
+        buffer[..length].copy_from_slice(datagram);
+        buffer[..length].reverse();
         server.answer(index, length);
     }
     assert_eq!(server.send().datagrams, count);
     count
 }
 
-/// A client that the server has let in: it is let in by whoever serves.
+/// Connects a client; one of `servers` accepts it.
 fn connect(socket: &Path, servers: &mut [RingServerPath]) -> RingClientPath {
     let socket = socket.to_owned();
     let client = std::thread::spawn(move || RingClientPath::connect(socket).unwrap());
@@ -81,7 +81,7 @@ fn connect(socket: &Path, servers: &mut [RingServerPath]) -> RingClientPath {
 }
 
 fn ask(client: &mut RingClientPath, core: usize, bytes: &[u8]) {
-    client.room(core).unwrap()[..bytes.len()].copy_from_slice(bytes);
+    client.buffer(core).unwrap()[..bytes.len()].copy_from_slice(bytes);
     client.post(bytes.len());
     client.flush().unwrap();
 }
@@ -93,7 +93,7 @@ fn answers(client: &mut RingClientPath) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn each_thread_gets_what_is_sent_to_it_and_each_client_its_answers() {
+fn each_thread_gets_its_datagrams_and_each_client_its_answers() {
     let socket = Socket::new("exchange");
     let mut servers = server(&socket.0, 2, &rich());
     let mut clients = [connect(&socket.0, &mut servers), connect(&socket.0, &mut servers)];
@@ -112,16 +112,16 @@ fn each_thread_gets_what_is_sent_to_it_and_each_client_its_answers() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_not_served_and_keeps_nobody_awake() {
+fn a_client_that_reads_nothing_is_not_served_and_keeps_no_thread_awake() {
     let socket = Socket::new("greedy");
     let mut servers = server(&socket.0, 1, &rich());
     let (mut greedy, mut other) = (connect(&socket.0, &mut servers), connect(&socket.0, &mut servers));
     let mut asked = 0;
-    while greedy.room(0).is_some() {
+    while greedy.buffer(0).is_some() {
         greedy.post(PAYLOAD_MAX);
         greedy.flush().unwrap();
         asked += 1;
-        // The requests' ring is full only when the answers' is.
+        // The requests' ring is full only when the answers' ring is.
         echo(&mut servers[0]);
     }
     assert!(asked > BURST_MAX);
@@ -130,7 +130,7 @@ fn a_client_that_reads_nothing_is_not_served_and_keeps_nobody_awake() {
     assert_eq!(answers(&mut other), [b"olleh"]);
     assert_eq!(servers[0].park(), Park::Quiet);
     assert!(!is_ringing(&servers[0]));
-    // As soon as it reads, it is served again.
+    // It is served again as soon as it reads.
     let mut taken = answers(&mut greedy).len();
     assert!(is_ringing(&servers[0]));
     servers[0].unpark();
@@ -174,8 +174,8 @@ fn who_sleeps_is_woken_by_the_other() {
 #[test]
 fn memory_is_lent_and_taken_back_when_a_client_goes() {
     let socket = Socket::new("memory");
-    let bytes = super::meeting::client_rings_bytes(2);
-    let purse = Arc::new(Purse(AtomicUsize::new(bytes)));
+    let bytes = super::handshake::client_rings_bytes(2);
+    let purse = Arc::new(Budget(AtomicUsize::new(bytes)));
     let mut servers = server(&socket.0, 2, &purse);
     let client = connect(&socket.0, &mut servers);
     assert_eq!(purse.0.load(Ordering::Relaxed), 0);
@@ -205,7 +205,7 @@ fn a_client_finds_the_server_that_comes_after_another() {
     ask(&mut client, 0, b"lost");
     assert!(answers(&mut client).is_empty());
     client.wait(Duration::ZERO).unwrap();
-    assert!(answers(&mut client).is_empty(), "nobody is there");
+    assert!(answers(&mut client).is_empty(), "no server");
     ask(&mut client, 0, b"lost too");
     let mut servers = server(&socket.0, 2, &rich());
     let patient = std::thread::spawn(move || {
@@ -229,19 +229,19 @@ fn a_client_finds_the_server_that_comes_after_another() {
     }
 }
 
-// What follows are attacks by a client that is no friend.
+// Attacks by a hostile client.
 
-use super::meeting::{Gifts, take};
+use super::handshake::{Rings, receive_rings};
 use guira_sync::clock::Stopwatch;
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::os::unix::net::UnixStream;
 
-/// A client that does as it likes with what it is given.
-fn intrude(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Gifts) {
+/// A client that can write anything into its rings.
+fn connect_raw(socket: &Path, servers: &mut [RingServerPath]) -> (UnixStream, Rings) {
     let stream = UnixStream::connect(socket).unwrap();
     settle(servers);
-    let gifts = take(&stream).unwrap();
-    (stream, gifts)
+    let rings = receive_rings(&stream).unwrap();
+    (stream, rings)
 }
 
 fn settle_once(servers: &mut [RingServerPath]) {
@@ -255,7 +255,7 @@ fn settle(servers: &mut [RingServerPath]) {
     (0..20).for_each(|_| settle_once(servers));
 }
 
-/// Whether something is over within a second.
+/// Whether `what` finishes within a second.
 fn ends(what: impl FnOnce() + Send + 'static) -> bool {
     let thread = std::thread::spawn(what);
     let begin = Stopwatch::start();
@@ -272,27 +272,27 @@ fn ends(what: impl FnOnce() + Send + 'static) -> bool {
 fn a_client_cannot_make_a_worker_wait_for_its_bell() {
     let socket = Socket::new("attack-bell-read");
     let mut servers = server(&socket.0, 1, &rich());
-    let (stream, gifts) = intrude(&socket.0, &mut servers);
-    // What was shared with the server would have lost O_NONBLOCK there too.
-    fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
+    let (stream, rings) = connect_raw(&socket.0, &mut servers);
+    // O_NONBLOCK would be lost at the server's end too if the file description were shared.
+    fcntl_setfl(&rings.bells[0], OFlags::empty()).unwrap();
     let path = socket.0.clone();
-    // Anybody's arrival rings.
+    // Any client's arrival rings.
     let other = std::thread::spawn(move || UnixStream::connect(path).unwrap());
     let other = other.join().unwrap();
     let ended = ends(move || settle(&mut servers));
     drop((stream, other));
-    assert!(ended, "the worker hears a bell that blocks, for ever");
+    assert!(ended, "the worker blocks forever in a bell");
 }
 
 #[test]
-fn a_client_that_never_hears_cannot_make_a_worker_wait_when_it_rings() {
+fn a_client_that_never_reads_its_bell_cannot_block_a_worker() {
     let socket = Socket::new("attack-bell-write");
     let mut servers = server(&socket.0, 1, &rich());
-    let (stream, gifts) = intrude(&socket.0, &mut servers);
-    fcntl_setfl(&gifts.bells[0], OFlags::empty()).unwrap();
-    let (mut requests, mut answers) = super::meeting::client_ends(&gifts.memory, 0);
+    let (stream, rings) = connect_raw(&socket.0, &mut servers);
+    fcntl_setfl(&rings.bells[0], OFlags::empty()).unwrap();
+    let (mut requests, mut answers) = super::handshake::client_ends(&rings.memory, 0);
     assert_eq!(answers.park(), Ok(false));
-    // Nobody hears it: the server may ring as often as it likes.
+    // The client does not read: the server may ring any number of times.
     for _ in 0..5000 {
         requests.push(b"hello");
         requests.publish();
@@ -308,22 +308,22 @@ fn a_client_that_never_hears_cannot_make_a_worker_wait_when_it_rings() {
 }
 
 #[test]
-fn a_bell_is_not_heard_after_its_client_is_gone() {
+fn a_bell_is_not_polled_after_its_client_is_gone() {
     let socket = Socket::new("attack-dead-bell");
     let mut servers = server(&socket.0, 1, &rich());
-    let (stream, gifts) = intrude(&socket.0, &mut servers);
+    let (stream, rings) = connect_raw(&socket.0, &mut servers);
     assert_eq!(servers[0].lanes(), 1);
     drop(stream);
     settle(&mut servers);
     assert_eq!(servers[0].lanes(), 0, "it is gone");
     assert!(!is_ringing(&servers[0]));
     // Its end is still open.
-    let _ = rustix::io::write(&gifts.bells[0], &[1]);
+    let _ = rustix::io::write(&rings.bells[0], &[1]);
     settle(&mut servers);
     assert_eq!(servers[0].park(), Park::Quiet);
     assert!(
         !is_ringing(&servers[0]),
-        "nobody is there, and the bell rings for ever: the worker never sleeps again"
+        "the client is gone, and its bell stays readable: the worker never sleeps again"
     );
 }
 
@@ -331,14 +331,14 @@ fn a_bell_is_not_heard_after_its_client_is_gone() {
 fn a_client_that_goes_does_not_take_its_successor_along() {
     let socket = Socket::new("attack-successor");
     let mut servers = server(&socket.0, 2, &rich());
-    let (first, _gifts) = intrude(&socket.0, &mut servers);
+    let (first, _rings) = connect_raw(&socket.0, &mut servers);
     drop(first);
-    // The second worker is busy elsewhere for a moment, and has not heard of it: it keeps the first client's socket open.
+    // The second worker is busy elsewhere, and does not know of it yet: it keeps the first client's socket open.
     settle(&mut servers[..1]);
     let second = UnixStream::connect(&socket.0).unwrap();
     settle(&mut servers[..1]);
     settle(&mut servers[..1]);
     settle(&mut servers);
-    let _gifts = take(&second).unwrap();
-    assert_eq!(servers[0].lanes(), 1, "the second client is there and was told to have gone");
+    let _rings = receive_rings(&second).unwrap();
+    assert_eq!(servers[0].lanes(), 1, "the second client is connected and was dropped");
 }

@@ -18,12 +18,12 @@ const ATTACH_XDP: u32 = 37;
 const FLAG_GENERIC: u32 = 1 << 1;
 const FLAG_NATIVE: u32 = 1 << 2;
 
-/// What the program says about its licence: none of the functions it calls asks for one.
+/// The program's licence: none of the functions it calls requires a GPL one.
 const LICENCE: &std::ffi::CStr = c"Apache-2.0";
-/// The verifier's words, at most.
+/// Space for the verifier's log.
 const LOG_BYTES: usize = 64 << 10;
 
-// Each of the following is the beginning of `union bpf_attr`; what a command has beyond it is taken for zero.
+// Each of the following is a prefix of `union bpf_attr`; the kernel takes the remaining fields as zero.
 
 #[derive(Default)]
 #[repr(C)]
@@ -71,19 +71,19 @@ struct LinkAttributes {
     flags: u32,
 }
 
-/// Where a program is run.
+/// Where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
-    /// By the driver, before the kernel makes its own buffer for a packet.
+    /// In the driver, before the kernel allocates its own buffer for a packet.
     Native,
-    /// By the kernel, for any driver, after that: slower.
+    /// In the kernel, after that, for any driver: slower.
     Generic,
 }
 
 /// # Safety
-/// What the attributes point to is readable as the command has it, and where it writes nobody else refers to.
+/// The attributes point to memory that is valid for the command: readable, and exclusive where the kernel writes.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Errno> {
-    // SAFETY: the attributes are readable for their length; what they point to, the caller answers for.
+    // SAFETY: the attributes are readable for their length; the caller guarantees what they point to.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
     if result < 0 {
         return Err(super::sys::last_error());
@@ -91,14 +91,14 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Er
     Ok(result as libc::c_int)
 }
 
-/// The same for commands that return a new descriptor.
+/// Like [`bpf`], for commands that return a new descriptor.
 ///
 /// # Safety
-/// As for [`bpf`], and the command is one of those.
+/// As for [`bpf`], and the command returns a descriptor.
 unsafe fn bpf_open<T>(command: libc::c_int, attributes: &T) -> Result<OwnedFd, Errno> {
-    // SAFETY: the caller answers for it.
+    // SAFETY: guaranteed by the caller.
     let fd = unsafe { bpf(command, attributes) }?;
-    // SAFETY: the kernel has just made it for us; it closes on exec.
+    // SAFETY: the kernel has just created the descriptor; it closes on exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -107,7 +107,7 @@ unsafe fn bpf_open<T>(command: libc::c_int, attributes: &T) -> Result<OwnedFd, E
 pub(super) struct SocketMap(OwnedFd);
 
 impl SocketMap {
-    /// An empty one, for keys below `entries`.
+    /// An empty map, for keys below `entries`.
     pub(super) fn new(entries: u32) -> Result<Self, XdpError> {
         let attributes = MapAttributes {
             kind: MAP_OF_XDP_SOCKETS,
@@ -116,7 +116,7 @@ impl SocketMap {
             entries,
             ..Default::default()
         };
-        // SAFETY: there are no pointers, and the command makes a descriptor.
+        // SAFETY: there are no pointers, and the command returns a descriptor.
         let map = unsafe { bpf_open(MAP_CREATE, &attributes) };
         map.map(SocketMap).map_err(|errno| match errno {
             Errno::INVAL => XdpError::NoKernelSupport { step: "make a map of sockets", source: errno.into() },
@@ -128,7 +128,6 @@ impl SocketMap {
         self.0.as_raw_fd()
     }
 
-    /// Puts a socket under a key.
     pub(super) fn insert(&self, key: u32, socket: impl AsFd) -> Result<(), XdpError> {
         let value = socket.as_fd().as_raw_fd();
         let attributes = ElementAttributes {
@@ -137,22 +136,22 @@ impl SocketMap {
             value: (&raw const value) as u64,
             ..Default::default()
         };
-        // SAFETY: key and value are 4 bytes each, as the map has been told, and only read.
+        // SAFETY: key and value are 4 bytes each, as the map was created, and only read.
         let result = unsafe { bpf(MAP_UPDATE, &attributes) };
         result.map(|_| ()).map_err(XdpError::at("put a socket into the program's map"))
     }
 
-    /// Removes what is under a key: its packets are the kernel's again.
+    /// Removes the socket under a key: its packets go to the kernel again.
     pub(super) fn remove(&self, key: u32) {
         let attributes =
             ElementAttributes { map: self.raw() as u32, key: (&raw const key) as u64, ..Default::default() };
-        // It fails only if there is nothing to remove.
-        // SAFETY: the key is 4 bytes, as the map has been told, and only read.
+        // It fails only if there is no such key.
+        // SAFETY: the key is 4 bytes, as the map was created, and only read.
         let _ = unsafe { bpf(MAP_DELETE, &attributes) };
     }
 }
 
-/// Gives a program to the kernel.
+/// Loads a program into the kernel.
 pub(super) fn load(program: &[Instruction]) -> Result<OwnedFd, XdpError> {
     let errno = match try_load(program, &mut []) {
         Ok(program) => return Ok(program),
@@ -161,7 +160,7 @@ pub(super) fn load(program: &[Instruction]) -> Result<OwnedFd, XdpError> {
     if errno == Errno::PERM {
         return Err(XdpError::at("load the XDP program")(errno));
     }
-    // Once more, to be told why.
+    // Load it again, with the verifier's log.
     let mut log = vec![0; LOG_BYTES];
     try_load(program, &mut log).map_err(|_| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
@@ -185,11 +184,13 @@ fn try_load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
         attributes.log_size = log.len() as u32;
         attributes.log = log.as_mut_ptr() as u64;
     }
-    // SAFETY: instructions and licence are readable for their lengths, and the log is ours to be written to; the command makes a descriptor.
+    // SAFETY: instructions and licence are readable for their lengths, and the log is writable and exclusive; the
+    // command returns a descriptor.
     unsafe { bpf_open(PROGRAM_LOAD, &attributes) }
 }
 
-/// Has an interface run a program for as long as what is returned is open: also if this process is killed, nothing stays behind.
+/// Attaches a program to an interface while the returned descriptor is open; the kernel detaches it even if this
+/// process is killed.
 pub(super) fn attach(program: &OwnedFd, interface: u32, mode: XdpMode) -> Result<OwnedFd, Errno> {
     let flags = match mode {
         XdpMode::Native => FLAG_NATIVE,
@@ -197,6 +198,6 @@ pub(super) fn attach(program: &OwnedFd, interface: u32, mode: XdpMode) -> Result
     };
     let attributes =
         LinkAttributes { program: program.as_raw_fd() as u32, interface, attach_type: ATTACH_XDP, flags };
-    // SAFETY: there are no pointers, and the command makes a descriptor.
+    // SAFETY: there are no pointers, and the command returns a descriptor.
     unsafe { bpf_open(LINK_CREATE, &attributes) }
 }

@@ -1,7 +1,7 @@
 //! A client's end.
 
 use super::error::XdpError;
-use super::interface::{self, Endpoint, Wishes, XdpFacts};
+use super::interface::{self, Endpoint, InterfaceOptions, XdpFacts};
 use super::netlink::{self, Mac, Route};
 use super::packet::{self, Ends, Family};
 use super::socket::{IDLE_ROUNDS, Kick, Socket};
@@ -17,56 +17,55 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
-/// Where a client's datagrams go, and how.
+/// The server of a client, and how to reach it.
 #[derive(Clone, Debug)]
 pub struct XdpClientOptions {
     /// The interface that leads to the server.
     pub interface: String,
     /// The server, with the port of its first thread.
     pub server: SocketAddr,
-    /// How many threads the server has.
+    /// The number of the server's threads.
     pub cores: usize,
-    /// How many threads the client has: one process opens an interface once for all of them.
+    /// The number of the client's threads: a process opens an interface once for all of them.
     pub threads: usize,
     /// Where the program runs.
     pub attach: XdpAttach,
-    /// Whether packets are copied.
     pub copying: XdpCopying,
 }
 
-/// How long neighbours are given to tell their MAC address. The kernel asks three times, once a second.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// The port of a datagram that is sent only so that the kernel asks for the address of whoever is to get it ("discard").
-const NOBODYS_PORT: u16 = 9;
-/// How often consecutive free ports are looked for.
+/// How long neighbour discovery may take. The kernel asks three times, once a second.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The port of a datagram that only triggers neighbour discovery ("discard").
+const DISCARD_PORT: u16 = 9;
+/// Attempts to find consecutive free ports.
 const ATTEMPTS: usize = 100;
 
-/// One thread's way to a server, by AF_XDP.
+/// One thread's AF_XDP path to a server.
 ///
-/// The MAC address that packets are sent to is looked up once, when the path is opened: if the server moves to another card, the path has
-/// to be opened again.
+/// The server's MAC address is resolved once, when the path is opened: if the server moves to another card, the path
+/// has to be opened again.
 #[derive(Debug)]
 pub struct XdpClientPath {
     endpoint: Endpoint,
-    /// Which socket is sent from.
+    /// The index of the socket for sending.
     home: usize,
-    /// Holds the source port, so that the kernel gives it to nobody else. Nothing comes from it.
+    /// Reserves the source port. Receives nothing.
     port: UdpSocket,
     source_port: u16,
     link: Link,
     server_port: u16,
     cores: usize,
     spare: Vec<Frame>,
-    /// What the room that was given out last lies in, and for which thread it is.
+    /// The frame of the last buffer, and its thread.
     open: Option<(Frame, usize)>,
     done: Vec<Frame>,
-    /// Rounds in which nothing had arrived, since something had or frames were looked after.
+    /// Rounds without datagrams, since one arrived or frames were recycled.
     idle: usize,
-    /// What became of the datagrams when they were sent last.
+    /// The result of the last kick.
     kick: Kick,
 }
 
-/// What does not change from datagram to datagram.
+/// The part that all datagrams share.
 #[derive(Clone, Debug)]
 struct Link {
     family: Family,
@@ -80,8 +79,8 @@ impl XdpClientPath {
     /// Opens an interface for a client: one path for each of its threads.
     ///
     /// # Errors
-    /// If options make no sense, privileges are missing, the kernel or the driver cannot do it, another program does it there already, or
-    /// the server cannot be reached by this interface.
+    /// If options are invalid, privileges are missing, the kernel or the driver does not support it, another program
+    /// uses the interface's XDP, or the server is not reachable by this interface.
     pub fn open(options: &XdpClientOptions) -> Result<Vec<XdpClientPath>, XdpError> {
         let first = usize::from(options.server.port());
         if options.cores == 0 || first == 0 || first.saturating_add(options.cores) > 1 << 16 {
@@ -102,7 +101,7 @@ impl XdpClientPath {
         let ports = reserve_ports(scoped(route.source, index), options.threads)
             .map_err(|source| XdpError::System { step: "find free source ports", source })?;
         let first_port = ports[0].1;
-        let wishes = Wishes {
+        let interface_options = InterfaceOptions {
             interface: options.interface.clone(),
             attach: options.attach,
             copying: options.copying,
@@ -111,7 +110,8 @@ impl XdpClientPath {
         let family = if server.is_ipv4() { Family::V4 } else { Family::V6 };
         let (source, destination) = (octets(route.source), octets(server));
         let link = Link { family, source_mac, destination_mac, source, destination };
-        let endpoints = interface::open(&wishes, vec![route.source], first_port, options.threads as u32)?;
+        let endpoints =
+            interface::open(&interface_options, vec![route.source], first_port, options.threads as u32)?;
         let paths = endpoints.into_iter().zip(ports).enumerate();
         Ok(paths
             .map(|(thread, (endpoint, (port, source_port)))| XdpClientPath {
@@ -136,16 +136,16 @@ impl XdpClientPath {
         self.endpoint.facts()
     }
 
-    /// Our own address.
+    /// The local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// An error of the system.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.port.local_addr()
     }
 }
 
-/// Whether a packet is an answer of the server's; its payload then.
+/// The payload of a packet, if it is an answer of the server.
 fn answer<'a>(packet: &'a [u8], link: &Link, server_port: u16, cores: usize) -> Option<&'a [u8]> {
     let datagram = packet::parse(packet, XdpChecksums::Trust)?;
     if datagram.family != link.family || datagram.length > PAYLOAD_MAX {
@@ -172,12 +172,12 @@ impl ClientPath for XdpClientPath {
         Ok(())
     }
 
-    fn room(&mut self, core: usize) -> Option<&mut [u8]> {
+    fn buffer(&mut self, core: usize) -> Option<&mut [u8]> {
         assert!(core < self.cores);
         let socket = &mut self.endpoint.sockets[self.home];
-        if socket.room(1) == 0 {
+        if socket.free_slots(1) == 0 {
             socket.kick();
-            if socket.room(1) == 0 {
+            if socket.free_slots(1) == 0 {
                 return None;
             }
         }
@@ -197,7 +197,7 @@ impl ClientPath for XdpClientPath {
 
     fn post(&mut self, length: usize) {
         assert!(length <= PAYLOAD_MAX);
-        let (mut frame, core) = self.open.take().expect("there is room to post");
+        let (mut frame, core) = self.open.take().expect("a buffer was taken");
         let socket = &mut self.endpoint.sockets[self.home];
         let (family, begin) = (self.link.family, PAYLOAD_AT - self.link.family.headers());
         let ends = Ends {
@@ -264,7 +264,7 @@ impl ClientPath for XdpClientPath {
 
 impl Drop for XdpClientPath {
     fn drop(&mut self) {
-        // Other threads of the queue may go on, and have use for them.
+        // Other threads of the queue may go on, and need the frames.
         self.spare.extend(self.open.take().map(|(frame, _)| frame));
         self.endpoint.sockets[self.home].abandon(&mut self.spare);
     }
@@ -277,7 +277,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// An address with port 0. Addresses that hold on a link only are told which.
+/// The address with port 0, and with the interface as the scope of a link-local one.
 fn scoped(address: IpAddr, interface: u32) -> SocketAddr {
     match address {
         IpAddr::V6(address) if address.is_unicast_link_local() => {
@@ -287,34 +287,34 @@ fn scoped(address: IpAddr, interface: u32) -> SocketAddr {
     }
 }
 
-/// The MAC address of who gets packets to the server first. The kernel finds it out as soon as it has something to send there itself.
+/// The MAC address of the next hop to the server. The kernel resolves it when it has a packet to send there.
 fn resolve(name: &str, interface: u32, server: IpAddr, route: Route) -> Result<Mac, XdpError> {
     let at = XdpError::at("send a datagram, to find out a MAC address");
     let system = |source| XdpError::System { step: "open a socket", source };
     let socket = datagram_socket(scoped(route.source, interface), PortSharing::Alone).map_err(system)?;
     sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes()).map_err(at)?;
     let mut target = scoped(server, interface);
-    target.set_port(NOBODYS_PORT);
+    target.set_port(DISCARD_PORT);
     let stopwatch = Stopwatch::start();
     for look in 0.. {
         let known = netlink::neighbour(route.next_hop, interface);
         if let Some(mac) = known.map_err(XdpError::at("look for a neighbour"))? {
             return Ok(mac);
         }
-        if stopwatch.elapsed() > PATIENCE {
+        if stopwatch.elapsed() > RESOLVE_TIMEOUT {
             break;
         }
         if look % 100 == 0 {
-            // If it cannot be sent, there will be no neighbour either.
+            // If it cannot be sent, there will be no neighbour entry either.
             let _ = socket.send_to(&[], target);
         }
-        // Nobody tells when it is known; this is the pause between two looks.
+        // There is no notification; this is the pause between two checks.
         std::thread::sleep(Duration::from_millis(1));
     }
     Err(XdpError::NoNeighbour { address: route.next_hop, interface: name.to_owned() })
 }
 
-/// Consecutive ports that nobody else has, each with the socket that keeps it so.
+/// Consecutive free ports, each with the socket that reserves it.
 fn reserve_ports(address: SocketAddr, count: usize) -> io::Result<Vec<(UdpSocket, u16)>> {
     let mut error = None;
     for _ in 0..ATTEMPTS {

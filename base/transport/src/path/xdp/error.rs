@@ -1,4 +1,4 @@
-//! Why there is no AF_XDP path.
+//! Errors of opening an AF_XDP path.
 
 use rustix::io::Errno;
 use std::io;
@@ -7,101 +7,57 @@ use std::net::IpAddr;
 /// Why an AF_XDP path cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// The interface does not exist, in this network namespace.
+    /// The interface does not exist in this network namespace.
     #[error("there is no network interface {interface}")]
-    NoInterface {
-        /// Its name.
-        interface: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The process may not do it.
+    NoInterface { interface: String, source: io::Error },
+    /// Privileges are missing.
     #[error(
         "no privileges to {step}: CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are needed, and a limit of locked memory that allows it"
     )]
-    NoPrivileges {
-        /// What was tried.
-        step: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The kernel was built without AF_XDP, or is older than it.
+    NoPrivileges { step: &'static str, source: io::Error },
+    /// The kernel lacks AF_XDP, or is too old.
     #[error(
         "this kernel has no AF_XDP, or not what is needed of it, to {step} (Linux 5.9 and more with CONFIG_XDP_SOCKETS)"
     )]
-    NoKernelSupport {
-        /// What was tried.
-        step: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The driver has no native XDP, and nothing else was allowed.
+    NoKernelSupport { step: &'static str, source: io::Error },
+    /// The driver has no native XDP, and generic mode was not allowed.
     #[error("the driver of {interface} has no native XDP, or not with its present settings, such as its MTU")]
-    NoNativeMode {
-        /// The interface.
-        interface: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Somebody else has an XDP program at the interface, or AF_XDP sockets at one of its queues.
+    NoNativeMode { interface: String, source: io::Error },
+    /// Another process has an XDP program at the interface, or AF_XDP sockets at one of its queues.
     #[error("another program uses XDP on {interface} already")]
-    Occupied {
-        /// The interface.
-        interface: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The kernel does not take our program.
+    Occupied { interface: String, source: io::Error },
+    /// The verifier rejected the program.
     #[error("the kernel refuses the XDP program: {log}")]
     ProgramRefused {
-        /// The verifier's words.
+        /// The verifier's log.
         log: String,
-        /// What the system said.
         source: io::Error,
     },
-    /// The card has several queues, but does not let ports be assigned to them.
+    /// The card has several queues, but does not support steering rules.
     #[error(
         "{interface} does not steer ports to queues (ethtool's n-tuple rules); let every thread listen to every queue"
     )]
-    NoSteering {
-        /// The interface.
-        interface: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// There is no way to the server by this interface.
+    NoSteering { interface: String, source: io::Error },
+    /// There is no route to the server by this interface.
     #[error("no route to {address} by {interface}")]
-    NoRoute {
-        /// The server.
-        address: IpAddr,
-        /// The interface.
-        interface: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Nobody at the interface has answered to an address.
+    NoRoute { address: IpAddr, interface: String, source: io::Error },
+    /// Neighbour discovery failed.
     #[error("{address} does not answer on {interface}: its MAC address is unknown")]
     NoNeighbour {
-        /// The server, or the gateway that leads to it.
+        /// The server, or the gateway to it.
         address: IpAddr,
-        /// The interface.
         interface: String,
     },
-    /// The options make no sense.
+    /// The options are invalid.
     #[error("AF_XDP: {0}")]
     Options(&'static str),
-    /// Something else.
+    /// Another error of the system.
     #[error("AF_XDP: cannot {step}")]
-    System {
-        /// What was tried.
-        step: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    System { step: &'static str, source: io::Error },
 }
 
 impl XdpError {
-    /// What most failures of a step mean.
+    /// The usual meaning of an error in this step.
     pub(super) fn at(step: &'static str) -> impl Fn(Errno) -> XdpError {
         move |errno| {
             let source = io::Error::from(errno);
@@ -115,7 +71,7 @@ impl XdpError {
         }
     }
 
-    /// Whether the interface is taken; a moment after its last owner has gone it may still look so.
+    /// Whether the interface is in use; this may last a moment after its last user has gone.
     pub(super) fn is_occupied(&self) -> bool {
         matches!(self, XdpError::Occupied { .. })
     }

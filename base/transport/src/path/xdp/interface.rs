@@ -1,10 +1,10 @@
-//! An interface with our program at it, and sockets for several threads.
+//! An interface with the program attached, and sockets for several threads.
 
 use super::bpf::{self, SocketMap, XdpMode};
 use super::error::XdpError;
 use super::netlink::{self, Mac};
 use super::program::{Filter, program};
-use super::socket::{Kick, Place, Socket};
+use super::socket::{Kick, QueueBinding, Socket};
 use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
 use guira_sync::clock::Stopwatch;
 use rustix::event::epoll;
@@ -20,27 +20,28 @@ use std::time::Duration;
 pub struct XdpFacts {
     /// Where the program runs.
     pub mode: XdpMode,
-    /// Whether the card itself reads and writes our memory.
+    /// Whether the card accesses the shared memory directly.
     pub zero_copy: bool,
-    /// Queues by which packets arrive.
+    /// Receive queues.
     pub queues: u32,
-    /// Memory that is shared with the kernel, for all threads together. It is committed from the start.
+    /// Memory shared with the kernel, for all threads together, in bytes. It is committed from the start.
     pub bytes: usize,
 }
 
-/// What is asked of an interface.
+/// The configuration of an interface.
 #[derive(Clone, Debug)]
-pub(super) struct Wishes {
+pub(super) struct InterfaceOptions {
     pub(super) interface: String,
     pub(super) attach: XdpAttach,
     pub(super) copying: XdpCopying,
     pub(super) steering: XdpSteering,
 }
 
-/// The kernel tears sockets and programs down a moment after they were closed; an interface that is taken is asked again for so long.
+/// The kernel tears sockets and programs down shortly after they were closed; opening an interface in use is retried
+/// for this long.
 const TEARDOWN: Duration = Duration::from_secs(3);
 
-/// The program at the interface, and what belongs to it. It goes with the last thread's sockets.
+/// The attached program, and its resources. It is detached with the last thread's sockets.
 #[derive(Debug)]
 struct Attachment {
     _link: OwnedFd,
@@ -49,14 +50,14 @@ struct Attachment {
     facts: XdpFacts,
 }
 
-/// What one thread has at an interface.
+/// One thread's part of an interface.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    /// One for each queue by which its packets may come.
+    /// One for each queue that may deliver its packets.
     pub(super) sockets: Vec<Socket>,
-    /// What tells of any of them, if they are several.
+    /// An epoll descriptor for the sockets, if there are several.
     bell: Option<OwnedFd>,
-    /// Under which the program knows the sockets.
+    /// The keys of the sockets in the program's map.
     keys: Vec<u32>,
     attachment: Arc<Attachment>,
 }
@@ -70,13 +71,13 @@ impl Endpoint {
         self.bell.as_ref().map_or_else(|| self.sockets[0].as_fd(), AsFd::as_fd)
     }
 
-    /// Has the kernel send what it has not taken yet, by any socket.
+    /// Makes the kernel send pending packets of every socket.
     pub(super) fn kick(&mut self) -> Kick {
         let kicks = self.sockets.iter_mut().map(Socket::kick);
         kicks.fold(Kick::Done, |worst, kick| if worst == Kick::Done { kick } else { worst })
     }
 
-    /// What has gone wrong while nobody looked.
+    /// An asynchronous error of a socket.
     pub(super) fn error(&self) -> Option<Errno> {
         self.sockets.iter().find_map(Socket::error)
     }
@@ -84,13 +85,12 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // Other threads may go on: what comes for this one is the kernel's again.
+        // Other threads may go on: packets for this one go to the kernel again.
         self.keys.iter().for_each(|key| self.attachment.map.remove(*key));
         self.sockets.iter_mut().for_each(|socket| socket.abandon(&mut Vec::new()));
     }
 }
 
-/// The number of an interface.
 pub(super) fn index(interface: &str) -> Result<u32, XdpError> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(XdpError::at("open a socket"))?;
@@ -98,26 +98,25 @@ pub(super) fn index(interface: &str) -> Result<u32, XdpError> {
         .map_err(|errno| XdpError::NoInterface { interface: interface.to_owned(), source: errno.into() })
 }
 
-/// The MAC address of an interface.
 pub(super) fn mac(index: u32) -> Result<Mac, XdpError> {
     netlink::mac(index).map_err(XdpError::at("find the interface's MAC address"))
 }
 
-/// Opens an interface for as many threads as there are ports, with datagrams to these addresses.
+/// Opens an interface for as many threads as there are ports, for datagrams to these addresses.
 pub(super) fn open(
-    wishes: &Wishes,
+    options: &InterfaceOptions,
     addresses: Vec<IpAddr>,
     first_port: u16,
     ports: u32,
 ) -> Result<Vec<Endpoint>, XdpError> {
-    let (name, index) = (wishes.interface.as_str(), index(&wishes.interface)?);
+    let (name, index) = (options.interface.as_str(), index(&options.interface)?);
     let mac = mac(index)?;
     let filter = Filter { mac, addresses, first_port, ports, queues: ethtool::queues(name) };
     let map = SocketMap::new(filter.queues * filter.ports)?;
-    let (threads, bytes) = bind(wishes, &filter, index, &map)?;
+    let (threads, bytes) = bind(options, &filter, index, &map)?;
     let program = bpf::load(&program(&filter, map.raw()))?;
-    let rules = rules(wishes, &filter)?;
-    let (link, mode) = until_free(|| attach(&program, name, index, wishes.attach))?;
+    let rules = rules(options, &filter)?;
+    let (link, mode) = until_free(|| attach(&program, name, index, options.attach))?;
     let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
     let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };
     let attachment = Arc::new(Attachment { _link: link, map, _rules: rules, facts });
@@ -128,7 +127,7 @@ pub(super) fn open(
     endpoints.collect()
 }
 
-/// Whether packets to a port may come by a queue, as far as its thread has to listen there.
+/// Whether a thread needs a socket at a queue for packets to its port.
 fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool {
     match steering {
         XdpSteering::EveryQueue => true,
@@ -136,13 +135,14 @@ fn is_served(steering: XdpSteering, queues: u32, queue: u32, port: u32) -> bool 
     }
 }
 
-/// What sockets for so many ports will share with the kernel, in bytes.
-pub(super) fn memory(wishes: &Wishes, ports: u32) -> usize {
-    let queues = ethtool::queues(&wishes.interface);
+/// The memory that sockets for this many ports share with the kernel, in bytes.
+pub(super) fn memory(options: &InterfaceOptions, ports: u32) -> usize {
+    let queues = ethtool::queues(&options.interface);
     let of_queue = |queue: u32| {
-        let served = (0..ports).filter(|port| is_served(wishes.steering, queues, queue, *port));
-        let place = Place { interface: &wishes.interface, index: 0, queue, sockets: served.count() as u32 };
-        if place.sockets > 0 { place.bytes() } else { 0 }
+        let served = (0..ports).filter(|port| is_served(options.steering, queues, queue, *port));
+        let binding =
+            QueueBinding { interface: &options.interface, index: 0, queue, sockets: served.count() as u32 };
+        if binding.sockets > 0 { binding.bytes() } else { 0 }
     };
     (0..queues).map(of_queue).sum()
 }
@@ -150,9 +150,9 @@ pub(super) fn memory(wishes: &Wishes, ports: u32) -> usize {
 /// One thread's sockets, and their keys in the map.
 type Bound = (Vec<Socket>, Vec<u32>);
 
-/// Makes sockets for all threads at the queues by which their packets may come. Returns also how much memory they take.
+/// Opens sockets for all threads at the queues that may deliver their packets. Returns also their memory.
 fn bind(
-    wishes: &Wishes,
+    options: &InterfaceOptions,
     filter: &Filter,
     index: u32,
     map: &SocketMap,
@@ -160,17 +160,17 @@ fn bind(
     let mut bytes = 0;
     let mut threads: Vec<Bound> = (0..filter.ports).map(|_| Bound::default()).collect();
     for queue in 0..filter.queues {
-        let served = |port: &u32| is_served(wishes.steering, filter.queues, queue, *port);
+        let served = |port: &u32| is_served(options.steering, filter.queues, queue, *port);
         let sockets = (0..filter.ports).filter(served).count() as u32;
-        let place = Place { interface: &wishes.interface, index, queue, sockets };
+        let binding = QueueBinding { interface: &options.interface, index, queue, sockets };
         if sockets > 0 {
-            bytes += place.bytes();
+            bytes += binding.bytes();
         }
         let mut first: Option<usize> = None;
         for port in (0..filter.ports).filter(served) {
             let socket = match first.and_then(|port| threads[port].0.last()) {
-                None => until_free(|| Socket::first(&place, wishes.copying))?,
-                Some(first) => first.beside(&place)?,
+                None => until_free(|| Socket::first(&binding, options.copying))?,
+                Some(first) => first.beside(&binding)?,
             };
             let key = queue * filter.ports + port;
             map.insert(key, &socket)?;
@@ -183,7 +183,7 @@ fn bind(
     Ok((threads, bytes))
 }
 
-/// Something to poll for, for several sockets.
+/// A descriptor to poll several sockets.
 fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
     let at = XdpError::at("make something to poll for");
     let bell = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(&at)?;
@@ -193,13 +193,13 @@ fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
     Ok(bell)
 }
 
-fn rules(wishes: &Wishes, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
-    if wishes.steering == XdpSteering::EveryQueue || filter.queues == 1 {
+fn rules(options: &InterfaceOptions, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
+    if options.steering == XdpSteering::EveryQueue || filter.queues == 1 {
         return Ok(None);
     }
     let fail =
-        |errno: Errno| XdpError::NoSteering { interface: wishes.interface.clone(), source: errno.into() };
-    let mut rules = ethtool::Rules::new(&wishes.interface).map_err(fail)?;
+        |errno: Errno| XdpError::NoSteering { interface: options.interface.clone(), source: errno.into() };
+    let mut rules = ethtool::Rules::new(&options.interface).map_err(fail)?;
     for (port, queue) in (0..filter.ports).map(|port| (port, port % filter.queues)) {
         rules.steer(filter.first_port + port as u16, queue).map_err(fail)?;
     }
@@ -221,7 +221,7 @@ fn attach(
     };
     let result = match native {
         Ok(link) => return Ok((link, XdpMode::Native)),
-        // Drivers also refuse settings, such as an MTU of more than a page, with various codes.
+        // Drivers also reject settings, such as an MTU of more than a page, with various codes.
         Err(errno @ (Errno::OPNOTSUPP | Errno::INVAL | Errno::RANGE)) => {
             if wish == XdpAttach::NativeOnly {
                 return Err(XdpError::NoNativeMode { interface: interface(), source: errno.into() });
@@ -238,13 +238,13 @@ fn attach(
     })
 }
 
-/// Does something again while the interface looks taken.
+/// Retries while the interface is in use.
 fn until_free<T>(mut open: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
     let stopwatch = Stopwatch::start();
     loop {
         match open() {
             Err(error) if error.is_occupied() && stopwatch.elapsed() < TEARDOWN => {
-                // Nobody tells when it is free; this is the pause between two looks.
+                // There is no notification; this is the pause between two attempts.
                 std::thread::sleep(Duration::from_millis(1));
             }
             result => return result,

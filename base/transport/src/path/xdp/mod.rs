@@ -1,6 +1,6 @@
-//! AF_XDP: datagrams that bypass the kernel's network stack. A program at the interface, put there by us, picks those of the server's
-//! ports out of all packets, and has the driver put them into memory that this process shares with the kernel; everything else goes on
-//! to the kernel as before, ARP and neighbour discovery among it.
+//! AF_XDP: datagrams that bypass the kernel's network stack. A program at the interface selects the packets to the
+//! server's ports, and the driver puts them into memory that this process shares with the kernel; all other packets
+//! go to the kernel as before, including ARP and neighbour discovery.
 //!
 //! | module | |
 //! |---|---|
@@ -12,20 +12,20 @@
 //! | `server`, `client` | the two ends of the path |
 //!
 //! # Threads and queues
-//! Each thread has a port of its own (`first_port + core`) and a socket of its own at each queue by which datagrams to that port may
-//! come. A card with one queue, and a virtual interface with one, brings the packets of all threads by it; the sockets of a queue share
-//! memory and its rings of frames under a lock (see `socket`). A card with several queues spreads packets by a hash of addresses and
-//! ports, so that a thread's may come by any queue: it then has a socket at every queue ([`XdpSteering::EveryQueue`]), or the card is
-//! given rules ([`XdpSteering::Rules`]).
+//! Each thread has its own port (`first_port + core`) and its own socket at each queue that may deliver datagrams to
+//! that port. An interface with one queue delivers the packets of all threads by it; the sockets of a queue share
+//! memory and its rings of frames under a lock (see `socket`). A card with several queues distributes packets by a
+//! hash of addresses and ports, so that any queue may deliver a thread's packets: the thread then has a socket at
+//! every queue ([`XdpSteering::EveryQueue`]), or the card is given rules ([`XdpSteering::Rules`]).
 //!
-//! # What does not come this way
-//! Only what reaches the interface by the wire, addressed to its own MAC address, is seen here. A client on the same machine reaches the
-//! server by the loopback interface, and so only a socket of the kernel's. The same goes for datagrams in VLANs, with IP options and in
-//! fragments.
+//! # What the program does not see
+//! Only packets that reach the interface by the wire, addressed to its own MAC address. A client on the same machine
+//! reaches the server by the loopback interface, and so only by a kernel socket. The same holds for datagrams in
+//! VLANs, with IP options and in fragments.
 //!
-//! # What has been tried
-//! Everything here has been tried on veth pairs, native and generic, which copy. Zero copy and steering by rules need a real card; they
-//! follow the kernel's documentation and have not been run.
+//! # What has been tested
+//! Everything here has been tested on veth pairs, native and generic, which copy. Zero copy and steering rules need a
+//! real card; they follow the kernel's documentation and have not been run.
 
 mod bpf;
 mod client;
@@ -50,40 +50,40 @@ pub use server::{XdpServerOptions, XdpServerPath};
 /// Where the XDP program may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpAttach {
-    /// In the driver, or if it cannot, in the kernel: [`XdpFacts::mode`] says which.
+    /// In the driver, or if that fails, in the kernel: [`XdpFacts::mode`] reports which.
     NativeFirst,
-    /// In the driver or not at all.
+    /// Only in the driver.
     NativeOnly,
-    /// In the kernel: any driver will do, but it is slower.
+    /// In the kernel: works with any driver, but is slower.
     Generic,
 }
 
-/// Whether packets are copied between the card's memory and ours.
+/// Whether packets are copied between the card's memory and the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpCopying {
-    /// They are: any driver will do.
+    /// Always: works with any driver.
     Copy,
-    /// They are not if the driver can do without: [`XdpFacts::zero_copy`] says. Not tried on a real card.
+    /// Only if the driver does not support zero copy: [`XdpFacts::zero_copy`] reports it. Not tested on a real card.
     ZeroCopyFirst,
 }
 
-/// How datagrams find the thread that their port belongs to, where the interface has several queues.
+/// How datagrams reach the thread of their port, if the interface has several queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpSteering {
-    /// Each thread listens to every queue. Always works; many threads at many queues are many sockets, and every packet may be another
-    /// processor's than the thread's.
+    /// Each thread listens to every queue. Always works; many threads and queues make many sockets, and a packet may
+    /// arrive on another processor than its thread's.
     EveryQueue,
-    /// The card is told which port belongs to which queue (ethtool's n-tuple rules, for IPv4 and IPv6), and a thread listens to its queue
-    /// only. Not tried on a real card.
+    /// The card is given rules from ports to queues (ethtool's n-tuple rules, for IPv4 and IPv6), and a thread
+    /// listens only to its queue. Not tested on a real card.
     Rules,
 }
 
-/// Whether the checksums of UDP are verified. That of the header of IPv4 always is.
+/// Whether UDP checksums are verified. The checksum of the IPv4 header always is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpChecksums {
-    /// They are not: the card has looked at them, or Ethernet's own is enough.
+    /// They are not: the card has verified them, or Ethernet's checksum suffices.
     Trust,
-    /// They are, if there is one. Not to be used where packets come from another process of the same machine by a virtual interface: a
-    /// kernel that sends leaves the checksum to the card, and there is none.
+    /// They are, if present. Not usable for packets of another process on the same machine by a virtual interface:
+    /// the kernel leaves the checksum to the card, and there is none.
     Verify,
 }

@@ -1,4 +1,4 @@
-//! What the kernel knows of interfaces, routes and neighbours (`rtnetlink(7)`).
+//! The kernel's interfaces, routes and neighbours (`rtnetlink(7)`).
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -9,7 +9,6 @@ use rustix::net::{
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// The address of an interface card.
 pub(super) type Mac = [u8; 6];
 
 const ERROR: u16 = 2;
@@ -31,10 +30,10 @@ const ROUTE_VIA: u16 = 18;
 const NEIGHBOUR_ADDRESS: u16 = 1;
 const NEIGHBOUR_MAC: u16 = 2;
 
-/// The kernel answers at once; this is for one that does not at all.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A timeout against a kernel that does not answer at all; it normally answers at once.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A message that asks for something.
+/// A request message.
 struct Request(Vec<u8>);
 
 impl Request {
@@ -54,7 +53,7 @@ impl Request {
         self
     }
 
-    /// Asks, and returns what follows the header of the answer.
+    /// Sends the request, and returns the answer without its header.
     fn ask(mut self) -> Result<Vec<u8>, Errno> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
@@ -76,14 +75,13 @@ impl Request {
 }
 
 fn open() -> Result<OwnedFd, Errno> {
-    // No protocol is NETLINK_ROUTE.
+    // No protocol number but NETLINK_ROUTE is 0.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(ANSWER_TIMEOUT))?;
     connect(&socket, &SocketAddrNetlink::new(0, 0))?;
     Ok(socket)
 }
 
-/// The value of an attribute.
 fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let head = attributes.get(..ATTRIBUTE)?;
@@ -110,7 +108,6 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(octets).ok().map(|octets| IpAddr::V6(Ipv6Addr::from(octets)))
 }
 
-/// The MAC address of an interface.
 pub(super) fn mac(interface: u32) -> Result<Mac, Errno> {
     // struct ifinfomsg: the interface is its second word.
     let mut body = [0; 16];
@@ -120,19 +117,19 @@ pub(super) fn mac(interface: u32) -> Result<Mac, Errno> {
     attribute(attributes, LINK_ADDRESS).and_then(|mac| mac.try_into().ok()).ok_or(Errno::NODEV)
 }
 
-/// The way to somebody.
+/// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
-    /// Our address.
+    /// The local address.
     pub(super) source: IpAddr,
-    /// Who gets the packets first.
+    /// The next hop.
     pub(super) next_hop: IpAddr,
 }
 
-/// The way to an address by an interface.
+/// The route to an address by an interface.
 pub(super) fn route(destination: IpAddr, interface: u32) -> Result<Route, Errno> {
     let (family, octets) = octets(destination);
-    // struct rtmsg: the family, and how many bits of the destination are given.
+    // struct rtmsg: the family, and the number of bits of the destination.
     let mut body = [0; 12];
     body[..2].copy_from_slice(&[family, octets.len() as u8 * 8]);
     let request = Request::new(GET_ROUTE, &body)
@@ -162,7 +159,7 @@ pub(super) fn neighbour(address: IpAddr, interface: u32) -> Result<Option<Mac>, 
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(errno),
     };
-    // Nobody has answered yet, or nobody does: there is no address then.
+    // Discovery is not complete, or has failed: there is no address then.
     let attributes = answer.get(12..).ok_or(Errno::PROTO)?;
     Ok(attribute(attributes, NEIGHBOUR_MAC).and_then(|mac| mac.try_into().ok()))
 }

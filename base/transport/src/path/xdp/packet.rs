@@ -1,4 +1,4 @@
-//! Headers of Ethernet, IP and UDP: which packets are taken, and what is written in front of a payload.
+//! Headers of Ethernet, IP and UDP: checked on receipt, written before a payload.
 
 use super::XdpChecksums;
 
@@ -7,7 +7,6 @@ const UDP: usize = 8;
 const UDP_PROTOCOL: u8 = 17;
 const HOPS: u8 = 64;
 
-/// The version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -34,7 +33,7 @@ impl Family {
         ETHERNET + self.ip_header() + UDP
     }
 
-    /// Where the source address is; the destination follows.
+    /// The offset of the source address; the destination follows.
     const fn source(self) -> usize {
         match self {
             Family::V4 => ETHERNET + 12,
@@ -50,14 +49,14 @@ impl Family {
     }
 }
 
-/// Between whom a datagram goes.
+/// The addresses of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends<'a> {
     pub(super) family: Family,
-    /// Of 6 bytes.
+    /// 6 bytes.
     pub(super) source_mac: &'a [u8],
     pub(super) destination_mac: &'a [u8],
-    /// Of 4 or 16 bytes.
+    /// 4 or 16 bytes.
     pub(super) source: &'a [u8],
     pub(super) destination: &'a [u8],
     pub(super) source_port: u16,
@@ -65,8 +64,8 @@ pub(super) struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// Those of the answer.
-    pub(super) fn turned(self) -> Self {
+    /// The addresses of the answer.
+    pub(super) fn swapped(self) -> Self {
         Ends {
             family: self.family,
             source_mac: self.destination_mac,
@@ -95,8 +94,9 @@ fn port(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// What kind of datagram a packet is, or `None` if it is none that is what its headers say: cut short, longer or shorter than it claims,
-/// with a wrong checksum. What the XDP program has looked at is looked at again, since it costs next to nothing here.
+/// Checks that a packet is a datagram; `None` if its headers are inconsistent: it is truncated, longer or shorter
+/// than they say, or has a wrong checksum. The XDP program's checks are repeated, since they cost next to nothing
+/// here.
 pub(super) fn parse(packet: &[u8], checksums: XdpChecksums) -> Option<Datagram> {
     let family = match packet.get(12..ETHERNET)? {
         [0x08, 0x00] => Family::V4,
@@ -110,14 +110,14 @@ pub(super) fn parse(packet: &[u8], checksums: XdpChecksums) -> Option<Datagram> 
         Family::V4 => v4_payload(packet)?,
         Family::V6 => v6_payload(packet)?,
     };
-    // Behind what IP counts there may be padding, to the 60 bytes that Ethernet asks for.
+    // Behind the IP packet there may be padding, to Ethernet's minimum of 60 bytes.
     let udp = ETHERNET + family.ip_header();
     let length = half(packet, udp + 4);
     if length < UDP || length > ip_payload || udp + ip_payload > packet.len() {
         return None;
     }
     let checksum = half(packet, udp + 6);
-    // No checksum at all is allowed with IPv4 only (RFC 8200, section 8.1).
+    // A missing checksum is allowed with IPv4 only (RFC 8200, section 8.1).
     if checksum == 0 && family == Family::V6 {
         return None;
     }
@@ -144,7 +144,7 @@ fn v6_payload(packet: &[u8]) -> Option<usize> {
     plain.then(|| half(header, 4))
 }
 
-/// Between whom a packet goes that [`parse`] has found to be a datagram.
+/// The addresses of a packet that [`parse`] has accepted.
 pub(super) fn ends(packet: &[u8], family: Family) -> Ends<'_> {
     let (source, address) = (family.source(), family.address());
     let udp = ETHERNET + family.ip_header();
@@ -159,12 +159,13 @@ pub(super) fn ends(packet: &[u8], family: Family) -> Ends<'_> {
     }
 }
 
-/// Writes the headers of a packet whose payload, behind them, is there already.
+/// Writes the headers of a packet before its payload.
 ///
-/// The checksum of UDP is left out with IPv4, which allows it: Ethernet has one of its own, and the payload need not be read once more.
+/// The UDP checksum is omitted with IPv4, which allows it: Ethernet has its own, and the payload need not be read
+/// again.
 ///
 /// # Panics
-/// If the packet is shorter than the headers, or longer than any is.
+/// If the packet is shorter than the headers, or longer than the maximum.
 pub(super) fn write_headers(packet: &mut [u8], ends: &Ends<'_>) {
     let (family, udp) = (ends.family, ETHERNET + ends.family.ip_header());
     let udp_length = u16::try_from(packet.len() - udp).expect("a packet is shorter than 64 KiB");
@@ -190,7 +191,7 @@ pub(super) fn write_headers(packet: &mut [u8], ends: &Ends<'_>) {
         Family::V6 => {
             let [high, low] = udp_length.to_be_bytes();
             header[..8].copy_from_slice(&[0x60, 0, 0, 0, high, low, UDP_PROTOCOL, HOPS]);
-            // Zero would mean that there is none; the other zero means the same number.
+            // Zero would mean that there is none; the other zero is equivalent.
             let checksum = match !udp_sum(packet, family, usize::from(udp_length)) {
                 0 => 0xffff,
                 checksum => checksum,
@@ -200,7 +201,7 @@ pub(super) fn write_headers(packet: &mut [u8], ends: &Ends<'_>) {
     }
 }
 
-/// The sum of a UDP packet of so many bytes and of what stands for its IP header (RFC 768).
+/// The sum of a UDP packet of this many bytes and of its pseudo-header (RFC 768).
 fn udp_sum(packet: &[u8], family: Family, length: usize) -> u16 {
     let addresses = &packet[family.source()..family.source() + 2 * family.address()];
     let udp = ETHERNET + family.ip_header();
@@ -208,7 +209,7 @@ fn udp_sum(packet: &[u8], family: Family, length: usize) -> u16 {
     fold(sum(addresses) + sum(&packet[udp..udp + length]) + rest)
 }
 
-/// The sum of bytes taken as numbers of 32 bits. Modulo 0xffff it is that of numbers of 16, and it is the faster for it.
+/// The sum of bytes taken as numbers of 32 bits. Modulo 0xffff it equals that of numbers of 16, and is faster.
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let mut last = [0; 4];
@@ -217,7 +218,7 @@ fn sum(bytes: &[u8]) -> u64 {
     words.map(|word| u64::from(u32::from_be_bytes(*word))).sum()
 }
 
-/// The sum in 16 bits, with the carry added again as often as there is one (RFC 1071).
+/// Folds the sum to 16 bits, adding the carry until there is none (RFC 1071).
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_headers_are_parsed() {
         for family_ends in [V4_ENDS, V6_ENDS] {
             for length in [0, 1, 2, 3, 4, 5, 100, 1452] {
                 let payload: Vec<u8> = (0..length).map(|number| (number * 7) as u8).collect();
@@ -261,8 +262,8 @@ mod tests {
                 let datagram = parse(&packet, XdpChecksums::Verify).unwrap();
                 assert_eq!(datagram, Datagram { family: family_ends.family, length });
                 assert_eq!(ends(&packet, datagram.family), family_ends);
-                assert_eq!(family_ends.turned().turned(), family_ends);
-                assert_eq!(family_ends.turned().source, family_ends.destination);
+                assert_eq!(family_ends.swapped().swapped(), family_ends);
+                assert_eq!(family_ends.swapped().source, family_ends.destination);
                 packet.resize(packet.len().max(60), 0);
                 assert_eq!(parse(&packet, XdpChecksums::Verify).unwrap().length, length, "with padding");
             }
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn checksums_are_those_of_the_standards() {
-        // The example of a header that textbooks have.
+        // The usual textbook example of a header.
         let mut header =
             [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 192, 168, 0, 1, 192, 168, 0, 199];
         assert_eq!(!fold(sum(&header)), 0xb861);
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_not_what_it_says_is_none() {
+    fn an_inconsistent_packet_is_rejected() {
         let change = |ends: &Ends<'_>, at: usize, value: &[u8]| {
             let mut packet = packet(ends, &[7; 32]);
             packet[at..at + value.len()].copy_from_slice(value);

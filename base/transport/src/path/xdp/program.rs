@@ -1,9 +1,8 @@
-//! The program that the kernel runs for each packet: which of them are ours, and whose.
+//! The XDP program: selects packets, and their sockets.
 //!
-//! It is put together here by hand, so that neither a compiler for eBPF nor a library to load its output is needed. What is known when a
-//! path is opened (addresses, ports, queues) stands in the instructions as constants; every packet is passed on to the kernel unless
-//! it is a datagram to one of those ports and addresses without anything out of the ordinary: no VLAN tag, no IPv4 options, no fragment,
-//! no IPv6 extension header.
+//! It is assembled here, so that neither a compiler for eBPF nor a library to load its output is needed. Addresses,
+//! ports and queues are constants in the instructions; every packet is passed to the kernel unless it is a datagram
+//! to one of those ports and addresses without VLAN tag, IPv4 options, fragmentation, or IPv6 extension header.
 
 use super::netlink::Mac;
 use std::net::IpAddr;
@@ -22,7 +21,7 @@ pub(super) struct Instruction {
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Register {
-    /// What is returned.
+    /// The return value.
     R0 = 0,
     R1,
     R2,
@@ -33,7 +32,7 @@ enum Register {
 
 use Register::{R0, R1, R2, R3, R4, R5};
 
-/// How much is loaded.
+/// The width of a load.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Width {
@@ -44,7 +43,7 @@ enum Width {
 
 use Width::{Byte, Half, Word};
 
-/// When to jump: the operation of a jump instruction. All comparisons are unsigned.
+/// The condition of a jump: the operation of a jump instruction. All comparisons are unsigned.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum If {
@@ -55,16 +54,16 @@ enum If {
     NotEqual = 0x50,
 }
 
-/// Where to jump.
+/// The target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Label {
-    /// The kernel gets the packet.
+    /// Pass the packet to the kernel.
     Pass,
-    /// It is IPv6.
+    /// IPv6.
     V6,
-    /// The destination port, as it is on the wire, is in R5.
+    /// R5 holds the destination port in network byte order.
     Port,
-    /// The address with this number is not the packet's.
+    /// The packet does not have the address with this number.
     NotAddress(usize),
 }
 
@@ -92,7 +91,7 @@ const OP_CALL: u8 = 0x80;
 const OP_EXIT: u8 = 0x90;
 /// The immediate is the descriptor of a map.
 const PSEUDO_MAP: u8 = 1;
-/// `bpf_redirect_map`: R1 is the map, R2 the key, R3 what to return if there is nothing under that key.
+/// `bpf_redirect_map`: R1 is the map, R2 the key, R3 the result if the key is missing.
 const REDIRECT_MAP: i32 = 51;
 
 const XDP_PASS: i32 = 2;
@@ -136,7 +135,7 @@ const fn add(to: Register, from: Register) -> Line {
     instruction(CLASS_ALU32 | OP_ADD | SOURCE_REGISTER, to, from as u8, 0, 0)
 }
 
-/// From the order of the wire to the processor's, of 16 bits.
+/// Converts 16 bits from network to host byte order.
 const fn from_wire(to: Register) -> Line {
     instruction(CLASS_ALU32 | OP_TO_BIG_ENDIAN, to, 0, 0, 16)
 }
@@ -173,23 +172,23 @@ const fn exit() -> Line {
     instruction(CLASS_JUMP | OP_EXIT, R0, 0, 0, 0)
 }
 
-/// A number of the wire as a load finds it.
+/// A number in network byte order, as a load returns it.
 fn wire16(number: u16) -> i32 {
     i32::from(number.to_be())
 }
 
-/// Which datagrams are taken.
+/// Which datagrams are selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    /// To this card. Others' packets are seen too where a card is made to take all.
+    /// Only packets to this card: it may be in promiscuous mode.
     pub(super) mac: Mac,
-    /// To these addresses; an unspecified one stands for all of its family.
+    /// The addresses; an unspecified one stands for all of its family.
     pub(super) addresses: Vec<IpAddr>,
-    /// From this port on …
+    /// The first port, …
     pub(super) first_port: u16,
-    /// … to so many.
+    /// … and the number of ports.
     pub(super) ports: u32,
-    /// Queues that may bring them. The map's key is `queue * ports + (port - first_port)`.
+    /// The number of queues. The map's key is `queue * ports + (port - first_port)`.
     pub(super) queues: u32,
 }
 
@@ -200,17 +199,17 @@ const V6: i16 = 14;
 const V6_HEADERS: i32 = 14 + 40 + 8;
 const UDP: i32 = 17;
 
-/// Makes the program for a filter, with the descriptor of its map of sockets.
+/// Assembles the program for a filter, with the descriptor of its socket map.
 pub(super) fn program(filter: &Filter, map: i32) -> Vec<Instruction> {
     let [m0, m1, m2, m3, m4, m5] = filter.mac;
     let mut lines = vec![
         load(Word, R2, R1, CONTEXT_DATA),
         load(Word, R3, R1, CONTEXT_DATA_END),
-        // What is shorter than the shortest UDP packet is none.
+        // Shorter than the shortest UDP packet.
         copy(R4, R2),
         advance(R4, V4_HEADERS),
         jump_if_beyond(R4, R3, Label::Pass),
-        // To somebody else, a group, or everybody.
+        // Another destination, multicast, or broadcast.
         load(Word, R5, R2, 0),
         jump(If::NotEqual, R5, i32::from_ne_bytes([m0, m1, m2, m3]), Label::Pass),
         load(Half, R5, R2, 4),
@@ -223,7 +222,7 @@ pub(super) fn program(filter: &Filter, map: i32) -> Vec<Instruction> {
         jump(If::NotEqual, R5, 0x45, Label::Pass),
         load(Byte, R5, R2, V4 + 9),
         jump(If::NotEqual, R5, UDP, Label::Pass),
-        // More fragments follow, or this is not the first.
+        // A fragment.
         load(Half, R5, R2, V4 + 6),
         compute(OP_AND, R5, wire16(0x3fff)),
         jump(If::NotEqual, R5, 0, Label::Pass),
@@ -242,7 +241,7 @@ pub(super) fn program(filter: &Filter, map: i32) -> Vec<Instruction> {
     lines.extend([
         Line::Here(Label::Port),
         from_wire(R5),
-        // A port below the first is a very large number now.
+        // A port below the first has wrapped around to a large number.
         compute(OP_SUB, R5, i32::from(filter.first_port)),
         jump(If::GreaterOrEqual, R5, filter.ports as i32, Label::Pass),
         load(Word, R2, R1, CONTEXT_QUEUE),
@@ -250,7 +249,7 @@ pub(super) fn program(filter: &Filter, map: i32) -> Vec<Instruction> {
         compute(OP_MUL, R2, filter.ports as i32),
         add(R2, R5),
         instruction(CLASS_LOAD_IMMEDIATE, R1, PSEUDO_MAP, 0, map),
-        // The second half of the same.
+        // The second half of the address.
         instruction(0, R0, 0, 0, 0),
         set(R3, XDP_PASS),
         call(REDIRECT_MAP),
@@ -262,8 +261,8 @@ pub(super) fn program(filter: &Filter, map: i32) -> Vec<Instruction> {
     assemble(&lines)
 }
 
-/// Goes to [`Label::Port`] with the port in R5 if the address at `at` is one of these, else to [`Label::Pass`]. `number` is that of the
-/// first of them, for labels.
+/// Jumps to [`Label::Port`] with the port in R5 if the address at `at` is one of these, else to [`Label::Pass`].
+/// `number` is that of the first address, for labels.
 fn check_address(lines: &mut Vec<Line>, addresses: &[IpAddr], number: usize, at: i16, port: i16) {
     if addresses.iter().any(IpAddr::is_unspecified) {
         lines.extend([load(Half, R5, R2, port), go(Label::Port)]);
@@ -283,7 +282,7 @@ fn check_address(lines: &mut Vec<Line>, addresses: &[IpAddr], number: usize, at:
     lines.push(go(Label::Pass));
 }
 
-/// Puts distances for labels. All jumps go forward.
+/// Resolves labels to distances. All jumps go forward.
 fn assemble(lines: &[Line]) -> Vec<Instruction> {
     let mut program = Vec::new();
     for (index, line) in lines.iter().enumerate() {

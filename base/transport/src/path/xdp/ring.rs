@@ -1,4 +1,4 @@
-//! The rings that a process and the kernel share (`Documentation/networking/af_xdp.rst`): one of the two puts in, the other takes out.
+//! The rings shared with the kernel (`Documentation/networking/af_xdp.rst`), each with one producer and one consumer.
 
 use guira_sync::atomic::{AtomicU32, Ordering, fence};
 use rustix::fd::BorrowedFd;
@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// What rings of packets hold (`struct xdp_desc`). Rings of frames hold their addresses alone.
+/// An entry of a packet ring (`struct xdp_desc`). The entries of frame rings are addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Descriptor {
@@ -18,24 +18,24 @@ pub(super) struct Descriptor {
     pub(super) options: u32,
 }
 
-/// What can stand in a ring: any bits are one.
+/// An entry of a ring, for which any bits are valid.
 pub(super) trait Slot: Copy {}
 
 impl Slot for Descriptor {}
 impl Slot for u64 {}
 
-/// Memory of a ring, from either end.
+/// The memory of a ring.
 #[derive(Debug)]
 struct Ring<T> {
     base: NonNull<c_void>,
     bytes: usize,
     offsets: XdpRingOffset,
-    /// One less than the number of slots, a power of two.
+    /// The number of slots, a power of two, less one.
     mask: u32,
     slots: PhantomData<T>,
 }
 
-// SAFETY: the mapping belongs to the ring alone, and nothing in it is tied to a thread. Slots are plain numbers.
+// SAFETY: the mapping belongs to the ring alone, and is not tied to a thread. Slots are plain numbers.
 unsafe impl<T: Slot> Send for Ring<T> {}
 
 impl<T: Slot> Ring<T> {
@@ -51,9 +51,10 @@ impl<T: Slot> Ring<T> {
 
     #[inline(always)]
     fn word(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel says that this word of the ring lies there, inside the mapping.
+        // SAFETY: according to the kernel this word of the ring lies there, inside the mapping.
         let word = unsafe { self.base.byte_add(offset as usize) };
-        // SAFETY: aligned, as the kernel lays rings out, and valid as long as `self`. Both sides use it as an atomic.
+        // SAFETY: aligned, as the kernel lays rings out, and valid as long as `self`. Both sides access it
+        // atomically.
         unsafe { word.cast().as_ref() }
     }
 
@@ -77,18 +78,18 @@ impl<T: Slot> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping, which nobody can reach any more. An error would leave it mapped: a leak.
+        // SAFETY: the whole mapping, to which no references exist. An error would leave it mapped: a leak.
         let _ = unsafe { munmap(self.base.as_ptr(), self.bytes) };
     }
 }
 
-/// A ring that we put into and the kernel takes from.
+/// A ring that we produce for the kernel.
 #[derive(Debug)]
 pub(super) struct Producer<T: Slot> {
     ring: Ring<T>,
-    /// Where we are; what is shared follows with [`Producer::submit`].
+    /// Our index; [`Producer::submit`] publishes it.
     next: u32,
-    /// Where the kernel was when we last looked.
+    /// The kernel's index when it was last read.
     taken: u32,
 }
 
@@ -103,7 +104,7 @@ impl<T: Slot> Producer<T> {
         Ok(Producer { ring, next: 0, taken: 0 })
     }
 
-    /// What the kernel has not taken yet.
+    /// The number of entries that the kernel has not taken yet.
     #[inline]
     pub(super) fn waiting(&mut self) -> u32 {
         // Acquire: pairs with the kernel's release of the slots before this index: it has read them.
@@ -111,54 +112,56 @@ impl<T: Slot> Producer<T> {
         self.next.wrapping_sub(self.taken)
     }
 
-    /// How much there is room for, at least. The kernel is asked only if it looks less than `wanted`.
+    /// The number of free slots, at least. The kernel's index is read only if fewer than `wanted` are known to be
+    /// free.
     #[inline]
-    pub(super) fn room(&mut self, wanted: u32) -> u32 {
+    pub(super) fn free_slots(&mut self, wanted: u32) -> u32 {
         let slots = self.ring.mask + 1;
         let room = slots - self.next.wrapping_sub(self.taken);
         if room >= wanted { room } else { slots - self.waiting() }
     }
 
-    /// Puts something in, for which there is room. The kernel sees it after [`Producer::submit`].
+    /// Adds an entry, for which a slot must be free. The kernel sees it after [`Producer::submit`].
     ///
     /// # Panics
-    /// If there is no room.
+    /// If no slot is free.
     #[inline]
     pub(super) fn put(&mut self, value: T) {
-        assert!(self.room(1) > 0);
-        // SAFETY: a slot of ours, since the kernel has taken what was there a round ago; it does not look before `submit`.
+        assert!(self.free_slots(1) > 0);
+        // SAFETY: the slot is ours, since the kernel has consumed its previous entry; it does not read it before
+        // `submit`.
         unsafe { self.ring.slot(self.next).write(value) };
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Lets the kernel see what was put in.
+    /// Publishes the added entries.
     #[inline]
     pub(super) fn submit(&mut self) {
         // Release: pairs with the kernel's acquire of this index: the slots before it, and the frames they name, are written.
         self.ring.producer().store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel has to be woken to look. To be asked after [`Producer::submit`].
+    /// Whether the kernel has to be woken. To be called after [`Producer::submit`].
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         let Some(flags) = self.ring.offsets.flags else {
             return true;
         };
-        // The index is to be seen before the flag is looked at: a driver that finds nothing sets the flag and looks once more.
-        // SeqCst fence: pairs with the barrier between that flag and that look.
+        // The index has to be visible before the flag is read: a driver that finds nothing sets the flag and checks
+        // once more. SeqCst fence: pairs with the barrier between that flag and that check.
         fence(Ordering::SeqCst);
-        // Relaxed: after the fence; nothing is read by way of it.
+        // Relaxed: after the fence; nothing is read through it.
         self.ring.word(flags).load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
     }
 }
 
-/// A ring that the kernel puts into and we take from.
+/// A ring that we consume from the kernel.
 #[derive(Debug)]
 pub(super) struct Consumer<T: Slot> {
     ring: Ring<T>,
-    /// Where we are; what is shared follows with [`Consumer::release`].
+    /// Our index; [`Consumer::release`] publishes it.
     next: u32,
-    /// Where the kernel was when we last looked.
+    /// The kernel's index when it was last read.
     filled: u32,
 }
 
@@ -173,27 +176,28 @@ impl<T: Slot> Consumer<T> {
         Ok(Consumer { ring, next: 0, filled: 0 })
     }
 
-    /// How much there is to take.
+    /// The number of entries to take.
     #[inline]
     pub(super) fn available(&mut self) -> u32 {
-        // Acquire: pairs with the kernel's release of this index: the slots before it, and the frames they name, are written.
+        // Acquire: pairs with the kernel's release of this index: the slots before it, and the frames they name, are
+        // written.
         self.filled = self.ring.producer().load(Ordering::Acquire);
         self.filled.wrapping_sub(self.next)
     }
 
-    /// Takes something, if there was something when [`Consumer::available`] was asked.
+    /// Takes an entry, if [`Consumer::available`] has reported one.
     #[inline]
     pub(super) fn take(&mut self) -> Option<T> {
         if self.next == self.filled {
             return None;
         }
-        // SAFETY: the kernel has written this slot, and leaves it to us until `release`; any bits are a value.
+        // SAFETY: the kernel has written this slot, and does not touch it until `release`; any bits are valid.
         let value = unsafe { self.ring.slot(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(value)
     }
 
-    /// Gives the slots back of which something was taken.
+    /// Returns the slots of taken entries to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         // Release: pairs with the kernel's acquire of this index before it writes the slots again: they have been read.

@@ -1,7 +1,7 @@
 //! A server's end.
 
 use super::error::XdpError;
-use super::interface::{self, Endpoint, Wishes, XdpFacts};
+use super::interface::{self, Endpoint, InterfaceOptions, XdpFacts};
 use super::packet::{self, Datagram};
 use super::socket::{self, Arrived, IDLE_ROUNDS, Kick, Socket};
 use super::umem::{Frame, PAYLOAD_AT};
@@ -13,30 +13,26 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Where and how a server takes datagrams.
+/// Where and how a server receives datagrams.
 #[derive(Clone, Debug)]
 pub struct XdpServerOptions {
-    /// The interface's name.
     pub interface: String,
-    /// The server's addresses. An unspecified one stands for all addresses of its family that packets reach this interface with.
+    /// The server's addresses. An unspecified one stands for all addresses of its family.
     pub addresses: Vec<IpAddr>,
     /// The port of the first thread.
     pub first_port: u16,
-    /// How many threads there are, each with a port of its own.
+    /// The number of threads, each with its own port.
     pub cores: usize,
     /// Where the program runs.
     pub attach: XdpAttach,
-    /// Whether packets are copied.
     pub copying: XdpCopying,
-    /// How packets find their thread, where the interface has several queues.
     pub steering: XdpSteering,
-    /// Whether checksums are verified.
     pub checksums: XdpChecksums,
 }
 
 impl XdpServerOptions {
-    fn wishes(&self) -> Wishes {
-        Wishes {
+    fn interface_options(&self) -> InterfaceOptions {
+        InterfaceOptions {
             interface: self.interface.clone(),
             attach: self.attach,
             copying: self.copying,
@@ -44,9 +40,9 @@ impl XdpServerOptions {
         }
     }
 
-    /// What all paths together will share with the kernel, in bytes. It is committed from the start.
+    /// The memory that all paths share with the kernel, in bytes. It is committed from the start.
     pub fn memory(&self) -> usize {
-        interface::memory(&self.wishes(), u32::try_from(self.cores).unwrap_or(0))
+        interface::memory(&self.interface_options(), u32::try_from(self.cores).unwrap_or(0))
     }
 }
 
@@ -54,36 +50,37 @@ impl XdpServerOptions {
 #[derive(Debug)]
 struct Exchange {
     frame: Frame,
-    /// Where in its half the packet is, and how long.
+    /// The offset of the packet in its half, and its length.
     at: usize,
     length: usize,
     datagram: Datagram,
     answer: Option<usize>,
 }
 
-/// One thread's datagrams at an interface, by AF_XDP.
+/// One thread's AF_XDP path at an interface.
 #[derive(Debug)]
 pub struct XdpServerPath {
     endpoint: Endpoint,
     checksums: XdpChecksums,
-    /// The socket that the burst came from; its answers leave by the same.
+    /// The socket of the burst; its answers leave by the same.
     current: usize,
     burst: Vec<Exchange>,
-    /// Frames of that socket that are to be given back.
+    /// Frames of that socket to be recycled.
     done: Vec<Frame>,
-    /// Rounds in which nothing had arrived, since something had.
+    /// Rounds without datagrams since one arrived.
     idle: usize,
-    /// What became of the answers when they were sent last.
+    /// The result of the last kick.
     kick: Kick,
     unreadable: Unreadable,
 }
 
 impl XdpServerPath {
-    /// Opens an interface for a server: one path for each of its threads. From now on its datagrams come to them; when the last path is
-    /// dropped, or the process ends, they go to the kernel again.
+    /// Opens an interface for a server: one path for each of its threads, which receive its datagrams from now on;
+    /// when the last path is dropped, or the process ends, they go to the kernel again.
     ///
     /// # Errors
-    /// If options make no sense, privileges are missing, the kernel or the driver cannot do it, or another program does it there already.
+    /// If options are invalid, privileges are missing, the kernel or the driver does not support it, or another
+    /// program uses the interface's XDP.
     pub fn open(options: &XdpServerOptions) -> Result<Vec<XdpServerPath>, XdpError> {
         let ports = u32::try_from(options.cores).unwrap_or(u32::MAX);
         let first = options.first_port;
@@ -93,7 +90,8 @@ impl XdpServerPath {
         if options.addresses.is_empty() {
             return Err(XdpError::Options("a server has at least one address"));
         }
-        let endpoints = interface::open(&options.wishes(), options.addresses.clone(), first, ports)?;
+        let endpoints =
+            interface::open(&options.interface_options(), options.addresses.clone(), first, ports)?;
         Ok(endpoints.into_iter().map(|endpoint| Self::new(endpoint, options.checksums)).collect())
     }
 
@@ -115,10 +113,10 @@ impl XdpServerPath {
         self.endpoint.facts()
     }
 
-    /// Turns to the next socket that something has arrived at, if any, and keeps frames of all of them going round.
-    fn turn(&mut self) {
+    /// Selects the next socket with packets, if any, and keeps frames of all of them circulating.
+    fn select_socket(&mut self) {
         let sockets = &mut self.endpoint.sockets;
-        // Before another socket is turned to: these frames are this one's queue's.
+        // Before the switch: these frames belong to the current socket's queue.
         if self.idle == 0 || !self.done.is_empty() {
             sockets[self.current].recycle(&mut self.done);
         }
@@ -150,7 +148,7 @@ impl ServerPath for XdpServerPath {
             return Err(errno.into());
         }
         self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
-        self.turn();
+        self.select_socket();
         let Self { endpoint, checksums, current, burst, done, unreadable, .. } = self;
         endpoint.sockets[*current].receive(BURST_MAX, |umem, arrived| {
             let datagram = arrived.packet(umem).and_then(|packet| packet::parse(packet, *checksums));
@@ -186,7 +184,7 @@ impl ServerPath for XdpServerPath {
     fn send(&mut self) -> Sent {
         let mut sent = Sent::default();
         let socket = &mut self.endpoint.sockets[self.current];
-        let room = socket.room(self.burst.len());
+        let room = socket.free_slots(self.burst.len());
         for mut exchange in self.burst.drain(..) {
             let length = match exchange.answer {
                 Some(length) if sent.datagrams < room => length,
@@ -199,7 +197,7 @@ impl ServerPath for XdpServerPath {
             let begin = PAYLOAD_AT - family.headers();
             let (lower, upper) = socket.umem().halves(&mut exchange.frame);
             let request = &lower[exchange.at..exchange.at + exchange.length];
-            let ends = packet::ends(request, family).turned();
+            let ends = packet::ends(request, family).swapped();
             packet::write_headers(&mut upper[begin..PAYLOAD_AT + length], &ends);
             socket.post(exchange.frame, begin, family.headers() + length);
             sent.datagrams += 1;
@@ -233,7 +231,7 @@ impl ServerPath for XdpServerPath {
 
 impl Drop for XdpServerPath {
     fn drop(&mut self) {
-        // Other threads of the queue may go on, and have use for them.
+        // Other threads of the queue may go on, and need the frames.
         self.done.extend(self.burst.drain(..).map(|exchange| exchange.frame));
         self.endpoint.sockets[self.current].abandon(&mut self.done);
     }
@@ -253,7 +251,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    /// A server of one thread at an interface with two queues, and sockets of clients whose packets come by either.
+    /// A server of one thread at an interface with two queues, and client sockets whose packets arrive by either.
     fn two_queues() -> Option<(Cable, XdpServerPath, Vec<UdpSocket>)> {
         let cable = Cable::new(2)?;
         let options = XdpServerOptions {
@@ -297,7 +295,7 @@ mod tests {
             }
             stop.store(true, Ordering::Relaxed);
         });
-        // All is quiet: after some rounds every frame is spare, or given to the kernel.
+        // No traffic: after some rounds every frame is spare, or given to the kernel.
         for _ in 0..10 * IDLE_ROUNDS {
             path.receive().unwrap();
             path.send();
@@ -319,7 +317,7 @@ mod tests {
                     }
                     let socket = &sockets[number as usize * 7 % 16];
                     let _ = socket.send_to(&number.to_le_bytes(), "10.0.0.1:11300");
-                    // Now and then as fast as it goes, so that many lie there at once.
+                    // Sometimes without a pause, so that many packets queue up.
                     if number / 4000 % 2 == 0 {
                         for _ in 0..number * 31 % 3000 {
                             std::hint::spin_loop();
@@ -330,7 +328,7 @@ mod tests {
             let begin = Stopwatch::start();
             while begin.elapsed() < Duration::from_secs(4) {
                 if begin.elapsed().as_millis() % 4 == 3 {
-                    // Busy with something else for a moment.
+                    // A thread that is busy for a moment.
                     std::thread::sleep(Duration::from_micros(800));
                 }
                 let count = path.receive().unwrap();
@@ -343,6 +341,6 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
         });
         let doubled = seen.values().filter(|count| **count > 1).count();
-        assert_eq!(doubled, 0, "of {} datagrams so many came twice, over others", seen.len());
+        assert_eq!(doubled, 0, "of {} datagrams some came twice", seen.len());
     }
 }

@@ -1,8 +1,9 @@
-//! AF_XDP sockets, and what those of one queue have in common.
+//! AF_XDP sockets, and what the sockets of one queue share.
 //!
-//! Several sockets can be bound to one queue of an interface, one for each thread. They share their memory, and the kernel has them share
-//! the rings of frames too: one by which it is given frames for packets that arrive, and one by which it returns those it has sent. These
-//! two are kept by a lock, which a thread takes once for each burst; packets themselves come and go by rings of each socket's own.
+//! Several sockets can be bound to one queue of an interface, one for each thread. They share their memory, and the
+//! kernel makes them share the rings of frames too: the fill ring, which gives it frames for packets that arrive, and
+//! the completion ring, which returns frames that were sent. These two are under a lock, which a thread takes once
+//! for each burst; packets themselves use rings of each socket's own.
 
 use super::XdpCopying;
 use super::error::XdpError;
@@ -19,22 +20,23 @@ use rustix::net::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Packets of one socket that are to be sent.
+/// Send slots of a socket.
 const SEND_SLOTS: u32 = 1024;
 
-/// How much there is of what the sockets of a queue share.
+/// Sizes of what the sockets of a queue share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     frames: u32,
-    /// Packets of one socket that have arrived and not been looked at.
+    /// Packets of one socket that have arrived and have not been received.
     receive_slots: u32,
-    /// Frames that the kernel is given for packets to come. Not all there are, so that those used last are used next, while a cache still
-    /// has them; but more than can lie with all threads but one: were there none left for a thread that sleeps, nothing would wake it.
+    /// Frames in the fill ring. Fewer than all, so that recently used frames are reused while they are in a cache;
+    /// but more than all threads but one can hold: if none were left for a thread that is blocked, it would never be
+    /// woken.
     fill: u32,
 }
 
 impl Sizes {
-    /// For so many sockets at a queue. Half of the frames cannot lie with threads that do not look.
+    /// For this many sockets at a queue. Half of the frames are never held by stalled threads.
     fn of(sockets: u32) -> Self {
         const FEWEST_SLOTS: u32 = 64;
         let rounded = sockets.next_power_of_two();
@@ -46,28 +48,28 @@ impl Sizes {
     }
 }
 
-/// How often the kernel is woken for one burst at most. It takes 32 packets at a time unless it can be told to take more (Linux 6.17),
-/// and stops when one is lost on the way.
+/// The most wake-ups of the kernel for one burst. It takes 32 packets at a time unless it can be configured to take
+/// more (Linux 6.17), and stops when one is lost.
 const KICKS: usize = 8;
-/// Rounds in which nothing has arrived before frames are looked after all the same. The kernel writes to the rings of frames while it
-/// works, and is kept from it by whoever looks at them all the time.
+/// Rounds without packets before frames are recycled all the same. The kernel writes to the rings of frames while it
+/// works, and reading them all the time slows it down.
 pub(super) const IDLE_ROUNDS: usize = 64;
-/// `XDP_MAX_TX_SKB_BUDGET`, which libc does not have yet.
+/// `XDP_MAX_TX_SKB_BUDGET`, which libc does not define yet.
 const SEND_BUDGET: libc::c_int = 9;
-/// Bytes that may be under way to the interface: enough for all frames, with what the kernel counts for itself.
+/// The send buffer, in bytes: enough for all frames, with the kernel's overhead.
 const SEND_BUFFER: usize = 16 << 20;
 
-/// The rings of frames, and the frames that nobody uses.
+/// The rings of frames, and the spare frames.
 #[derive(Debug)]
 struct Pool {
     sizes: Sizes,
     fill: Producer<u64>,
     completion: Consumer<u64>,
-    /// The one used last is taken first.
+    /// The last used frame is taken first.
     spare: Vec<Frame>,
 }
 
-/// Whether the kernel waits to be told about new frames.
+/// Whether the kernel has to be woken for new frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asleep {
     Yes,
@@ -75,7 +77,7 @@ enum Asleep {
 }
 
 impl Pool {
-    /// Takes back what was sent, and sees to it that the kernel has frames for what will arrive.
+    /// Collects sent frames, and refills the kernel's frames.
     fn circulate(&mut self) -> Asleep {
         if self.completion.available() > 0 {
             while let Some(address) = self.completion.take() {
@@ -87,7 +89,7 @@ impl Pool {
         let waiting = self.fill.waiting();
         let wanted = self.sizes.fill;
         let missing = (wanted.saturating_sub(waiting) as usize).min(self.spare.len());
-        // A few at a time are not worth a cache line that travels.
+        // A small refill is not worth the transfer of a cache line.
         if missing >= 16 || waiting < wanted / 2 && missing > 0 {
             for frame in self.spare.drain(self.spare.len() - missing..).rev() {
                 self.fill.put(frame.into_address());
@@ -115,8 +117,8 @@ impl Queue {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frames go from thread to thread by way of the kernel too. ThreadSanitizer does not see that way, so its build takes the lock where
-    /// a frame begins or ends it.
+    /// Frames also pass between threads through the kernel, which ThreadSanitizer does not see, so its build takes
+    /// the lock where a thread begins or ends to use a frame.
     fn show_order(&self) {
         if cfg!(guira_tsan) {
             drop(self.lock());
@@ -124,23 +126,23 @@ impl Queue {
     }
 }
 
-/// Where sockets are bound.
+/// The queue that sockets are bound to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct QueueBinding<'a> {
     pub(super) interface: &'a str,
-    /// The interface's number.
+    /// The interface's index.
     pub(super) index: u32,
     pub(super) queue: u32,
-    /// How many there will be.
+    /// The number of sockets.
     pub(super) sockets: u32,
 }
 
-impl Place<'_> {
+impl QueueBinding<'_> {
     fn sizes(&self) -> Sizes {
         Sizes::of(self.sockets)
     }
 
-    /// What frames and rings take, for all sockets of the queue.
+    /// Bytes of frames and rings, for all sockets of the queue.
     pub(super) fn bytes(&self) -> usize {
         let Sizes { frames, receive_slots, .. } = self.sizes();
         let slots = (self.sockets * (receive_slots + SEND_SLOTS)) as usize;
@@ -148,7 +150,6 @@ impl Place<'_> {
     }
 }
 
-/// One socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     receive: Consumer<Descriptor>,
@@ -161,25 +162,25 @@ pub(super) struct Socket {
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) frame: Frame,
-    /// Where in the frame it is.
+    /// The offset in the frame.
     pub(super) at: usize,
     pub(super) length: usize,
 }
 
 impl Arrived {
-    /// The packet, if it is not longer than any datagram for us.
+    /// The packet; `None` if it is longer than the longest datagram.
     #[inline]
     pub(super) fn packet<'a>(&'a self, umem: &'a Umem) -> Option<&'a [u8]> {
         umem.lower(&self.frame).get(self.at..self.at + self.length)
     }
 }
 
-/// What happened when the kernel was woken to send.
+/// The result of a wake-up for sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kick {
-    /// It has taken everything, or is about to.
+    /// The kernel has taken everything, or is about to.
     Done,
-    /// It has not taken everything; once more, later.
+    /// The kernel has not taken everything; try again later.
     Busy,
     /// The interface is gone.
     Gone(Errno),
@@ -192,7 +193,7 @@ fn open(receive_slots: u32) -> Result<OwnedFd, XdpError> {
     let at = XdpError::at("make rings of packets");
     sockopt::set_xdp_rx_ring_size(&fd, receive_slots).map_err(&at)?;
     sockopt::set_xdp_tx_ring_size(&fd, SEND_SLOTS).map_err(&at)?;
-    // As much as the system allows; less, or an older kernel, costs calls.
+    // The system may grant less, and older kernels ignore the option: that only costs calls.
     let _ = sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER);
     let budget = SEND_SLOTS.to_ne_bytes();
     let _ = super::sys::set_option(&fd, libc::SOL_XDP, SEND_BUDGET, &budget);
@@ -200,19 +201,19 @@ fn open(receive_slots: u32) -> Result<OwnedFd, XdpError> {
 }
 
 impl Socket {
-    /// The first socket of a queue. It makes what the others share.
-    pub(super) fn first(place: &Place<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
+    /// The first socket of a queue, which creates what the others share.
+    pub(super) fn first(binding: &QueueBinding<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
         if copying == XdpCopying::ZeroCopyFirst {
-            let socket = Self::try_first(place, SocketAddrXdpFlags::XDP_ZEROCOPY);
+            let socket = Self::try_first(binding, SocketAddrXdpFlags::XDP_ZEROCOPY);
             if socket.as_ref().map_or_else(XdpError::is_occupied, |_| true) {
                 return socket;
             }
         }
-        Self::try_first(place, SocketAddrXdpFlags::XDP_COPY)
+        Self::try_first(binding, SocketAddrXdpFlags::XDP_COPY)
     }
 
-    fn try_first(place: &Place<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
-        let (sizes, frames) = (place.sizes(), place.sizes().frames);
+    fn try_first(binding: &QueueBinding<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
+        let (sizes, frames) = (binding.sizes(), binding.sizes().frames);
         let fd = open(sizes.receive_slots)?;
         let at = XdpError::at("give memory to AF_XDP");
         let (umem, spare) = Umem::new(frames).map_err(&at)?;
@@ -233,18 +234,18 @@ impl Socket {
         let socket = Self::with_rings(fd, Arc::new(queue))?;
         socket.queue.lock().circulate();
         let flags = copying | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-        let address = SocketAddrXdp::new(flags, place.index, place.queue);
-        bind(&socket.fd, &address).map_err(|errno| bind_error(place.interface, errno))?;
+        let address = SocketAddrXdp::new(flags, binding.index, binding.queue);
+        bind(&socket.fd, &address).map_err(|errno| bind_error(binding.interface, errno))?;
         Ok(socket)
     }
 
-    /// One more socket of the same queue.
-    pub(super) fn beside(&self, place: &Place<'_>) -> Result<Self, XdpError> {
+    /// Another socket of the same queue.
+    pub(super) fn beside(&self, binding: &QueueBinding<'_>) -> Result<Self, XdpError> {
         let fd = open(self.queue.receive_slots)?;
         let socket = Self::with_rings(fd, self.queue.clone())?;
-        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, place.index, place.queue);
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, binding.index, binding.queue);
         let address = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: self.fd.as_fd() };
-        bind(&socket.fd, &address).map_err(|errno| bind_error(place.interface, errno))?;
+        bind(&socket.fd, &address).map_err(|errno| bind_error(binding.interface, errno))?;
         Ok(socket)
     }
 
@@ -257,7 +258,7 @@ impl Socket {
         Ok(Socket { receive, send, fd: Arc::new(fd), queue })
     }
 
-    /// Whether the card itself reads and writes the memory.
+    /// Whether the card accesses the memory directly.
     pub(super) fn is_zero_copy(&self) -> bool {
         sockopt::xdp_options(&self.fd)
             .is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
@@ -273,7 +274,7 @@ impl Socket {
         self.receive.available() > 0
     }
 
-    /// Gives the packets that have arrived to `take`, at most so many, and returns how many.
+    /// Passes the packets that have arrived to `take`, at most `most`, and returns their number.
     #[inline]
     pub(super) fn receive(&mut self, most: usize, mut take: impl FnMut(&Umem, Arrived)) -> usize {
         let count = most.min(self.receive.available() as usize);
@@ -283,7 +284,7 @@ impl Socket {
                 break;
             };
             let (at, length) = (offset_in_frame(descriptor.address), descriptor.length as usize);
-            // SAFETY: the kernel hands the frame over with the packet; it was given frames of this memory only.
+            // SAFETY: the kernel passes the frame with the packet; it was given only frames of this memory.
             let frame = unsafe { Frame::from_kernel(descriptor.address) };
             take(&self.queue.umem, Arrived { frame, at, length });
         }
@@ -293,8 +294,8 @@ impl Socket {
         count
     }
 
-    /// Returns frames that are not needed any more, and keeps those of the whole queue going round. If there is nothing to return and
-    /// another thread does that just now, it is left to it.
+    /// Returns frames, and keeps those of the whole queue circulating. If there is nothing to return and another
+    /// thread does that at the moment, it is left to that thread.
     pub(super) fn recycle(&self, frames: &mut Vec<Frame>) {
         let mut pool = match self.queue.pool.try_lock() {
             Ok(pool) => pool,
@@ -305,18 +306,18 @@ impl Socket {
         let asleep = pool.circulate();
         drop(pool);
         if asleep == Asleep::Yes {
-            // Only drivers of zero copy ask for this. There is nothing to receive this way.
+            // Only drivers with zero copy need this. There is nothing to receive this way.
             let _ = recv(&self.fd, &mut [0u8; 0], RecvFlags::DONTWAIT);
         }
     }
 
-    /// Returns the frames of packets that nobody will look at any more, and these.
+    /// Returns the frames of packets that will not be received any more, and these.
     pub(super) fn abandon(&mut self, frames: &mut Vec<Frame>) {
         self.receive(usize::MAX, |_, arrived| frames.push(arrived.frame));
         self.recycle(frames);
     }
 
-    /// Takes frames to send from, at most so many.
+    /// Takes frames to send from, at most `most`.
     pub(super) fn take_frames(&self, most: usize, into: &mut Vec<Frame>) {
         let mut pool = self.queue.lock();
         pool.circulate();
@@ -324,16 +325,16 @@ impl Socket {
         into.extend(pool.spare.drain(from..));
     }
 
-    /// How many packets there is room for among those to be sent, up to so many.
+    /// The number of free send slots, up to `wanted`.
     #[inline]
-    pub(super) fn room(&mut self, wanted: usize) -> usize {
-        (self.send.room(wanted as u32) as usize).min(wanted)
+    pub(super) fn free_slots(&mut self, wanted: usize) -> usize {
+        (self.send.free_slots(wanted as u32) as usize).min(wanted)
     }
 
-    /// Puts a packet among those to be sent, for which there is room: `length` bytes of the upper half from `at` on.
+    /// Queues a packet for sending: `length` bytes of the upper half from `at` on. A send slot must be free.
     ///
     /// # Panics
-    /// If there is no room.
+    /// If no send slot is free.
     #[inline]
     pub(super) fn post(&mut self, frame: Frame, at: usize, length: usize) {
         self.send.put(Descriptor {
@@ -343,7 +344,7 @@ impl Socket {
         });
     }
 
-    /// Has the kernel send what was posted: with one call, if it takes everything at once.
+    /// Wakes the kernel to send what was queued: with one call, if it takes everything at once.
     pub(super) fn kick(&mut self) -> Kick {
         self.queue.show_order();
         self.send.submit();
@@ -354,7 +355,7 @@ impl Socket {
             }
             match send(&self.fd, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
-                // An interface that is down may come up again; what was posted waits for that.
+                // An interface that is down may come up again; queued packets wait for that.
                 Err(Errno::NETDOWN) => return Kick::Done,
                 Err(errno) => return Kick::Gone(errno),
             }
@@ -366,28 +367,28 @@ impl Socket {
         if waiting == 0 { Kick::Done } else { Kick::Busy }
     }
 
-    /// Whether the kernel will tell when a packet arrives. If not, there is something to do at once.
+    /// Whether the kernel will notify us of packets. If not, there is work to do at once.
     pub(super) fn may_sleep(&mut self) -> bool {
         let kick = self.kick();
         let mut pool = self.queue.lock();
-        // With no frame at all nothing can arrive, and so nothing would be told.
+        // Without frames no packet can arrive, and so there would be no notification.
         let starved = pool.circulate() == Asleep::Yes || pool.fill.waiting() == 0;
         drop(pool);
         kick == Kick::Done && !starved && !self.has_arrived()
     }
 
-    /// What has gone wrong with the socket while nobody looked, such as that the interface was removed.
+    /// An asynchronous error of the socket, such as that the interface was removed.
     pub(super) fn error(&self) -> Option<Errno> {
         sockopt::socket_error(&self.fd).map_or_else(Some, Result::err)
     }
 
-    /// Its descriptor, which whoever asks for [`lost`] may know of.
+    /// The descriptor, for [`lost`].
     pub(super) fn descriptor(&self) -> &Arc<OwnedFd> {
         &self.fd
     }
 }
 
-/// Packets that the kernel could not give a socket: there was no frame, or the ring was full.
+/// The number of packets that the kernel dropped: there was no frame, or the ring was full.
 pub(super) fn lost(socket: &OwnedFd) -> u64 {
     sockopt::xdp_statistics(socket)
         .map_or(0, |statistics| statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0))
@@ -409,7 +410,7 @@ fn bind_error(interface: &str, errno: Errno) -> XdpError {
 
 #[cfg(test)]
 impl Socket {
-    /// For tests: frames of the queue that are spare, and all that there are but those under way.
+    /// For tests: spare frames of the queue, and all frames but those in flight.
     pub(super) fn count_frames(&self) -> (usize, usize) {
         let mut pool = self.queue.lock();
         let spare = pool.spare.len();

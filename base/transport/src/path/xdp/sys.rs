@@ -1,4 +1,4 @@
-//! The system call that nobody has wrapped for us.
+//! A system call without a safe wrapper.
 
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
@@ -17,7 +17,6 @@ pub(super) fn set_option(
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// What the last call said that went wrong.
 pub(super) fn last_error() -> Errno {
     let code = std::io::Error::last_os_error().raw_os_error();
     Errno::from_raw_os_error(code.unwrap_or(libc::EIO))

@@ -1,7 +1,7 @@
-//! What is under way, and what becomes of it.
+//! Requests in flight: datagrams, timeouts and retries.
 
-use super::courier::{Busy, CourierOptions, REPEATS_MAX, Request, Ticket};
-use super::slots::{Deadline, Slot, Slots, State, may_repeat};
+use super::pipeline::{Busy, ClientOptions, RETRIES_MAX, Request, Ticket};
+use super::slots::{Deadline, Slot, Slots, State, may_retry};
 use guira_protocol::mica::{
     Directory, HashFunction, Header, Kind, Operation, PartitionAccess, Record, Replied, ReplyRecords, Status,
 };
@@ -10,67 +10,67 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'r> {
-    /// The server has answered.
+    /// The server replied.
     Answered(Replied<'r>),
-    /// No answer came, not even after it was sent again if it could be. What was to be changed may have been changed, or not.
+    /// No reply arrived, even after the retries. The server may or may not have executed the request.
     Lost,
 }
 
-/// How requests are sent again.
+/// How a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Again {
-    /// As if for the first time.
-    Together,
-    /// Each in a datagram of its own.
+enum RetryMode {
+    /// Batched with others, as for the first time.
+    Batched,
+    /// In a datagram of its own.
     Alone,
 }
 
-/// A request that has to be sent again.
+/// A request that is to be sent again.
 #[derive(Debug)]
-struct Held {
+struct Retry {
     ticket: Ticket,
     operation: Operation,
     key: Box<[u8]>,
     value: Box<[u8]>,
     flags: u32,
     exptime: i32,
-    /// How often it was sent: 0 if it may go with others, as if for the first time.
+    /// The number of attempts so far; 0 if it is batched again.
     tries: u32,
-    /// Since when it is held.
+    /// The time at which it was queued.
     since: Option<Duration>,
 }
 
-/// What is under way.
+/// All requests in flight.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct InFlight {
     pub(super) directory: Directory,
     secrets: RapidSecrets,
     pub(super) slots: Slots,
-    /// The slot that is being filled for each thread.
+    /// For each thread, the slot that is being filled.
     open: Vec<Option<usize>>,
-    /// Slots to be sent, in order.
+    /// Complete slots to be sent, in order.
     sealed: VecDeque<usize>,
-    /// Of what is waited for the first time; in order, since all wait as long.
+    /// Deadlines of first attempts, in order, since all have the same timeout.
     deadlines: VecDeque<Deadline>,
-    /// Of what is waited for again.
+    /// Deadlines of retries.
     later: BinaryHeap<Reverse<Deadline>>,
-    /// Requests that were not answered for, and are to be sent again, in their order.
-    again: VecDeque<Held>,
-    /// Whose answers these are: comes back with them.
+    /// Requests to be sent again, in order.
+    again: VecDeque<Retry>,
+    /// The opaque value of this client's datagrams; replies repeat it.
     pub(super) id: u64,
-    options: CourierOptions,
-    /// The thread that the next read goes to that may go to any.
-    turn: usize,
-    /// The server goes by another directory: which is to be asked for.
+    options: ClientOptions,
+    /// The thread that received the last read that any thread may serve.
+    next_core: usize,
+    /// The server has another directory, which has to be requested.
     pub(super) moved: bool,
 }
 
-impl Ledger {
-    pub(super) fn new(directory: Directory, id: u64, options: CourierOptions) -> Self {
-        Ledger {
+impl InFlight {
+    pub(super) fn new(directory: Directory, id: u64, options: ClientOptions) -> Self {
+        InFlight {
             directory,
             secrets: RapidSecrets::seed(directory.seed),
             slots: Slots::new(options.window),
@@ -81,7 +81,7 @@ impl Ledger {
             again: VecDeque::new(),
             id,
             options,
-            turn: 0,
+            next_core: 0,
             moved: false,
         }
     }
@@ -94,7 +94,7 @@ impl Ledger {
         }
     }
 
-    /// The thread that a request goes to.
+    /// The thread to send a request to.
     #[inline(always)]
     fn core_of(&mut self, operation: Operation, hash: u64) -> usize {
         let anywhere = match self.directory.access {
@@ -105,16 +105,16 @@ impl Ledger {
         if !anywhere {
             return self.directory.home(hash);
         }
-        self.turn += 1;
-        if self.turn >= usize::from(self.directory.cores) {
-            self.turn = 0;
+        self.next_core += 1;
+        if self.next_core >= usize::from(self.directory.cores) {
+            self.next_core = 0;
         }
-        self.turn
+        self.next_core
     }
 
     /// Adds a request to a datagram for its thread.
     #[inline(always)]
-    pub(super) fn ask(&mut self, request: &Request<'_>, ticket: Ticket, tries: u32) -> Result<(), Busy> {
+    pub(super) fn submit(&mut self, request: &Request<'_>, ticket: Ticket, tries: u32) -> Result<(), Busy> {
         let hash = self.hash(request.key);
         let core = self.core_of(request.operation, hash);
         let record = request.record(hash);
@@ -128,7 +128,7 @@ impl Ledger {
             assert!(self.slots.get(index).push(&record, ticket), "it fits into a datagram of its own");
             return Ok(());
         }
-        // What is sent again goes alone: it may be what did not fit before.
+        // A retry is sent alone: it may be one whose reply did not fit beside others.
         if self.slots.get(index).tickets.len() >= usize::from(self.options.per_datagram) || tries > 0 {
             self.seal(index);
         }
@@ -154,7 +154,7 @@ impl Ledger {
         self.sealed.push_back(index);
     }
 
-    /// No more requests are waited for.
+    /// Completes all datagrams.
     pub(super) fn seal_all(&mut self) {
         for core in 0..self.open.len() {
             if let Some(index) = self.open[core] {
@@ -163,7 +163,8 @@ impl Ledger {
         }
     }
 
-    /// Shows the next datagram to be sent to `send`, and notes it as sent at `now` if that says so. False if there is none, or it was not sent.
+    /// Passes the next datagram to `send`, and starts its timeout at `now` if `send` returns true. False if there is
+    /// no datagram, or it was not sent.
     pub(super) fn send_next(&mut self, now: Duration, send: impl FnOnce(&Slot) -> bool) -> bool {
         let Some(&index) = self.sealed.front() else {
             return false;
@@ -174,7 +175,7 @@ impl Ledger {
         }
         slot.state = State::Sent;
         let (sequence, tries) = (slot.sequence, slot.tries);
-        let at = now.saturating_add(self.options.patience_after(tries));
+        let at = now.saturating_add(self.options.timeout_after(tries));
         let deadline = Deadline { at, sequence };
         self.sealed.pop_front();
         match tries {
@@ -184,14 +185,14 @@ impl Ledger {
         true
     }
 
-    /// A datagram has arrived.
+    /// Processes a received datagram.
     #[inline(always)]
-    pub(super) fn receive(&mut self, datagram: &[u8], tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+    pub(super) fn receive(&mut self, datagram: &[u8], report: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
         let Ok(header) = Header::read(datagram) else {
             return 0;
         };
         if header.kind == Kind::Directory {
-            self.learn(datagram);
+            self.adopt_directory(datagram);
             return 0;
         }
         if header.opaque != self.id {
@@ -201,69 +202,69 @@ impl Ledger {
             return 0;
         };
         match header.kind {
-            Kind::Replies => self.tell_replies(datagram, &header, index, tell),
+            Kind::Replies => self.report_replies(datagram, &header, index, report),
             Kind::Moved => {
                 self.moved = true;
-                // Nothing was done: they go together again, in their order.
-                self.hold_back(index, Again::Together, |_, _| true);
+                // Nothing was executed: the requests are batched again, in their order.
+                self.queue_retries(index, RetryMode::Batched, |_, _| true);
                 self.slots.close(index);
                 0
             }
             Kind::Malformed => {
                 let invalid = Replied { status: Status::Invalid, flags: 0, value: &[] };
-                let tell = |(_, ticket, _)| tell(ticket, Outcome::Answered(invalid));
-                let told = self.slots.get(index).records().map(tell).count();
+                let report = |(_, ticket, _)| report(ticket, Outcome::Answered(invalid));
+                let reported = self.slots.get(index).records().map(report).count();
                 self.slots.close(index);
-                told
+                reported
             }
             _ => 0,
         }
     }
 
     #[inline(always)]
-    fn tell_replies(
+    fn report_replies(
         &mut self,
         datagram: &[u8],
         header: &Header,
         index: usize,
-        tell: &mut dyn FnMut(Ticket, Outcome<'_>),
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
     ) -> usize {
         let slot = self.slots.get(index);
         let count = slot.tickets.len();
-        // One that was cut short is as good as lost. A single one is looked at once.
+        // A truncated datagram counts as lost. One with a single reply is parsed only once.
         let is_whole = usize::from(header.count) == count
             && (count == 1 || ReplyRecords::of(datagram, header).count() == count);
         if !is_whole {
             return 0;
         }
         if slot.waits > 0 {
-            return self.tell_late(datagram, header, index, tell);
+            return self.report_late(datagram, header, index, report);
         }
-        let (mut told, mut alone) = (0, 0);
+        let (mut reported, mut alone) = (0, 0);
         for (reply, ticket) in ReplyRecords::of(datagram, header).zip(&slot.tickets) {
             if reply.status == Status::AskAlone && count > 1 {
                 alone += 1;
             } else {
-                tell(*ticket, Outcome::Answered(reply));
-                told += 1;
+                report(*ticket, Outcome::Answered(reply));
+                reported += 1;
             }
         }
         match alone {
-            0 if told == count => self.slots.close(index),
+            0 if reported == count => self.slots.close(index),
             0 => {}
-            _ => self.hold_back_alone(datagram, header, index),
+            _ => self.retry_alone(datagram, header, index),
         }
-        told
+        reported
     }
 
-    /// The answer to a datagram comes, of which some was sent again already: the answer to that is waited for.
+    /// Processes a late reply, after some of the datagram's requests were sent again: those wait for the later reply.
     #[cold]
-    fn tell_late(
+    fn report_late(
         &mut self,
         datagram: &[u8],
         header: &Header,
         index: usize,
-        tell: &mut dyn FnMut(Ticket, Outcome<'_>),
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
     ) -> usize {
         let replies: Vec<Replied<'_>> = ReplyRecords::of(datagram, header).collect();
         let answered = |(place, ticket, _): (usize, Ticket, Record<'_>)| {
@@ -271,38 +272,49 @@ impl Ledger {
             is_answer.then_some((ticket, replies[place]))
         };
         let slot = self.slots.get(index);
-        // A single one is not counted before.
+        // A single reply was not counted before.
         if replies.len() != slot.tickets.len() {
             return 0;
         }
-        let told =
-            slot.records().filter_map(answered).map(|(ticket, reply)| tell(ticket, Outcome::Answered(reply)));
-        let told = told.count();
-        self.hold_back_alone(datagram, header, index);
-        told
+        let reported = slot
+            .records()
+            .filter_map(answered)
+            .map(|(ticket, reply)| report(ticket, Outcome::Answered(reply)));
+        let reported = reported.count();
+        self.retry_alone(datagram, header, index);
+        reported
     }
 
-    /// Takes those requests of a datagram back that the server wants to be asked alone, and is done with the datagram.
+    /// Queues the requests that the server wants alone for another attempt, and closes the datagram.
     #[cold]
-    fn hold_back_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
+    fn retry_alone(&mut self, datagram: &[u8], header: &Header, index: usize) {
         let statuses: Vec<Status> = ReplyRecords::of(datagram, header).map(|it| it.status).collect();
         let wants = |place: usize| statuses.len() > 1 && statuses[place] == Status::AskAlone;
-        self.hold_back(index, Again::Alone, |place, _| wants(place));
+        self.queue_retries(index, RetryMode::Alone, |place, _| wants(place));
         self.slots.close(index);
     }
 
-    /// Takes those requests of a datagram back that are to be sent again.
+    /// Queues the matching requests of a datagram for another attempt.
     #[cold]
-    fn hold_back(&mut self, index: usize, how: Again, is_wanted: impl Fn(usize, &Record<'_>) -> bool) {
+    fn queue_retries(
+        &mut self,
+        index: usize,
+        how: RetryMode,
+        is_wanted: impl Fn(usize, &Record<'_>) -> bool,
+    ) {
         let slot = self.slots.get(index);
-        let tries = if how == Again::Alone { slot.tries + 1 } else { 0 };
+        let tries = if how == RetryMode::Alone { slot.tries + 1 } else { 0 };
         let wanted = slot.records().filter(|(place, _, record)| is_wanted(*place, record));
-        self.again.extend(wanted.filter_map(|(_, ticket, record)| Held::of(ticket, &record, tries)));
+        self.again.extend(wanted.filter_map(|(_, ticket, record)| Retry::of(ticket, &record, tries)));
     }
 
-    /// What was not answered in time is sent again, waited for again, or given up.
-    pub(super) fn look_at_time(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
-        let mut told = 0;
+    /// Handles timeouts: requests are sent again, wait longer, or are lost.
+    pub(super) fn check_timeouts(
+        &mut self,
+        now: Duration,
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
+    ) -> usize {
+        let mut reported = 0;
         while let Some(deadline) = self.deadlines.front() {
             let index = self.slots.of(deadline.sequence);
             if index.is_some() && deadline.at > now {
@@ -310,7 +322,7 @@ impl Ledger {
             }
             self.deadlines.pop_front();
             if let Some(index) = index {
-                told += self.give_up(index, now, tell);
+                reported += self.time_out(index, now, report);
             }
         }
         while let Some(Reverse(deadline)) = self.later.peek().copied() {
@@ -319,21 +331,21 @@ impl Ledger {
                 break;
             }
             self.later.pop();
-            told += index.map_or(0, |index| self.give_up(index, now, tell));
+            reported += index.map_or(0, |index| self.time_out(index, now, report));
         }
-        if self.moved { told + self.give_up_held(now, tell) } else { told }
+        if self.moved { reported + self.expire_retries(now, report) } else { reported }
     }
 
-    /// A server that has moved and does not tell where is waited for as long as one that does not answer.
+    /// Loses requests that wait for a directory for longer than all timeouts together.
     #[cold]
-    fn give_up_held(&mut self, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
-        let most = self.options.patience_in_all();
+    fn expire_retries(&mut self, now: Duration, report: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+        let most = self.options.total_timeout();
         let before = self.again.len();
-        self.again.retain_mut(|held| {
-            let since = *held.since.get_or_insert(now);
+        self.again.retain_mut(|retry| {
+            let since = *retry.since.get_or_insert(now);
             let stays = now - since <= most;
             if !stays {
-                tell(held.ticket, Outcome::Lost);
+                report(retry.ticket, Outcome::Lost);
             }
             stays
         });
@@ -341,19 +353,24 @@ impl Ledger {
     }
 
     #[cold]
-    fn give_up(&mut self, index: usize, now: Duration, tell: &mut dyn FnMut(Ticket, Outcome<'_>)) -> usize {
+    fn time_out(
+        &mut self,
+        index: usize,
+        now: Duration,
+        report: &mut dyn FnMut(Ticket, Outcome<'_>),
+    ) -> usize {
         let slot = self.slots.get(index);
         let waited = slot.tries + slot.waits;
-        if waited >= self.options.repeats.min(REPEATS_MAX) {
-            let told = slot.records().map(|(_, ticket, _)| tell(ticket, Outcome::Lost)).count();
+        if waited >= self.options.retries.min(RETRIES_MAX) {
+            let reported = slot.records().map(|(_, ticket, _)| report(ticket, Outcome::Lost)).count();
             self.slots.close(index);
-            return told;
+            return reported;
         }
-        self.hold_back(index, Again::Alone, |_, record| may_repeat(record));
+        self.queue_retries(index, RetryMode::Alone, |_, record| may_retry(record));
         let slot = self.slots.get(index);
-        if slot.has_unrepeatable() {
+        if slot.has_unretryable() {
             slot.waits += 1;
-            let at = now.saturating_add(self.options.patience_after(waited + 1));
+            let at = now.saturating_add(self.options.timeout_after(waited + 1));
             let deadline = Deadline { at, sequence: slot.sequence };
             self.later.push(Reverse(deadline));
         } else {
@@ -362,30 +379,30 @@ impl Ledger {
         0
     }
 
-    /// Sends again what has to be.
-    pub(super) fn ask_again(&mut self) {
+    /// Submits queued requests again.
+    pub(super) fn submit_retries(&mut self) {
         while !self.moved
-            && let Some(held) = self.again.pop_front()
+            && let Some(retry) = self.again.pop_front()
         {
-            if self.ask(&held.request(), held.ticket, held.tries).is_err() {
-                return self.again.push_front(held);
+            if self.submit(&retry.request(), retry.ticket, retry.tries).is_err() {
+                return self.again.push_front(retry);
             }
         }
     }
 
-    /// Whether anything waits to be sent, or to be sent again.
+    /// Whether datagrams or retries wait to be sent.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         !self.sealed.is_empty() || !self.again.is_empty()
     }
 
-    /// How many requests wait to be sent again.
-    pub(super) fn held(&self) -> usize {
+    /// The number of retries that wait to be sent.
+    pub(super) fn retry_count(&self) -> usize {
         self.again.len()
     }
 
-    /// The server tells how it divides keys. What is under way by the old directory is told to be moved when its answer comes.
-    fn learn(&mut self, datagram: &[u8]) {
+    /// Adopts a new directory. The server replies `Moved` to datagrams in flight under the old one.
+    fn adopt_directory(&mut self, datagram: &[u8]) {
         let is_ours = Header::read(datagram).is_ok_and(|header| header.opaque == self.id);
         let Some(directory) = Directory::read(datagram).filter(|_| self.moved && is_ours) else {
             return;
@@ -394,14 +411,14 @@ impl Ledger {
         self.directory = directory;
         self.secrets = RapidSecrets::seed(directory.seed);
         self.open = vec![None; usize::from(directory.cores)];
-        self.turn = 0;
+        self.next_core = 0;
         self.moved = false;
     }
 }
 
-impl Held {
+impl Retry {
     fn of(ticket: Ticket, record: &Record<'_>, tries: u32) -> Option<Self> {
-        Some(Held {
+        Some(Retry {
             ticket,
             operation: record.operation?,
             key: record.key.into(),

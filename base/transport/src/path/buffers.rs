@@ -1,41 +1,40 @@
-//! Room for the datagrams of a burst.
+//! Buffers for the datagrams of a burst.
 
 use super::{BURST_MAX, PAYLOAD_MAX};
 
-/// Rooms begin so many bytes after one another.
+/// The distance of two buffers, in bytes.
 const STRIDE: usize = 1536;
 
-/// Bytes that [`Rooms`] take.
-pub(super) const ROOMS_BYTES: usize = BURST_MAX * STRIDE;
+/// Bytes of a [`BurstBuffers`].
+pub(super) const BURST_BUFFERS_BYTES: usize = BURST_MAX * STRIDE;
 
-/// Room for the datagrams of a burst.
 #[derive(Debug)]
-pub(super) struct Rooms {
+pub(super) struct BurstBuffers {
     bytes: Box<[u8]>,
-    /// How long each is; 0 if there is none.
+    /// The length of each datagram; 0 if there is none.
     lengths: [u16; BURST_MAX],
 }
 
-impl Default for Rooms {
+impl Default for BurstBuffers {
     fn default() -> Self {
-        Rooms { bytes: vec![0; ROOMS_BYTES].into_boxed_slice(), lengths: [0; BURST_MAX] }
+        BurstBuffers { bytes: vec![0; BURST_BUFFERS_BYTES].into_boxed_slice(), lengths: [0; BURST_MAX] }
     }
 }
 
-impl Rooms {
+impl BurstBuffers {
     #[inline(always)]
-    pub(super) fn room(&mut self, index: usize) -> &mut [u8] {
+    pub(super) fn buffer(&mut self, index: usize) -> &mut [u8] {
         &mut self.bytes[index * STRIDE..][..PAYLOAD_MAX]
     }
 
-    /// The first `length` bytes of a room are a datagram.
+    /// Sets the length of the datagram in a buffer.
     #[inline(always)]
     pub(super) fn fill(&mut self, index: usize, length: usize) {
-        assert!(length <= PAYLOAD_MAX, "no more than the room");
+        assert!(length <= PAYLOAD_MAX, "no more than the buffer");
         self.lengths[index] = length as u16;
     }
 
-    /// How long a datagram is.
+    /// The length of a datagram.
     #[inline(always)]
     pub(super) fn length(&self, index: usize) -> usize {
         usize::from(self.lengths[index])
@@ -46,7 +45,7 @@ impl Rooms {
         &self.bytes[index * STRIDE..][..usize::from(self.lengths[index])]
     }
 
-    /// Forgets the first `count`.
+    /// Discards the first `count` datagrams.
     pub(super) fn clear(&mut self, count: usize) {
         self.lengths[..count].fill(0);
     }

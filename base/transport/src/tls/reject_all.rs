@@ -1,21 +1,21 @@
-//! Client certificates where no authority is known: none of them holds, as with OpenSSL.
+//! Client certificates without a configured authority: none is valid, as with OpenSSL.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Asks for certificates and believes none.
+/// Requests client certificates and rejects all of them.
 #[derive(Debug)]
-pub(super) struct Nobody {
-    /// Whether a client must show one.
+pub(super) struct RejectAll {
+    /// Whether a client must present one.
     pub(super) mandatory: bool,
     pub(super) schemes: Vec<SignatureScheme>,
 }
 
 const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
 
-impl ClientCertVerifier for Nobody {
+impl ClientCertVerifier for RejectAll {
     fn client_auth_mandatory(&self) -> bool {
         self.mandatory
     }

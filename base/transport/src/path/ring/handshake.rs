@@ -1,6 +1,6 @@
-//! How a client is given its rings.
+//! The handshake by which a client gets its rings.
 
-use super::lane::{Consumer, Place, Producer, ring_words};
+use super::lane::{Consumer, Producer, RingArea, ring_words};
 use super::shared::Shared;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
@@ -11,60 +11,60 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// Words for requests under way, and for answers, of each thread.
+/// Words for requests in flight, and for answers, of each thread.
 const REQUESTS: usize = 8 << 10;
 const ANSWERS: usize = 16 << 10;
-/// Words that both take.
+/// Words of both.
 const PAIR: usize = ring_words(REQUESTS) + ring_words(ANSWERS);
 
-/// Bytes of a client's rings, to so many threads.
+/// Bytes of a client's rings, to this many threads.
 pub fn client_rings_bytes(cores: usize) -> usize {
     cores * PAIR * guira_sync::words::WORD
 }
 
-/// What the server says first: who it is, and how many threads there are.
+/// Length of the server's first message: its magic number, and the number of threads.
 const HELLO: usize = 8;
 const MAGIC: [u8; 4] = *b"GmR1";
 
-/// The most threads that a client can be given rings to: as many descriptors go with one message, less a few.
+/// The most threads for rings: the most descriptors in one message, less a few.
 pub(super) const CORES_MAX: usize = 250;
-/// Room for the descriptors of one message.
+/// Space for the descriptors of one message.
 const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(252));
 
-/// What a client is given: memory, and a bell between it and each thread.
+/// What a client receives: memory, and a bell to each thread.
 #[derive(Debug)]
-pub(super) struct Gifts {
+pub(super) struct Rings {
     pub(super) memory: Arc<Shared>,
     pub(super) bells: Vec<OwnedFd>,
 }
 
-/// The requests' ring of a thread, and its answers'.
-fn places(memory: &Arc<Shared>, core: usize) -> (Place, Place) {
-    let requests = Place { memory: memory.clone(), from: core * PAIR, capacity: REQUESTS };
+/// The requests' ring of a thread, and its answers' ring.
+fn ring_areas(memory: &Arc<Shared>, core: usize) -> (RingArea, RingArea) {
+    let requests = RingArea { memory: memory.clone(), from: core * PAIR, capacity: REQUESTS };
     let from = core * PAIR + ring_words(REQUESTS);
-    (requests, Place { memory: memory.clone(), from, capacity: ANSWERS })
+    (requests, RingArea { memory: memory.clone(), from, capacity: ANSWERS })
 }
 
 /// The server's ends of a thread's rings.
 pub(super) fn server_ends(memory: &Arc<Shared>, core: usize) -> (Consumer, Producer) {
-    let (requests, answers) = places(memory, core);
+    let (requests, answers) = ring_areas(memory, core);
     (Consumer::new(requests), Producer::new(answers))
 }
 
 /// The client's ends of a thread's rings.
 pub(super) fn client_ends(memory: &Arc<Shared>, core: usize) -> (Producer, Consumer) {
-    let (requests, answers) = places(memory, core);
+    let (requests, answers) = ring_areas(memory, core);
     (Producer::new(requests), Consumer::new(answers))
 }
 
-/// New memory for a client of a server with so many threads.
+/// New memory for a client of a server with this many threads.
 pub(super) fn new_memory(cores: usize) -> io::Result<(Arc<Shared>, OwnedFd)> {
     let (memory, file) = Shared::create(cores * PAIR)?;
     Ok((Arc::new(memory), file))
 }
 
-/// Gives a client what it needs: the memory, and its ends of the bells.
-pub(super) fn give(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -> io::Result<()> {
+/// Sends a client the memory, and its ends of the bells.
+pub(super) fn send_rings(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -> io::Result<()> {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
     hello[4..].copy_from_slice(&(bells.len() as u32).to_le_bytes());
@@ -76,17 +76,17 @@ pub(super) fn give(link: impl AsFd, memory: &OwnedFd, bells: &[OwnedFd]) -> io::
     if sent == HELLO { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Tells a client that it gets nothing.
+/// Refuses a client.
 pub(super) fn refuse(link: impl AsFd) {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
     let mut ancillary = SendAncillaryBuffer::default();
-    // If it is not told it sees that it is alone.
+    // If the message is lost, the client sees that the connection is closed.
     let _ = sendmsg(link, &[IoSlice::new(&hello)], &mut ancillary, SendFlags::NOSIGNAL);
 }
 
-/// Takes what the server gives.
-pub(super) fn take(link: impl AsFd) -> io::Result<Gifts> {
+/// Receives what the server sends.
+pub(super) fn receive_rings(link: impl AsFd) -> io::Result<Rings> {
     let mut hello = [0; HELLO];
     let mut space = [MaybeUninit::uninit(); ANCILLARY];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -103,19 +103,19 @@ pub(super) fn take(link: impl AsFd) -> io::Result<Gifts> {
         }
     }
     if received.bytes != HELLO || hello[..4] != MAGIC {
-        return Err(io::Error::other("nobody who has rings listens there"));
+        return Err(io::Error::other("no server of rings listens there"));
     }
     let cores = u32::from_le_bytes([hello[4], hello[5], hello[6], hello[7]]) as usize;
     if cores == 0 {
         return Err(io::Error::other("the server takes no more clients"));
     }
     if files.len() != cores + 1 {
-        return Err(io::Error::other("the server has not given what it has promised"));
+        return Err(io::Error::other("the server has sent the wrong number of descriptors"));
     }
     let bells = files.split_off(1);
     let Some(file) = files.pop() else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let memory = Arc::new(Shared::open(&file, cores * PAIR)?);
-    Ok(Gifts { memory, bells })
+    Ok(Rings { memory, bells })
 }
