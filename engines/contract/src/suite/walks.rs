@@ -1,7 +1,7 @@
 //! Walks: at rest, and while everything is stored anew.
 
 use super::differential::Random;
-use super::sink::store;
+use super::sink::{remove, store};
 use crate::{Amendment, Decision, Expiry, Provision};
 use crate::{Engine, Key, Pace, Session, Walked};
 use guira_sync::atomic::{AtomicBool, Ordering};
@@ -120,10 +120,7 @@ fn disturb<S: Session>(mut session: S, seed: u64, over: &AtomicBool) {
             }
             2 => {
                 let bytes = format!("guest-{seed}-{}", random.below(GUESTS));
-                let key = Key { bytes: bytes.as_bytes(), hash: session.hash(bytes.as_bytes()) };
-                session
-                    .update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove)
-                    .expect("nothing is needed");
+                remove(&mut session, bytes.as_bytes(), NOW);
             }
             _ => {
                 let value = vec![9; random.below(600) as usize];

@@ -8,7 +8,6 @@ mod locked;
 mod memory;
 mod parked;
 mod restarts;
-mod scratch;
 
 use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite;

@@ -12,7 +12,6 @@ mod pins;
 mod policies;
 mod refill;
 mod restarts;
-mod scratch;
 mod tools;
 
 use crate::{Fits, Log, MicaEngine, MicaOptions, Space};

@@ -13,7 +13,6 @@ mod pins;
 mod policies;
 mod resizes;
 mod restarts;
-mod scratch;
 pub(crate) mod settings;
 mod shifts;
 mod upkeep;
@@ -25,7 +24,6 @@ use guira_items::EngineOptions;
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
 pub(crate) type SlabSession = crate::SlabSession<Tested>;
 type SlabPin = crate::SlabPin<Tested>;
-type Opened = guira_contract::Opened<SlabEngine>;
 
 use guira_contract::suite;
 

@@ -1,11 +1,10 @@
 //! Flushes in awkward moments.
 
 use super::open;
-use super::pins::Keep;
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{pin_of, store, value_of};
 use guira_contract::{
     Amendment, Control, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Provision,
-    Read, Session, Value, ValuePin, Walked,
+    Recency, Session, Value, ValuePin, Walked,
 };
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
@@ -41,10 +40,7 @@ fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
     for i in 0..8 {
         let name = format!("long-{i}").into_bytes();
         store(&mut session, &name, &value, 0, Expiry::Never, NOW).unwrap();
-        let key = Key { bytes: &name, hash: session.hash(&name) };
-        let mut sink = Keep::default();
-        assert_eq!(session.read(key, Default::default(), NOW, &mut sink), Read::Hit);
-        pins.extend(sink.0);
+        pins.extend(pin_of(&mut session, &name, Recency::Bump, NOW));
     }
     // Small items take over, so that the pages of the long ones are drained.
     for i in 0..300_000 {

@@ -1,33 +1,13 @@
 //! Long values that are being sent.
 
-use super::{SlabPin, open};
-use guira_contract::suite::{store, value_of};
+use super::open;
+use guira_contract::suite::{pin_of, store, value_of};
 use guira_contract::{
-    Amendment, Control, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Provision, Read, Recency,
-    Session, Sink, ValuePin, Want,
+    Amendment, Control, Decision, Digits, Engine, Expiry, Key, Provision, Recency, Session, ValuePin,
 };
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
-
-/// Keeps a pin.
-#[derive(Default)]
-pub(super) struct Keep(pub(super) Option<SlabPin>);
-
-impl Sink for Keep {
-    type Pin = SlabPin;
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-    fn undo(&mut self) {}
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-    fn pinned(&mut self, _meta: &Meta, pin: SlabPin) {
-        self.0 = Some(pin);
-    }
-}
 
 /// A number may be followed by as much as one likes, and memcached overwrites all of it.
 #[test]
@@ -39,13 +19,12 @@ fn a_number_with_much_behind_it_is_overwritten_and_who_sends_it_sends_the_old_on
         before[..3].copy_from_slice(b"99 ");
         store(&mut session, b"k", &before, 0, Expiry::Never, NOW).unwrap();
         let key = Key { bytes: b"k", hash: session.hash(b"k") };
-        let mut sink = Keep::default();
-        assert_eq!(session.read(key, Default::default(), NOW, &mut sink), Read::Hit);
+        let pin = pin_of(&mut session, b"k", Recency::Bump, NOW);
         let overwrite = || Amendment { overwrite: Some(Digits::of(100)), ..Amendment::default() };
         session
             .update(key, Default::default(), NOW, Provision::None, |_| Decision::Amend(overwrite()))
             .unwrap();
-        if let Some(pin) = sink.0 {
+        if let Some(pin) = pin {
             let mut sent = Vec::new();
             while sent.len() < length {
                 sent.extend_from_slice(pin.piece(sent.len()));

@@ -3,10 +3,8 @@
 use super::{SlabEngine, SlabSession, Tested};
 use crate::index::Scheme;
 use crate::{Eviction, HugePages, OpenError, Residence, SlabOptions};
-use guira_contract::suite::{self, store, value_of};
-use guira_contract::{
-    Control, Decision, Engine, Expiry, ItemSpec, Key, Pace, Provision, Session, StoreError,
-};
+use guira_contract::suite::{self, remove, store, value_of};
+use guira_contract::{Control, Engine, Expiry, ItemSpec, Pace, Session, StoreError};
 use guira_items::{ClassOptions, EngineOptions};
 use guira_sync::clock::Seconds;
 
@@ -33,11 +31,6 @@ pub(crate) fn put(
 pub(crate) fn end_batch(session: &mut SlabSession, now: Seconds) {
     session.quiesce();
     session.maintain(now, Pace::Busy, 32);
-}
-
-pub(crate) fn remove(session: &mut SlabSession, key: &str) {
-    let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
 }
 
 /// Stores values of `length` bytes until one is refused. Returns how many were stored.
@@ -134,7 +127,7 @@ fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
     assert_eq!((stats.items, stats.evictions, stats.index_evictions), (stored, 0, 0));
     assert!(stats.index_growths > 0 && stats.memory_used <= stats.memory_limit, "{stats:?}");
     // A removed one makes room for one of its size.
-    remove(&mut session, "key7");
+    remove(&mut session, b"key7", NOW);
     assert_eq!(put(&mut session, "more", 100, Expiry::Never, NOW), Ok(()));
 }
 
@@ -165,7 +158,7 @@ fn without_eviction_a_page_that_has_become_empty_goes_to_whoever_needs_it() {
     let stored = fill(&mut session, "key", 100, Expiry::Never);
     assert!(put(&mut session, "long", 9000, Expiry::Never, NOW).is_err());
     for i in stored / 2..stored {
-        remove(&mut session, &format!("key{i}"));
+        remove(&mut session, format!("key{i}").as_bytes(), NOW);
     }
     let long = fill(&mut session, "long", 9000, Expiry::Never);
     assert!(long * 9000 > 2 << 20, "half of 8 MiB was free, and {long} values of 9000 bytes were stored");
