@@ -33,7 +33,7 @@ pub use lasting::{Lasting, RegionSize, Site, close, reason};
 pub use refusing::{FIRST_UNIQUE, Moment, Refused, Refusing};
 pub use scratch::Scratch;
 pub use sink::{Copied, CopySink, pin_of, remove, settle, store, value_of};
-pub use stores::stores;
+pub use stores::{full_stores_give_items_a_cas_unique_and_a_time_where_they_lie, stores};
 pub use walks::{walk_all, walks};
 
 use crate::Engine;

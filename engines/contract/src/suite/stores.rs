@@ -1,7 +1,7 @@
 //! What a store does that a cache does not: it keeps everything, and refuses what there is no room for.
 
 use super::sink::{remove, store, value_of};
-use crate::{Decision, Expiry, ItemState, ItemView, NewItem, Provision, Value};
+use crate::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Provision, Value};
 use crate::{Engine, Key, Pace, Session, StoreError};
 use guira_sync::clock::Seconds;
 
@@ -151,4 +151,34 @@ fn memory_is_not_made_less_than_what_is_stored_takes<E: Engine>(engine: E) {
     }
     engine.resize(limit as usize).unwrap();
     assert!(fill(&mut session, Expiry::Never, NOW).len() * 20 > stored.len() * 19);
+}
+
+/// Fills engines that evict nothing with items of each length: reads ask for a cas unique, or give another time to expire, and that must neither fail nor
+/// cost the item.
+///
+/// # Panics
+/// If it does.
+pub fn full_stores_give_items_a_cas_unique_and_a_time_where_they_lie<E: Engine>(open: &impl Fn(usize) -> E) {
+    for length in [0, 100, 900, 5_000, 40_000] {
+        let engine = open(8 << 20);
+        let mut session = engine.session();
+        let value = vec![7; length];
+        let mut stored = 0;
+        while store(&mut session, &name(stored), &value, 0, Expiry::Never, NOW).is_ok() {
+            stored += 1;
+            session.quiesce();
+        }
+        for number in 0..stored.min(2_000) {
+            let bytes = name(number);
+            let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
+            let (cas, expiry) = (Some(5000 + u64::from(number)), Some(Expiry::At(Seconds(2000))));
+            let change = || Amendment { cas, expiry, ..Amendment::default() };
+            session
+                .update(key, Default::default(), NOW, Provision::None, |_| Decision::Amend(change()))
+                .unwrap();
+            let item = value_of(&mut session, &bytes, NOW).unwrap();
+            assert_eq!((item.value.len(), item.meta.cas, Some(item.meta.expiry)), (length, cas, expiry));
+        }
+        assert_eq!(engine.stats().items, u64::from(stored));
+    }
 }

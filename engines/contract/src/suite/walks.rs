@@ -64,10 +64,14 @@ fn at_rest<E: Engine>(engine: &E) {
     }
     assert!(metas.iter().all(|meta| meta.flags == 5 && meta.size > meta.value_len));
     assert!(metas.iter().any(|meta| meta.value_len == 50_000));
+    drop(walk);
+    engine.flush(NOW, Seconds(NOW.0 + 5));
+    assert_eq!(walk_all(&mut session, Seconds(NOW.0 + 4)).len(), 3_000);
+    assert_eq!(walk_all(&mut session, Seconds(NOW.0 + 5)).len(), 0, "what was flushed by then is not shown");
 }
 
 const KEYS: usize = 4_000;
-const WALKS: usize = 25;
+const WALKS: usize = 15;
 /// Keys that come and go.
 const GUESTS: u64 = 40_000;
 

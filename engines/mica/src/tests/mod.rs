@@ -52,6 +52,12 @@ fn a_store_of_one_holder_at_a_time_keeps_everything() {
 }
 
 #[test]
+fn full_stores_give_items_a_cas_unique_and_a_time_where_they_lie() {
+    let open = open_as::<Fits>(Access::Crcw);
+    suite::full_stores_give_items_a_cas_unique_and_a_time_where_they_lie(&open);
+}
+
+#[test]
 fn behaviour() {
     ACCESSES.into_iter().for_each(|access| suite::behaviour(&open_with(access)));
 }

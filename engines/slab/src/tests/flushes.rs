@@ -4,7 +4,7 @@ use super::open;
 use guira_contract::suite::{pin_of, store, value_of};
 use guira_contract::{
     Amendment, Control, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Provision,
-    Recency, Session, Value, ValuePin, Walked,
+    Recency, Session, Value, ValuePin,
 };
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
@@ -12,24 +12,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 const NOW: Seconds = Seconds(1000);
-
-#[test]
-fn a_flush_falls_due_in_an_update_when_every_generation_is_dirty() {
-    let engine = open(8 << 20);
-    let mut session = engine.session();
-    for round in 0..7 {
-        for i in 0..100 {
-            store(&mut session, format!("{round}-{i}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
-        }
-        engine.flush(NOW, NOW);
-    }
-    store(&mut session, b"k", b"before", 0, Expiry::Never, NOW).unwrap();
-    engine.flush(NOW, Seconds(1010));
-    // The sweep that this takes locks the buckets of every item, those of this key included.
-    store(&mut session, b"k", b"after", 0, Expiry::Never, Seconds(1010)).unwrap();
-    assert_eq!(value_of(&mut session, b"k", Seconds(1010)).unwrap().value, b"after");
-    assert!(value_of(&mut session, b"6-1", Seconds(1010)).is_none());
-}
 
 #[test]
 fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
@@ -67,23 +49,6 @@ fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
     drop(pins);
     let before = engine.stats();
     assert_eq!(before.items, 1);
-}
-
-#[test]
-fn a_walk_shows_nothing_that_a_flush_has_taken_by_then() {
-    let engine = open(8 << 20);
-    let mut session = engine.session();
-    store(&mut session, b"k", b"v", 0, Expiry::Never, NOW).unwrap();
-    engine.flush(NOW, Seconds(1010));
-    let mut shown_at = |now| {
-        let mut walk = session.begin_walk().unwrap();
-        let mut shown = 0;
-        while session.walk(&mut walk, now, &mut |_| shown += 1) != Walked::Done {
-            session.quiesce();
-        }
-        shown
-    };
-    assert_eq!((shown_at(Seconds(1009)), shown_at(Seconds(1010))), (1, 0));
 }
 
 /// What a command makes of an item that it has judged to be alive.
