@@ -98,7 +98,7 @@ fn no_list_makes_the_engine_panic_or_search_for_ever() {
         (random >> 33) as usize % bound
     };
     let (mut restored, mut emptied) = (0, 0);
-    for round in 0..1500 {
+    for round in 0..1200 {
         let page = plan.pages_at + below(4) * PAGE_BYTES;
         let mut place = || match below(6) {
             0 => plan.links_at + below(3100) * 8,

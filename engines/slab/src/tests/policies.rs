@@ -131,7 +131,7 @@ fn to_store_over_an_item_counts_as_a_read() {
 #[test]
 fn pages_change_their_class_and_memory_its_size() {
     for policy in all() {
-        let engine = open(policy, 16 * MIB);
+        let engine = open(policy, 8 * MIB);
         let mut session = engine.session();
         let put_many = |session: &mut SlabSession, count: u64, length: usize| {
             for i in 0..count {
@@ -141,18 +141,18 @@ fn pages_change_their_class_and_memory_its_size() {
                 }
             }
         };
-        put_many(&mut session, 100_000, 100);
-        put_many(&mut session, 40_000, 1000);
-        put_many(&mut session, 3000, 20_000);
-        put_many(&mut session, 100_000, 100);
+        put_many(&mut session, 50_000, 100);
+        put_many(&mut session, 20_000, 1000);
+        put_many(&mut session, 1500, 20_000);
+        put_many(&mut session, 50_000, 100);
         let stats = engine.stats();
-        assert!(stats.pages_moved > 50, "{policy:?}: {stats:?}");
-        for memory in [64 * MIB, 8 * MIB, 16 * MIB] {
+        assert!(stats.pages_moved > 25, "{policy:?}: {stats:?}");
+        for memory in [32 * MIB, 4 * MIB, 8 * MIB] {
             engine.resize(memory).unwrap();
             settle(&mut session, NOW);
             check_pages(&engine);
             assert!(engine.stats().memory_used <= memory as u64);
-            put_many(&mut session, 100_000, 100);
+            put_many(&mut session, 50_000, 100);
         }
     }
 }
@@ -184,30 +184,30 @@ fn turn(engine: &SlabEngine, session: &mut SlabSession, policy: Policy) {
 #[test]
 fn a_policy_takes_over_and_nothing_is_lost_that_fits() {
     for (from, to) in pairs() {
-        let engine = open(from, 64 * MIB);
+        let engine = open(from, 32 * MIB);
         let mut session = engine.session();
-        (0..100_000).for_each(|i| put(&mut session, i, 100 + i as usize % 50));
+        (0..30_000).for_each(|i| put(&mut session, i, 100 + i as usize % 50));
         turn(&engine, &mut session, to);
         settle(&mut session, NOW);
         check_pages(&engine);
         let stats = engine.stats();
-        assert_eq!((stats.items, stats.evictions), (100_000, 0), "{from:?} to {to:?}");
-        assert!((0..100_000).all(|i| is_there(&mut session, i)));
+        assert_eq!((stats.items, stats.evictions), (30_000, 0), "{from:?} to {to:?}");
+        assert!((0..30_000).all(|i| is_there(&mut session, i)));
         if matches!(to, Policy::Clock(_)) {
             continue;
         }
         // And the order is whole.
         let victims = victims(&engine, &mut session).len();
-        assert!(victims >= 100_000, "{from:?} to {to:?}: {victims}");
+        assert!(victims >= 30_000, "{from:?} to {to:?}: {victims}");
     }
 }
 
 #[test]
 fn a_policy_takes_over_from_another_in_a_full_cache() {
     for (from, to) in pairs() {
-        let engine = open(from, 16 * MIB);
+        let engine = open(from, 6 * MIB);
         let mut session = engine.session();
-        for i in 0..200_000 {
+        for i in 0..70_000 {
             put(&mut session, i, 100);
             end_batch(&mut session);
         }
