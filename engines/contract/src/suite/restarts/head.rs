@@ -35,17 +35,17 @@ pub fn another_engine_begins_with_nothing<L: Lasting>(setup: &L) {
     assert_eq!(reason(&site.open()), &Emptied::Engine);
 }
 
-/// Nor is one of a file without sums.
+/// Nor is one of a file without sums, of which every third byte is changed.
 pub fn no_head_with_a_byte_changed_is_believed<L: Lasting>(setup: &L) {
     let site = Site::new(setup, RegionSize::of(MEMORY));
     site.close_with_one_item();
     let image = Image::of(site.place().path());
-    for image in [image.clone(), image.without_sums()] {
+    for (image, step) in [(image.clone(), 1), (image.without_sums(), 3)] {
         let used = image.bytes()[..64 << 10].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         assert!(used > 400, "{used}");
         image.write::<[u8; 0]>([]);
         close(site.restored(1));
-        for at in 0..used {
+        for at in (0..used).step_by(step) {
             image.write([(at, [image.bytes()[at] ^ 1 << (at % 8)])]);
             let opened = site.open();
             assert!(matches!(opened.opening, Opening::Emptied(_)), "byte {at}: {}", opened.opening);
