@@ -70,6 +70,7 @@ impl FleecSession {
         now: Seconds,
         see: &mut dyn FnMut(WalkedItem<'_>),
     ) -> Walked {
+        self.core.settle_flush(now);
         let core = &*self.core;
         let mut shown = Vec::new();
         for _ in 0..STEP {

@@ -200,7 +200,9 @@ impl<S: Space> Partition<S> {
     /// Goes on from there. False if there can be no such partition.
     pub(crate) fn restore(&self, saved: &SavedPartition, plan: &Plan) -> bool {
         self.flushed(saved.flushes);
-        self.space.restore(saved.space) && self.index.restore(saved.index, plan.buckets_max)
+        self.space.restore(saved.space)
+            && self.space.reached() <= plan.ring
+            && self.index.restore(saved.index, plan.buckets_max)
     }
 }
 

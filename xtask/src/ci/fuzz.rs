@@ -7,7 +7,7 @@ use super::Work;
 use super::tools::{cargo, command, has_nightly, nightly, prints, target_folder, works};
 
 /// Seconds for which each target runs.
-const SECONDS: u32 = 10;
+const SECONDS: u32 = 6;
 
 /// What installs cargo-fuzz, if it is missing: a release that this step is known to work with.
 const CARGO_FUZZ: [&str; 5] = ["install", "cargo-fuzz", "--locked", "--version", "0.13.2"];

@@ -39,9 +39,14 @@ impl Contents {
         match self {
             Contents::Empty => Vec::new(),
             Contents::Short => b"value".to_vec(),
-            Contents::Long => (0..LONG).map(|at| b'a' + (at % 23) as u8).collect(),
+            Contents::Long => {
+                let letters = b"abcdefghijklmnopqrstuvw";
+                let mut value = letters.repeat(LONG.div_ceil(letters.len()));
+                value.truncate(LONG);
+                value
+            }
             Contents::Number(digits) => digits.into(),
-            Contents::LongNumber => format!("{:<LONG$}", 41).into_bytes(),
+            Contents::LongNumber => [b"41".as_slice(), &[b' '; LONG - 2]].concat(),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! One behaviour after another, single-threaded.
 
-use super::sink::{store, value_of};
+use super::sink::{pin_of, store, value_of};
 use crate::stats::EngineStats;
 use crate::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, NewItem, Provision, Recency, Value};
-use crate::{Engine, ItemSpec, Key, Pace, Session, StoreError};
+use crate::{Engine, ItemSpec, Key, Pace, Session, StoreError, ValuePin};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
@@ -27,15 +27,17 @@ pub fn behaviour<E: Engine>(open: &impl Fn(usize) -> E) {
 
 /// Those that hold for caches and stores alike.
 pub(super) fn common<E: Engine>(open: &impl Fn(usize) -> E) {
-    let cases: [fn(E); 10] = [
+    let cases: [fn(E); 12] = [
         what_is_stored_is_read_until_it_is_replaced_or_removed,
         values_of_every_length_come_back,
         an_expired_item_is_gone_on_the_second,
         a_flush_takes_what_was_stored_before_and_nothing_after,
         a_delayed_flush_takes_effect_on_the_second,
+        a_flush_falls_due_in_an_update_after_many_others,
         many_flushes_never_bring_anything_back,
         an_amendment_changes_metadata_and_keeps_the_value,
         a_joined_value_surrounds_the_old_one,
+        a_number_with_much_behind_it_is_overwritten_and_a_connection_that_sends_it_sends_the_old_one,
         what_is_too_large_is_refused_and_changes_nothing,
         an_engine_is_closed_when_nobody_uses_it,
     ];
@@ -124,6 +126,23 @@ fn a_delayed_flush_takes_effect_on_the_second<E: Engine>(engine: E) {
     );
 }
 
+/// There are eight generations of flushes, and each has items.
+fn a_flush_falls_due_in_an_update_after_many_others<E: Engine>(engine: E) {
+    let mut session = engine.session();
+    for round in 0..7 {
+        for i in 0..100 {
+            store(&mut session, format!("{round}-{i}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
+        }
+        engine.flush(NOW, NOW);
+    }
+    store(&mut session, b"k", b"before", 0, Expiry::Never, NOW).unwrap();
+    engine.flush(NOW, Seconds(1010));
+    // The sweep that this takes locks the buckets of every item, those of this key included.
+    store(&mut session, b"k", b"after", 0, Expiry::Never, Seconds(1010)).unwrap();
+    assert_eq!(value_of(&mut session, b"k", Seconds(1010)).unwrap().value, b"after");
+    assert!(value_of(&mut session, b"6-1", Seconds(1010)).is_none());
+}
+
 fn many_flushes_never_bring_anything_back<E: Engine>(engine: E) {
     let mut session = engine.session();
     for round in 0..50 {
@@ -200,9 +219,39 @@ fn a_joined_value_surrounds_the_old_one<E: Engine>(engine: E) {
     }
 }
 
+/// A number may be followed by as much as one likes, and memcached overwrites all of it.
+fn a_number_with_much_behind_it_is_overwritten_and_a_connection_that_sends_it_sends_the_old_one<E: Engine>(
+    engine: E,
+) {
+    let mut session = engine.session();
+    for length in [16_384, 16_385, 20_000, 100_000, 700_000] {
+        let mut before = vec![b'a'; length];
+        before[..3].copy_from_slice(b"99 ");
+        store(&mut session, b"k", &before, 0, Expiry::Never, NOW).unwrap();
+        let pin = pin_of(&mut session, b"k", Recency::Bump, NOW);
+        let overwrite = || Amendment { overwrite: Some(Digits::of(100)), ..Amendment::default() };
+        let k = key(&session, b"k");
+        session
+            .update(k, Default::default(), NOW, Provision::None, |_| Decision::Amend(overwrite()))
+            .unwrap();
+        if let Some(pin) = pin {
+            let mut sent = Vec::new();
+            while sent.len() < length {
+                sent.extend_from_slice(pin.piece(sent.len()));
+            }
+            assert!(sent == before, "{length}: what is being sent was changed");
+        }
+        let mut after = vec![b' '; length];
+        after[..3].copy_from_slice(b"100");
+        assert!(value_of(&mut session, b"k", NOW).unwrap().value == after, "{length}");
+        assert_eq!(engine.stats().items, 1);
+        session.quiesce();
+    }
+}
+
 fn a_full_cache_evicts_and_counts<E: Engine>(engine: E) {
     let mut session = engine.session();
-    let count = 400_000u32;
+    let count = 250_000u32;
     for i in 0..count {
         store(&mut session, format!("key-{i:08}").as_bytes(), &[i as u8; 100], 0, Expiry::Never, NOW)
             .unwrap();
@@ -222,7 +271,7 @@ fn a_full_cache_evicts_and_counts<E: Engine>(engine: E) {
 
 fn other_sizes_are_stored_after_the_cache_is_full<E: Engine>(engine: E) {
     let mut session = engine.session();
-    for i in 0..200_000 {
+    for i in 0..150_000 {
         store(&mut session, format!("small-{i}").as_bytes(), &[1; 80], 0, Expiry::Never, NOW).unwrap();
         if i % 32 == 0 {
             session.maintain(NOW, Pace::Idle, 64);

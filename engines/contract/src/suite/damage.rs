@@ -3,33 +3,16 @@
 
 use super::differential::Random;
 use super::image::Image;
-use super::sink::{Copied, guess_of, store, value_of, value_with};
+use super::lasting::{Lasting, NOW, RegionSize, Site, close};
+use super::sink::{Copied, guess_of, remove, store, value_of, value_with};
 use super::walks::walk_all;
 use crate::lasting::{Dropped, Emptied, Opened, Opening};
-use crate::{Decision, Expiry, Recency};
-use crate::{Engine, Key, Pace, Provision, Session};
-use guira_memory::RegionPlace;
+use crate::{Control, Engine, Expiry, Pace, Recency, Session};
+use guira_memory::MIB;
 use guira_memory::lasting::BLOCK_BYTES;
 use guira_sync::clock::Seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-const NOW: Seconds = Seconds(1000);
-
-/// An engine whose Region lasts. It has 8 MiB of memory at least, and takes values of 64 KiB.
-#[expect(missing_debug_implementations, reason = "it consists of closures")]
-pub struct Lasting<'a, E> {
-    /// Where.
-    pub place: RegionPlace,
-    /// Opens it there.
-    pub open: &'a dyn Fn() -> Opened<E>,
-    /// What its Region consists of.
-    pub parts: &'a dyn Fn(&E) -> Vec<Part>,
-    /// What `bytes` counts with each item beside its size.
-    pub beside: u64,
-    /// Looks at whatever only the engine knows.
-    pub check: &'a dyn Fn(&E),
-}
 
 /// A part of a Region.
 #[derive(Clone, Debug)]
@@ -99,7 +82,7 @@ fn fill<S: Session>(session: &mut S) -> Stored {
             versions.insert(number, version);
         }
         if number % 7 == 0 && version == 1 {
-            remove(session, &name(number));
+            remove(session, &name(number), NOW);
             versions.remove(&number);
         }
         if number % 32 == 0 {
@@ -109,7 +92,7 @@ fn fill<S: Session>(session: &mut S) -> Stored {
     }
     // What is free lies between what is not.
     for number in (0..KEYS).filter(|number| number % 11 == 3) {
-        remove(session, &name(number));
+        remove(session, &name(number), NOW);
         versions.remove(&number);
     }
     let mut stored = Stored::new();
@@ -122,28 +105,21 @@ fn fill<S: Session>(session: &mut S) -> Stored {
     stored
 }
 
-fn remove<S: Session>(session: &mut S, key: &[u8]) {
-    let hash = session.hash(key);
-    // It may not be there.
-    session
-        .update(Key { bytes: key, hash }, Default::default(), NOW, Provision::None, |_| Decision::Remove)
-        .expect("it can be removed");
-}
-
-/// Damages an engine's Region so many times, from `seed` on.
+/// Damages the Region of an engine with `memory` bytes, 8 MiB at least, `rounds` times.
 ///
 /// # Panics
 /// If a value is another than what was stored, one is missing that lies in no damaged block, or anything is counted wrong.
-pub fn damage<E: Engine>(lasting: &Lasting<'_, E>, seed: u64, rounds: u32) {
-    let engine = (lasting.open)().engine;
+pub fn damage<L: Lasting>(setup: &L, memory: usize, seed: u64, rounds: u32) {
+    let site = &Site::new(setup, RegionSize::of(memory));
+    let engine = site.open().engine;
     let mut session = engine.session();
     let stored = fill(&mut session);
     drop(session);
     assert!(stored.len() > KEYS as usize / 3, "{} are stored", stored.len());
-    let parts = (lasting.parts)(&engine);
-    engine.close(NOW, b"").expect("it can be closed");
-    let image = Image::of(lasting.place.path());
-    let world = World { lasting, stored, parts, places: places_of(image.bytes()), image };
+    let parts = setup.parts(&engine);
+    close(engine);
+    let image = Image::of(site.place().path());
+    let world = World { site, stored, parts, places: places_of(image.bytes()), image };
     world.round("whole", &[], Costs::Nothing);
     let mut random = Random::new(seed);
     let mut longest = 0;
@@ -157,6 +133,44 @@ pub fn damage<E: Engine>(lasting: &Lasting<'_, E>, seed: u64, rounds: u32) {
     assert!(longest > 0, "seed {seed}: no long value has ever outlived any damage");
 }
 
+/// As earlier versions have left it, which knew no sums. They are there when it is closed again.
+///
+/// # Panics
+/// If anything is lost, or a change goes unnoticed afterwards.
+pub fn a_region_without_sums_is_kept_and_has_some_when_it_is_closed<L: Lasting>(setup: &L) {
+    let site = Site::new(setup, RegionSize::of(16 * MIB));
+    let engine = site.open().engine;
+    let mut session = engine.session();
+    let keys = 30_000_u32;
+    for number in 0..keys {
+        store(&mut session, &name(number), &number.to_le_bytes(), 0, Expiry::Never, NOW).expect("it fits");
+    }
+    drop(session);
+    let items = engine.stats().items;
+    let part = setup.parts(&engine).into_iter().find(|part| part.costs != Costs::Nothing);
+    close(engine);
+    let image = Image::of(site.place().path());
+    let with_sums = image.bytes().len();
+    let image = image.without_sums();
+    assert!(image.bytes().len() < with_sums);
+    image.write::<[u8; 0]>([]);
+    for _ in 0..2 {
+        let engine = site.restored(items);
+        let mut session = engine.session();
+        let found =
+            (0..keys).filter_map(|number| Some((number, value_of(&mut session, &name(number), NOW)?)));
+        let right = found.filter(|(number, found)| found.value == number.to_le_bytes()).count();
+        assert_eq!(right as u64, items);
+        drop(session);
+        close(engine);
+    }
+    let image = Image::of(site.place().path());
+    assert_eq!(image.bytes().len(), with_sums);
+    let at = part.expect("something is worth something").at.start;
+    image.write([(at, [!image.bytes()[at]])]);
+    assert_eq!(site.open().opening.dropped().blocks, 1);
+}
+
 /// Where keys lie in a file, by place. Some are of items that are there no more.
 fn places_of(bytes: &[u8]) -> BTreeMap<usize, u32> {
     let starts = bytes.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);
@@ -165,15 +179,15 @@ fn places_of(bytes: &[u8]) -> BTreeMap<usize, u32> {
 }
 
 /// What is damaged, and what was in it.
-struct World<'a, E> {
-    lasting: &'a Lasting<'a, E>,
+struct World<'a, L> {
+    site: &'a Site<L>,
     stored: Stored,
     parts: Vec<Part>,
     places: BTreeMap<usize, u32>,
     image: Image,
 }
 
-impl<E: Engine> World<'_, E> {
+impl<L: Lasting> World<'_, L> {
     /// Something that may become of a part: where, and what is there then.
     fn change(&self, part: &Part, random: &mut Random) -> (usize, Vec<u8>) {
         let bytes = self.image.bytes();
@@ -196,7 +210,7 @@ impl<E: Engine> World<'_, E> {
     fn round(&self, what: &str, changes: &[(usize, Vec<u8>)], costs: Costs) -> usize {
         self.image.write(changes.iter().map(|(at, bytes)| (*at, bytes)));
         let blocks = self.changed(changes);
-        let Opened { engine, opening, base, .. } = (self.lasting.open)();
+        let Opened { engine, opening, base, .. } = self.site.open();
         let mut session = engine.session();
         let found = self.look(what, &engine, &mut session, base.reached);
         let missing: BTreeSet<u32> =
@@ -216,15 +230,17 @@ impl<E: Engine> World<'_, E> {
         };
         let wrong = missing.iter().find(|number| !is_allowed(number));
         assert_eq!(wrong, None, "{what}: it lies elsewhere; {opening}");
-        (self.lasting.check)(&engine);
+        drop(session);
+        self.site.check(&engine);
+        let mut session = engine.session();
         let now = base.reached;
         work(what, self.stored.len(), &engine, &mut session, now);
         drop(session);
         let items = engine.stats().items;
         engine.close(now, b"").expect("it can be closed");
-        let Opened { engine, opening, .. } = (self.lasting.open)();
+        let Opened { engine, opening, .. } = self.site.open();
         assert_eq!(opening, Opening::Restored { items }, "{what}, and after that");
-        (self.lasting.check)(&engine);
+        self.site.check(&engine);
         found.iter().filter(|number| number.is_multiple_of(LONG_EVERY)).count()
     }
 
@@ -238,13 +254,19 @@ impl<E: Engine> World<'_, E> {
     }
 
     /// The numbers of what is there. All of it is as it was stored, counted and shown by walks.
-    fn look(&self, what: &str, engine: &E, session: &mut E::Session, now: Seconds) -> BTreeSet<u32> {
+    fn look(
+        &self,
+        what: &str,
+        engine: &L::Engine,
+        session: &mut <L::Engine as Engine>::Session,
+        now: Seconds,
+    ) -> BTreeSet<u32> {
         let (mut there, mut bytes) = (BTreeSet::new(), 0);
         for number in 0..KEYS {
             let Some(found) = peek(session, &name(number), now) else { continue };
             let is_right = self.stored.get(&number).is_some_and(|stored| *stored == found.value);
             assert!(is_right && found.meta.flags == number, "{what}: {number} has another value");
-            bytes += found.meta.size as u64 + self.lasting.beside;
+            bytes += found.meta.size as u64 + L::EXTRA_BYTES;
             there.insert(number);
         }
         let stats = engine.stats();
@@ -266,7 +288,7 @@ impl<E: Engine> World<'_, E> {
 /// Does all there is to do with an engine, which has room for about as many items as `before`: it goes on as if nothing had happened.
 fn work<E: Engine>(what: &str, before: usize, engine: &E, session: &mut E::Session, now: Seconds) {
     for number in (0..KEYS).step_by(2) {
-        remove(session, &name(number));
+        remove(session, &name(number), now);
     }
     let mut refused = 0;
     for number in 0..KEYS {

@@ -7,7 +7,7 @@ use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
 /// How often what is cold fills the cache.
-const FILLS: usize = 4;
+const FILLS: usize = 3;
 
 /// What is stored.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 /// What a file holds, and where.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Image {
     path: PathBuf,
     whole: Vec<u8>,

@@ -1,7 +1,7 @@
-//! A sink that copies what it is given, and short forms of the common operations.
+//! A sink that copies what it is given, one that keeps a pin, and short forms of the common operations.
 
 use crate::{Decision, Expiry, ItemView, Meta, NewItem, Provision, Recency, Value};
-use crate::{ItemSpec, Key, PendingValue, Read, Session, Sink, StoreError, ValuePin, Want};
+use crate::{ItemSpec, Key, Pace, PendingValue, Read, Session, Sink, StoreError, ValuePin, Want};
 use guira_sync::clock::Seconds;
 use std::marker::PhantomData;
 
@@ -148,4 +148,66 @@ pub(super) fn store_with<S: Session>(
     assert_eq!(pending.missing(), 0);
     new.value = Value::Pending;
     session.update(key, guess, now, Provision::Pending(pending), |_| Decision::Put(new))
+}
+
+/// Removes what is stored under `key`, if there is anything.
+///
+/// # Panics
+/// If the engine refuses to.
+pub fn remove<S: Session>(session: &mut S, key: &[u8], now: Seconds) {
+    let key = Key { bytes: key, hash: session.hash(key) };
+    session
+        .update(key, Default::default(), now, Provision::None, |_| Decision::Remove)
+        .expect("it can be removed");
+}
+
+/// Does the maintenance that there is to do at `now`.
+///
+/// # Panics
+/// If it does not end.
+pub fn settle<S: Session>(session: &mut S, now: Seconds) {
+    let mut idle = 0;
+    for _ in 0..200_000 {
+        session.quiesce();
+        let done = session.maintain(now, Pace::Idle, 64);
+        idle = if done == 0 { idle + 1 } else { 0 };
+        if idle == 2 {
+            return;
+        }
+    }
+    panic!("there is always something left to do");
+}
+
+/// A sink that keeps the pin of a long value, as a connection does that sends it.
+struct PinKeeper<P> {
+    pin: Option<P>,
+    recency: Recency,
+}
+
+impl<P: ValuePin> Sink for PinKeeper<P> {
+    type Pin = P;
+
+    fn wants(&self) -> Want {
+        Want::Value
+    }
+
+    fn found<I: ItemView>(&mut self, _item: &I) {}
+
+    fn undo(&mut self) {}
+
+    fn recency(&self) -> Recency {
+        self.recency
+    }
+
+    fn pinned(&mut self, _meta: &Meta, pin: P) {
+        self.pin = Some(pin);
+    }
+}
+
+/// Pins the value under `key`, if it is long, by a read that counts or not.
+pub fn pin_of<S: Session>(session: &mut S, key: &[u8], recency: Recency, now: Seconds) -> Option<S::Pin> {
+    let key = Key { bytes: key, hash: session.hash(key) };
+    let mut keeper = PinKeeper { pin: None, recency };
+    let found = session.read(key, Default::default(), now, &mut keeper);
+    keeper.pin.filter(|_| found == Read::Hit)
 }

@@ -1,7 +1,7 @@
 //! What a store does that a cache does not: it keeps everything, and refuses what there is no room for.
 
-use super::sink::{store, value_of};
-use crate::{Decision, Expiry, ItemState, ItemView, NewItem, Provision, Value};
+use super::sink::{remove, store, value_of};
+use crate::{Amendment, Decision, Expiry, ItemState, ItemView, NewItem, Provision, Value};
 use crate::{Engine, Key, Pace, Session, StoreError};
 use guira_sync::clock::Seconds;
 
@@ -67,16 +67,11 @@ fn a_full_store_refuses_and_keeps_everything<E: Engine>(engine: E) {
 fn what_is_removed_makes_room_for_other_sizes<E: Engine>(engine: E) {
     let mut session = engine.session();
     let stored = fill(&mut session, Expiry::Never, NOW);
-    let remove = |session: &mut E::Session, i: u32| {
-        let bytes = name(i);
-        let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
-        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
-    };
-    stored.iter().filter(|i| **i % 4 != 0).for_each(|i| remove(&mut session, *i));
+    stored.iter().filter(|i| **i % 4 != 0).for_each(|i| remove(&mut session, &name(*i), NOW));
     // What lies between items that stay is not always of the right size.
     let again = fill(&mut session, Expiry::Never, NOW).len();
     assert!(again * 100 >= stored.len() * 97, "{again} of {} fit again", stored.len());
-    stored.iter().for_each(|i| remove(&mut session, *i));
+    stored.iter().for_each(|i| remove(&mut session, &name(*i), NOW));
     session.quiesce();
     assert_eq!((engine.stats().items, engine.stats().bytes), (0, 0));
     let large = vec![7; 200_000];
@@ -143,9 +138,7 @@ fn memory_is_not_made_less_than_what_is_stored_takes<E: Engine>(engine: E) {
     assert!(engine.resize(limit as usize / 2).is_err());
     assert_eq!(engine.stats().memory_limit, limit);
     for i in stored.iter().filter(|i| **i % 3 != 0) {
-        let bytes = name(*i);
-        let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
-        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
+        remove(&mut session, &name(*i), NOW);
     }
     engine.resize(limit as usize * 3 / 4).unwrap();
     for _ in 0..100_000 {
@@ -158,4 +151,34 @@ fn memory_is_not_made_less_than_what_is_stored_takes<E: Engine>(engine: E) {
     }
     engine.resize(limit as usize).unwrap();
     assert!(fill(&mut session, Expiry::Never, NOW).len() * 20 > stored.len() * 19);
+}
+
+/// Fills engines that evict nothing with items of each length: reads ask for a cas unique, or give another time to expire, and that must neither fail nor
+/// cost the item.
+///
+/// # Panics
+/// If it does.
+pub fn full_stores_give_items_a_cas_unique_and_a_time_where_they_lie<E: Engine>(open: &impl Fn(usize) -> E) {
+    for length in [0, 100, 900, 5_000, 40_000] {
+        let engine = open(8 << 20);
+        let mut session = engine.session();
+        let value = vec![7; length];
+        let mut stored = 0;
+        while store(&mut session, &name(stored), &value, 0, Expiry::Never, NOW).is_ok() {
+            stored += 1;
+            session.quiesce();
+        }
+        for number in 0..stored.min(2_000) {
+            let bytes = name(number);
+            let key = Key { bytes: &bytes, hash: session.hash(&bytes) };
+            let (cas, expiry) = (Some(5000 + u64::from(number)), Some(Expiry::At(Seconds(2000))));
+            let change = || Amendment { cas, expiry, ..Amendment::default() };
+            session
+                .update(key, Default::default(), NOW, Provision::None, |_| Decision::Amend(change()))
+                .unwrap();
+            let item = value_of(&mut session, &bytes, NOW).unwrap();
+            assert_eq!((item.value.len(), item.meta.cas, Some(item.meta.expiry)), (length, cas, expiry));
+        }
+        assert_eq!(engine.stats().items, u64::from(stored));
+    }
 }

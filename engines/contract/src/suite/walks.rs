@@ -1,7 +1,7 @@
 //! Walks: at rest, and while everything is stored anew.
 
 use super::differential::Random;
-use super::sink::store;
+use super::sink::{remove, store};
 use crate::{Amendment, Decision, Expiry, Provision};
 use crate::{Engine, Key, Pace, Session, Walked};
 use guira_sync::atomic::{AtomicBool, Ordering};
@@ -64,10 +64,14 @@ fn at_rest<E: Engine>(engine: &E) {
     }
     assert!(metas.iter().all(|meta| meta.flags == 5 && meta.size > meta.value_len));
     assert!(metas.iter().any(|meta| meta.value_len == 50_000));
+    drop(walk);
+    engine.flush(NOW, Seconds(NOW.0 + 5));
+    assert_eq!(walk_all(&mut session, Seconds(NOW.0 + 4)).len(), 3_000);
+    assert_eq!(walk_all(&mut session, Seconds(NOW.0 + 5)).len(), 0, "what was flushed by then is not shown");
 }
 
 const KEYS: usize = 4_000;
-const WALKS: usize = 25;
+const WALKS: usize = 15;
 /// Keys that come and go.
 const GUESTS: u64 = 40_000;
 
@@ -120,10 +124,7 @@ fn disturb<S: Session>(mut session: S, seed: u64, over: &AtomicBool) {
             }
             2 => {
                 let bytes = format!("guest-{seed}-{}", random.below(GUESTS));
-                let key = Key { bytes: bytes.as_bytes(), hash: session.hash(bytes.as_bytes()) };
-                session
-                    .update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove)
-                    .expect("nothing is needed");
+                remove(&mut session, bytes.as_bytes(), NOW);
             }
             _ => {
                 let value = vec![9; random.below(600) as usize];

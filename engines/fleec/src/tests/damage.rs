@@ -1,50 +1,27 @@
 //! A Region that somebody has changed while nobody used it.
 
-use super::restarts::{NOW, close, open, options, put};
-use super::scratch::Scratch;
+use super::restarts::{NOW, Setup, put, site};
 use crate::FleecEngine;
-use crate::options::LINK_BYTES;
 use crate::walk::FleecWalk;
-use guira_contract::suite::{self, Costs, Image, Lasting, Part, store, value_of};
+use guira_contract::suite::{self, Image, Site, close, store, value_of};
 use guira_contract::{Control, Engine, Expiry, Opening, Pace, Session, Walked};
-use guira_memory::HugePages;
 use guira_memory::MIB;
-use guira_memory::lasting::{FileContents, RegionFile, SavedRegion};
 use guira_memory::slab::PAGE_BYTES;
 use guira_sync::clock::Seconds;
 
-/// What a list leads through cannot be lost in part.
-fn parts(engine: &FleecEngine) -> Vec<Part> {
-    let (plan, stats) = (engine.core.plan, engine.stats());
-    let touched = engine.core.memory.touched().pages as usize;
-    let part = |name, at: usize, length: usize| Part { name, at: at..at + length, costs: Costs::Anything };
-    vec![
-        part("descriptors", plan.metadata_at, touched * 8),
-        part("pages", plan.pages_at, touched * PAGE_BYTES),
-        part("buckets", plan.links_at, stats.index_slots as usize * 8),
-        part("pages", plan.pages_at, touched * PAGE_BYTES),
-        part("CLOCK values", plan.clock_at, stats.index_slots as usize),
-        part("pages that were never used", plan.pages_at + touched * PAGE_BYTES, 8 * PAGE_BYTES),
-    ]
+#[test]
+fn no_value_is_another_than_was_stored_whatever_is_damaged() {
+    suite::damage(&Setup::default(), 8 * MIB, 1, 30);
 }
 
 #[test]
-fn no_value_is_another_than_was_stored_whatever_is_damaged() {
-    let scratch = Scratch::new("damage");
-    let open = || open(&scratch, options(8 * MIB));
-    let lasting = Lasting {
-        place: scratch.place(),
-        open: &open,
-        parts: &parts,
-        beside: LINK_BYTES as u64,
-        check: &|_| {},
-    };
-    suite::damage(&lasting, 1, 30);
+fn a_region_without_sums_is_kept_and_has_some_when_it_is_closed() {
+    suite::a_region_without_sums_is_kept_and_has_some_when_it_is_closed(&Setup::default());
 }
 
 /// A file that was closed in order, kept to be written again.
 struct Closed {
-    scratch: Scratch,
+    site: Site<Setup>,
     image: Image,
 }
 
@@ -53,9 +30,9 @@ const LONG: u32 = 4;
 
 impl Closed {
     /// That of an engine with short items and a few long ones. Some were removed. It has no sums, so that what is changed in it is looked at.
-    fn new(name: &str) -> (Self, crate::plan::Plan) {
-        let scratch = Scratch::new(name);
-        let engine = open(&scratch, options(2 * MIB)).engine;
+    fn new() -> (Self, crate::plan::Plan) {
+        let site = site(2 * MIB);
+        let engine = site.open().engine;
         let plan = engine.core.plan;
         let mut session = engine.session();
         for i in 0..KEYS {
@@ -66,8 +43,8 @@ impl Closed {
         }
         drop(session);
         close(engine);
-        let image = Image::of(scratch.place().path()).without_sums();
-        (Closed { scratch, image }, plan)
+        let image = Image::of(site.place().path()).without_sums();
+        (Closed { site, image }, plan)
     }
 
     /// Writes the file again, with these changes.
@@ -79,16 +56,9 @@ impl Closed {
         self.image.word(at)
     }
 
-    fn kept(&self) -> (RegionFile, SavedRegion) {
-        match RegionFile::open(&self.scratch.place()).unwrap() {
-            (file, FileContents::Intact(kept)) => (file, kept),
-            (_, found) => panic!("{found:?}"),
-        }
-    }
-
     /// Opens it and does all there is to do with it: none of it may panic, or go on for ever.
     fn use_it(&self) -> Opening {
-        let opened = open(&self.scratch, options(2 * MIB));
+        let opened = self.site.open();
         let now = opened.base.reached;
         let engine = opened.engine;
         work(&engine, now);
@@ -118,56 +88,17 @@ fn work(engine: &FleecEngine, now: Seconds) {
     }
 }
 
-/// The numbers that the engine leaves in the head are whatever somebody wrote there.
-#[test]
-fn no_state_makes_the_engine_panic() {
-    let (closed, _) = Closed::new("state");
-    closed.write(&[]);
-    // The tallies of many classes are alike.
-    let numbers = (closed.kept().1.state.len() / 8).min(60);
-    let mut restored = 0;
-    for number in 0..numbers {
-        for change in [0, 1, 2, u64::MAX, 1 << 32, 1 << 63] {
-            closed.write(&[]);
-            let (file, mut kept) = closed.kept();
-            let place = number * 8..number * 8 + 8;
-            let was = u64::from_le_bytes(kept.state[place.clone()].try_into().unwrap());
-            let is = if change == 2 { was ^ 1 } else { change };
-            kept.state[place].copy_from_slice(&is.to_le_bytes());
-            let (region, _) = file.map(&kept, HugePages::No).unwrap();
-            file.close(&region, &kept.state, &[]).unwrap();
-            drop(region);
-            restored += u32::from(matches!(closed.use_it(), Opening::Restored { .. }));
-        }
-    }
-    assert!(restored > 0);
-}
-
-#[test]
-fn no_head_with_a_byte_changed_is_believed() {
-    let (closed, _) = Closed::new("head");
-    let used = closed.image.bytes()[..64 << 10].iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    assert!(used > 600);
-    for at in 0..used {
-        let word = closed.word(at / 8 * 8) ^ 1 << (at % 8 * 8 + at % 7);
-        closed.write(&[(at / 8 * 8, word)]);
-        let opened = open(&closed.scratch, options(2 * MIB));
-        assert!(matches!(opened.opening, Opening::Emptied(_)), "byte {at}: {}", opened.opening);
-        assert_eq!(opened.engine.stats().items, 0);
-    }
-}
-
 /// Words of links, items, descriptors and bitmaps are whatever somebody wrote there.
 #[test]
 fn no_list_makes_the_engine_panic_or_search_for_ever() {
-    let (closed, plan) = Closed::new("list");
+    let (closed, plan) = Closed::new();
     let mut random = 1u64;
     let mut below = |bound: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) as usize % bound
     };
     let (mut restored, mut emptied) = (0, 0);
-    for round in 0..1500 {
+    for round in 0..1200 {
         let page = plan.pages_at + below(4) * PAGE_BYTES;
         let mut place = || match below(6) {
             0 => plan.links_at + below(3100) * 8,
@@ -201,7 +132,7 @@ fn no_list_makes_the_engine_panic_or_search_for_ever() {
 /// The links of two buckets, or of two items, are exchanged, so that the list leads in circles or past what is on it.
 #[test]
 fn no_list_in_another_order_is_believed() {
-    let (closed, plan) = Closed::new("order");
+    let (closed, plan) = Closed::new();
     let link = |bucket: usize| plan.links_at + bucket * 8;
     for bucket in 0..100 {
         let [one, other] = [link(bucket), link(3 * bucket + 7)];
@@ -215,7 +146,7 @@ fn no_list_in_another_order_is_believed() {
         ];
         for change in changes {
             closed.write(change);
-            let opened = open(&closed.scratch, options(2 * MIB));
+            let opened = closed.site.open();
             assert!(matches!(opened.opening, Opening::Emptied(_)), "{change:x?}: {}", opened.opening);
         }
     }
@@ -223,11 +154,11 @@ fn no_list_in_another_order_is_believed() {
 
 #[test]
 fn a_bucket_that_was_never_added_is_not_believed_to_be_there() {
-    let (closed, plan) = Closed::new("never");
-    let buckets = open(&closed.scratch, options(2 * MIB)).engine.stats().index_slots as usize;
+    let (closed, plan) = Closed::new();
+    let buckets = closed.site.open().engine.stats().index_slots as usize;
     let changes: Vec<_> = (buckets..buckets + 4000).map(|bucket| (plan.links_at + bucket * 8, 77)).collect();
     closed.write(&changes);
-    let opened = open(&closed.scratch, options(2 * MIB));
+    let opened = closed.site.open();
     assert!(matches!(opened.opening, Opening::Restored { .. }), "{}", opened.opening);
     let mut session = opened.engine.session();
     for i in 0..4000 {

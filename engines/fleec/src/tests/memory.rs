@@ -2,54 +2,16 @@
 
 use super::open;
 use crate::bucket_clock;
-use crate::{FleecEngine, FleecOptions, FleecPin, FleecSession};
-use guira_contract::suite::{self, store, value_of};
+use crate::{FleecEngine, FleecOptions, FleecSession};
+use guira_contract::suite::{self, pin_of, settle, store, value_of};
 use guira_contract::{
-    Amendment, Control, Decision, Digits, Engine, Expiry, ItemView, Key, Meta, Pace, Provision, Recency,
-    ResizeError, Session, Sink, StoreError, ValuePin, Want,
+    Amendment, Control, Decision, Digits, Engine, Expiry, Key, Pace, Provision, Recency, ResizeError,
+    Session, StoreError, ValuePin,
 };
 use guira_items::{EngineOptions, Eviction};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
-
-/// Keeps the pin of a long value, as somebody does who sends it.
-struct Keep(Option<FleecPin>);
-
-impl Sink for Keep {
-    type Pin = FleecPin;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Bump
-    }
-
-    fn pinned(&mut self, _meta: &Meta, pin: FleecPin) {
-        self.0 = Some(pin);
-    }
-}
-
-fn pin_of(session: &mut FleecSession, key: &[u8]) -> FleecPin {
-    let (mut keep, hash) = (Keep(None), session.hash(key));
-    session.read(Key { bytes: key, hash }, Default::default(), NOW, &mut keep);
-    keep.0.expect("a long value is pinned")
-}
-
-fn settle(engine: &FleecEngine) {
-    let mut session = engine.session();
-    for _ in 0..10_000 {
-        if session.maintain(NOW, Pace::Idle, 64) == 0 {
-            return;
-        }
-    }
-}
 
 #[test]
 fn less_memory_is_reached_step_by_step_and_what_goes_is_counted() {
@@ -65,7 +27,7 @@ fn less_memory_is_reached_step_by_step_and_what_goes_is_counted() {
     drop(session);
     let before = engine.stats();
     engine.resize(24 << 20).unwrap();
-    settle(&engine);
+    settle(&mut engine.session(), NOW);
     let after = engine.stats();
     assert!(after.memory_used <= 24 << 20, "{after:?}");
     assert!(after.items > before.items / 4 && after.items < before.items, "{after:?}");
@@ -162,9 +124,10 @@ fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
     for number in 0..100 {
         let key = format!("long-{number}");
         store(&mut owner, key.as_bytes(), &value, 0, Expiry::Never, NOW).unwrap();
-        pins.push(pin_of(&mut other, key.as_bytes()));
+        pins.extend(pin_of(&mut other, key.as_bytes(), Recency::Bump, NOW));
         store(&mut owner, key.as_bytes(), b"short", 0, Expiry::Never, NOW).unwrap();
     }
+    assert_eq!(pins.len(), 100, "long values are pinned");
     assert_eq!(owner.retired.len(), 100, "all of them are being sent");
     assert!(pins.iter().all(|pin| pin.piece(0)[0] == 1));
     owner.release_caches();

@@ -8,7 +8,6 @@ mod locked;
 mod memory;
 mod parked;
 mod restarts;
-mod scratch;
 
 use crate::{Buckets, FleecEngine, FleecOptions};
 use guira_contract::suite;
@@ -80,15 +79,22 @@ fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open(12 << 20));
 }
 
+fn open_store(buckets: Buckets) -> impl Fn(usize) -> FleecEngine {
+    move |memory| {
+        let engine = EngineOptions { memory, eviction: Eviction::Off, ..EngineOptions::default() };
+        FleecEngine::open(FleecOptions { engine, buckets, ..FleecOptions::default() }).unwrap()
+    }
+}
+
 #[test]
 fn a_store_loses_nothing_while_everything_is_flushed_now_and_then() {
     for buckets in [Buckets::Open, Buckets::Locked] {
-        let options = FleecOptions {
-            engine: EngineOptions { memory: 64 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
-            buckets,
-            ..FleecOptions::default()
-        };
         let plan = suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 };
-        suite::history_of_store(&FleecEngine::open(options).unwrap(), plan);
+        suite::history_of_store(&open_store(buckets)(64 << 20), plan);
     }
+}
+
+#[test]
+fn full_stores_give_items_a_cas_unique_and_a_time_where_they_lie() {
+    suite::full_stores_give_items_a_cas_unique_and_a_time_where_they_lie(&open_store(Buckets::Open));
 }

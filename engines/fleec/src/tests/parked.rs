@@ -2,9 +2,9 @@
 //! test would not end.
 
 use super::open;
-use crate::{FleecEngine, FleecOptions, FleecSession};
-use guira_contract::suite::{store, value_of};
-use guira_contract::{Control, Decision, Engine, Expiry, Key, Pace, Provision, Session, StoreError};
+use crate::{FleecEngine, FleecOptions};
+use guira_contract::suite::{remove, store, value_of};
+use guira_contract::{Control, Engine, Expiry, Pace, Session, StoreError};
 use guira_items::hooks::{self, Window};
 use guira_items::{EngineOptions, Eviction, Hashing};
 use guira_sync::clock::Seconds;
@@ -24,11 +24,6 @@ const WINDOWS: [Window; 8] = [
     Window::Emptying,
 ];
 
-fn remove(session: &mut FleecSession, key: &[u8]) {
-    let key = Key { bytes: key, hash: session.hash(key) };
-    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
-}
-
 /// What others do meanwhile: so much that memory is full, items of all sizes are evicted, pages change their class and the table grows.
 fn work(engine: &FleecEngine) -> Result<(), StoreError> {
     let mut session = engine.session();
@@ -46,12 +41,12 @@ fn work(engine: &FleecEngine) -> Result<(), StoreError> {
             );
         }
         if number % 7 == 0 {
-            remove(&mut session, key.as_bytes());
+            remove(&mut session, key.as_bytes(), NOW);
         }
         // The key that the one who stands still is at, too.
         if number % 100 == 0 {
             store(&mut session, b"the key", b"theirs", 0, Expiry::Never, NOW)?;
-            remove(&mut session, b"the key");
+            remove(&mut session, b"the key", NOW);
             store(&mut session, b"the key", b"theirs", 0, Expiry::Never, NOW)?;
         }
         session.quiesce();
@@ -90,7 +85,7 @@ fn a_thread_that_stands_still_in_any_window_stops_nobody() {
                 assert!(found.is_none_or(|item| item.value == [1; 60]), "{window:?}: {key}");
             }
             store(&mut held, b"the key", b"again", 0, Expiry::Never, NOW).unwrap();
-            remove(&mut held, b"the key");
+            remove(&mut held, b"the key", NOW);
             // Large ones, so that pages are emptied for them.
             for number in 0..400 {
                 store(&mut held, format!("large-{number}").as_bytes(), &[2; 9_000], 0, Expiry::Never, NOW)
@@ -133,11 +128,11 @@ fn what_a_thread_that_stands_still_keeps_is_bounded() {
             for number in 0..400_000_u32 {
                 let key = format!("other-{number}");
                 store(&mut session, key.as_bytes(), &[7; 1_000], 0, Expiry::Never, NOW).unwrap();
-                remove(&mut session, key.as_bytes());
+                remove(&mut session, key.as_bytes(), NOW);
             }
         }
     });
-    remove(&mut held, b"the key");
+    remove(&mut held, b"the key", NOW);
     drop(guard);
     assert!(worked.get());
     assert!(value_of(&mut held, b"the key", NOW).is_none());

@@ -1,82 +1,35 @@
 //! A Region that somebody has changed while nobody used it.
 
-use super::restarts::{UNIX, close, open, options};
-use super::scratch::Scratch;
-use super::tools::{Random, check, get, pin_of, put, remove};
+use super::restarts::Setup;
+use super::tools::{NOW, Random, check, get, put};
 use crate::bucket::BUCKET_BYTES;
 use crate::plan::Plan;
-use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
-use guira_contract::suite::{self, Costs, Image, Lasting, Part, walk_all};
-use guira_contract::{Control, Engine, Opening, Pace, Session};
-use guira_items::EngineOptions;
-use guira_memory::HugePages;
-use guira_memory::lasting::{BLOCK_BYTES, FileContents, RegionFile, SavedRegion};
+use crate::{Fits, Log};
+use guira_contract::suite::{self, Image, RegionSize, Site, close, pin_of, remove, walk_all};
+use guira_contract::{Control, Engine, Opening, Pace, Recency, Session};
+use guira_memory::MIB;
 use guira_sync::clock::Seconds;
-
-fn parts<S: Space>(engine: &MicaEngine<S>) -> Vec<Part> {
-    let plan = engine.core.plan;
-    let mut parts = Vec::new();
-    for (number, partition) in engine.core.partitions.iter().enumerate() {
-        let index = partition.index.buckets() as usize * BUCKET_BYTES;
-        let spares = partition.index.spares_reached() as usize * BUCKET_BYTES;
-        let reached = partition.space.reached() as usize * 8;
-        let mut part = |name, at: usize, length: usize, costs| {
-            if length > 0 {
-                parts.push(Part { name, at: at..at + length, costs });
-            }
-        };
-        part("an index", plan.index_at(number), index, Costs::Anything);
-        part("spare buckets", plan.spares_at(number), spares, Costs::Anything);
-        part("items", plan.space_at(number), reached, Costs::ItsItems);
-        part("items", plan.space_at(number), reached, Costs::ItsItems);
-        let unused = (plan.space_at(number) + reached).next_multiple_of(BLOCK_BYTES);
-        part("what was never used", unused, BLOCK_BYTES, Costs::Nothing);
-    }
-    parts
-}
-
-/// Every spare bucket that was ever used is in use or free. (Whoever looks at all chunks of a store puts those that are free on their lists: that can be done only when
-/// it is opened.)
-fn check_spares(engine: &MicaEngine<Fits>) {
-    for index in engine.core.partitions.iter().map(|partition| &partition.index) {
-        let [.., spares, in_use, free] = index.saved();
-        let behind = |link: u32| {
-            std::iter::successors(index.linked(link), |bucket| index.linked(bucket.link())).count() as u64
-        };
-        let used: u64 = (0..index.buckets() as u32).map(|number| behind(index.bucket(number).link())).sum();
-        assert_eq!((used, behind(free as u32)), (in_use, spares - in_use));
-    }
-}
-
-fn no_value_is_another<S: Space>(name: &str, check: &dyn Fn(&MicaEngine<S>)) {
-    for (seed, memory) in [(1, 8 << 20), (2, 10 << 20)] {
-        let scratch = Scratch::new(&format!("{name}-{seed}"));
-        let opened = || MicaEngine::<S>::open_lasting(options(memory), &scratch.place(), UNIX + 998).unwrap();
-        let lasting = Lasting { place: scratch.place(), open: &opened, parts: &parts, beside: 0, check };
-        suite::damage(&lasting, seed, 20);
-    }
-}
 
 #[test]
 fn no_value_is_another_than_was_stored_whatever_is_damaged_of_a_cache() {
-    no_value_is_another::<Log>("cache", &check);
+    DAMAGES.into_iter().for_each(|(seed, memory)| suite::damage(&Setup::<Log>::new(), memory, seed, 20));
 }
 
 #[test]
 fn no_value_is_another_than_was_stored_whatever_is_damaged_of_a_store() {
-    no_value_is_another::<Fits>("store", &check_spares);
+    DAMAGES.into_iter().for_each(|(seed, memory)| suite::damage(&Setup::<Fits>::new(), memory, seed, 20));
+}
+
+/// Seeds, and memory, for the suite.
+const DAMAGES: [(u64, usize); 2] = [(1, 8 * MIB), (2, 10 * MIB)];
+
+#[test]
+fn a_region_without_sums_is_kept_and_has_some_when_it_is_closed() {
+    suite::a_region_without_sums_is_kept_and_has_some_when_it_is_closed(&Setup::<Log>::new());
+    suite::a_region_without_sums_is_kept_and_has_some_when_it_is_closed(&Setup::<Fits>::new());
 }
 
 const KEYS: u32 = 6000;
-
-fn small() -> MicaOptions {
-    let memory = 2 << 20;
-    MicaOptions {
-        engine: EngineOptions { memory, reserve: memory, max_item_size: 32 << 10, ..options(memory).engine },
-        partitions: 2,
-        ..options(memory)
-    }
-}
 
 fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 150 + number as usize % 300]
@@ -84,7 +37,7 @@ fn value(number: u32) -> Vec<u8> {
 
 /// A file that was closed in order, kept to be written again.
 struct Closed {
-    scratch: Scratch,
+    site: Site<Setup<Log>>,
     image: Image,
     plan: Plan,
     buckets: usize,
@@ -92,15 +45,18 @@ struct Closed {
 
 impl Closed {
     /// That of an engine whose log has gone around. Some items were removed. It has no sums, so that what is changed in it is looked at.
-    fn new(name: &str) -> Self {
-        let scratch = Scratch::new(name);
-        let engine = open(&scratch, small()).engine;
+    fn new() -> Self {
+        let mut setup = Setup::<Log>::new();
+        setup.0.engine.max_item_size = 32 << 10;
+        setup.0.partitions = 2;
+        let site = Site::new(&setup, RegionSize { memory: 2 * MIB, reserve: 2 * MIB });
+        let engine = site.open().engine;
         let plan = engine.core.plan;
         let mut session = engine.session();
         for number in (0..KEYS).chain(0..KEYS) {
             put(&mut session, &format!("key{number}"), &value(number)).unwrap();
             if number % 7 == 0 {
-                remove(&mut session, &format!("key{number}"));
+                remove(&mut session, format!("key{number}").as_bytes(), NOW);
             }
         }
         put(&mut session, "long", &[77; 20_000]).unwrap();
@@ -109,8 +65,8 @@ impl Closed {
         assert!(stats.evictions > 0 && stats.items > 1000, "{stats:?}");
         let buckets = engine.core.partitions[0].index.buckets() as usize;
         close(engine);
-        let image = Image::of(scratch.place().path()).without_sums();
-        Closed { scratch, image, plan, buckets }
+        let image = Image::of(site.place().path()).without_sums();
+        Closed { site, image, plan, buckets }
     }
 
     /// Writes the file again, with these changes.
@@ -122,16 +78,9 @@ impl Closed {
         self.image.word(at)
     }
 
-    fn kept(&self) -> (RegionFile, SavedRegion) {
-        match RegionFile::open(&self.scratch.place()).unwrap() {
-            (file, FileContents::Intact(kept)) => (file, kept),
-            (_, found) => panic!("{found:?}"),
-        }
-    }
-
     /// Opens it and does all there is to do with it: none of it may panic, or go on for ever. No more than `damaged` keys have another value.
     fn use_it(&self, what: &str, damaged: usize) -> bool {
-        let opened = open(&self.scratch, small());
+        let opened = self.site.open();
         let now = opened.base.reached;
         let engine = opened.engine;
         check(&engine);
@@ -142,11 +91,11 @@ impl Closed {
         };
         let wrong = (0..KEYS).filter(|number| is_wrong(number, &mut session)).count();
         assert!(wrong <= damaged, "{what}: {wrong} keys have another value");
-        drop(pin_of(&mut session, "long"));
+        drop(pin_of(&mut session, b"long", Recency::Leave, NOW));
         walk_all(&mut session, now);
         // Half of them go, and do not come back.
         for number in (0..KEYS).step_by(2) {
-            remove(&mut session, &format!("key{number}"));
+            remove(&mut session, format!("key{number}").as_bytes(), NOW);
         }
         let back = (0..KEYS).step_by(2).find(|number| get(&mut session, &format!("key{number}")).is_some());
         assert_eq!(back, None, "{what}");
@@ -170,7 +119,7 @@ impl Closed {
 
 #[test]
 fn a_log_with_a_word_changed_is_emptied_or_only_that_item_is_damaged() {
-    let closed = Closed::new("log");
+    let closed = Closed::new();
     let (mut random, mut restored, rounds) = (Random(1), 0, 200);
     for round in 0..rounds {
         let log = closed.plan.space_at(random.below(2));
@@ -191,7 +140,7 @@ fn a_log_with_a_word_changed_is_emptied_or_only_that_item_is_damaged() {
 
 #[test]
 fn an_index_with_a_word_changed_is_emptied_or_leads_to_what_is_there() {
-    let closed = Closed::new("index");
+    let closed = Closed::new();
     let (mut random, mut restored, rounds) = (Random(2), 0, 200);
     for round in 0..rounds {
         let index = closed.plan.index_at(random.below(2));
@@ -216,7 +165,7 @@ fn an_index_with_a_word_changed_is_emptied_or_leads_to_what_is_there() {
 /// Two slots of a bucket lead to one item, and none to another: so there are as many as items.
 #[test]
 fn an_index_that_leads_to_an_item_twice_is_emptied() {
-    let closed = Closed::new("twice");
+    let closed = Closed::new();
     let (mut tried, mut emptied) = (0, 0);
     for bucket in 0..closed.buckets {
         let at = closed.plan.index_at(0) + bucket * BUCKET_BYTES;
@@ -240,43 +189,4 @@ fn an_index_that_leads_to_an_item_twice_is_emptied() {
     }
     // Some slots lead to what is gone, and nothing depends on them.
     assert!(tried == 20 && emptied > 15, "{emptied} of {tried}");
-}
-
-/// The numbers that the engine leaves in the head are whatever somebody wrote there.
-#[test]
-fn no_state_makes_the_engine_panic_or_forget_what_is_stored_next() {
-    let closed = Closed::new("state");
-    closed.write(&[]);
-    let numbers = closed.kept().1.state.len() / 8;
-    let mut restored = 0;
-    for number in 0..numbers {
-        for change in 0..7 {
-            closed.write(&[]);
-            let (file, mut kept) = closed.kept();
-            let place = number * 8..number * 8 + 8;
-            let was = u64::from_le_bytes(kept.state[place.clone()].try_into().unwrap());
-            let is = [0, 1, was ^ 1, was.wrapping_add(1000), u64::MAX, 1 << 47, was ^ 1 << 32][change];
-            kept.state[place].copy_from_slice(&is.to_le_bytes());
-            let (region, _) = file.map(&kept, HugePages::No).unwrap();
-            file.close(&region, &kept.state, &[]).unwrap();
-            drop(region);
-            // When a flush is due, or whether there was one, nobody can know.
-            restored += u32::from(closed.use_it(&format!("number {number}: {was:x} is {is:x}"), 0));
-        }
-    }
-    assert!(restored > 0);
-}
-
-#[test]
-fn no_head_with_a_byte_changed_is_believed() {
-    let closed = Closed::new("head");
-    let used = closed.image.bytes()[..64 << 10].iter().rposition(|byte| *byte != 0).unwrap() + 1;
-    assert!(used > 400);
-    for at in (0..used).step_by(3) {
-        let word = closed.word(at / 8 * 8) ^ 1 << (at % 8 * 8 + at % 7);
-        closed.write(&[(at / 8 * 8, word)]);
-        let opened = open(&closed.scratch, small());
-        assert!(matches!(opened.opening, Opening::Emptied(_)), "byte {at}: {}", opened.opening);
-        assert_eq!(opened.engine.stats().items, 0);
-    }
 }

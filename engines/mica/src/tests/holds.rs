@@ -1,9 +1,10 @@
 //! Several threads that want the same partitions.
 
 use super::ACCESSES;
-use super::tools::{NOW, Random, check, get, pin_of, put, remove, settle};
+use super::tools::{NOW, Random, check, get, put};
 use crate::{MicaEngine, MicaOptions, MicaSession};
-use guira_contract::{Access, Control, Engine, Pace, Session, ValuePin};
+use guira_contract::suite::{pin_of, remove, settle};
+use guira_contract::{Access, Control, Engine, Pace, Recency, Session, ValuePin};
 use guira_items::EngineOptions;
 use guira_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Barrier;
@@ -136,7 +137,7 @@ fn everything_that_is_done_at_once_ends() {
         });
         assert_eq!(left.load(Ordering::Relaxed), 0);
         engine.resize(2 << 20).unwrap();
-        settle(&engine);
+        settle(&mut engine.session(), NOW);
         // Those that hold a key's partition next let the last flush take effect.
         let mut session = engine.session();
         keys(&engine).iter().for_each(|key| put(&mut session, key, b"v").unwrap());
@@ -153,13 +154,13 @@ fn work(engine: &MicaEngine, session: &mut MicaSession, random: &mut Random) {
     match random.below(100) {
         0..40 => put(session, &key, &of_key(random.below(2000))).unwrap_or(()),
         40..44 => put(session, &key, &of_key(20_000)).unwrap_or(()),
-        44..50 => remove(session, &key),
+        44..50 => remove(session, key.as_bytes(), NOW),
         50..88 => {
             let value = get(session, &key).unwrap_or_default();
             assert!(value.iter().all(|byte| *byte == number as u8), "{key}");
         }
         88..92 => {
-            if let Some(pin) = pin_of(session, &key) {
+            if let Some(pin) = pin_of(session, key.as_bytes(), Recency::Leave, NOW) {
                 session.quiesce();
                 put(session, &format!("other{number}"), &[0; 5000]).unwrap_or(());
                 assert!(pin.piece(0).iter().all(|byte| *byte == number as u8), "{key}");

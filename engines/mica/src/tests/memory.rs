@@ -1,8 +1,9 @@
 //! Where memory goes: when there is less of it or more, when nothing may be evicted, when values arrive.
 
-use super::tools::{NOW, check, get, key_of, put, settle};
+use super::tools::{NOW, check, get, key_of, put};
 use crate::Space;
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
+use guira_contract::suite::settle;
 use guira_contract::{
     Control, Decision, Engine, EvictionWatcher, Expiry, ItemSpec, ItemState, ItemView, Meta, NewItem,
     Provision, ResizeError, Session, Value,
@@ -44,7 +45,7 @@ fn with_less_memory_the_newest_items_stay_and_those_that_go_are_counted() {
         let before = engine.stats();
         drop(session);
         engine.resize(8 * MIB).unwrap();
-        settle(&engine);
+        settle(&mut engine.session(), NOW);
         let after = engine.stats();
         assert!(after.memory_used <= 8 * MIB as u64 && after.memory_limit == 8 * MIB as u64, "{after:?}");
         assert_eq!(after.items + after.evictions, count as u64);
@@ -126,7 +127,7 @@ fn less_memory_and_then_more_leaves_every_item_whole() {
         let mut session = engine.session();
         for round in 0..12 {
             engine.resize([5, 7, 4, 3][round % 4] * MIB).unwrap();
-            settle(&engine);
+            settle(&mut engine.session(), NOW);
             check(&engine);
             engine.resize(8 * MIB).unwrap();
             let count = (3000 + 1771 * round) * 300 / length;
@@ -170,7 +171,7 @@ fn memory_that_comes_while_memory_is_given_back_costs_no_items() {
         engine.watch_evictions(Arc::new(Generous(engine.clone(), 32 * MIB)));
         for _ in 0..3 {
             engine.resize(4 * MIB).unwrap();
-            settle(&engine);
+            settle(&mut engine.session(), NOW);
             check(&engine);
             fill(&mut session, "more", count / 3, length);
             check(&engine);
@@ -191,7 +192,7 @@ fn memory_that_indexes_take_cannot_be_given_back() {
     drop(session);
     let mut memory = 64 * MIB;
     while engine.resize(memory).is_ok() {
-        settle(&engine);
+        settle(&mut engine.session(), NOW);
         let stats = engine.stats();
         assert!(stats.memory_used <= memory as u64, "{stats:?}");
         let mut session = engine.session();
@@ -204,7 +205,7 @@ fn memory_that_indexes_take_cannot_be_given_back() {
     }
     let Err(ResizeError::TooSmall { least, .. }) = engine.resize(memory) else { panic!("{memory}") };
     engine.resize(least).unwrap();
-    settle(&engine);
+    settle(&mut engine.session(), NOW);
     check(&engine);
 }
 
@@ -261,7 +262,7 @@ fn values_that_arrive_keep_within_the_memory() {
     }
     assert!(refused > 0 && engine.stats().evictions > 0);
     drop((pending_values, session));
-    settle(&engine);
+    settle(&mut engine.session(), NOW);
     fill(&mut engine.session(), "again", 100_000, 300);
     within("at the end");
     assert!(engine.stats().memory_used > 29 * MIB as u64, "all of it is used again: {:?}", engine.stats());

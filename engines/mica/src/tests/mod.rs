@@ -12,7 +12,6 @@ mod pins;
 mod policies;
 mod refill;
 mod restarts;
-mod scratch;
 mod tools;
 
 use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
@@ -50,6 +49,12 @@ fn a_store_of_one_holder_at_a_time_keeps_everything() {
         let plan = suite::History { seed: 9, threads: 4, keys: 64, operations: OPERATIONS[0] };
         suite::history_of_store(&open(8 << 20), plan);
     }
+}
+
+#[test]
+fn full_stores_give_items_a_cas_unique_and_a_time_where_they_lie() {
+    let open = open_as::<Fits>(Access::Crcw);
+    suite::full_stores_give_items_a_cas_unique_and_a_time_where_they_lie(&open);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Offsets that have only few bits, so that they begin again from 0 many times.
 
 use super::ACCESSES;
-use super::tools::{Random, check, get, put, remove};
+use super::tools::{NOW, Random, check, get, put};
 use crate::Space;
 use crate::entry::Anchor;
 use crate::log::{Log, Passed};
 use crate::{LogPolicy, MicaEngine, MicaOptions};
+use guira_contract::suite::remove;
 use guira_contract::{Access, Control, Engine, Session};
 use guira_items::EngineOptions;
 use guira_memory::{HugePages, Region};
@@ -47,7 +48,7 @@ fn go_around(options: MicaOptions, turns: u64, seed: u64) {
                 map.insert(key, value);
             }
             5 => {
-                remove(&mut session, &key);
+                remove(&mut session, key.as_bytes(), NOW);
                 map.remove(&key);
             }
             _ => {
@@ -111,7 +112,7 @@ fn what_was_evicted_does_not_come_back_when_its_offset_does() {
     let mut number = 0u32;
     while odometer.gone < 4 << 18 {
         put(&mut session, &format!("new{}", number % 700), &[2; 500]).unwrap();
-        remove(&mut session, &format!("new{}", (number + 350) % 700));
+        remove(&mut session, format!("new{}", (number + 350) % 700).as_bytes(), NOW);
         number += 1;
         odometer.look(&engine);
         if odometer.gone > 1 << 17 && number.is_multiple_of(64) {

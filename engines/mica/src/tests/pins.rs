@@ -1,10 +1,11 @@
 //! Long values that are being sent, while the log comes by again and again.
 
 use super::ACCESSES;
-use super::tools::{NOW, check, get, pin_of, put, remove, settle};
+use super::tools::{NOW, check, get, put};
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaPin, MicaSession};
+use guira_contract::suite::{pin_of, remove, settle};
 use guira_contract::{
-    Access, Amendment, Control, Decision, Digits, Engine, Provision, Session, StoreError, ValuePin,
+    Access, Amendment, Control, Decision, Digits, Engine, Provision, Recency, Session, StoreError, ValuePin,
 };
 use guira_items::EngineOptions;
 
@@ -26,7 +27,7 @@ fn long(number: usize) -> Vec<u8> {
 fn pinned(session: &mut MicaSession, number: usize) -> MicaPin {
     let key = format!("long{number}");
     put(session, &key, &long(number)).unwrap();
-    pin_of(session, &key).unwrap()
+    pin_of(session, key.as_bytes(), Recency::Leave, NOW).unwrap()
 }
 
 fn holds(pin: &MicaPin, number: usize) -> bool {
@@ -54,7 +55,7 @@ fn a_pinned_value_stays_as_it_is_whatever_becomes_of_its_item() {
             };
             put(&mut session, "long0", &vec![0; LONG]).unwrap();
             put(&mut session, "long1", b"short").unwrap();
-            remove(&mut session, "long2");
+            remove(&mut session, b"long2", NOW);
             let amended = guira_contract::Key { bytes: b"long3", hash: session.hash(b"long3") };
             let amendment = || Amendment { overwrite: Some(Digits::of(7)), ..Amendment::default() };
             session
@@ -70,15 +71,15 @@ fn a_pinned_value_stays_as_it_is_whatever_becomes_of_its_item() {
             drop(session);
             check(&engine);
             engine.resize(8 << 20).unwrap();
-            settle(&engine);
+            settle(&mut engine.session(), NOW);
             fill(&mut engine.session(), "fourth");
             all_hold("more memory");
             engine.resize(2 << 20).unwrap();
-            settle(&engine);
+            settle(&mut engine.session(), NOW);
             fill(&mut engine.session(), "fifth");
             all_hold("less memory");
             drop(pins);
-            settle(&engine);
+            settle(&mut engine.session(), NOW);
             let stats = engine.stats();
             assert!(stats.memory_used <= 2 << 20, "{stats:?}");
             check(&engine);
@@ -107,7 +108,7 @@ fn the_room_of_what_was_pinned_is_used_again() {
     fill(&mut session, "first");
     let items = engine.stats().items;
     let pins: Vec<_> = (0..25).map(|number| pinned(&mut session, number)).collect();
-    (0..25).for_each(|number| remove(&mut session, &format!("long{number}")));
+    (0..25).for_each(|number| remove(&mut session, format!("long{number}").as_bytes(), NOW));
     fill(&mut session, "second");
     let fewer = engine.stats().items;
     assert!(fewer < items * 2 / 3, "{fewer} of {items}");
@@ -129,7 +130,7 @@ fn if_everything_is_pinned_stores_are_refused() {
             let number = pins.len();
             let key = format!("long{number}");
             match put(&mut session, &key, &long(number)) {
-                Ok(()) => pins.push(pin_of(&mut session, &key).unwrap()),
+                Ok(()) => pins.push(pin_of(&mut session, key.as_bytes(), Recency::Leave, NOW).unwrap()),
                 Err(refusal) => {
                     assert_eq!(refusal, StoreError::NoMemory);
                     break;

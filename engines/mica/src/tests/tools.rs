@@ -1,11 +1,8 @@
 //! What several tests do.
 
-use crate::{MicaEngine, MicaPin, MicaSession};
+use crate::{Fits, MicaEngine, MicaSession};
 use guira_contract::suite::{store, value_of};
-use guira_contract::{
-    Control, Decision, Engine, Expiry, ItemView, Key, Meta, Pace, Provision, Recency, Session, Sink,
-    StoreError, Want,
-};
+use guira_contract::{Control, Expiry, Key, Session, StoreError};
 use guira_items::ClassUsage;
 use guira_sync::clock::Seconds;
 
@@ -23,23 +20,6 @@ pub(super) fn key_of<'k>(session: &MicaSession, key: &'k str) -> Key<'k> {
     Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) }
 }
 
-pub(super) fn remove(session: &mut MicaSession, key: &str) {
-    session
-        .update(key_of(session, key), Default::default(), NOW, Provision::None, |_| Decision::Remove)
-        .unwrap();
-}
-
-/// Does what nobody waits for, until there is nothing left.
-pub(super) fn settle(engine: &MicaEngine) {
-    let mut session = engine.session();
-    for _ in 0..100_000 {
-        if session.maintain(NOW, Pace::Idle, 64) == 0 {
-            return;
-        }
-    }
-    panic!("there is always something left to do");
-}
-
 /// Logs and indexes fit together, and what is counted is there. Nobody else uses the engine.
 pub(super) fn check(engine: &MicaEngine) {
     let core = &engine.core;
@@ -53,35 +33,17 @@ pub(super) fn check(engine: &MicaEngine) {
     assert_eq!((stats.items, stats.bytes), (all.items, all.bytes));
 }
 
-/// Keeps the pin of a long value, as somebody does who sends it.
-#[derive(Default)]
-struct Keep(Option<MicaPin>);
-
-impl Sink for Keep {
-    type Pin = MicaPin;
-
-    fn wants(&self) -> Want {
-        Want::Value
+/// Every spare bucket that was ever used is in use or free. (Whoever looks at all chunks of a store puts those that are free on their lists: that can be done only when
+/// it is opened.)
+pub(super) fn check_spares(engine: &MicaEngine<Fits>) {
+    for index in engine.core.partitions.iter().map(|partition| &partition.index) {
+        let [.., spares, in_use, free] = index.saved();
+        let behind = |link: u32| {
+            std::iter::successors(index.linked(link), |bucket| index.linked(bucket.link())).count() as u64
+        };
+        let used: u64 = (0..index.buckets() as u32).map(|number| behind(index.bucket(number).link())).sum();
+        assert_eq!((used, behind(free as u32)), (in_use, spares - in_use));
     }
-
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Leave
-    }
-
-    fn pinned(&mut self, _meta: &Meta, pin: MicaPin) {
-        self.0 = Some(pin);
-    }
-}
-
-/// The pin of a long value, if it is there.
-pub(super) fn pin_of(session: &mut MicaSession, key: &str) -> Option<MicaPin> {
-    let mut keep = Keep::default();
-    session.read(key_of(session, key), Default::default(), NOW, &mut keep);
-    keep.0
 }
 
 /// Numbers without any order, the same each time.

@@ -8,12 +8,9 @@ mod growth;
 mod hazards;
 mod hot_class;
 mod mixture;
-mod no_eviction;
-mod pins;
 mod policies;
 mod resizes;
 mod restarts;
-mod scratch;
 pub(crate) mod settings;
 mod shifts;
 mod upkeep;
@@ -25,7 +22,6 @@ use guira_items::EngineOptions;
 pub(crate) type SlabEngine = crate::SlabEngine<Tested>;
 pub(crate) type SlabSession = crate::SlabSession<Tested>;
 type SlabPin = crate::SlabPin<Tested>;
-type Opened = guira_contract::Opened<SlabEngine>;
 
 use guira_contract::suite;
 
@@ -99,12 +95,18 @@ fn a_cache_with_more_sizes_than_pages_keeps_what_is_a_small_part_of_it() {
     suite::few_items(&open(12 << 20));
 }
 
+fn open_store(memory: usize) -> SlabEngine {
+    let engine = EngineOptions { memory, eviction: Eviction::Off, ..EngineOptions::default() };
+    SlabEngine::open(SlabOptions { engine, ..SlabOptions::default() }).unwrap()
+}
+
+#[test]
+fn full_stores_give_items_a_cas_unique_and_a_time_where_they_lie() {
+    suite::full_stores_give_items_a_cas_unique_and_a_time_where_they_lie(&open_store);
+}
+
 #[test]
 fn a_store_loses_nothing_while_everything_is_flushed_now_and_then() {
-    let options = SlabOptions {
-        engine: EngineOptions { memory: 64 << 20, eviction: Eviction::Off, ..EngineOptions::default() },
-        ..SlabOptions::default()
-    };
     let plan = suite::History { seed: 1, threads: 4, keys: 64, operations: 60_000 };
-    suite::history_of_store(&SlabEngine::open(options).unwrap(), plan);
+    suite::history_of_store(&open_store(64 << 20), plan);
 }

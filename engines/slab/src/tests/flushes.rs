@@ -1,11 +1,10 @@
 //! Flushes in awkward moments.
 
 use super::open;
-use super::pins::Keep;
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{pin_of, store, value_of};
 use guira_contract::{
     Amendment, Control, Decision, Digits, Engine, Expiry, ItemState, ItemView, Key, NewItem, Pace, Provision,
-    Read, Session, Value, ValuePin, Walked,
+    Recency, Session, Value, ValuePin,
 };
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
@@ -13,24 +12,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 const NOW: Seconds = Seconds(1000);
-
-#[test]
-fn a_flush_falls_due_in_an_update_when_every_generation_is_dirty() {
-    let engine = open(8 << 20);
-    let mut session = engine.session();
-    for round in 0..7 {
-        for i in 0..100 {
-            store(&mut session, format!("{round}-{i}").as_bytes(), b"v", 0, Expiry::Never, NOW).unwrap();
-        }
-        engine.flush(NOW, NOW);
-    }
-    store(&mut session, b"k", b"before", 0, Expiry::Never, NOW).unwrap();
-    engine.flush(NOW, Seconds(1010));
-    // The sweep that this takes locks the buckets of every item, those of this key included.
-    store(&mut session, b"k", b"after", 0, Expiry::Never, Seconds(1010)).unwrap();
-    assert_eq!(value_of(&mut session, b"k", Seconds(1010)).unwrap().value, b"after");
-    assert!(value_of(&mut session, b"6-1", Seconds(1010)).is_none());
-}
 
 #[test]
 fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
@@ -41,10 +22,7 @@ fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
     for i in 0..8 {
         let name = format!("long-{i}").into_bytes();
         store(&mut session, &name, &value, 0, Expiry::Never, NOW).unwrap();
-        let key = Key { bytes: &name, hash: session.hash(&name) };
-        let mut sink = Keep::default();
-        assert_eq!(session.read(key, Default::default(), NOW, &mut sink), Read::Hit);
-        pins.extend(sink.0);
+        pins.extend(pin_of(&mut session, &name, Recency::Bump, NOW));
     }
     // Small items take over, so that the pages of the long ones are drained.
     for i in 0..300_000 {
@@ -71,23 +49,6 @@ fn an_item_that_is_pinned_in_a_draining_page_stays_flushed() {
     drop(pins);
     let before = engine.stats();
     assert_eq!(before.items, 1);
-}
-
-#[test]
-fn a_walk_shows_nothing_that_a_flush_has_taken_by_then() {
-    let engine = open(8 << 20);
-    let mut session = engine.session();
-    store(&mut session, b"k", b"v", 0, Expiry::Never, NOW).unwrap();
-    engine.flush(NOW, Seconds(1010));
-    let mut shown_at = |now| {
-        let mut walk = session.begin_walk().unwrap();
-        let mut shown = 0;
-        while session.walk(&mut walk, now, &mut |_| shown += 1) != Walked::Done {
-            session.quiesce();
-        }
-        shown
-    };
-    assert_eq!((shown_at(Seconds(1009)), shown_at(Seconds(1010))), (1, 0));
 }
 
 /// What a command makes of an item that it has judged to be alive.

@@ -1,9 +1,9 @@
 //! What an index does that has no room for a key: it displaces others, and when nothing may be lost, it refuses or waits.
 
-use super::all::settings::{assert_present, end_batch, put, remove};
+use super::all::settings::{assert_present, end_batch, put};
 use super::all::{SlabEngine, SlabSession, open};
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{remove, store, value_of};
 use guira_contract::{Control, Engine, Expiry};
 use guira_items::EngineOptions;
 use guira_items::hooks::{self, Window};
@@ -72,7 +72,7 @@ fn without_eviction_growth_waits_rather_than_lose_what_has_no_place_in_the_new_t
     }
     assert!(engine.stats().index_growing, "growth cannot end");
     assert_present(&mut session, "crowd", 0..40);
-    (20..40).for_each(|i| remove(&mut session, &format!("crowd{i}")));
+    (20..40).for_each(|i| remove(&mut session, format!("crowd{i}").as_bytes(), NOW));
     for _ in 0..20_000 {
         end_batch(&mut session, NOW);
     }

@@ -2,8 +2,8 @@
 //! displacements, which not every index has.
 
 use super::{open, open_hashed};
-use guira_contract::suite::{CopySink, store};
-use guira_contract::{Decision, Engine, Expiry, Key, Provision, Read, Session};
+use guira_contract::suite::{CopySink, remove, store};
+use guira_contract::{Engine, Expiry, Key, Read, Session};
 use guira_items::hooks::{self, Window};
 use guira_sync::clock::Seconds;
 use std::cell::Cell;
@@ -11,11 +11,6 @@ use std::rc::Rc;
 use std::sync::mpsc;
 
 const NOW: Seconds = Seconds(1000);
-
-fn remove(session: &mut super::SlabSession, key: &[u8]) {
-    let key = Key { bytes: key, hash: session.hash(key) };
-    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
-}
 
 /// Hazard 2: the item that a reader has found is removed, and its chunk is filled for another key, before the reader has
 /// copied the value.
@@ -27,7 +22,7 @@ fn an_item_that_is_replaced_while_it_is_read_is_not_mixed_with_its_successor() {
     let done = Cell::new(false);
     let guard = hooks::set(move |window| {
         if window == Window::Reading && !done.replace(true) {
-            remove(&mut writer, b"wanted");
+            remove(&mut writer, b"wanted", NOW);
             store(&mut writer, b"other!", b"wrong", 0, Expiry::Never, NOW).unwrap();
         }
     });
@@ -62,7 +57,7 @@ fn a_chunk_that_is_being_filled_for_the_key_is_not_read_through_an_old_slot() {
             if let (Some(mut writer), Some(resumed)) = (writer.take(), resumed.take()) {
                 let half = half.clone();
                 std::thread::spawn(move || {
-                    remove(&mut writer, b"y");
+                    remove(&mut writer, b"y", NOW);
                     let _guard = hooks::set(move |window| {
                         if window == Window::Refilling {
                             half.send(()).unwrap();

@@ -2,10 +2,8 @@
 
 use super::{SlabEngine, SlabSession};
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{self, store, value_of};
-use guira_contract::{
-    Control, Decision, Engine, Expiry, Key, Pace, Provision, ResizeError, Session, StoreError,
-};
+use guira_contract::suite::{self, remove, settle, store, value_of};
+use guira_contract::{Control, Engine, Expiry, Pace, ResizeError, Session, StoreError};
 use guira_items::EngineOptions;
 use guira_memory::MIB;
 use guira_memory::slab::PAGE_BYTES;
@@ -43,16 +41,6 @@ fn put_many(session: &mut SlabSession, from: u64, count: u64, length: usize) {
 
 fn present(session: &mut SlabSession, keys: std::ops::Range<u64>) -> u64 {
     keys.filter(|i| value_of(session, format!("key{i}").as_bytes(), NOW).is_some()).count() as u64
-}
-
-/// Does what is to be done in the background until there is nothing more.
-pub(super) fn settle(session: &mut SlabSession) {
-    for _ in 0..200_000 {
-        if end_batch(session, Pace::Idle) == 0 && end_batch(session, Pace::Idle) == 0 {
-            return;
-        }
-    }
-    panic!("upkeep does not end: {:?}", crate::stats::collect(&session.state.core));
 }
 
 /// Every page is somewhere, and what is used is what was committed.
@@ -95,7 +83,7 @@ fn more_memory_can_be_used_at_once() {
     put_many(&mut session, 25_000, 95_000, 400);
     let stats = engine.stats();
     assert_eq!((stats.evictions, stats.items, stats.memory_limit), (0, 120_000, 64 * MIB as u64));
-    settle(&mut session);
+    settle(&mut session, NOW);
     check_pages(&engine);
 }
 
@@ -132,7 +120,7 @@ fn less_memory_is_reached_step_by_step_and_what_was_read_stays() {
             assert!(steps < 100_000, "{:?}", engine.stats());
         }
         assert!(most < 5000, "{most} items went in one round of upkeep");
-        settle(&mut session);
+        settle(&mut session, NOW);
         check_pages(&engine);
         let stats = engine.stats();
         assert!(stats.memory_used <= 24 * MIB as u64);
@@ -145,7 +133,7 @@ fn less_memory_is_reached_step_by_step_and_what_was_read_stays() {
         engine.resize(64 * MIB).unwrap();
         put_many(&mut session, stored, 30_000, 400);
         assert_eq!(engine.stats().evictions, stats.evictions);
-        settle(&mut session);
+        settle(&mut session, NOW);
         check_pages(&engine);
     }
 }
@@ -155,11 +143,11 @@ fn the_table_becomes_smaller_with_memory_and_no_more_is_lost_than_memory_wants()
     let engine = open(64 * MIB, 0, Eviction::On);
     let mut session = engine.session();
     put_many(&mut session, 0, 700_000, 20);
-    settle(&mut session);
+    settle(&mut session, NOW);
     let before = engine.stats();
     assert_eq!(before.evictions, 0);
     engine.resize(8 * MIB).unwrap();
-    settle(&mut session);
+    settle(&mut session, NOW);
     check_pages(&engine);
     let after = engine.stats();
     assert!(after.memory_used <= 8 * MIB as u64, "{after:?}");
@@ -178,11 +166,9 @@ fn a_table_that_becomes_smaller_turns_back_when_memory_is_made_larger_again() {
         let engine = open(64 * MIB, 256 * MIB, eviction);
         let mut session = engine.session();
         put_many(&mut session, 0, 700_000, 20);
-        settle(&mut session);
+        settle(&mut session, NOW);
         for i in 0..600_000 {
-            let name = format!("key{i}");
-            let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
-            session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
+            remove(&mut session, format!("key{i}").as_bytes(), NOW);
         }
         session.release_caches();
         engine.resize(16 * MIB).unwrap();
@@ -198,7 +184,7 @@ fn a_table_that_becomes_smaller_turns_back_when_memory_is_made_larger_again() {
         let (evictions, slots) = (engine.stats().evictions, engine.core.index.slots());
         put_many(&mut session, 700_000, 200_000, 20);
         assert_eq!(engine.stats().evictions, evictions);
-        settle(&mut session);
+        settle(&mut session, NOW);
         check_pages(&engine);
         assert!(engine.core.index.buckets().0 >= buckets, "from {buckets}, by way of {slots} slots");
         assert_eq!(present(&mut session, 600_000..900_000), engine.stats().items);
@@ -219,7 +205,7 @@ fn items_of_every_size_are_stored_while_memory_shrinks() {
         });
         end_batch(&mut session, Pace::Busy);
     }
-    settle(&mut session);
+    settle(&mut session, NOW);
     check_pages(&engine);
     assert!(engine.stats().memory_used <= 8 * MIB as u64);
 }
@@ -241,7 +227,7 @@ fn no_more_is_evicted_while_pages_wait_for_somebody_who_stands_still() {
     let least = 40_000 * 16 / 32 * 9 / 10;
     assert!(stats.items > least, "{} items are left of 40,000", stats.items);
     drop(still);
-    settle(&mut session);
+    settle(&mut session, NOW);
     check_pages(&engine);
     let stats = engine.stats();
     assert!(stats.memory_used <= 16 * MIB as u64 && stats.items > least, "{stats:?}");
@@ -253,18 +239,16 @@ fn without_eviction_only_free_pages_are_given_back() {
     let mut session = engine.session();
     put_many(&mut session, 0, 80_000, 400);
     engine.resize(16 * MIB).unwrap();
-    settle(&mut session);
+    settle(&mut session, NOW);
     check_pages(&engine);
     assert!(engine.stats().memory_used > 32 * MIB as u64);
     assert_eq!(present(&mut session, 0..80_000), 80_000);
     assert_eq!(put(&mut session, 80_000, 9000), Err(StoreError::NoMemory));
     for i in 0..70_000 {
-        let name = format!("key{i}");
-        let key = Key { bytes: name.as_bytes(), hash: session.hash(name.as_bytes()) };
-        session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
+        remove(&mut session, format!("key{i}").as_bytes(), NOW);
     }
     session.release_caches();
-    settle(&mut session);
+    settle(&mut session, NOW);
     check_pages(&engine);
     let stats = engine.stats();
     assert!(stats.memory_used <= 16 * MIB as u64, "{stats:?}");
@@ -304,7 +288,7 @@ fn no_answer_is_wrong_while_memory_grows_and_shrinks() {
         for memory in [6 * MIB, 40 * MIB, 3 * MIB] {
             engine.resize(memory).unwrap();
             put_many(&mut session, 0, 30_000, 150);
-            settle(&mut session);
+            settle(&mut session, NOW);
             assert!(engine.stats().memory_used <= memory as u64);
             check_pages(&engine);
         }
@@ -333,6 +317,6 @@ fn nothing_is_lost_while_memory_stays_above_what_is_stored() {
         suite::differential(&engine, 5, 20_000);
         done.store(true, Ordering::Relaxed);
     });
-    settle(&mut engine.session());
+    settle(&mut engine.session(), NOW);
     check_pages(&engine);
 }

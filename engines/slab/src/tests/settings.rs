@@ -1,24 +1,14 @@
 //! Options of the engine: classes, eviction off, memory locked.
 
-use super::{SlabEngine, SlabSession, Tested};
+use super::{SlabEngine, SlabSession, Tested, open_store};
 use crate::index::Scheme;
-use crate::{Eviction, HugePages, OpenError, Residence, SlabOptions};
-use guira_contract::suite::{self, store, value_of};
-use guira_contract::{
-    Control, Decision, Engine, Expiry, ItemSpec, Key, Pace, Provision, Session, StoreError,
-};
+use crate::{HugePages, OpenError, Residence, SlabOptions};
+use guira_contract::suite::{self, remove, store, value_of};
+use guira_contract::{Control, Engine, Expiry, ItemSpec, Pace, Session, StoreError};
 use guira_items::{ClassOptions, EngineOptions};
 use guira_sync::clock::Seconds;
 
 const NOW: Seconds = Seconds(1000);
-
-fn keeping(memory: usize) -> SlabEngine {
-    let options = SlabOptions {
-        engine: EngineOptions { memory, eviction: Eviction::Off, ..EngineOptions::default() },
-        ..SlabOptions::default()
-    };
-    SlabEngine::open(options).unwrap()
-}
 
 pub(crate) fn put(
     session: &mut SlabSession,
@@ -33,11 +23,6 @@ pub(crate) fn put(
 pub(crate) fn end_batch(session: &mut SlabSession, now: Seconds) {
     session.quiesce();
     session.maintain(now, Pace::Busy, 32);
-}
-
-pub(crate) fn remove(session: &mut SlabSession, key: &str) {
-    let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
 }
 
 /// Stores values of `length` bytes until one is refused. Returns how many were stored.
@@ -111,7 +96,7 @@ fn the_suite_holds_with_other_classes() {
 
 #[test]
 fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
-    let engine = keeping(8 << 20);
+    let engine = open_store(8 << 20);
     let mut session = engine.session();
     let stored = fill(&mut session, "key", 100, Expiry::Never);
     assert!(stored > 50_000, "{stored}");
@@ -134,7 +119,7 @@ fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
     assert_eq!((stats.items, stats.evictions, stats.index_evictions), (stored, 0, 0));
     assert!(stats.index_growths > 0 && stats.memory_used <= stats.memory_limit, "{stats:?}");
     // A removed one makes room for one of its size.
-    remove(&mut session, "key7");
+    remove(&mut session, b"key7", NOW);
     assert_eq!(put(&mut session, "more", 100, Expiry::Never, NOW), Ok(()));
 }
 
@@ -142,7 +127,7 @@ fn without_eviction_a_full_cache_refuses_and_loses_nothing() {
 fn without_eviction_expired_and_flushed_items_make_room() {
     // All items are of one class.
     const LENGTH: usize = 97;
-    let engine = keeping(8 << 20);
+    let engine = open_store(8 << 20);
     let mut session = engine.session();
     let stored = fill(&mut session, "key", LENGTH, Expiry::At(Seconds(1010)));
     assert_eq!(put(&mut session, "x", LENGTH, Expiry::Never, Seconds(1009)), Err(StoreError::NoMemory));
@@ -160,12 +145,12 @@ fn without_eviction_expired_and_flushed_items_make_room() {
 
 #[test]
 fn without_eviction_a_page_that_has_become_empty_goes_to_whoever_needs_it() {
-    let engine = keeping(8 << 20);
+    let engine = open_store(8 << 20);
     let mut session = engine.session();
     let stored = fill(&mut session, "key", 100, Expiry::Never);
     assert!(put(&mut session, "long", 9000, Expiry::Never, NOW).is_err());
     for i in stored / 2..stored {
-        remove(&mut session, &format!("key{i}"));
+        remove(&mut session, format!("key{i}").as_bytes(), NOW);
     }
     let long = fill(&mut session, "long", 9000, Expiry::Never);
     assert!(long * 9000 > 2 << 20, "half of 8 MiB was free, and {long} values of 9000 bytes were stored");
@@ -176,7 +161,7 @@ fn without_eviction_a_page_that_has_become_empty_goes_to_whoever_needs_it() {
 
 #[test]
 fn without_eviction_threads_that_fill_memory_lose_nothing() {
-    let engine = keeping(16 << 20);
+    let engine = open_store(16 << 20);
     let work = &|thread: u64| {
         let mut session = engine.session();
         let mut kept = Vec::new();
@@ -208,7 +193,7 @@ fn without_eviction_threads_that_fill_memory_lose_nothing() {
 
 #[test]
 fn without_eviction_a_draft_takes_the_place_of_what_has_expired() {
-    let engine = keeping(8 << 20);
+    let engine = open_store(8 << 20);
     let mut session = engine.session();
     fill(&mut session, "key", 100, Expiry::At(Seconds(1010)));
     let room = ItemSpec { value_len: 100, flags: 0, expiry: Expiry::Never, cas: None };

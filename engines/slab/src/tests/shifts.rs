@@ -3,7 +3,7 @@
 use super::SlabSession;
 use super::open;
 use crate::{Eviction, SlabOptions};
-use guira_contract::suite::{store, value_of};
+use guira_contract::suite::{remove, store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, ItemState, Key, NewItem, Pace, Provision, Session, Value,
 };
@@ -195,11 +195,6 @@ fn the_hand_spares_what_was_read_whatever_its_size() {
     }
 }
 
-fn remove(session: &mut SlabSession, key: &str) {
-    let key = Key { bytes: key.as_bytes(), hash: session.hash(key.as_bytes()) };
-    session.update(key, Default::default(), NOW, Provision::None, |_| Decision::Remove).unwrap();
-}
-
 #[test]
 fn empty_pages_go_to_whoever_needs_them_before_anything_is_evicted() {
     for eviction in [Eviction::On, Eviction::Off] {
@@ -214,7 +209,7 @@ fn empty_pages_go_to_whoever_needs_them_before_anything_is_evicted() {
             long += 1;
             end_batch(&mut session);
         }
-        (0..long).for_each(|i| remove(&mut session, &format!("long{i}")));
+        (0..long).for_each(|i| remove(&mut session, format!("long{i}").as_bytes(), NOW));
         assert_eq!(engine.stats().items, 0);
         let evicted = engine.stats().evictions;
         store_many(&mut session, "small", 300_000, 10);
@@ -235,7 +230,7 @@ fn the_only_page_of_a_class_stays_while_its_one_item_comes_and_goes() {
     for i in 0..300 {
         store_many(&mut session, &format!("short{i}-"), 40, 100);
         store_many(&mut session, "medium", 1, 3000);
-        remove(&mut session, "medium0");
+        remove(&mut session, b"medium0", NOW);
         session.release_caches();
     }
     assert!(engine.stats().pages_moved - moved < 10, "{:?}", engine.stats());

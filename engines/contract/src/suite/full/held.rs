@@ -3,42 +3,12 @@
 use super::changing::{Done, new_item};
 use super::model::Modelled;
 use super::worker::{PinOf, Worker, name};
-use crate::{Decision, ItemView, Meta, Recency, Value};
-use crate::{Engine, ItemSpec, Key, PendingValue, Provision, Read, Session, Sink, ValuePin, Want};
-use guira_sync::clock::Seconds;
+use crate::suite::sink::pin_of;
+use crate::{Decision, Recency, Value};
+use crate::{Engine, ItemSpec, PendingValue, Provision, Session, ValuePin};
 
 /// Values that are pinned, and that arrive, at the same time.
 const HELD_MAX: usize = 4;
-
-/// A sink that keeps a pin.
-struct Holder<P>(Option<P>);
-
-impl<P: ValuePin> Sink for Holder<P> {
-    type Pin = P;
-
-    fn wants(&self) -> Want {
-        Want::Value
-    }
-
-    fn found<I: ItemView>(&mut self, _item: &I) {}
-
-    fn undo(&mut self) {}
-
-    fn recency(&self) -> Recency {
-        Recency::Leave
-    }
-
-    fn pinned(&mut self, _meta: &Meta, pin: P) {
-        self.0 = Some(pin);
-    }
-}
-
-/// Pins the value under a key, if it is long.
-pub(super) fn pin_of<S: Session>(session: &mut S, key: Key<'_>, now: Seconds) -> Option<S::Pin> {
-    let mut holder = Holder(None);
-    let found = session.read(key, Default::default(), now, &mut holder);
-    holder.0.filter(|_| found == Read::Hit)
-}
 
 /// A pinned value, and what it was when it was pinned.
 #[derive(Debug)]
@@ -132,8 +102,7 @@ impl<E: Engine> Worker<'_, E> {
     /// Pins a value, if it is long.
     pub(super) fn pin(&mut self, key: u32) {
         let (name, now) = (name(key), self.now);
-        let hash = self.session().hash(&name);
-        let Some(pin) = pin_of(self.session(), Key { bytes: &name, hash }, now) else { return };
+        let Some(pin) = pin_of(self.session(), &name, Recency::Leave, now) else { return };
         let Some(item) = self.model.live(key, now) else { self.fail(key, "it came back, and is pinned") };
         let pinned = Pinned {
             key,
