@@ -5,7 +5,7 @@ use super::error::XdpError;
 use super::netlink::{self, Mac};
 use super::program::{Filter, program};
 use super::socket::{Kick, Place, Socket};
-use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
+use super::{XdpAttach, XdpCopying, XdpSteering, ethtool, untried};
 use guira_sync::clock::Stopwatch;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,7 +45,7 @@ const TEARDOWN: Duration = Duration::from_secs(3);
 struct Attachment {
     _link: OwnedFd,
     map: SocketMap,
-    _rules: Option<ethtool::Rules>,
+    _rules: Option<untried::Rules>,
     facts: XdpFacts,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn open(
     let map = SocketMap::new(filter.queues * filter.ports)?;
     let (threads, bytes) = bind(wishes, &filter, index, &map)?;
     let program = bpf::load(&program(&filter, map.raw()))?;
-    let rules = rules(wishes, &filter)?;
+    let rules = untried::rules(wishes, &filter)?;
     let (link, mode) = until_free(|| attach(&program, name, index, wishes.attach))?;
     let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
     let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };
@@ -191,19 +191,6 @@ fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
         epoll::add(&bell, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(&at)?;
     }
     Ok(bell)
-}
-
-fn rules(wishes: &Wishes, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
-    if wishes.steering == XdpSteering::EveryQueue || filter.queues == 1 {
-        return Ok(None);
-    }
-    let fail =
-        |errno: Errno| XdpError::NoSteering { interface: wishes.interface.clone(), source: errno.into() };
-    let mut rules = ethtool::Rules::new(&wishes.interface).map_err(fail)?;
-    for (port, queue) in (0..filter.ports).map(|port| (port, port % filter.queues)) {
-        rules.steer(filter.first_port + port as u16, queue).map_err(fail)?;
-    }
-    Ok(Some(rules))
 }
 
 const ATTACH: &str = "attach the XDP program to the interface";

@@ -10,6 +10,7 @@
 //! | `packet` | headers |
 //! | `netlink`, `ethtool` | what the kernel and the card know of the network |
 //! | `server`, `client` | the two ends of the path |
+//! | `untried` | what needs a real card and has not been tried: zero copy, and steering by rules |
 //!
 //! # Threads and queues
 //! Each thread has a port of its own (`first_port + core`) and a socket of its own at each queue by which datagrams to that port may
@@ -22,10 +23,6 @@
 //! Only what reaches the interface by the wire, addressed to its own MAC address, is seen here. A client on the same machine reaches the
 //! server by the loopback interface, and so only a socket of the kernel's. The same goes for datagrams in VLANs, with IP options and in
 //! fragments.
-//!
-//! # What has been tried
-//! Everything here has been tried on veth pairs, native and generic, which copy. Zero copy and steering by rules need a real card; they
-//! follow the kernel's documentation and have not been run.
 
 mod bpf;
 mod client;
@@ -40,6 +37,7 @@ mod server;
 mod socket;
 mod sys;
 mod umem;
+mod untried;
 
 pub use bpf::XdpMode;
 pub use client::{XdpClientOptions, XdpClientPath};

@@ -4,10 +4,10 @@
 //! the rings of frames too: one by which it is given frames for packets that arrive, and one by which it returns those it has sent. These
 //! two are kept by a lock, which a thread takes once for each burst; packets themselves come and go by rings of each socket's own.
 
-use super::XdpCopying;
 use super::error::XdpError;
 use super::ring::{Consumer, Descriptor, Producer};
 use super::umem::{FRAME_BYTES, Frame, Umem, offset_in_frame};
+use super::{XdpCopying, untried};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{
@@ -202,16 +202,15 @@ fn open(receive_slots: u32) -> Result<OwnedFd, XdpError> {
 impl Socket {
     /// The first socket of a queue. It makes what the others share.
     pub(super) fn first(place: &Place<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
-        if copying == XdpCopying::ZeroCopyFirst {
-            let socket = Self::try_first(place, SocketAddrXdpFlags::XDP_ZEROCOPY);
-            if socket.as_ref().map_or_else(XdpError::is_occupied, |_| true) {
-                return socket;
-            }
+        if copying == XdpCopying::ZeroCopyFirst
+            && let Some(socket) = untried::zero_copy_socket(place)
+        {
+            return socket;
         }
         Self::try_first(place, SocketAddrXdpFlags::XDP_COPY)
     }
 
-    fn try_first(place: &Place<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
+    pub(super) fn try_first(place: &Place<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
         let (sizes, frames) = (place.sizes(), place.sizes().frames);
         let fd = open(sizes.receive_slots)?;
         let at = XdpError::at("give memory to AF_XDP");
