@@ -18,9 +18,12 @@ pub(crate) enum Failure {
     /// A load, replay or bench failed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The server's configuration makes no sense.
+    /// The configuration file cannot be used.
     #[error(transparent)]
     Config(#[from] crate::options::ConfigError),
+    /// The server's options make no sense.
+    #[error(transparent)]
+    Options(#[from] guira_server::OptionsError),
     /// The server's users or certificates cannot be known.
     #[error(transparent)]
     Secrets(#[from] guira_server::SecretsError),
@@ -51,6 +54,7 @@ impl Failure {
             self,
             Self::Usage(_)
                 | Self::Config(_)
+                | Self::Options(_)
                 | Self::Load(LoadError::Options(_))
                 | Self::Start(StartError::NamelessDatagrams)
         )

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod docs;
 mod failure;
 mod floor;
 mod load;
@@ -61,6 +62,9 @@ enum Task {
     /// Serve as a no-cache server that only moves the bytes (used by `bench`).
     #[command(hide = true)]
     Floor(floor::Args),
+    /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
+    #[command(hide = true)]
+    Docs(docs::Args),
 }
 
 /// The name of a server that Guira takes the place of.
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Task::Sim(args) => sim::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
+        Task::Docs(args) => docs::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

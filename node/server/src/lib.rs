@@ -39,20 +39,17 @@ mod worker;
 
 pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
-pub use guira_commands::Uniques;
-pub use guira_contract::{Opening, Switch};
-pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
+pub use guira_contract::Opening;
+pub use guira_roster::RegionPlace;
 pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
 pub use guira_transport::{
-    Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
-    inherited_sockets, read_file,
+    Address, CipherList, Inherited, MinVersion, VerifyMode, inherited_sockets, read_file,
 };
 pub use memory_split::least_memory;
 pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
-pub use options::{ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
+pub use options::{Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
-pub use watch::LogBuffers;
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.
 pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));

@@ -35,7 +35,7 @@ impl Secrets {
     /// # Errors
     /// If one of them cannot be read or is not what it should be.
     pub fn load(options: &Options) -> Result<Self, SecretsError> {
-        let tls = options.tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
+        let tls = options.tls().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
         Ok(Secrets { users: options.auth_file.as_deref().map(Users::load).transpose()?, tls })
     }
 }

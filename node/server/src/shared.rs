@@ -4,11 +4,11 @@ use crate::auth::Users;
 use crate::direct::BurstSizes;
 use crate::memory_split::{CONNECTION_BYTES, MemorySplit, TLS_BYTES};
 use crate::notes::Since;
-use crate::options::{ConnectionLimits, Options, Permissions};
+use crate::options::Options;
 use crate::secrets::{Secrets, unix_now};
 use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
-use guira_commands::{CommandCount, CommandCounters, Uniques};
+use guira_commands::{CommandCount, CommandCounters};
 use guira_serving::{
     AcceptorHost, Access, Arrival, ConnBudget, ConnectionFacts, Connections, RateLimited, Registry,
 };
@@ -119,7 +119,7 @@ pub(crate) struct Shared {
     /// Tell of datagrams that were lost on their way to a worker.
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) connections: Connections,
-    pub(crate) limits: ConnectionLimits,
+    pub(crate) options: Options,
     /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) background_tasks: AtomicU64,
     /// A walk was refused since one is under way. Relaxed: the client that holds that one up has less time, sooner or later.
@@ -139,8 +139,6 @@ pub(crate) struct Shared {
     /// Who may use the server; everybody, without.
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) permissions: Permissions,
-    pub(crate) uniques: Uniques,
     pub(crate) verbosity: AtomicU32,
     tells_of_refresh: RateLimited,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
@@ -152,7 +150,7 @@ pub(crate) struct Shared {
 /// Whoever learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    let delimiter = options.prefix_delimiter.unwrap_or(DEFAULT_DELIMITER);
+    let delimiter = options.prefix_delimiter.map_or(DEFAULT_DELIMITER, |delimiter| delimiter.0);
     (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter)))
 }
 
@@ -171,8 +169,8 @@ impl Shared {
             workers: (0..options.workers).map(|_| Default::default()).collect(),
             bursts: (0..options.workers).map(|_| Default::default()).collect(),
             loss_meters,
-            connections: Connections::new(options.connections.max, options.connections.beyond),
-            limits: options.connections,
+            connections: Connections::new(options.max_connections, options.beyond_max),
+            options: options.clone(),
             background_tasks: AtomicU64::new(0),
             walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
@@ -181,12 +179,10 @@ impl Shared {
             budget: hub.budget.clone(),
             registry: Registry::default(),
             hub,
-            prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
+            prefixes: Arc::new(Prefixes::new(options.prefix_delimiter.map(|delimiter| delimiter.0))),
             advisor: advisor(options),
             users: secrets.users,
             tls: secrets.tls,
-            permissions: options.permissions,
-            uniques: options.uniques,
             verbosity: AtomicU32::new(0),
             tells_of_refresh: RateLimited::every(1),
             stopping: AtomicBool::new(false),

@@ -27,7 +27,7 @@ impl Admin {
         }
         tell_set(out, "", advice.working_set);
         // Prefixes are parts of keys.
-        let families = if self.shared.permissions.dump { &advice.families[..] } else { &[] };
+        let families = if self.shared.options.disable_dumping { &[] } else { &advice.families[..] };
         for family in families {
             let name = name_of(&family.prefix);
             out.stat(&format!("prefix:{name}:share"), format!("{:.4}", family.share));

@@ -93,12 +93,12 @@ impl Admin {
         }
         out.stat("auth_cmds", worker(WorkerCount::AuthCommands));
         out.stat("auth_errors", worker(WorkerCount::AuthErrors));
-        if shared.limits.idle.is_some() {
+        if shared.options.idle_limit().is_some() {
             out.stat("idle_kicks", worker(WorkerCount::IdleKicks));
         }
         out.stat("bytes_read", worker(WorkerCount::BytesRead));
         out.stat("bytes_written", worker(WorkerCount::BytesWritten));
-        for what in self.settings.counts_of_datagrams() {
+        for what in self.counts_of_datagrams() {
             out.stat(what.name(), worker(*what));
         }
         if self.control.partitioning().is_some() {

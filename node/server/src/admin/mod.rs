@@ -64,8 +64,8 @@ impl Admin {
         Admin {
             control: Arc::new(engine.clone()),
             begin_walk: begin_walk(engine.clone()),
+            memory: AtomicU64::new(shared.options.memory.0 as u64),
             shared,
-            memory: AtomicU64::new(settings.options.memory.0 as u64),
             settings,
             crawler: AtomicBool::new(true),
             crawler_sleep: AtomicU32::new(100),
@@ -82,7 +82,7 @@ impl Admin {
 
     /// Tells the operator if the region cannot grow any more.
     fn tell_of_region(&self, now: Seconds) {
-        let Some(place) = &self.settings.options.storage.region else {
+        let Some(place) = &self.shared.options.region else {
             return;
         };
         let stats = self.control.stats();
@@ -118,7 +118,7 @@ impl Admin {
 
     /// Answers `stats` with a word behind it.
     fn stats_about(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<BackgroundTask> {
-        let dump = self.shared.permissions.dump;
+        let dump = !self.shared.options.disable_dumping;
         let mut out = Lines(reply);
         match words {
             [] => self.general(&mut out),

@@ -10,7 +10,7 @@ impl Admin {
         out.stat("policy", policy);
         out.stat("policy_item_bytes", self.control.stats().policy_item_bytes);
         out.stat("policy_next", next.map_or("NULL".to_owned(), |next| next.to_string()));
-        for (name, value) in self.settings.options.engine.settings() {
+        for (name, value) in self.settings.choice.settings() {
             out.stat(&name, value);
         }
     }

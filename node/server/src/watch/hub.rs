@@ -2,6 +2,7 @@
 
 use super::{CloseReason, LogKinds, lines};
 use crate::background::DetachedConnection;
+use crate::options::Options;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
@@ -13,22 +14,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// How much is kept for those who read late, where the room that connections share is large enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogBuffers {
-    /// Of each worker, until the log's thread takes it; in bytes.
-    pub worker: usize,
-    /// Of each watcher; in bytes.
-    pub watcher: usize,
-}
-
-impl Default for LogBuffers {
-    /// As in memcached: 64 KiB and 256 KiB.
-    fn default() -> Self {
-        LogBuffers { worker: 64 << 10, watcher: 256 << 10 }
-    }
-}
 
 /// There may be no more watchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +106,10 @@ pub(crate) struct Hub {
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
-    limits: LogBuffers,
+    /// The largest buffer of a worker, in bytes; connections share less memory than that in a small cache.
+    worker_max: usize,
+    /// The same of a watcher.
+    watcher_max: usize,
     pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
@@ -143,12 +131,13 @@ impl Hub {
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(workers: usize, limits: LogBuffers, budget: Arc<ConnBudget>) -> io::Result<Self> {
+    pub(crate) fn new(options: &Options, budget: Arc<ConnBudget>) -> io::Result<Self> {
         Ok(Hub {
             kinds: AtomicU8::new(0),
             gid: AtomicU64::new(1),
-            buffers: (0..=workers).map(|_| Mutex::default()).collect(),
-            limits,
+            buffers: (0..=options.workers).map(|_| Mutex::default()).collect(),
+            worker_max: options.worker_log_buffer.0,
+            watcher_max: options.watcher_buffer.0,
             budget,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
@@ -172,12 +161,12 @@ impl Hub {
 
     /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
     fn worker_limit(&self) -> usize {
-        self.limits.worker.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
+        self.worker_max.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
     }
 
     /// What each of so many watchers may take.
     fn watcher_limit(&self, watchers: usize) -> usize {
-        self.limits.watcher.min(self.budget.for_logs() / 2 / watchers.max(1))
+        self.watcher_max.min(self.budget.for_logs() / 2 / watchers.max(1))
     }
 
     fn log(&self, buffer: usize, kinds: LogKinds, write: impl FnOnce(u64, &mut Vec<u8>)) {
