@@ -1,7 +1,7 @@
 //! docs/options.md, made of the rows.
 
-use super::file::line;
 use crate::memcached;
+use crate::options::line;
 use guira_server::OPTIONS;
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ memcached` that set the option ([drop-in.md](drop-in.md)), the column *settings*
 ";
 
 /// The whole document.
-pub(crate) fn markdown() -> String {
+pub(super) fn markdown() -> String {
     let mut text = HEAD.to_owned();
     let mut section = "";
     for row in OPTIONS {

@@ -161,7 +161,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 }
 
 /// An option as a line of a configuration file.
-pub(super) fn line(row: &OptionRow, values: &[String]) -> String {
+pub(crate) fn line(row: &OptionRow, values: &[String]) -> String {
     let value = |text: &String| match row.form {
         Form::Text | Form::Size => toml::Value::from(text.as_str()).to_string(),
         Form::Whole | Form::Number | Form::Switch => text.clone(),

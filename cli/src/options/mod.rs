@@ -1,11 +1,9 @@
 //! The options of a server as they are given, and as they are printed. Which options there are is a table of the server's:
 //! [`guira_server::OPTIONS`].
 
-mod document;
 mod file;
 
-pub(crate) use document::markdown;
-pub(crate) use file::{ConfigError, to_toml};
+pub(crate) use file::{ConfigError, line, to_toml};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use guira_server::{Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError};

@@ -4,9 +4,9 @@ use crate::admin::{Admin, Settings};
 use crate::direct::{self, DatagramListener, DirectError, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::memory_split::{MemorySplit, least_memory};
-use crate::notes;
 use crate::options::{Options, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
+use crate::saved_counters;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::UdpListener;
@@ -27,7 +27,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -279,7 +279,7 @@ fn start_with<E: Engine + Clone>(
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
-    notes::read(notes, &shared);
+    saved_counters::read(notes, &shared);
     ports
         .iter()
         .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
@@ -312,7 +312,7 @@ fn start_with<E: Engine + Clone>(
     let threads = crew.sign_off();
     let (memory, engine) = (division.parts(), engine.clone());
     let closer = Box::new(move |shared: &Shared| {
-        let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
+        let notes = saved_counters::write(shared);
         engine.close(shared.clock.now(), &notes)
     });
     Ok(Running {

@@ -4,11 +4,14 @@
 mod advice;
 mod classes;
 mod general;
+mod lines;
 mod lru;
+mod metrics;
 mod policy;
 mod settings;
 mod verbs;
 
+pub use metrics::{MetricTable, metric_tables};
 pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 

@@ -2,7 +2,6 @@
 
 use super::{Admin, Lines};
 use crate::options::yes;
-use crate::shared::WorkerCount;
 use guira_contract::Dropped;
 use guira_roster::Choice;
 use guira_sync::atomic::Ordering;
@@ -14,7 +13,7 @@ use std::net::SocketAddr;
 pub(crate) struct Settings {
     pub(super) choice: Choice,
     tcp_port: u16,
-    udp_port: u16,
+    pub(super) udp_port: u16,
     listen: String,
     unix_path: Option<String>,
     mica: String,
@@ -174,25 +173,5 @@ impl Admin {
             // Wanted, and there is memory for it.
             ("advice_enabled", yes(self.shared.advisor.is_some())),
         ]
-    }
-
-    /// What is counted of datagrams, as far as they are served: memcached's are, or MICA's.
-    pub(super) fn counts_of_datagrams(&self) -> &'static [WorkerCount] {
-        const ALL: [WorkerCount; 8] = [
-            WorkerCount::Datagrams,
-            WorkerCount::MicaDatagrams,
-            WorkerCount::MicaRequests,
-            WorkerCount::MicaMalformed,
-            WorkerCount::MicaDropped,
-            WorkerCount::MicaUnsent,
-            WorkerCount::MicaMoved,
-            WorkerCount::MicaMisdirected,
-        ];
-        match (self.settings.udp_port != 0, self.shared.options.serves_mica()) {
-            (false, false) => &[],
-            (true, false) => &ALL[..1],
-            (false, true) => &ALL[1..],
-            (true, true) => &ALL,
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{CloseReason, LogKinds, lines};
 use crate::background::DetachedConnection;
+use crate::counters::{ServerCount, ServerCounters};
 use crate::options::Options;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
@@ -86,18 +87,6 @@ fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: 
     true
 }
 
-/// Counts of the log. All orderings are Relaxed.
-#[derive(Debug, Default)]
-pub(crate) struct LogCounts {
-    /// Lines written by workers, and lines for which there was no room.
-    pub(crate) written: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    /// Lines handed to watchers, and those that did not fit.
-    pub(crate) sent: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) watchers: AtomicU64,
-}
-
 /// What connects those who log and those who watch.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -114,7 +103,9 @@ pub(crate) struct Hub {
     newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
     running: Mutex<bool>,
-    pub(crate) counts: LogCounts,
+    pub(crate) counters: ServerCounters,
+    /// How many clients watch. Relaxed: a limit that may be passed for a moment.
+    watchers: AtomicU64,
 }
 
 /// A client that begins to watch.
@@ -141,7 +132,8 @@ impl Hub {
             budget,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
-            counts: LogCounts::default(),
+            counters: ServerCounters::default(),
+            watchers: AtomicU64::new(0),
         })
     }
 
@@ -175,7 +167,7 @@ impl Hub {
         }
         let mut lines = self.buffer(buffer);
         if !lines.reserve(self.worker_limit(), &self.budget) {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counters.add(ServerCount::WorkerDropped, 1);
             return;
         }
         let was_empty = lines.ends.is_empty();
@@ -184,7 +176,7 @@ impl Hub {
         let at = lines.bytes.len();
         lines.ends.push(End { kinds, gid, at });
         drop(lines);
-        self.counts.written.fetch_add(1, Ordering::Relaxed);
+        self.counters.add(ServerCount::WorkerWritten, 1);
         if was_empty {
             self.newcomers.ring();
         }
@@ -222,6 +214,11 @@ impl Hub {
         });
     }
 
+    /// How many clients watch.
+    pub(crate) fn watchers(&self) -> u64 {
+        self.watchers.load(Ordering::Relaxed)
+    }
+
     /// Takes a watcher.
     ///
     /// # Errors
@@ -232,8 +229,8 @@ impl Hub {
         kinds: LogKinds,
         shared: &Arc<Shared>,
     ) -> Result<(), (DetachedConnection, TooMany)> {
-        if self.counts.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
-            self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+        if self.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
+            self.watchers.fetch_sub(1, Ordering::Relaxed);
             return Err((detached, TooMany));
         }
         let mut running = self.running();
@@ -246,7 +243,7 @@ impl Hub {
                 Err(error) => {
                     tracing::error!(%error, "cannot start the log's thread");
                     for Newcomer { detached, .. } in self.newcomers.take() {
-                        self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+                        self.watchers.fetch_sub(1, Ordering::Relaxed);
                         shared.gone(&detached.arrival.facts, CloseReason::Error);
                     }
                 }
@@ -335,7 +332,7 @@ impl Reporter {
         taken.bytes.clear();
         taken.ends.clear();
         std::mem::swap(&mut *self.hub.buffer(buffer), taken);
-        let (counts, limit) = (&self.hub.counts, self.hub.watcher_limit(self.watchers.len()));
+        let (counters, limit) = (&self.hub.counters, self.hub.watcher_limit(self.watchers.len()));
         let mut begin = 0;
         for End { kinds, gid, at } in &taken.ends {
             let line = &taken.bytes[begin..*at];
@@ -343,9 +340,9 @@ impl Reporter {
             let watches = |watcher: &&mut Watcher| watcher.kinds.any(*kinds) && watcher.since <= *gid;
             for watcher in self.watchers.iter_mut().filter(watches) {
                 if watcher.put(line, limit, &self.hub.budget) {
-                    counts.sent.fetch_add(1, Ordering::Relaxed);
+                    counters.add(ServerCount::WatcherSent, 1);
                 } else {
-                    counts.skipped.fetch_add(1, Ordering::Relaxed);
+                    counters.add(ServerCount::WatcherSkipped, 1);
                 }
             }
         }
@@ -366,7 +363,7 @@ impl Reporter {
     }
 
     fn leave(&self, watcher: &Watcher) {
-        self.hub.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+        self.hub.watchers.fetch_sub(1, Ordering::Relaxed);
         self.hub.budget.take_back(watcher.lent);
         self.shared.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }
