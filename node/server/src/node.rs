@@ -77,8 +77,8 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// How long connections with something under way are waited for when the server stops.
-const DRAIN: Duration = Duration::from_secs(5);
+/// How long background tasks are waited for when the server stops, once connections are closed.
+const BACKGROUND_WAIT: Duration = Duration::from_secs(5);
 
 /// What went wrong while a server stopped.
 #[derive(Debug, thiserror::Error)]
@@ -428,14 +428,16 @@ impl Running {
     /// What ended a worker before, or why items could not be kept.
     pub fn stop(self, ending: Ending) -> Result<(), StopError> {
         let started = Stopwatch::start();
-        let ended = end_workers(&self.shared, self.threads, DRAIN);
+        let drain = Duration::from_secs(self.shared.options.drain_timeout.into());
+        let ended = end_workers(&self.shared, self.threads, drain);
         if let Err(StopError::Panicked) = ended {
             // It may have been in the middle of anything: what it has left in the region cannot be believed.
             return ended;
         }
         if self.found.is_some() && ending == Ending::Kept {
             // Background tasks see that the server stops, and give their sessions back.
-            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
+            let patience = drain + BACKGROUND_WAIT;
+            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < patience {
                 std::thread::sleep(Duration::from_millis(1));
             }
             (self.closer)(&self.shared)?;

@@ -177,6 +177,9 @@ super::options! {
 
         /// Close a connection that has sent nothing for this many seconds; 0 for never
         idle_timeout: u32 = 0, "SECONDS", stats("idle_timeout");
+
+        /// When the server stops, wait at most this many seconds for connections that are in the middle of a request or a reply
+        drain_timeout: u32 = 5, "SECONDS", must("at most 3600", |seconds| *seconds <= 3600), stats("drain_timeout");
     }
 
     "Permissions of clients" {
