@@ -33,6 +33,7 @@ guira_sync::counters! {
         WorkerWritten = "log_worker_written", Count, "Log lines written by workers.";
         WatcherSkipped = "log_watcher_skipped", Count, "Log lines that did not fit into a watcher's buffer.";
         WatcherSent = "log_watcher_sent", Count, "Log lines sent to watchers.";
+        AuthFileErrors = "auth_file_reload_errors", Count, "Times the auth file could not be read again, so that the users stayed as they were.";
     }
 }
 

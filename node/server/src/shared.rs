@@ -156,7 +156,10 @@ impl Shared {
         if let Some(users) = &self.users {
             match users.reload() {
                 Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
-                Err(error) => tracing::error!("the users stay as they were: {}", Causes(&error)),
+                Err(error) => {
+                    self.hub.counters.add(ServerCount::AuthFileErrors, 1);
+                    tracing::error!("the users stay as they were: {}", Causes(&error));
+                }
             }
         }
         if self.tls.is_some() {
