@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     /// The server's options make no sense.
     #[error(transparent)]
     Options(#[from] guira_server::OptionsError),
-    /// The server's users or certificates cannot be known.
+    /// The files of users or certificates cannot be used.
     #[error(transparent)]
     Secrets(#[from] guira_server::SecretsError),
     /// The server did not stop as it should.
@@ -33,14 +33,9 @@ pub(crate) enum Failure {
     /// The server cannot be started.
     #[error(transparent)]
     Start(#[from] guira_server::StartError),
-    /// Something else of the system.
+    /// A system call failed.
     #[error("{action}")]
-    System {
-        /// What was being done.
-        action: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    System { action: &'static str, source: std::io::Error },
 }
 
 impl Failure {

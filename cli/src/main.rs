@@ -55,7 +55,7 @@ enum Task {
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
     Replay(replay::Args),
-    /// Simulate replacement policies on a trace or a generated stream, and tell their hit ratios.
+    /// Simulate replacement policies on a trace or a generated stream, and print their hit ratios.
     Sim(sim::Args),
     /// Compare servers under the project's loads, by operations per second of server processor time.
     Bench(bench::Args),
@@ -76,9 +76,9 @@ fn is_called_memcached(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(MEMCACHED)
 }
 
-/// Reads the command line; or tells what is wrong with it, and exits.
+/// Reads the command line; prints what is wrong with it, and exits.
 fn parse() -> Cli {
-    // A number may be negative, so that it is told what it should be instead of how else to write it.
+    // A negative number is refused for its value, and not taken for an option.
     let command = Cli::command().mut_subcommands(|task| {
         task.mut_args(|option| {
             let is_value = !option.is_positional() && option.get_action().takes_values();

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     print_config: bool,
 }
 
-/// Starts the server, says where it listens and how memory is divided, and waits for a signal.
+/// Starts the server, prints where it listens and how memory is divided, and waits for a signal.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = match &args.config {
         Some(path) => CliOptions::from_file(path)?,
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Identity::of(name)?.assume()?;
     }
     let announce = |running: &Running| {
-        run::tell(&options, running);
+        run::print_start(&options, running);
         Ok(())
     };
     run::serve(&options, secrets, inherited, announce, Keeps::Always)

@@ -104,7 +104,7 @@ fn from_anywhere(options: &mut Options, others: [&mut Option<PathBuf>; 2]) -> Re
         Address::Unix(path) => Some(path),
         Address::Tcp(_) => None,
     }));
-    let system = Failure::system("cannot tell the directory that it was started in");
+    let system = Failure::system("cannot find the directory that it was started in");
     let absolute = |path: &Path| std::path::absolute(path);
     let result = files.into_iter().try_for_each(|file| {
         *file = absolute(file)?;

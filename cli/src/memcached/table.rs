@@ -179,7 +179,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "disable-cas",
         "",
         SetsTo("disable-cas", "true"),
-        "do without cas uniques: 0 is told, and cas stores nothing",
+        "do without cas uniques: 0 is shown, and cas stores nothing",
     ),
     flag(
         'b',

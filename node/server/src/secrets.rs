@@ -12,13 +12,13 @@ pub struct Secrets {
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
-/// Why there are none.
+/// Why secrets cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// Nobody is known who may use the server.
+    /// The users.
     #[error(transparent)]
     Users(#[from] UsersError),
-    /// TLS cannot be spoken.
+    /// The certificate or key.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
 }

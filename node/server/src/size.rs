@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A number of bytes, written as a number with K, M, G or T, or KiB, MiB, GiB or TiB: powers of 1024. With a unit it may have a
-/// fraction, as sizes have that are told to people.
+/// fraction, as sizes in messages have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub usize);
 

@@ -127,7 +127,7 @@ lines! {
     "hash_power_level", Gauge, Count, "Logarithm of index_slots, to the base 2." => |it| it.engine.index_slots.max(1).ilog2();
     "slab_reassign_last_busy_status", Gauge, Text, "Always none." => |_| "none";
     "malloc_fails", Counter, Count, "Always 0." => |_| 0;
-    // Whoever stores makes room: no other thread does it.
+    // The thread that stores makes room: no other one does.
     "direct_reclaims", Counter, Count, "The same as evictions." => |it| it.engine.evictions;
 }
 

@@ -19,15 +19,15 @@ impl Admin {
         };
         let (policy, _) = self.control.policy();
         if policy.name != SEGMENTED {
-            if self.tells_of_lru.is_due(self.shared.clock.now()) {
-                tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (told once)");
+            if self.lru_log_limit.is_due(self.shared.clock.now()) {
+                tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (logged once)");
             }
             return OK.into();
         }
-        self.turn_to(&options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value)))
+        self.switch_policy(&options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value)))
     }
 
-    /// What memcached tells of its lists in order of use: without them they are off, and have no part of memory.
+    /// What memcached shows of its lists in order of use: without them they are off, and have no part of memory.
     pub(super) fn lru_settings(&self) -> [(&'static str, String); 8] {
         let (policy, _) = self.control.policy();
         let is_segmented = policy.name == SEGMENTED && policy.value("mode") != Some("flat");

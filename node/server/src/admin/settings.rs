@@ -141,7 +141,7 @@ impl Settings {
 }
 
 impl Admin {
-    pub(super) fn tell_settings(&self, out: &mut Lines<'_>) {
+    pub(super) fn show_settings(&self, out: &mut Lines<'_>) {
         let fixed = if self.shared.tls.is_some() { FIXED_OF_TLS } else { &[] };
         let fixed = FIXED.iter().chain(fixed).map(|(name, value)| (*name, (*value).to_owned()));
         let all = self.shared.options.settings().chain(self.current_settings()).chain(self.lru_settings());
@@ -149,7 +149,7 @@ impl Admin {
         let place = |name: &str| ORDER.iter().position(|other| *other == name).unwrap_or(ORDER.len());
         all.sort_by_cached_key(|(name, _)| place(name));
         all.iter().for_each(|(name, value)| out.stat(name, value));
-        self.tell_engine(out);
+        self.show_engine(out);
     }
 
     /// What clients have set since the start, or the server has found out.

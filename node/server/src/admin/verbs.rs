@@ -34,7 +34,7 @@ pub(super) const ERROR: &str = "ERROR";
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_CLASS: &str = "BADCLASS invalid class id";
 
-/// The longest that the crawler may be told to sleep, in microseconds.
+/// The longest sleep of the crawler that clients may set, in microseconds.
 const SLEEP_MAX: u32 = 1_000_000;
 
 impl Admin {
@@ -82,19 +82,19 @@ impl Admin {
         let memory = wanted.max(least_memory(options)).0;
         let division = MemorySplit::of(options, memory);
         let resized = self.control.resize(division.engine);
-        let tells = self.tells.is_due(self.shared.clock.now());
+        let is_logged = self.log_limit.is_due(self.shared.clock.now());
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
                 self.shared.budget.resize(division.conn_limits());
                 self.look_for_excess();
-                if tells {
+                if is_logged {
                     tracing::info!(%wanted, "the memory limit is {}", Size(memory));
                 }
                 OK.into()
             }
             Err(error) => {
-                if tells {
+                if is_logged {
                     tracing::warn!("the memory limit stays as it is: {}", self.why_not(wanted, error));
                 }
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into()
