@@ -18,10 +18,13 @@ pub(crate) enum Failure {
     /// A load, replay or bench failed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The server's configuration makes no sense.
+    /// The configuration file cannot be used.
     #[error(transparent)]
     Config(#[from] crate::options::ConfigError),
-    /// The server's users or certificates cannot be known.
+    /// The server's options make no sense.
+    #[error(transparent)]
+    Options(#[from] guira_server::OptionsError),
+    /// The files of users or certificates cannot be used.
     #[error(transparent)]
     Secrets(#[from] guira_server::SecretsError),
     /// The server did not stop as it should.
@@ -30,14 +33,9 @@ pub(crate) enum Failure {
     /// The server cannot be started.
     #[error(transparent)]
     Start(#[from] guira_server::StartError),
-    /// Something else of the system.
+    /// A system call failed.
     #[error("{action}")]
-    System {
-        /// What was being done.
-        action: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    System { action: &'static str, source: std::io::Error },
 }
 
 impl Failure {
@@ -51,6 +49,7 @@ impl Failure {
             self,
             Self::Usage(_)
                 | Self::Config(_)
+                | Self::Options(_)
                 | Self::Load(LoadError::Options(_))
                 | Self::Start(StartError::NamelessDatagrams)
         )

@@ -1,4 +1,4 @@
-//! The log: lines for standard error, written by a thread of its own. A worker that logs does not wait for whoever reads them: if nobody
+//! The log: lines for standard error, written by a thread of its own. A worker that logs does not wait for the reader: if nothing
 //! does, lines are left out, and counted.
 
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ enum Message {
 #[derive(Debug)]
 struct Log {
     queue: SyncSender<Message>,
-    /// Lines that did not fit. Relaxed: it is only told.
+    /// Lines that did not fit. Relaxed: it is only printed.
     left_out: AtomicU64,
 }
 
@@ -55,11 +55,11 @@ impl Log {
     }
 }
 
-/// Writes lines as they come, until nobody can send any.
+/// Writes lines as they come, until all senders are gone.
 fn write_lines(lines: &Receiver<Message>, mut out: impl Write) {
     for message in lines {
         match message {
-            // There is nobody to tell if it fails.
+            // If it fails there is no place to report it.
             Message::Line(line) => drop(out.write_all(&line)),
             Message::Flush(done) => drop(done.try_send(())),
         }
@@ -90,7 +90,7 @@ pub(crate) fn start(verbose: u8) {
 pub(crate) fn flush() {
     let Some(log) = LOG.get() else { return };
     let (done, written) = sync_channel(1);
-    // A full queue is one that nobody reads.
+    // A queue is full when its reader does not read.
     if log.queue.try_send(Message::Flush(done)).is_ok() {
         let _ = written.recv_timeout(FLUSH_MAX);
     }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn who_logs_does_not_wait_for_who_reads() {
         let (log, lines) = Log::new();
-        // Nobody takes lines yet.
+        // Lines are not taken yet.
         for number in 0..QUEUE + 10 {
             log.put(format!("{number}\n").as_bytes());
         }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod docs;
 mod failure;
 mod floor;
 mod load;
@@ -54,13 +55,16 @@ enum Task {
     Load(load::Args),
     /// Drive a recorded trace through a cache, and compare caches at equal resident size.
     Replay(replay::Args),
-    /// Simulate replacement policies on a trace or a generated stream, and tell their hit ratios.
+    /// Simulate replacement policies on a trace or a generated stream, and print their hit ratios.
     Sim(sim::Args),
     /// Compare servers under the project's loads, by operations per second of server processor time.
     Bench(bench::Args),
     /// Serve as a no-cache server that only moves the bytes (used by `bench`).
     #[command(hide = true)]
     Floor(floor::Args),
+    /// Write the documents that are made of tables in the code (used by `cargo xtask docs`).
+    #[command(hide = true)]
+    Docs(docs::Args),
 }
 
 /// The name of a server that Guira takes the place of.
@@ -72,9 +76,9 @@ fn is_called_memcached(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with(MEMCACHED)
 }
 
-/// Reads the command line; or tells what is wrong with it, and exits.
+/// Reads the command line; prints what is wrong with it, and exits.
 fn parse() -> Cli {
-    // A number may be negative, so that it is told what it should be instead of how else to write it.
+    // A negative number is refused for its value, and not taken for an option.
     let command = Cli::command().mut_subcommands(|task| {
         task.mut_args(|option| {
             let is_value = !option.is_positional() && option.get_action().takes_values();
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Task::Sim(args) => sim::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::Floor(args) => floor::run(&args),
+        Task::Docs(args) => docs::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
-//! What a service manager is told about a server: the datagrams of sd_notify(3), without its library.
+//! Notifying a service manager: the datagrams of sd_notify(3), without its library.
 //!
-//! Nothing here can fail for the server: who does not listen is not told.
+//! Errors are logged and have no other effect.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The variable with the address of whoever wants to be told.
+/// The variable with the address of the service manager.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// How long a manager that is busy is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the line of state is told anew.
+/// How often the line of state is sent.
 pub(crate) const STATUS_EVERY: Duration = Duration::from_secs(30);
 
-/// Tells the service manager, if there is one, how the server is.
+/// Notifies the service manager, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     manager: Option<(UnixDatagram, SocketAddr)>,
@@ -35,12 +35,12 @@ impl Notifier {
             return Notifier::default();
         };
         Notifier::to(&name).unwrap_or_else(|error| {
-            tracing::debug!(%error, ?name, "the service manager cannot be told anything");
+            tracing::debug!(%error, ?name, "the service manager cannot be notified");
             Notifier::default()
         })
     }
 
-    /// One that tells the socket of this name: a path, or @ and the name of an abstract one.
+    /// One that sends to the socket of this name: a path, or @ and the name of an abstract one.
     ///
     /// # Errors
     /// If it is neither, or the system has no socket to give.
@@ -55,14 +55,14 @@ impl Notifier {
         Ok(Notifier { manager: Some((socket, address)) })
     }
 
-    /// Whether anybody is told.
+    /// Whether there is a service manager.
     pub(crate) fn is_wanted(&self) -> bool {
         self.manager.is_some()
     }
 
     /// The server serves, for the first time or again.
     pub(crate) fn ready(&self, status: &str) {
-        self.tell(format_args!("READY=1\n{}", Status(status)));
+        self.send(format_args!("READY=1\n{}", Status(status)));
     }
 
     /// The server reads its files again; [`Notifier::ready`] comes next.
@@ -70,22 +70,22 @@ impl Notifier {
         // By this the manager knows that it is the answer to its own signal.
         let now = clock_gettime(ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.tell(format_args!("RELOADING=1\nMONOTONIC_USEC={micros}\n{}", Status("reading files again")));
+        self.send(format_args!("RELOADING=1\nMONOTONIC_USEC={micros}\n{}", Status("reading files again")));
     }
 
     /// The server is about to end.
     pub(crate) fn stopping(&self) {
-        self.tell(format_args!("STOPPING=1\n{}", Status("ending connections")));
+        self.send(format_args!("STOPPING=1\n{}", Status("ending connections")));
     }
 
-    /// Tells what `status` says, once in a while, until the other end of `end` is dropped.
-    pub(crate) fn keep_telling(&self, every: Duration, end: Receiver<()>, status: impl Fn() -> String) {
+    /// Sends what `status` returns, once in a while, until the other end of `end` is dropped.
+    pub(crate) fn keep_notifying(&self, every: Duration, end: Receiver<()>, status: impl Fn() -> String) {
         while self.is_wanted() && end.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-            self.tell(format_args!("{}", Status(&status())));
+            self.send(format_args!("{}", Status(&status())));
         }
     }
 
-    fn tell(&self, message: fmt::Arguments<'_>) {
+    fn send(&self, message: fmt::Arguments<'_>) {
         let Some((socket, address)) = &self.manager else {
             return;
         };
@@ -93,7 +93,7 @@ impl Notifier {
         // A String takes whatever is written to it.
         let _ = text.write_fmt(message);
         if let Err(error) = socket.send_to_addr(text.as_bytes(), address) {
-            tracing::debug!(%error, "the service manager was not told: {text}");
+            tracing::debug!(%error, "the service manager was not notified: {text}");
         }
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         (socket, Notifier::to(OsStr::new(&format!("@{name}"))).unwrap())
     }
 
-    fn told(manager: &UnixDatagram) -> String {
+    fn received(manager: &UnixDatagram) -> String {
         let mut buffer = [0; 512];
         let length = manager.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()
@@ -132,40 +132,40 @@ mod tests {
     fn each_state_is_a_message_of_its_own() {
         let (manager, notifier) = manager("states");
         notifier.ready("listening on unix:/a\nREADY=0");
-        assert_eq!(told(&manager), "READY=1\nSTATUS=listening on unix:/a READY=0\n");
+        assert_eq!(received(&manager), "READY=1\nSTATUS=listening on unix:/a READY=0\n");
         notifier.reloading();
-        let reloading = told(&manager);
+        let reloading = received(&manager);
         let since = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
         let micros: i64 = since.split('\n').next().unwrap().parse().unwrap();
         let now = clock_gettime(ClockId::Monotonic).tv_sec;
         assert!((now - 10..=now).contains(&(micros / 1_000_000)), "{micros} at {now}");
         notifier.stopping();
-        assert!(told(&manager).starts_with("STOPPING=1\nSTATUS="));
+        assert!(received(&manager).starts_with("STOPPING=1\nSTATUS="));
     }
 
     #[test]
-    fn the_status_is_told_again_and_again_until_the_end() {
+    fn the_status_is_sent_again_and_again_until_the_end() {
         let (manager, notifier) = manager("status");
         let (alive, end) = channel();
         std::thread::scope(|scope| {
             let notifier = &notifier;
             let items = || "3 items".to_owned();
-            scope.spawn(move || notifier.keep_telling(Duration::from_millis(1), end, items));
+            scope.spawn(move || notifier.keep_notifying(Duration::from_millis(1), end, items));
             for _ in 0..2 {
-                assert_eq!(told(&manager), "STATUS=3 items\n");
+                assert_eq!(received(&manager), "STATUS=3 items\n");
             }
             drop(alive);
         });
     }
 
     #[test]
-    fn without_a_manager_nothing_is_told_and_nothing_fails() {
+    fn without_a_manager_nothing_is_sent_and_nothing_fails() {
         assert!(Notifier::to(OsStr::new("vsock:2:1")).is_err());
         let gone = Notifier::to(OsStr::new("/nowhere/at/all")).unwrap();
         gone.ready("");
-        let nobody = Notifier::default();
-        nobody.ready("");
+        let without = Notifier::default();
+        without.ready("");
         let (_alive, end) = channel();
-        nobody.keep_telling(Duration::from_secs(3600), end, || unreachable!("nobody asks"));
+        without.keep_notifying(Duration::from_secs(3600), end, || unreachable!("nobody asks"));
     }
 }

@@ -42,21 +42,17 @@ pub(crate) fn set_limits(connections: u64, coredumps: Coredumps) -> Result<(), F
     Ok(())
 }
 
-/// Whether core files are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coredumps {
-    /// They are.
     Wanted,
-    /// As the system has it.
+    /// As the system limits them.
     AsTheyAre,
 }
 
-/// Who a process is to be.
+/// The user and group that a process runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// Who it is.
     Unchanged,
-    /// A user and group.
     User(Uid, Gid),
 }
 
@@ -107,7 +103,6 @@ impl Identity {
 /// What a daemon does with its standard output and error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminal {
-    /// It keeps them.
     Kept,
     /// They go to /dev/null.
     Dropped,
@@ -192,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_that_does_not_exist_is_told_by_name() {
+    fn the_error_names_a_user_that_does_not_exist() {
         assert!(Identity::of("nobody-of-this-name").unwrap_err().to_string().contains("nobody-of-this-name"));
         assert!(matches!(Identity::of("root").unwrap(), Identity::User(uid, _) if uid.is_root()));
     }

@@ -1,4 +1,4 @@
-//! Running a server until it is told to stop.
+//! Running a server until a signal or a client stops it.
 
 use std::io::Write;
 use std::sync::mpsc::channel;
@@ -20,7 +20,7 @@ pub(crate) enum Keeps {
     OnlyForUsr1,
 }
 
-/// Prints `text` for somebody who reads it or not.
+/// Prints `text`.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::system("cannot print"))
@@ -35,12 +35,12 @@ pub(crate) fn serve<T>(
     announce: impl FnOnce(&Running) -> Result<T, Failure>,
     keeps: Keeps,
 ) -> Result<(), Failure> {
-    let result = serve_until_told(options, secrets, inherited, announce, keeps);
+    let result = serve_until_signal(options, secrets, inherited, announce, keeps);
     log::flush();
     result
 }
 
-fn serve_until_told<T>(
+fn serve_until_signal<T>(
     options: &Options,
     secrets: Secrets,
     inherited: Vec<Inherited>,
@@ -54,7 +54,7 @@ fn serve_until_told<T>(
     let _announced = match announce(&running) {
         Ok(announced) => announced,
         Err(failure) => {
-            // It has not served anybody: what the region holds is for the next.
+            // It has served no client: what the region holds is for the next server.
             if let Err(error) = running.stop(Ending::Kept) {
                 tracing::error!(%error, "the server that could not be announced did not end in order");
             }
@@ -67,13 +67,13 @@ fn serve_until_told<T>(
     Ok(running.stop(if kept { Ending::Kept } else { Ending::Discarded })?)
 }
 
-/// Waits for a signal that ends the server, and does meanwhile what other signals ask for. The service manager is told of all that.
+/// Waits for a signal that ends the server, and reloads files when SIGHUP asks for it. The service manager is notified of all that.
 /// Returns the signal.
 fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
     let notifier = Notifier::from_environment();
-    let (addresses, pulse) = (addresses(running), running.status());
+    let (addresses, server) = (addresses(running), running.status());
     let status = || {
-        let (items, connections) = (pulse.items(), pulse.connections());
+        let (items, connections) = (server.items(), server.connections());
         format!("listening on {addresses}; {items} items, {connections} connections")
     };
     notifier.ready(&status());
@@ -81,7 +81,7 @@ fn follow(signals: &mut Signals, running: &Running) -> Option<i32> {
         // Dropped at the end of this block, or when something panics: the thread ends.
         let (_alive, end) = channel();
         if notifier.is_wanted() {
-            scope.spawn(|| notifier.keep_telling(STATUS_EVERY, end, status));
+            scope.spawn(|| notifier.keep_notifying(STATUS_EVERY, end, status));
         }
         for signal in signals.forever() {
             if signal != SIGHUP {
@@ -106,9 +106,9 @@ fn addresses(running: &Running) -> String {
     streams.chain(datagrams).chain(mica).chain(local).collect::<Vec<_>>().join(", ")
 }
 
-/// Tells on standard output where a server listens and how memory is divided.
-pub(crate) fn tell(options: &Options, running: &Running) {
-    // Whoever started us may be waiting for these lines, or may have closed the pipe.
+/// Prints where a server listens and how memory is divided.
+pub(crate) fn print_start(options: &Options, running: &Running) {
+    // The parent process may be waiting for these lines, or may have closed the pipe.
     let mut out = std::io::stdout();
     for address in running.addresses() {
         let _ = writeln!(out, "listening on {address}");

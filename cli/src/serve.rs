@@ -6,7 +6,7 @@ use guira_server::{Running, Secrets};
 
 use crate::failure::Failure;
 use crate::log;
-use crate::options::Told;
+use crate::options::{CliOptions, to_toml};
 use crate::process::{self, Coredumps, Identity};
 use crate::run::{self, Keeps};
 
@@ -20,7 +20,7 @@ use crate::run::{self, Keeps};
 #[command(verbatim_doc_comment, args_override_self = true)]
 pub(crate) struct Args {
     #[command(flatten)]
-    told: Told,
+    options: CliOptions,
 
     /// Read these options from a TOML file, with the same names; the command line goes before it
     #[arg(long, value_name = "FILE")]
@@ -31,31 +31,30 @@ pub(crate) struct Args {
     print_config: bool,
 }
 
-/// Starts the server, says where it listens and how memory is divided, and waits for a signal.
+/// Starts the server, prints where it listens and how memory is divided, and waits for a signal.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = match &args.config {
-        Some(path) => Told::from_file(path)?,
-        None => Told::default(),
+        Some(path) => CliOptions::from_file(path)?,
+        None => CliOptions::default(),
     };
-    let told = args.told.clone().or(file);
-    let listen_told = told.listen.is_some();
-    let (mut options, written) = told.resolve()?;
+    let given = args.options.clone().or(file);
+    let mut options = given.read()?;
     if args.print_config {
-        return run::print(&written.to_toml());
+        return run::print(&to_toml(&options));
     }
     log::start(1);
     let inherited =
         guira_server::inherited_sockets().map_err(Failure::system("cannot take over a socket"))?;
-    if !inherited.is_empty() && !listen_told {
+    if !inherited.is_empty() && !given.is_given("listen") {
         options.listen.clear();
     }
-    process::set_limits(options.connections.max, Coredumps::AsTheyAre)?;
+    process::set_limits(options.max_connections, Coredumps::AsTheyAre)?;
     let secrets = Secrets::load(&options)?;
-    if let Some(name) = &written.user {
+    if let Some(name) = &options.user {
         Identity::of(name)?.assume()?;
     }
     let announce = |running: &Running| {
-        run::tell(&options, running);
+        run::print_start(&options, running);
         Ok(())
     };
     run::serve(&options, secrets, inherited, announce, Keeps::Always)

@@ -1,4 +1,4 @@
-//! Files that appear all at once, so that nobody reads half of one.
+//! Files that appear all at once, so that no reader sees half of one.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -2,6 +2,7 @@
 //!
 //! * `cargo xtask tidy` – rules that no compiler knows: see [`tidy`].
 //! * `cargo xtask ci` – every step of continuous integration, `make test` calls it: see [`ci`].
+//! * `cargo xtask docs` – writes the documents that are made of tables in the code.
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
 #![forbid(unsafe_code)]
@@ -12,7 +13,8 @@ mod workspace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
+const USAGE: &str =
+    "usage: cargo xtask tidy | docs | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
             Ok(findings) => tidy::report(&findings),
             Err(error) => fail(&error),
         },
+        "docs" if rest.is_empty() => ci::run(&root, vec![ci::steps::documents()], rest),
         "ci" => ci::run(&root, ci::steps::ci(), rest),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest),
         "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest)),

@@ -14,6 +14,8 @@ pub enum Unit {
     Microseconds,
     /// 0 or 1.
     Flag,
+    /// No number.
+    Text,
 }
 
 /// How a metric changes.

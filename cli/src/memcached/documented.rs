@@ -1,10 +1,8 @@
-//! What docs/drop-in.md says of options, compared with what there is: neither may know one that the other does not.
+//! What docs/drop-in.md says of options, compared with the table: neither may have one that the other has not.
 
+use super::help;
+use super::table::{DELIMITER, Effect, FLAGS, Flag, WORDS};
 use std::collections::BTreeMap;
-
-use clap::{Args as _, FromArgMatches as _};
-
-use super::{Args, extended, help, without_meaning};
 
 const DOCUMENT: &str = include_str!("../../../docs/drop-in.md");
 
@@ -23,55 +21,47 @@ fn documented(heading: &str) -> BTreeMap<&'static str, &'static str> {
     options
 }
 
-fn command() -> clap::Command {
-    Args::augment_args(clap::Command::new("memcached"))
+/// Whether the verdict on an option is that of its row.
+fn agrees(verdict: &str, effect: Effect) -> bool {
+    match effect {
+        Effect::Nothing(_) => verdict == "nothing",
+        Effect::Refused(_) => verdict == "refused",
+        _ => matches!(verdict, "same" | "differs"),
+    }
+}
+
+fn names(flag: &Flag) -> impl Iterator<Item = String> {
+    let long = Some(flag.long).filter(|long| *long != DELIMITER).map(|long| format!("--{long}"));
+    flag.short.map(|short| format!("-{short}")).into_iter().chain(long)
 }
 
 #[test]
-fn every_flag_is_documented_and_every_documented_flag_exists() {
-    let documented = documented("Flags");
-    let command = command();
-    let mut known = Vec::new();
-    for argument in command.get_arguments() {
-        known.extend(argument.get_short().map(|short| format!("-{short}")));
-        known.extend(argument.get_long().map(|long| format!("--{long}")));
-    }
-    for name in &known {
-        assert!(documented.contains_key(name.as_str()), "docs/drop-in.md does not name {name}");
+fn every_flag_is_documented_with_what_becomes_of_it() {
+    let mut documented = documented("Flags");
+    for flag in FLAGS {
+        for name in names(flag) {
+            let verdict = documented.remove(name.as_str());
+            let verdict = verdict.unwrap_or_else(|| panic!("docs/drop-in.md does not name {name}"));
+            assert!(agrees(verdict, flag.effect), "{name} is documented as {verdict}");
+        }
+        let is_listed = help::text()
+            .lines()
+            .any(|line| names(flag).next().is_some_and(|name| line.trim_start().starts_with(name.as_str())));
+        assert_eq!(is_listed, !matches!(flag.effect, Effect::Nothing(_)), "-h and {}", flag.long);
     }
     for (name, verdict) in documented {
-        let is_known = known.iter().any(|known| known == name);
-        assert!(is_known == (verdict != "refused"), "{name} is documented as {verdict}");
-    }
-}
-
-#[test]
-fn flags_that_change_nothing_are_those_that_are_warned_of() {
-    let documented = documented("Flags");
-    let words = ["memcached", "-R", "1", "-N", "1"];
-    let args = Args::from_arg_matches(&command().get_matches_from(words)).unwrap();
-    let mut warnings = Vec::new();
-    without_meaning(&args, &mut warnings);
-    let warned: Vec<&str> = warnings.iter().filter_map(|warning| warning.split(' ').next()).collect();
-    assert_eq!(warned, ["-R", "-N"]);
-    let short = documented.iter().filter(|(name, _)| !name.starts_with("--"));
-    for (name, verdict) in short {
-        assert_eq!(*verdict == "nothing", warned.contains(name), "{name} is documented as {verdict}");
-        let listed = help::text().lines().any(|line| line.trim_start().starts_with(*name));
-        assert!(listed || *verdict == "nothing", "-h does not list {name}");
+        assert_eq!(verdict, "refused", "{name} is documented and does not exist");
     }
 }
 
 #[test]
 fn every_option_of_o_is_documented_with_what_becomes_of_it() {
-    let documented = documented("Options of -o");
-    let known: BTreeMap<&str, &str> = extended::all().collect();
-    for (name, effect) in &known {
-        let verdict = documented.get(name).unwrap_or_else(|| panic!("docs/drop-in.md does not name {name}"));
-        let said = if matches!(*verdict, "same" | "differs") { "has an effect" } else { verdict };
-        assert_eq!(said, *effect, "{name} is documented as {verdict}");
+    let mut documented = documented("Options of -o");
+    for word in WORDS {
+        let name = word.name;
+        let verdict = documented.remove(name);
+        let verdict = verdict.unwrap_or_else(|| panic!("docs/drop-in.md does not name {name}"));
+        assert!(agrees(verdict, word.effect), "{name} is documented as {verdict}");
     }
-    for name in documented.keys() {
-        assert!(known.contains_key(name), "-o {name} is documented and does not exist");
-    }
+    assert!(documented.is_empty(), "documented and not there: {documented:?}");
 }

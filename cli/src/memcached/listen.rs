@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use guira_server::{Address, Listen, ListenTraits};
 
-use super::Args;
+use super::flags::Flags;
 use crate::failure::Failure;
 
 /// memcached's port.
@@ -22,28 +22,33 @@ fn port(number: i32) -> Result<Option<u16>, Failure> {
 }
 
 /// The items of all -l, each of which may be a list.
-fn items(args: &Args) -> impl Iterator<Item = &str> {
-    args.listen.iter().flat_map(|list| list.split([',', ';'])).map(str::trim).filter(|item| !item.is_empty())
+fn items(flags: &Flags) -> impl Iterator<Item = &str> {
+    flags
+        .values("listen")
+        .flat_map(|list| list.split([',', ';']))
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
 }
 
 /// What connections come from.
-pub(super) fn listeners(args: &Args) -> Result<Vec<Listen>, Failure> {
-    if let Some(path) = &args.unix_socket {
+pub(super) fn listeners(flags: &Flags) -> Result<Vec<Listen>, Failure> {
+    if let Some(path) = flags.value("unix-socket") {
         let address = Address::Unix(path.into());
         return Ok(vec![Listen { traits: ListenTraits::default(), address, optional: false }]);
     }
     // A UDP port that is given alone is that of TCP as well.
-    let number = args.port.or(args.udp_port.filter(|port| *port != 0)).unwrap_or(PORT);
+    let udp_port = flags.number("udp-port").filter(|port| *port != 0);
+    let number = flags.number("port").or(udp_port).unwrap_or(PORT);
     let Some(port) = port(number)? else {
         return Ok(Vec::new());
     };
     let mut all = Vec::new();
-    if args.listen.is_empty() {
+    if flags.value("listen").is_none() {
         all.extend(
             everywhere(port).map(|(address, optional)| tcp(ListenTraits::default(), address, optional)),
         );
     }
-    for item in items(args) {
+    for item in items(flags) {
         let (traits, host) =
             ListenTraits::parse(item).map_err(|error| Failure::Usage(format!("-l: {error}")))?;
         for (address, optional) in resolve(host, port)? {
@@ -62,15 +67,17 @@ fn tcp(traits: ListenTraits, address: SocketAddr, optional: bool) -> Listen {
 }
 
 /// What datagrams come from.
-pub(super) fn datagram_addresses(args: &Args) -> Result<Vec<SocketAddr>, Failure> {
-    let Some(port) = port(args.udp_port.unwrap_or(0))?.filter(|_| args.unix_socket.is_none()) else {
+pub(super) fn datagram_addresses(flags: &Flags) -> Result<Vec<SocketAddr>, Failure> {
+    let Some(port) =
+        port(flags.number("udp-port").unwrap_or(0))?.filter(|_| flags.value("unix-socket").is_none())
+    else {
         return Ok(Vec::new());
     };
-    if args.listen.is_empty() {
+    if flags.value("listen").is_none() {
         return Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]);
     }
     let mut all = Vec::new();
-    for item in items(args) {
+    for item in items(flags) {
         let (_, host) = ListenTraits::parse(item).map_err(|error| Failure::Usage(format!("-l: {error}")))?;
         // A port in -l is that of TCP.
         all.extend(resolve(host, port)?.into_iter().map(|(address, _)| SocketAddr::new(address.ip(), port)));
@@ -144,8 +151,8 @@ mod tests {
     fn an_address_that_is_named_twice_is_listened_on_once() {
         let listeners = |words: &str| {
             let words = format!("memcached {words}");
-            let args = super::super::read(words.split(' ').map(std::ffi::OsString::from)).unwrap();
-            listeners(&args).unwrap().iter().map(Listen::to_string).collect::<Vec<_>>()
+            let flags = Flags::read(words.split(' ').map(std::ffi::OsString::from)).unwrap();
+            listeners(&flags).unwrap().iter().map(Listen::to_string).collect::<Vec<_>>()
         };
         let once = ["127.0.0.1:7"];
         assert_eq!(listeners("-p 7 -l 127.0.0.1 -l 127.0.0.1"), once);

@@ -1,4 +1,4 @@
-//! The file that memcached writes its ports to, for whoever started it on ports of the system's choice.
+//! The file that memcached writes its ports to, for a parent process that let the system choose them.
 
 use std::fmt::Write as _;
 use std::io;

@@ -137,6 +137,11 @@ fn is_first_of(preset: &Preset, family: Family) -> bool {
 }
 
 impl Choice {
+    /// The names of all engines.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|preset| preset.name)
+    }
+
     /// The engine called `engine`, with another index or policy if one is given, each as `NAME[:key=value,…]`.
     ///
     /// # Errors
@@ -281,9 +286,18 @@ impl Choice {
         }
     }
 
-    /// Whether its memory is divided into slab classes.
-    pub fn has_classes(&self) -> bool {
-        matches!(self.parts, Parts::Slab { .. } | Parts::Fleec { .. })
+    /// Why this engine does not honour `value` of an option of the server, if it does not. Every engine honours the options that are not
+    /// named here.
+    pub fn refusal(&self, option: &str, value: &str) -> Option<&'static str> {
+        let is_mica = matches!(self.parts, Parts::Mica { .. } | Parts::MicaStore { .. });
+        match (option, value) {
+            ("growth-factor" | "smallest-item", _) if is_mica => Some("it has no slab classes"),
+            ("access", _) if !is_mica => Some("only mica and mica-store have access modes"),
+            ("disable-evictions", "false") if matches!(self.parts, Parts::MicaStore { .. }) => {
+                Some("it never evicts")
+            }
+            _ => None,
+        }
     }
 
     /// The index, as it is given on the command line.

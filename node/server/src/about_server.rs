@@ -48,7 +48,7 @@ impl<S: Session> Interpreter<S> {
     /// Executes a flush_all. Returns its reply.
     fn flush_all(&mut self, delay: Option<Exptime>) -> &'static str {
         let at = self.executor.flush_time(delay.unwrap_or_default());
-        if !self.shared.permissions.flush_all {
+        if self.shared.options.disable_flush_all {
             return "CLIENT_ERROR flush_all not allowed";
         }
         if delay.is_none() {
@@ -95,7 +95,7 @@ impl<S: Session> Interpreter<S> {
             ServerOperation::Noop => {}
             ServerOperation::Flush(delay) => {
                 let at = self.executor.flush_time(*delay);
-                if !self.shared.permissions.flush_all {
+                if self.shared.options.disable_flush_all {
                     return reply_status(packet, Status::AuthError, 0, outbox);
                 }
                 if let Some(at) = at {

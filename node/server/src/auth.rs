@@ -24,7 +24,7 @@ pub enum UsersError {
         /// Counted from 1.
         line: usize,
     },
-    /// Nobody could log in.
+    /// It has no users.
     #[error("the auth file {path} names nobody: it must have a line user:password")]
     Nobody {
         /// Which.
@@ -62,7 +62,7 @@ impl Users {
         Ok(Users { path: path.to_owned(), users: RwLock::new(read(path)?) })
     }
 
-    /// Reads the file again. Whoever has logged in stays so.
+    /// Reads the file again. Connections that have logged in stay so.
     ///
     /// # Errors
     /// As [`Users::load`]; then those who were known before still are.

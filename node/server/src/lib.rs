@@ -17,6 +17,7 @@ mod auth;
 mod batch;
 mod binary;
 mod connection;
+mod counters;
 mod direct;
 
 mod background;
@@ -25,10 +26,10 @@ mod interpreter;
 mod login;
 mod memory_split;
 mod node;
-mod notes;
 mod options;
 mod outbox;
 mod ports;
+mod saved_counters;
 mod secrets;
 mod shared;
 mod size;
@@ -37,22 +38,19 @@ mod udp;
 mod watch;
 mod worker;
 
+pub use admin::{MetricTable, metric_tables};
 pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
-pub use guira_commands::Uniques;
-pub use guira_contract::{Opening, Switch};
-pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
-pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
-pub use guira_transport::{
-    Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
-    inherited_sockets, read_file,
-};
+pub use guira_contract::Opening;
+pub use guira_roster::RegionPlace;
+pub use guira_serving::{Listen, ListenTextError, ListenTraits};
+pub use guira_sync::metrics::{Kind, Metric, Unit};
+pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use memory_split::least_memory;
 pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
-pub use options::{ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
+pub use options::{Delimiter, FileMode, Form, GivenOptions, OPTIONS, OptionRow, Options, OptionsError};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
-pub use watch::LogBuffers;
 
 /// What `version` answers: the version of memcached whose protocol is spoken, and our own.
 pub const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));

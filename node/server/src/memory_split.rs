@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
 use guira_advice::Advisor;
-use guira_contract::Switch;
+
 use guira_memory::{KIB, MIB};
 use guira_serving::ConnLimits;
 
@@ -62,13 +62,13 @@ impl MemorySplit {
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
         let workers = options.workers * (WORKER_BYTES + datagrams + paths) + direct::shared_bytes(options);
-        let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
-        let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
-        let traffic = options.connections.memory.map_or_else(
+        let each = CONNECTION_BYTES + if options.tls_cert.is_some() { TLS_BYTES } else { 0 };
+        let idle = (options.max_connections as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
+        let traffic = options.connection_memory.map_or_else(
             || (memory / TRAFFIC_SHARE).clamp(*TRAFFIC_RANGE.start(), *TRAFFIC_RANGE.end()),
             |size| size.0,
         );
-        let advice = advice(options.advice, memory);
+        let advice = if options.disable_advice { 0 } else { advice(memory) };
         let rings = direct::rings_bytes(options, memory);
         let beside = (process + workers + idle + advice + rings).saturating_add(traffic);
         let engine = memory.saturating_sub(beside);
@@ -97,9 +97,9 @@ impl MemorySplit {
     }
 }
 
-fn advice(switch: Switch, memory: usize) -> usize {
+fn advice(memory: usize) -> usize {
     let share = (memory / ADVICE_SHARE).min(ADVICE_MAX);
-    if switch == Switch::On && share >= Advisor::LEAST_BUDGET { share } else { 0 }
+    if share >= Advisor::LEAST_BUDGET { share } else { 0 }
 }
 
 /// The least memory that a server with these options can be started with.
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn what_is_needed_is_found_at_once_however_much_it_is() {
-        let mut options = Options::default();
-        options.connections.memory = Some(Size(4_000_000_000 * MIB));
+        let connection_memory = Some(Size(4_000_000_000 * MIB));
+        let options = Options { connection_memory, ..Options::default() };
         let least = least_memory(&options).0;
         assert!(least > 4_000_000_000 * MIB && least < 4_001_000_000 * MIB);
         assert!(!MemorySplit::of(&options, least - MIB).is_enough());

@@ -4,9 +4,9 @@ use crate::admin::{Admin, Settings};
 use crate::direct::{self, DatagramListener, DirectError, Place};
 use crate::forward::{Forwarding, Inboxes};
 use crate::memory_split::{MemorySplit, least_memory};
-use crate::notes;
-use crate::options::{Options, Placement, address_space_to_spare, machine_memory};
+use crate::options::{Options, address_space_to_spare, machine_memory};
 use crate::ports::{Handed, Ports};
+use crate::saved_counters;
 use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::UdpListener;
@@ -14,7 +14,10 @@ use crate::watch::{EvictionSink, Hub};
 use crate::worker::{Ends, Worker};
 use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
 use guira_memory::release_code;
-use guira_roster::{ClassOptions, EngineOptions, Host, Lasting, OpenError, Opened, RegionPlace, Setup};
+use guira_roster::{
+    ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
+    RegionPlace, Residence, Setup,
+};
 use guira_serving::{Acceptor, ConnBudget};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
@@ -24,7 +27,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -53,6 +56,9 @@ pub enum StartError {
         "users (auth-file, -Y, -S) do not go together with UDP, mica or local: a datagram cannot tell who it is from"
     )]
     NamelessDatagrams,
+    /// There is no such engine.
+    #[error(transparent)]
+    Option(#[from] OptionError),
     /// The engine cannot be opened.
     #[error("cannot open the engine")]
     Engine(#[from] OpenError),
@@ -71,8 +77,8 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// How long connections with something under way are waited for when the server stops.
-const DRAIN: Duration = Duration::from_secs(5);
+/// How long background tasks are waited for when the server stops, once connections are closed.
+const BACKGROUND_WAIT: Duration = Duration::from_secs(5);
 
 /// What went wrong while a server stopped.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +184,7 @@ pub fn start(options: &Options, secrets: Secrets, inherited: Vec<Inherited>) -> 
     let division = MemorySplit::of(options, options.memory.0);
     let ports = Ports::open(options, &wanted_udp, handed, secrets.tls.as_ref())?;
     let host = Starting { options, secrets, ports };
-    let running = options.engine.open(&setup(options, division.engine), host)??;
+    let running = options.choice()?.open(&setup(options, division.engine), host)??;
     match release_code() {
         Ok(bytes) => tracing::debug!(bytes, "what only the start used is out of memory"),
         Err(error) => tracing::debug!(%error, "what only the start used stays in memory"),
@@ -199,12 +205,12 @@ impl Host for Starting<'_> {
     fn run<E: Engine + Clone>(self, opened: Opened<E>) -> Result<Running, StartError> {
         let Opened { engine, opening, notes, base } = opened;
         let options = self.options;
-        let clock = if options.permissions.test {
+        let clock = if options.test_commands {
             CoarseClock::shiftable_since(base)
         } else {
             CoarseClock::system_since(base)
         };
-        let found = options.storage.region.as_ref().map(|place| (place.clone(), opening));
+        let found = options.region.as_ref().map(|place| (place.clone(), opening));
         match &found {
             Some((place, Opening::Emptied(why))) => {
                 tracing::warn!("the region {place} was emptied, since {why}");
@@ -231,24 +237,23 @@ impl Host for Starting<'_> {
 }
 
 /// How the engine is to be opened, with so much memory of its own.
-fn setup(options: &Options, memory: usize) -> Setup {
-    let storage = &options.storage;
+pub(crate) fn setup(options: &Options, memory: usize) -> Setup {
     let usual = Setup::new(memory, options.max_item_size.0, seed());
     Setup {
         engine: EngineOptions {
-            eviction: storage.eviction,
-            huge_pages: storage.huge_pages,
-            residence: storage.residence,
+            eviction: if options.disable_evictions { Eviction::Off } else { Eviction::On },
+            huge_pages: options.huge_pages.map(|ask| if ask { HugePages::Ask } else { HugePages::No }),
+            residence: if options.lock_memory { Residence::Locked } else { Residence::Swappable },
             ..usual.engine
         },
         classes: ClassOptions {
-            factor: storage.factor.unwrap_or(usual.classes.factor),
-            smallest_item: storage.smallest_item.unwrap_or(usual.classes.smallest_item),
+            factor: options.growth_factor,
+            smallest_item: options.smallest_item as usize,
         },
-        reserve: storage.reserve.map(|reserve| MemorySplit::of(options, reserve.0).engine),
+        reserve: options.reserve.map(|reserve| MemorySplit::of(options, reserve.0).engine),
         reserve_least: address_space_to_spare(options),
         machine: machine_memory(),
-        lasting: storage.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
+        lasting: options.region.clone().map(|place| Lasting { place, now_unix: wall_clock() }),
     }
 }
 
@@ -270,11 +275,11 @@ fn start_with<E: Engine + Clone>(
     let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let division = MemorySplit::of(options, options.memory.0);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
-    let hub = Arc::new(Hub::new(options.workers, options.log, budget)?);
+    let hub = Arc::new(Hub::new(options, budget)?);
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
     let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
-    notes::read(notes, &shared);
+    saved_counters::read(notes, &shared);
     ports
         .iter()
         .for_each(|port| shared.registry.add_listener(port.listener.as_fd().as_raw_fd(), &port.address));
@@ -282,7 +287,7 @@ fn start_with<E: Engine + Clone>(
         let address = socket.local_addr()?;
         shared.registry.add_datagram_socket(socket.as_fd().as_raw_fd(), address);
     }
-    let settings = Settings::new(options, &addresses, &udp_addresses, &mica_addresses, dropped);
+    let settings = Settings::new(options.choice()?, &addresses, &udp_addresses, &mica_addresses, dropped);
     let admin = admin_of(engine, &shared, settings);
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
@@ -293,13 +298,13 @@ fn start_with<E: Engine + Clone>(
         let place = Place { worker: index, workers: options.workers, partitioning };
         let ends = Ends {
             acceptor: acceptor.take(),
-            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.speaks)),
+            udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.protocol)),
             direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
             forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
         };
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
         let make = move || Worker::new(index, session, shared, admin, ends);
-        crew.threads.push(start_worker(index, options.placement, ready.clone(), make)?);
+        crew.threads.push(start_worker(index, options, ready.clone(), make)?);
     }
     for _ in 0..options.workers {
         started.recv().map_err(io::Error::other)??;
@@ -307,7 +312,7 @@ fn start_with<E: Engine + Clone>(
     let threads = crew.sign_off();
     let (memory, engine) = (division.parts(), engine.clone());
     let closer = Box::new(move |shared: &Shared| {
-        let notes = notes::write(shared, &shared.since.lock().unwrap_or_else(PoisonError::into_inner));
+        let notes = saved_counters::write(shared);
         engine.close(shared.clock.now(), &notes)
     });
     Ok(Running {
@@ -336,12 +341,13 @@ fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> 
 /// Starts the thread of a worker, which tells when it is ready, or why it is not.
 fn start_worker<S: Session>(
     index: usize,
-    placement: Placement,
+    options: &Options,
     ready: mpsc::Sender<io::Result<()>>,
     make: impl FnOnce() -> io::Result<Worker<S>> + Send + 'static,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
+    let is_pinned = options.pin_workers;
     std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-        if placement == Placement::Pinned {
+        if is_pinned {
             pin(index);
         }
         match make() {
@@ -422,14 +428,16 @@ impl Running {
     /// What ended a worker before, or why items could not be kept.
     pub fn stop(self, ending: Ending) -> Result<(), StopError> {
         let started = Stopwatch::start();
-        let ended = end_workers(&self.shared, self.threads, DRAIN);
+        let drain = Duration::from_secs(self.shared.options.drain_timeout.into());
+        let ended = end_workers(&self.shared, self.threads, drain);
         if let Err(StopError::Panicked) = ended {
             // It may have been in the middle of anything: what it has left in the region cannot be believed.
             return ended;
         }
         if self.found.is_some() && ending == Ending::Kept {
             // Background tasks see that the server stops, and give their sessions back.
-            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < 2 * DRAIN {
+            let patience = drain + BACKGROUND_WAIT;
+            while self.shared.background_tasks.load(Ordering::SeqCst) > 0 && started.elapsed() < patience {
                 std::thread::sleep(Duration::from_millis(1));
             }
             (self.closer)(&self.shared)?;
@@ -502,7 +510,7 @@ mod tests {
     fn serve(region: &RegionPlace) -> Running {
         let mut options = Options { workers: 2, memory: crate::Size(32 << 20), ..Options::default() };
         options.listen[0].address = Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.storage.region = Some(region.clone());
+        options.region = Some(region.clone());
         start(&options, Secrets { users: None, tls: None }, Vec::new()).unwrap()
     }
 

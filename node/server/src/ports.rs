@@ -87,11 +87,11 @@ fn open_streams(
 ) -> Result<Vec<Port>, StartError> {
     let port = |listener: Listener, traits: &ListenTraits| {
         let address = Arc::new(listener.address().clone());
-        let speaks = traits.speaks.unwrap_or(options.speaks);
+        let speaks = traits.speaks.unwrap_or(options.protocol);
         let tls = security(&listener, traits.security, tls)?;
         Ok::<Port, StartError>(Port { listener, address, speaks, tls })
     };
-    let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode };
+    let how = ListenOptions { backlog: options.backlog, unix_mode: options.unix_mode.0 };
     let mut ports = Vec::new();
     for listener in inherited {
         ports.push(port(listener, &ListenTraits::default())?);

@@ -12,13 +12,13 @@ pub struct Secrets {
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
-/// Why there are none.
+/// Why secrets cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// Nobody is known who may use the server.
+    /// The users.
     #[error(transparent)]
     Users(#[from] UsersError),
-    /// TLS cannot be spoken.
+    /// The certificate or key.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
 }
@@ -35,7 +35,7 @@ impl Secrets {
     /// # Errors
     /// If one of them cannot be read or is not what it should be.
     pub fn load(options: &Options) -> Result<Self, SecretsError> {
-        let tls = options.tls.clone().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
+        let tls = options.tls().map(|tls| TlsAcceptor::new(tls, unix_now())).transpose()?;
         Ok(Secrets { users: options.auth_file.as_deref().map(Users::load).transpose()?, tls })
     }
 }

@@ -1,112 +1,24 @@
 //! What workers, the acceptor and `stats` share.
 
 use crate::auth::Users;
+use crate::counters::{CounterValues, ServerCount};
+pub(crate) use crate::counters::{WorkerCount, WorkerCounters};
 use crate::direct::BurstSizes;
 use crate::memory_split::{CONNECTION_BYTES, MemorySplit, TLS_BYTES};
-use crate::notes::Since;
-use crate::options::{ConnectionLimits, Options, Permissions};
+use crate::options::Options;
 use crate::secrets::{Secrets, unix_now};
 use crate::watch::{CloseReason, DEFAULT_DELIMITER, Hub, Prefixes};
 use guira_advice::Advisor;
-use guira_commands::{CommandCount, CommandCounters, Uniques};
+use guira_commands::{CommandCount, CommandCounters};
 use guira_serving::{
     AcceptorHost, Access, Arrival, ConnBudget, ConnectionFacts, Connections, RateLimited, Registry,
 };
 use guira_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use guira_sync::clock::{CoarseClock, Stopwatch};
-use guira_sync::counters::Counters;
 use guira_transport::{LossMeter, Losses, Mailbox, TlsAcceptor, TlsError};
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-
-/// What a worker counts besides commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkerCount {
-    BytesRead,
-    BytesWritten,
-    Yields,
-    /// Logins, and those that failed.
-    AuthCommands,
-    AuthErrors,
-    /// Connections closed because nothing came from them.
-    IdleKicks,
-    /// Datagrams received.
-    Datagrams,
-    /// MICA's datagrams received, and requests in them.
-    MicaDatagrams,
-    MicaRequests,
-    /// Datagrams that made no sense, or were no datagrams for this port.
-    MicaMalformed,
-    /// Datagrams that arrived faster than they were received.
-    MicaDropped,
-    /// Answers that could not be sent.
-    MicaUnsent,
-    /// Datagrams that went by another directory.
-    MicaMoved,
-    /// Requests that another worker should have got.
-    MicaMisdirected,
-    /// Requests executed for other workers.
-    Forwarded,
-}
-
-impl WorkerCount {
-    /// All of them, in their order.
-    pub(crate) const ALL: [WorkerCount; COUNTS] = [
-        WorkerCount::BytesRead,
-        WorkerCount::BytesWritten,
-        WorkerCount::Yields,
-        WorkerCount::AuthCommands,
-        WorkerCount::AuthErrors,
-        WorkerCount::IdleKicks,
-        WorkerCount::Datagrams,
-        WorkerCount::MicaDatagrams,
-        WorkerCount::MicaRequests,
-        WorkerCount::MicaMalformed,
-        WorkerCount::MicaDropped,
-        WorkerCount::MicaUnsent,
-        WorkerCount::MicaMoved,
-        WorkerCount::MicaMisdirected,
-        WorkerCount::Forwarded,
-    ];
-
-    /// Its name in `stats`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            WorkerCount::BytesRead => "bytes_read",
-            WorkerCount::BytesWritten => "bytes_written",
-            WorkerCount::Yields => "conn_yields",
-            WorkerCount::AuthCommands => "auth_cmds",
-            WorkerCount::AuthErrors => "auth_errors",
-            WorkerCount::IdleKicks => "idle_kicks",
-            WorkerCount::Datagrams => "udp_datagrams",
-            WorkerCount::MicaDatagrams => "mica_datagrams",
-            WorkerCount::MicaRequests => "mica_requests",
-            WorkerCount::MicaMalformed => "mica_malformed",
-            WorkerCount::MicaDropped => "mica_dropped",
-            WorkerCount::MicaUnsent => "mica_unsent",
-            WorkerCount::MicaMoved => "mica_moved",
-            WorkerCount::MicaMisdirected => "mica_misdirected",
-            WorkerCount::Forwarded => "forwarded_requests",
-        }
-    }
-}
-
-const COUNTS: usize = WorkerCount::Forwarded as usize + 1;
-
-/// One worker's counters.
-#[derive(Debug, Default)]
-pub(crate) struct WorkerCounters(Counters<COUNTS>);
-
-impl WorkerCounters {
-    pub(crate) fn add(&self, what: WorkerCount, amount: u64) {
-        self.0.add(what as usize, amount);
-    }
-
-    fn get(&self, what: WorkerCount) -> u64 {
-        self.0.get(what as usize)
-    }
-}
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Shared by everything in a running server.
 #[derive(Debug)]
@@ -119,13 +31,13 @@ pub(crate) struct Shared {
     /// Tell of datagrams that were lost on their way to a worker.
     loss_meters: Vec<Arc<dyn LossMeter>>,
     pub(crate) connections: Connections,
-    pub(crate) limits: ConnectionLimits,
+    pub(crate) options: Options,
     /// Background tasks that hold a session of the engine. SeqCst, though nothing else is ordered by it.
     pub(crate) background_tasks: AtomicU64,
     /// A walk was refused since one is under way. Relaxed: the client that holds that one up has less time, sooner or later.
     pub(crate) walk_wanted: AtomicBool,
-    /// LOCK: since. What the counters said when they were last reset. Taken before the engine's.
-    pub(crate) since: Mutex<Since>,
+    /// LOCK: since. The counters when they were last reset. Taken before the engine's.
+    pub(crate) since: Mutex<CounterValues>,
     /// Bytes that background tasks have sent.
     pub(crate) background_bytes: AtomicU64,
     /// Each worker's, by its number.
@@ -139,8 +51,6 @@ pub(crate) struct Shared {
     /// Who may use the server; everybody, without.
     pub(crate) users: Option<Users>,
     pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) permissions: Permissions,
-    pub(crate) uniques: Uniques,
     pub(crate) verbosity: AtomicU32,
     tells_of_refresh: RateLimited,
     /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
@@ -152,7 +62,7 @@ pub(crate) struct Shared {
 /// Whoever learns from requests, if that is wanted and there is memory for it.
 fn advisor(options: &Options) -> Option<Arc<Advisor>> {
     let budget = MemorySplit::of(options, options.memory.0).advice;
-    let delimiter = options.prefix_delimiter.unwrap_or(DEFAULT_DELIMITER);
+    let delimiter = options.prefix_delimiter.map_or(DEFAULT_DELIMITER, |delimiter| delimiter.0);
     (budget > 0).then(|| Arc::new(Advisor::new(budget, delimiter)))
 }
 
@@ -171,8 +81,8 @@ impl Shared {
             workers: (0..options.workers).map(|_| Default::default()).collect(),
             bursts: (0..options.workers).map(|_| Default::default()).collect(),
             loss_meters,
-            connections: Connections::new(options.connections.max, options.connections.beyond),
-            limits: options.connections,
+            connections: Connections::new(options.max_connections, options.beyond_max),
+            options: options.clone(),
             background_tasks: AtomicU64::new(0),
             walk_wanted: AtomicBool::new(false),
             since: Mutex::default(),
@@ -181,12 +91,10 @@ impl Shared {
             budget: hub.budget.clone(),
             registry: Registry::default(),
             hub,
-            prefixes: Arc::new(Prefixes::new(options.prefix_delimiter)),
+            prefixes: Arc::new(Prefixes::new(options.prefix_delimiter.map(|delimiter| delimiter.0))),
             advisor: advisor(options),
             users: secrets.users,
             tls: secrets.tls,
-            permissions: options.permissions,
-            uniques: options.uniques,
             verbosity: AtomicU32::new(0),
             tells_of_refresh: RateLimited::every(1),
             stopping: AtomicBool::new(false),
@@ -194,7 +102,23 @@ impl Shared {
         }
     }
 
-    pub(crate) fn worker_sum(&self, what: WorkerCount) -> u64 {
+    /// The counters since the start.
+    pub(crate) fn counter_values(&self) -> CounterValues {
+        CounterValues {
+            commands: CommandCount::ALL.map(|what| self.command_sum(what)),
+            workers: WorkerCount::ALL.map(|what| self.worker_sum(what)),
+            server: ServerCount::ALL.map(|what| self.hub.counters.get(what)),
+            total_connections: self.connections.total.load(Ordering::Relaxed),
+            rejected_connections: self.connections.rejected.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The counters since the last reset.
+    pub(crate) fn counted(&self) -> CounterValues {
+        self.counter_values().after(&self.since.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn worker_sum(&self, what: WorkerCount) -> u64 {
         let beside = match what {
             WorkerCount::BytesWritten => self.background_bytes.load(Ordering::Relaxed),
             WorkerCount::MicaMalformed => self.losses(|losses| losses.unreadable),
@@ -232,7 +156,10 @@ impl Shared {
         if let Some(users) = &self.users {
             match users.reload() {
                 Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
-                Err(error) => tracing::error!("the users stay as they were: {}", Causes(&error)),
+                Err(error) => {
+                    self.hub.counters.add(ServerCount::AuthFileErrors, 1);
+                    tracing::error!("the users stay as they were: {}", Causes(&error));
+                }
             }
         }
         if self.tls.is_some() {

@@ -1,12 +1,10 @@
 //! Sizes with units.
 
-use serde::de::{Error, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
 /// A number of bytes, written as a number with K, M, G or T, or KiB, MiB, GiB or TiB: powers of 1024. With a unit it may have a
-/// fraction, as sizes have that are told to people.
+/// fraction, as sizes in messages have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub usize);
 
@@ -61,37 +59,6 @@ impl fmt::Display for Size {
             Some((letter, shift)) if *shift > 0 => write!(formatter, "{}{letter}iB", self.0 >> shift),
             _ => write!(formatter, "{}", self.0),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SizeVisitor)
-    }
-}
-
-/// Reads a size from a file: text, or a number of bytes.
-struct SizeVisitor;
-
-impl Visitor<'_> for SizeVisitor {
-    type Value = Size;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a size in quotes, such as \"64MiB\", or a number of bytes")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Size, E> {
-        text.parse().map_err(E::custom)
-    }
-
-    fn visit_i64<E: Error>(self, bytes: i64) -> Result<Size, E> {
-        usize::try_from(bytes).map(Size).map_err(|_| E::custom(SizeError(bytes.to_string())))
-    }
-}
-
-impl Serialize for Size {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

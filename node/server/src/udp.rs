@@ -12,7 +12,7 @@
 
 use crate::batch::{Batch, Execute, Kind, Request, is_local};
 use crate::interpreter::{Interpreter, OUTBOX_FULL, Phase, ProtocolState, Stopped};
-use crate::options::{Options, UdpPorts};
+use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::shared::{WorkerCount, WorkerCounters};
 use guira_commands::Replies;
@@ -109,19 +109,19 @@ pub(crate) fn open(
     for address in addresses {
         let mut address = *address;
         for (index, worker) in workers.iter_mut().enumerate() {
-            let sharing = match options.udp_ports {
+            let sharing = match options.udp_port_per_worker {
+                true => PortSharing::Alone,
                 // Another server of this user's would share its clients with us.
-                UdpPorts::Shared if index == 0 => PortSharing::First,
-                UdpPorts::Shared => PortSharing::Shared,
-                UdpPorts::PerWorker => PortSharing::Alone,
+                false if index == 0 => PortSharing::First,
+                false => PortSharing::Shared,
             };
             let socket = datagram_socket(address, sharing).map_err(|error| (address, error))?;
             let taken = socket.local_addr().map_err(|error| (address, error))?;
             worker.push(socket);
-            match options.udp_ports {
-                UdpPorts::Shared => address.set_port(taken.port()),
-                UdpPorts::PerWorker if address.port() > 0 => address.set_port(taken.port().wrapping_add(1)),
-                UdpPorts::PerWorker => {}
+            match options.udp_port_per_worker {
+                false => address.set_port(taken.port()),
+                true if address.port() > 0 => address.set_port(taken.port().wrapping_add(1)),
+                true => {}
             }
         }
     }

@@ -113,7 +113,7 @@ impl<S: Session> Worker<S> {
         let tap = Arc::new(EventSink::new(&shared, index));
         let observer = Box::new(EventObserver(tap.clone()));
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
-        let executor = executor.with_uniques(shared.uniques);
+        let executor = executor.with_uniques(shared.options.uniques());
         let scratch = WorkerScratch {
             interpreter: Interpreter {
                 executor,
@@ -210,7 +210,7 @@ impl<S: Session> Worker<S> {
         }
         // One worker keeps the time, for what expires and falls due; the others sleep until they are called.
         // Each of them wakes up once more, soon, to give back what its session keeps: others may wait for it.
-        let kicks = self.shared.limits.idle.is_some();
+        let kicks = self.shared.options.idle_limit().is_some();
         let wakes = self.acceptor.is_some() || kicks || self.shared.is_stopping();
         let timeout = if self.rested { wakes.then_some(HEARTBEAT) } else { Some(REST_AFTER) };
         let timeout = match self.acceptor.as_ref().and_then(Acceptor::patience) {
@@ -530,7 +530,7 @@ impl<S: Session> Worker<S> {
     /// Closes connections that have not said anything for too long.
     fn kick_idle(&mut self) {
         let now = self.scratch.interpreter.executor.now();
-        let Some(limit) = self.shared.limits.idle.filter(|_| now != self.kicked) else {
+        let Some(limit) = self.shared.options.idle_limit().filter(|_| now != self.kicked) else {
             return;
         };
         self.kicked = now;

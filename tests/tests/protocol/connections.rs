@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use guira_sync::clock::Stopwatch;
 use guira_tests::deadline::{Deadline, PATIENCE};
 use guira_tests::server::wait_for;
 use guira_tests::{Client, Server, Setup};
@@ -116,6 +117,19 @@ fn a_value_that_is_on_its_way_when_the_server_stops_is_stored() {
     idle.expect_closed();
     client.exchange(format!("{second}\r\n"), "STORED\r\n");
     client.expect_closed();
+}
+
+#[test]
+fn a_server_that_stops_waits_no_longer_than_drain_timeout() {
+    let server = Setup::new().guira_argument("--drain-timeout=0").start_guira();
+    let mut client = server.connect();
+    assert_eq!(client.stats("settings")["drain_timeout"], "0");
+    client.send("set half 0 0 10\r\nhalf");
+    let stopping = Stopwatch::start();
+    server.stop("TERM");
+    // The default is five seconds.
+    assert!(stopping.elapsed() < Duration::from_secs(4), "{:?}", stopping.elapsed());
+    client.abandon();
 }
 
 #[test]

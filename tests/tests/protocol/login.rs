@@ -88,6 +88,19 @@ fn the_file_is_read_again_on_sighup() {
     old.exchange("get x\r\n", "END\r\n");
 }
 
+#[test]
+fn a_file_that_cannot_be_read_again_is_counted_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let server = with_users(&scratch);
+    let mut client = server.connect();
+    client.exchange("set x 0 0 7\r\nfoo bar\r\n", "STORED\r\n");
+    assert_eq!(client.stats("")["auth_file_reload_errors"], "0");
+    users(&scratch, "no user\n");
+    server.signal("HUP");
+    wait_for("the error", || (client.stats("")["auth_file_reload_errors"] == "1").then_some(()));
+    server.connect().exchange("set x 0 0 7\r\nfoo bar\r\n", "STORED\r\n");
+}
+
 /// The message of SASL PLAIN.
 fn plain(user: &str, password: &str) -> Vec<u8> {
     format!("\0{user}\0{password}").into_bytes()

@@ -60,6 +60,7 @@ mod tls;
 mod touch_and_gat;
 mod udp;
 mod unix_socket;
+mod upgrade;
 mod value_limits;
 mod version_verbosity;
 mod watch;

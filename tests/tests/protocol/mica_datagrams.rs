@@ -336,5 +336,5 @@ fn a_server_that_cannot_have_its_ports_says_which() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains(&format!("MICA's datagrams at {address}")), "{text}");
     let output = run_guira(&["serve", "--mica", "here"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("mica must be IP:PORT"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("must be IP:PORT"));
 }

@@ -47,6 +47,14 @@ pub(crate) fn ci() -> Vec<Step> {
     ]
 }
 
+/// Writes the documents that are made of tables in the code.
+pub(crate) fn documents() -> Step {
+    Step {
+        name: "docs",
+        work: |_| Work::Commands(vec![cargo(&["run", "-p", "guira-cli", "--", "docs", "docs"])]),
+    }
+}
+
 fn clippy() -> std::process::Command {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 }

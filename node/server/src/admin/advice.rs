@@ -11,35 +11,35 @@ use guira_sync::clock::Seconds;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The share of a page that items fill, before there are any to tell.
+/// The share of a page that items fill, before there are any.
 const USUAL_SHARE: f64 = 0.9;
 
 impl Admin {
     /// Answers `stats mrc`, but for its end.
     pub(super) fn advise(&self, advisor: &Advisor, out: &mut Lines<'_>) {
-        self.tell_advisor(self.shared.clock.now());
+        self.update_advisor(self.shared.clock.now());
         let advice = advisor.advice();
-        observe_sample(out, &advice, advisor.dropped());
+        show_sample(out, &advice, advisor.dropped());
         for one in &advice.policies {
             for (scale, ratio) in SCALES.into_iter().zip(one.hit_ratios) {
                 out.stat(&format!("{}:hit_ratio:{scale}", one.policy.name), known(ratio));
             }
         }
-        tell_set(out, "", advice.working_set);
+        show_set(out, "", advice.working_set);
         // Prefixes are parts of keys.
-        let families = if self.shared.permissions.dump { &advice.families[..] } else { &[] };
+        let families = if self.shared.options.disable_dumping { &[] } else { &advice.families[..] };
         for family in families {
             let name = name_of(&family.prefix);
             out.stat(&format!("prefix:{name}:share"), format!("{:.4}", family.share));
             for (scale, ratio) in SCALES.into_iter().zip(family.hit_ratios) {
                 out.stat(&format!("prefix:{name}:hit_ratio:{scale}"), known(Some(ratio)));
             }
-            tell_set(out, &format!("prefix:{name}:"), family.working_set);
+            show_set(out, &format!("prefix:{name}:"), family.working_set);
         }
     }
 
-    /// Tells the advisor how the server is.
-    pub(super) fn tell_advisor(&self, now: Seconds) {
+    /// Gives the advisor the figures of the server.
+    pub(super) fn update_advisor(&self, now: Seconds) {
         let Some(advisor) = &self.shared.advisor else {
             return;
         };
@@ -108,7 +108,7 @@ fn name_of(prefix: &[u8]) -> String {
     String::from_utf8_lossy(&name).into_owned()
 }
 
-fn observe_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
+fn show_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     out.stat("seconds", advice.seconds);
     out.stat("reads", advice.reads);
     out.stat("hit_ratio", known(advice.measured));
@@ -125,7 +125,7 @@ fn observe_sample(out: &mut Lines<'_>, advice: &Advice, dropped: u64) {
     }
 }
 
-fn tell_set(out: &mut Lines<'_>, whose: &str, set: WorkingSet) {
+fn show_set(out: &mut Lines<'_>, whose: &str, set: WorkingSet) {
     out.stat(&format!("{whose}working_set_keys"), set.keys);
     out.stat(&format!("{whose}working_set_bytes"), set.bytes);
     out.stat(&format!("{whose}churn"), known(set.churn));

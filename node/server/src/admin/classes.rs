@@ -1,11 +1,12 @@
 //! `stats items` and `stats slabs`.
 
+use super::lines::{ITEMS, ITEMS_LAST, SLABS, SLABS_LAST};
 use super::{Admin, Lines};
 use crate::shared::Shared;
 use guira_commands::BY_CLASS;
 
-/// What memcached tells of lists in order of use, and of items that are held or moved in them: there are none here.
-const ABSENT: [&str; 13] = [
+/// What memcached shows of lists in order of use, and of items that are held or moved in them: there are none here.
+pub(super) const ABSENT: [&str; 13] = [
     "tailrepairs",
     "evicted_active",
     "lrutail_reflocked",
@@ -25,16 +26,9 @@ impl Admin {
     pub(super) fn items(&self, out: &mut Lines<'_>) {
         for class in self.control.stats().classes {
             let mut item = |name: &str, value: u64| out.stat(&format!("items:{}:{name}", class.id), value);
-            item("number", class.items);
-            // All items are of one kind: memcached's cold ones, which are evicted next.
-            item("number_cold", class.items);
-            item("age_hot", 0);
-            item("age_warm", 0);
-            item("age", class.age);
-            item("mem_requested", class.bytes);
+            ITEMS.iter().for_each(|line| item(line.metric.name, (line.value)(&class)));
             class.counts.rows().for_each(|(metric, value)| item(metric.name, value));
-            // Whoever stores makes room: no other thread does it.
-            item("direct_reclaims", class.counts.evicted);
+            ITEMS_LAST.iter().for_each(|line| item(line.metric.name, (line.value)(&class)));
             ABSENT.iter().for_each(|name| item(name, 0));
         }
     }
@@ -43,19 +37,12 @@ impl Admin {
         let stats = self.control.stats();
         for class in &stats.classes {
             let mut slab = |name: &str, value: u64| out.stat(&format!("{}:{name}", class.id), value);
-            slab("chunk_size", class.chunk_size);
-            slab("chunks_per_page", class.chunks_per_page);
-            slab("total_pages", class.pages);
-            slab("total_chunks", class.used_chunks + class.free_chunks);
-            slab("used_chunks", class.used_chunks);
-            slab("free_chunks", class.free_chunks);
-            slab("free_chunks_end", 0);
+            SLABS.iter().for_each(|line| slab(line.metric.name, (line.value)(class)));
             for (index, what) in BY_CLASS.iter().enumerate() {
                 slab(what.name(), class_sum(&self.shared, class.id, index));
             }
         }
-        out.stat("active_slabs", stats.classes.len());
-        out.stat("total_malloced", stats.memory_used - stats.index_bytes);
+        out.lines(SLABS_LAST, &self.figures(&stats));
     }
 }
 

@@ -1,8 +1,9 @@
 //! `lru`: memcached's words for the options of its segmented LRU, which are those of the policy `seg-lru` here. With another policy they
 //! change nothing, since clients that send them do not expect to be refused.
 
+use super::Admin;
 use super::verbs::{Answer, ERROR, OK, signed, unsigned};
-use super::{Admin, Lines};
+use crate::options::yes;
 
 /// The policy that has these options.
 const SEGMENTED: &str = "seg-lru";
@@ -18,29 +19,30 @@ impl Admin {
         };
         let (policy, _) = self.control.policy();
         if policy.name != SEGMENTED {
-            if self.tells_of_lru.is_due(self.shared.clock.now()) {
-                tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (told once)");
+            if self.lru_log_limit.is_due(self.shared.clock.now()) {
+                tracing::warn!("lru changes nothing, since the policy is not {SEGMENTED} (logged once)");
             }
             return OK.into();
         }
-        self.turn_to(&options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value)))
+        self.switch_policy(&options.into_iter().fold(policy, |policy, (key, value)| policy.with(key, value)))
     }
 
-    /// What memcached tells of its lists in order of use: without them they are off, and have no part of memory.
-    pub(super) fn tell_lru(&self, out: &mut Lines<'_>) {
+    /// What memcached shows of its lists in order of use: without them they are off, and have no part of memory.
+    pub(super) fn lru_settings(&self) -> [(&'static str, String); 8] {
         let (policy, _) = self.control.policy();
         let is_segmented = policy.name == SEGMENTED && policy.value("mode") != Some("flat");
-        let yes = |is: bool| if is { "yes" } else { "no" };
         let number = |key: &str| policy.value(key).filter(|_| is_segmented).unwrap_or("0").to_owned();
         let factor = |key: &str| number(key).parse::<f64>().unwrap_or(0.0);
-        out.stat("lru_maintainer_thread", "no");
-        out.stat("lru_segmented", yes(is_segmented));
-        out.stat("hot_lru_pct", number("hot_pct"));
-        out.stat("warm_lru_pct", number("warm_pct"));
-        out.stat("hot_max_factor", format!("{:.2}", factor("hot_factor")));
-        out.stat("warm_max_factor", format!("{:.2}", factor("warm_factor")));
-        out.stat("temp_lru", yes(is_segmented && policy.value("temp_ttl").is_some()));
-        out.stat("temporary_ttl", number("temp_ttl"));
+        [
+            ("lru_maintainer_thread", yes(false)),
+            ("lru_segmented", yes(is_segmented)),
+            ("hot_lru_pct", number("hot_pct")),
+            ("warm_lru_pct", number("warm_pct")),
+            ("hot_max_factor", format!("{:.2}", factor("hot_factor"))),
+            ("warm_max_factor", format!("{:.2}", factor("warm_factor"))),
+            ("temp_lru", yes(is_segmented && policy.value("temp_ttl").is_some())),
+            ("temporary_ttl", number("temp_ttl")),
+        ]
     }
 }
 

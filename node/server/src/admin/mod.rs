@@ -1,14 +1,17 @@
-//! What is asked about the server rather than about its items, and what it is told: stats, flush_all, version, verbosity, and the
+//! Commands about the server rather than its items: stats, flush_all, version, verbosity, and the
 //! commands of [`verbs`].
 
 mod advice;
 mod classes;
 mod general;
+mod lines;
 mod lru;
+mod metrics;
 mod policy;
 mod settings;
 mod verbs;
 
+pub use metrics::{MetricTable, metric_tables};
 pub(crate) use settings::Settings;
 pub(crate) use verbs::Answer;
 
@@ -31,20 +34,20 @@ pub(crate) struct Admin {
     begin_walk: BeginWalk,
     shared: Arc<Shared>,
     settings: Settings,
-    /// The ceiling of the process, in bytes. Relaxed: it is told, and nothing follows from it.
+    /// The ceiling of the process, in bytes. Relaxed: it is only shown.
     memory: AtomicU64,
-    /// What was last said about the crawler and automatic moves. Relaxed: they are told, and nothing follows from them.
+    /// What clients last set of the crawler and automatic moves. Relaxed: it is only shown.
     crawler: AtomicBool,
     crawler_sleep: AtomicU32,
     crawler_tocrawl: AtomicU32,
     automove: AtomicU32,
-    /// What clients ask for is not logged each time: a log that they can fill fills the disk.
-    tells: RateLimited,
-    tells_of_lru: RateLimited,
-    /// More memory was in use than the limit allows when it was last moved. Relaxed: it is told when that is over, and nothing follows from it.
+    /// Clients must not be able to fill the log.
+    log_limit: RateLimited,
+    lru_log_limit: RateLimited,
+    /// More memory was in use than the limit allows when it was last moved. Relaxed: it only decides what is logged.
     is_shrinking: AtomicBool,
-    tells_of_region: RateLimited,
-    /// How often there had been no room for the region when that was last told. Relaxed: it is told, and nothing follows from it.
+    region_log_limit: RateLimited,
+    /// The value of `region_no_room` that was last logged. Relaxed: it only decides what is logged.
     region_no_room: AtomicU64,
     /// When what advice knows is to be flushed; 0 for never. Relaxed: a second more or less.
     advice_flushed_at: AtomicU32,
@@ -56,7 +59,7 @@ impl fmt::Debug for Admin {
     }
 }
 
-/// The most verbose level that is told apart.
+/// The highest level of verbosity.
 const VERBOSITY_MAX: u32 = 2;
 
 impl Admin {
@@ -64,30 +67,30 @@ impl Admin {
         Admin {
             control: Arc::new(engine.clone()),
             begin_walk: begin_walk(engine.clone()),
+            memory: AtomicU64::new(shared.options.memory.0 as u64),
             shared,
-            memory: AtomicU64::new(settings.options.memory.0 as u64),
             settings,
             crawler: AtomicBool::new(true),
             crawler_sleep: AtomicU32::new(100),
             crawler_tocrawl: AtomicU32::new(0),
             automove: AtomicU32::new(1),
-            tells: RateLimited::every(1),
-            tells_of_lru: RateLimited::once(),
+            log_limit: RateLimited::every(1),
+            lru_log_limit: RateLimited::once(),
             is_shrinking: AtomicBool::new(false),
-            tells_of_region: RateLimited::every(60),
+            region_log_limit: RateLimited::every(60),
             region_no_room: AtomicU64::new(0),
             advice_flushed_at: AtomicU32::new(0),
         }
     }
 
-    /// Tells the operator if the region cannot grow any more.
-    fn tell_of_region(&self, now: Seconds) {
-        let Some(place) = &self.settings.options.storage.region else {
+    /// Logs that the region cannot grow any more.
+    fn log_region(&self, now: Seconds) {
+        let Some(place) = &self.shared.options.region else {
             return;
         };
         let stats = self.control.stats();
         let is_news = stats.region_no_room > self.region_no_room.load(Ordering::Relaxed);
-        if is_news && self.tells_of_region.is_due(now) {
+        if is_news && self.region_log_limit.is_due(now) {
             self.region_no_room.store(stats.region_no_room, Ordering::Relaxed);
             let [used, limit] = [stats.memory_used, stats.memory_limit].map(|bytes| bytes / MIB as u64);
             tracing::warn!(
@@ -96,8 +99,8 @@ impl Admin {
         }
     }
 
-    /// Tells how many items are left once no more memory is in use than the limit allows.
-    fn tell_of_shrinking(&self) {
+    /// Logs how many items are left once no more memory is in use than the limit allows.
+    fn log_shrinking(&self) {
         if !self.is_shrinking.load(Ordering::Relaxed) {
             return;
         }
@@ -118,11 +121,11 @@ impl Admin {
 
     /// Answers `stats` with a word behind it.
     fn stats_about(&self, now: Seconds, words: &[&str], reply: &mut ReplyBuffer) -> Option<BackgroundTask> {
-        let dump = self.shared.permissions.dump;
+        let dump = !self.shared.options.disable_dumping;
         let mut out = Lines(reply);
         match words {
             [] => self.general(&mut out),
-            ["settings", ..] => self.tell_settings(&mut out),
+            ["settings", ..] => self.show_settings(&mut out),
             ["items", ..] => self.items(&mut out),
             ["slabs", ..] => self.slabs(&mut out),
             ["mrc", ..] => match &self.shared.advisor {
@@ -246,9 +249,9 @@ impl Admin {
 
     /// To be called once a second.
     pub(crate) fn pulse(&self, now: Seconds) {
-        self.tell_advisor(now);
-        self.tell_of_region(now);
-        self.tell_of_shrinking();
+        self.update_advisor(now);
+        self.log_region(now);
+        self.log_shrinking();
     }
 
     /// Sets how much is logged.

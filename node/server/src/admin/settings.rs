@@ -1,23 +1,19 @@
 //! `stats settings`.
 
 use super::{Admin, Lines};
-use crate::options::{Options, UdpPorts};
-use crate::shared::WorkerCount;
-use guira_commands::Uniques;
+use crate::options::yes;
 use guira_contract::Dropped;
-use guira_roster::{DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, Eviction, RegionPlace};
-use guira_serving::{Beyond, Speaks};
+use guira_roster::Choice;
 use guira_sync::atomic::Ordering;
-use guira_transport::{Address, CipherList, Resumption, TlsOptions};
+use guira_transport::Address;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-/// The settings of a server, as far as they do not change.
+/// What a server found when it was started.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) options: Options,
+    pub(super) choice: Choice,
     tcp_port: u16,
-    udp_port: u16,
+    pub(super) udp_port: u16,
     listen: String,
     unix_path: Option<String>,
     mica: String,
@@ -25,40 +21,100 @@ pub(crate) struct Settings {
     pub(super) dropped: Option<Dropped>,
 }
 
+/// The order of the lines: memcached's, and then Guira's own. Names that are not here come after them.
+const ORDER: &[&str] = &[
+    "maxbytes",
+    "maxconns",
+    "tcpport",
+    "udpport",
+    "mica",
+    "xdp",
+    "local",
+    "inter",
+    "verbosity",
+    "oldest",
+    "evictions",
+    "domain_socket",
+    "umask",
+    "shutdown_command",
+    "growth_factor",
+    "chunk_size",
+    "memory_file",
+    "num_threads",
+    "num_threads_per_udp",
+    "stat_key_prefix",
+    "detail_enabled",
+    "watcher_logbuf_size",
+    "worker_logbuf_size",
+    "cas_enabled",
+    "tcp_backlog",
+    "binding_protocol",
+    "auth_enabled_sasl",
+    "auth_enabled_ascii",
+    "item_size_max",
+    "maxconns_fast",
+    "hashpower_init",
+    "slab_reassign",
+    "slab_automove",
+    "lru_crawler",
+    "lru_crawler_sleep",
+    "lru_crawler_tocrawl",
+    "tail_repair_time",
+    "flush_enabled",
+    "dump_enabled",
+    "watch_enabled",
+    "hash_algorithm",
+    "lru_maintainer_thread",
+    "lru_segmented",
+    "hot_lru_pct",
+    "warm_lru_pct",
+    "hot_max_factor",
+    "warm_max_factor",
+    "temp_lru",
+    "temporary_ttl",
+    "idle_timeout",
+    "ssl_enabled",
+    "ssl_chain_cert",
+    "ssl_key",
+    "ssl_verify_mode",
+    "ssl_keyformat",
+    "ssl_ciphers",
+    "ssl_wbuf_size",
+    "ssl_ca_cert",
+    "ssl_session_cache",
+    "ssl_kernel_tls",
+    "ssl_min_version",
+    "read_buf_mem_limit",
+    "track_sizes",
+    "inline_ascii_response",
+    "num_napi_ids",
+    "client_flags_size",
+    "advice_enabled",
+];
+
+/// Settings of memcached that are always the same here.
+const FIXED: &[(&str, &str)] = &[
+    ("oldest", "0"),
+    // None was given: the index finds its own.
+    ("hashpower_init", "0"),
+    ("slab_reassign", "yes"),
+    // There is nothing to repair: items are not referenced across requests.
+    ("tail_repair_time", "0"),
+    ("hash_algorithm", "rapidhash"),
+    ("track_sizes", "yes"),
+    ("inline_ascii_response", "no"),
+    ("num_napi_ids", "0"),
+    ("client_flags_size", "4"),
+];
+
+/// The same, of a server that speaks TLS.
+const FIXED_OF_TLS: &[(&str, &str)] =
+    &[("ssl_keyformat", "1"), ("ssl_wbuf_size", "16384"), ("ssl_kernel_tls", "no")];
+
 impl Settings {
-    /// What is counted of datagrams, as far as they are served: memcached's are, or MICA's.
-    pub(super) fn counts_of_datagrams(&self) -> &'static [WorkerCount] {
-        const ALL: [WorkerCount; 8] = [
-            WorkerCount::Datagrams,
-            WorkerCount::MicaDatagrams,
-            WorkerCount::MicaRequests,
-            WorkerCount::MicaMalformed,
-            WorkerCount::MicaDropped,
-            WorkerCount::MicaUnsent,
-            WorkerCount::MicaMoved,
-            WorkerCount::MicaMisdirected,
-        ];
-        match (self.udp_port != 0, self.options.serves_mica()) {
-            (false, false) => &[],
-            (true, false) => &ALL[..1],
-            (false, true) => &ALL[1..],
-            (true, true) => &ALL,
-        }
-    }
-
-    /// Where MICA's datagrams are taken from.
-    fn tell_datagrams(&self, out: &mut Lines<'_>) {
-        out.stat("mica", if self.mica.is_empty() { "none" } else { &self.mica });
-        out.stat("xdp", self.options.xdp.as_ref().map_or("none".to_owned(), ToString::to_string));
-        out.stat(
-            "local",
-            self.options.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string()),
-        );
-    }
-
-    /// The settings of a server that was started with `options` and listens at these addresses. `dropped` is what was damaged of its region.
+    /// The settings of a server that has this engine and listens at these addresses. `dropped` is what was damaged of its region.
     pub(crate) fn new(
-        options: &Options,
+        choice: Choice,
         addresses: &[Address],
         udp: &[SocketAddr],
         mica: &[SocketAddr],
@@ -73,7 +129,7 @@ impl Settings {
             Address::Tcp(_) => None,
         });
         Settings {
-            options: options.clone(),
+            choice,
             tcp_port: tcp_port.unwrap_or(0),
             udp_port: udp.first().map_or(0, SocketAddr::port),
             listen: addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(","),
@@ -84,92 +140,38 @@ impl Settings {
     }
 }
 
-fn yes(is: bool) -> &'static str {
-    if is { "yes" } else { "no" }
-}
-
 impl Admin {
-    pub(super) fn tell_settings(&self, out: &mut Lines<'_>) {
-        let Settings { options, .. } = &self.settings;
-        let permissions = options.permissions;
-        let relaxed = Ordering::Relaxed;
-        out.stat("maxbytes", self.memory.load(relaxed));
-        out.stat("maxconns", options.connections.max);
-        out.stat("tcpport", self.settings.tcp_port);
-        out.stat("udpport", self.settings.udp_port);
-        self.settings.tell_datagrams(out);
-        out.stat("inter", &self.settings.listen);
-        out.stat("verbosity", self.shared.verbosity.load(relaxed));
-        out.stat("oldest", 0);
-        let storage = &options.storage;
-        out.stat("evictions", if storage.eviction == Eviction::On { "on" } else { "off" });
-        out.stat("domain_socket", self.settings.unix_path.as_deref().unwrap_or("NULL"));
-        out.stat("umask", format!("{:o}", options.unix_mode));
-        out.stat("shutdown_command", yes(permissions.shutdown));
-        if options.engine.has_classes() {
-            out.stat("growth_factor", format!("{:.2}", storage.factor.unwrap_or(DEFAULT_FACTOR)));
-            out.stat("chunk_size", storage.smallest_item.unwrap_or(DEFAULT_SMALLEST_ITEM));
-        }
-        let region = storage.region.as_ref().map_or("NULL".to_owned(), RegionPlace::to_string);
-        out.stat("memory_file", region);
-        out.stat("num_threads", options.workers);
-        let shared_ports = options.udp_ports == UdpPorts::Shared;
-        out.stat("num_threads_per_udp", if shared_ports { options.workers } else { 1 });
-        out.stat("stat_key_prefix", self.shared.prefixes.delimiter());
-        out.stat("detail_enabled", yes(self.shared.prefixes.is_on()));
-        out.stat("watcher_logbuf_size", options.log.watcher);
-        out.stat("worker_logbuf_size", options.log.worker);
-        out.stat("cas_enabled", yes(options.uniques == Uniques::Kept));
-        out.stat("tcp_backlog", options.backlog);
-        out.stat("binding_protocol", options.speaks.name());
-        // Users are the same in both protocols; who may log in is a question of which is spoken.
-        let file = options.auth_file.as_ref().map(|path| path.display().to_string());
-        out.stat("auth_enabled_sasl", yes(file.is_some() && options.speaks != Speaks::Text));
-        let ascii = file.as_deref().filter(|_| options.speaks != Speaks::Binary);
-        out.stat("auth_enabled_ascii", ascii.unwrap_or("no"));
-        out.stat("item_size_max", options.max_item_size.0);
-        out.stat("maxconns_fast", yes(options.connections.beyond == Beyond::Refused));
-        // None was given: the index finds its own.
-        out.stat("hashpower_init", 0);
-        out.stat("slab_reassign", "yes");
-        out.stat("slab_automove", self.automove.load(relaxed));
-        out.stat("lru_crawler", yes(self.crawler.load(relaxed)));
-        out.stat("lru_crawler_sleep", self.crawler_sleep.load(relaxed));
-        out.stat("lru_crawler_tocrawl", self.crawler_tocrawl.load(relaxed));
-        // There is nothing to repair: no item is held by anybody.
-        out.stat("tail_repair_time", 0);
-        out.stat("flush_enabled", yes(permissions.flush_all));
-        out.stat("dump_enabled", yes(permissions.dump));
-        out.stat("watch_enabled", yes(permissions.watch));
-        out.stat("hash_algorithm", "rapidhash");
-        self.tell_lru(out);
-        out.stat("idle_timeout", options.connections.idle.map_or(0, |idle| idle.as_secs()));
-        out.stat("ssl_enabled", yes(options.tls.is_some()));
-        if let Some(tls) = &options.tls {
-            of_tls(out, tls);
-        }
-        out.stat("read_buf_mem_limit", options.connections.memory.map_or(0, |size| size.0));
-        out.stat("track_sizes", "yes");
-        out.stat("inline_ascii_response", "no");
-        out.stat("num_napi_ids", 0);
-        out.stat("client_flags_size", size_of::<u32>());
-        out.stat("advice_enabled", yes(self.shared.advisor.is_some()));
-        self.tell_engine(out);
+    pub(super) fn show_settings(&self, out: &mut Lines<'_>) {
+        let fixed = if self.shared.tls.is_some() { FIXED_OF_TLS } else { &[] };
+        let fixed = FIXED.iter().chain(fixed).map(|(name, value)| (*name, (*value).to_owned()));
+        let all = self.shared.options.settings().chain(self.current_settings()).chain(self.lru_settings());
+        let mut all: Vec<(&str, String)> = all.chain(fixed).collect();
+        let place = |name: &str| ORDER.iter().position(|other| *other == name).unwrap_or(ORDER.len());
+        all.sort_by_cached_key(|(name, _)| place(name));
+        all.iter().for_each(|(name, value)| out.stat(name, value));
+        self.show_engine(out);
     }
-}
 
-fn of_tls(out: &mut Lines<'_>, tls: &TlsOptions) {
-    let name =
-        |path: &Option<PathBuf>| path.as_ref().map_or("NULL".to_owned(), |path| path.display().to_string());
-    out.stat("ssl_chain_cert", tls.chain.display());
-    out.stat("ssl_key", name(&tls.key));
-    out.stat("ssl_verify_mode", tls.verify.number());
-    out.stat("ssl_keyformat", 1);
-    let all = tls.ciphers == CipherList::default();
-    out.stat("ssl_ciphers", if all { "NULL".to_owned() } else { tls.ciphers.to_string() });
-    out.stat("ssl_wbuf_size", 16 << 10);
-    out.stat("ssl_ca_cert", name(&tls.authorities));
-    out.stat("ssl_session_cache", yes(tls.resumption == Resumption::Tickets));
-    out.stat("ssl_kernel_tls", "no");
-    out.stat("ssl_min_version", tls.min_version);
+    /// What clients have set since the start, or the server has found out.
+    fn current_settings(&self) -> [(&'static str, String); 14] {
+        let (settings, relaxed) = (&self.settings, Ordering::Relaxed);
+        let or = |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();
+        [
+            ("maxbytes", self.memory.load(relaxed).to_string()),
+            ("tcpport", settings.tcp_port.to_string()),
+            ("udpport", settings.udp_port.to_string()),
+            ("mica", or(&settings.mica, "none")),
+            ("inter", settings.listen.clone()),
+            ("verbosity", self.shared.verbosity.load(relaxed).to_string()),
+            ("domain_socket", or(settings.unix_path.as_deref().unwrap_or_default(), "NULL")),
+            ("stat_key_prefix", self.shared.prefixes.delimiter().to_string()),
+            ("detail_enabled", yes(self.shared.prefixes.is_on())),
+            ("slab_automove", self.automove.load(relaxed).to_string()),
+            ("lru_crawler", yes(self.crawler.load(relaxed))),
+            ("lru_crawler_sleep", self.crawler_sleep.load(relaxed).to_string()),
+            ("lru_crawler_tocrawl", self.crawler_tocrawl.load(relaxed).to_string()),
+            // Wanted, and there is memory for it.
+            ("advice_enabled", yes(self.shared.advisor.is_some())),
+        ]
+    }
 }

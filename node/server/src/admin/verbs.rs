@@ -34,7 +34,7 @@ pub(super) const ERROR: &str = "ERROR";
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 const BAD_CLASS: &str = "BADCLASS invalid class id";
 
-/// The longest that the crawler may be told to sleep, in microseconds.
+/// The longest sleep of the crawler that clients may set, in microseconds.
 const SLEEP_MAX: u32 = 1_000_000;
 
 impl Admin {
@@ -48,7 +48,7 @@ impl Admin {
             AdminVerb::Lru => self.lru(&words),
             AdminVerb::Policy => self.policy(&words),
             AdminVerb::LruCrawler => self.crawler(&words),
-            AdminVerb::Watch if !self.shared.permissions.watch => {
+            AdminVerb::Watch if self.shared.options.disable_watch => {
                 "CLIENT_ERROR watch commands not allowed".into()
             }
             AdminVerb::Watch => {
@@ -61,8 +61,8 @@ impl Admin {
                 Err(error) => Answer::Line(format!("SERVER_ERROR {error}")),
             },
             AdminVerb::Shutdown => self.shutdown(&words),
-            AdminVerb::Debugtime if self.shared.permissions.test => self.debug_time(&words),
-            AdminVerb::Debugitem if self.shared.permissions.test => debug_item(&words),
+            AdminVerb::Debugtime if self.shared.options.test_commands => self.debug_time(&words),
+            AdminVerb::Debugitem if self.shared.options.test_commands => debug_item(&words),
             AdminVerb::Debugtime | AdminVerb::Debugitem => ERROR.into(),
         }
     }
@@ -78,23 +78,23 @@ impl Admin {
 
     /// Gives the whole process another ceiling: the one that is wanted, or, as at the start, what it needs at the least.
     fn resize(&self, wanted: Size) -> Answer {
-        let options = &self.settings.options;
+        let options = &self.shared.options;
         let memory = wanted.max(least_memory(options)).0;
         let division = MemorySplit::of(options, memory);
         let resized = self.control.resize(division.engine);
-        let tells = self.tells.is_due(self.shared.clock.now());
+        let is_logged = self.log_limit.is_due(self.shared.clock.now());
         match resized {
             Ok(()) => {
                 self.memory.store(memory as u64, Ordering::Relaxed);
                 self.shared.budget.resize(division.conn_limits());
                 self.look_for_excess();
-                if tells {
+                if is_logged {
                     tracing::info!(%wanted, "the memory limit is {}", Size(memory));
                 }
                 OK.into()
             }
             Err(error) => {
-                if tells {
+                if is_logged {
                     tracing::warn!("the memory limit stays as it is: {}", self.why_not(wanted, error));
                 }
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust".into()
@@ -104,7 +104,7 @@ impl Admin {
 
     /// Why the ceiling cannot be moved, in the figures of who has asked for it: those of the whole process.
     fn why_not(&self, wanted: Size, error: ResizeError) -> String {
-        let options = &self.settings.options;
+        let options = &self.shared.options;
         match error {
             ResizeError::TooSmall { least, .. } => {
                 let least = memory_for(options, least);
@@ -170,7 +170,7 @@ impl Admin {
     fn crawler(&self, words: &[&str]) -> Answer {
         let crawls = self.crawler.load(Ordering::Relaxed);
         let disabled = || Answer::from("CLIENT_ERROR lru crawler disabled");
-        let dumps = self.shared.permissions.dump;
+        let dumps = !self.shared.options.disable_dumping;
         let list = |name, classes, listing: fn(ClassFilter) -> Listing| {
             let classes = ClassFilter::parse(classes).ok_or(BAD_CLASS);
             Answer::Alone(name, classes.map(|classes| BackgroundTask::List(listing(classes))))
@@ -218,7 +218,7 @@ impl Admin {
     /// Ends the server by the signal that an operator would send.
     fn shutdown(&self, words: &[&str]) -> Answer {
         let signal = match words {
-            _ if !self.shared.permissions.shutdown => return "SERVER_ERROR: shutdown not enabled".into(),
+            _ if !self.shared.options.enable_shutdown => return "SERVER_ERROR: shutdown not enabled".into(),
             [] => Signal::INT,
             ["graceful"] => Signal::USR1,
             _ => return "CLIENT_ERROR invalid shutdown mode".into(),

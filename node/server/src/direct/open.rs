@@ -80,7 +80,7 @@ pub(crate) fn open(options: &Options) -> Result<Vec<Vec<OpenPath>>, DirectError>
     if let Some(path) = &options.local {
         let purse = Purse(Budget::new(rings_bytes(options, options.memory.0)));
         let lender: Arc<dyn Lender> = Arc::new(purse);
-        let paths = ring_paths(path.clone(), options.unix_mode, options.workers, &lender)
+        let paths = ring_paths(path.clone(), options.unix_mode.0, options.workers, &lender)
             .map_err(|source| DirectError::Local { path: path.clone(), source })?;
         deal(&mut workers, paths, 0);
     }

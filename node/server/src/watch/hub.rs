@@ -2,6 +2,8 @@
 
 use super::{CloseReason, LogKinds, lines};
 use crate::background::DetachedConnection;
+use crate::counters::{ServerCount, ServerCounters};
+use crate::options::Options;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
@@ -13,22 +15,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// How much is kept for those who read late, where the room that connections share is large enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogBuffers {
-    /// Of each worker, until the log's thread takes it; in bytes.
-    pub worker: usize,
-    /// Of each watcher; in bytes.
-    pub watcher: usize,
-}
-
-impl Default for LogBuffers {
-    /// As in memcached: 64 KiB and 256 KiB.
-    fn default() -> Self {
-        LogBuffers { worker: 64 << 10, watcher: 256 << 10 }
-    }
-}
 
 /// There may be no more watchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,18 +87,6 @@ fn grow<T>(all: &mut Vec<T>, spare: usize, most: usize, lent: &mut usize, room: 
     true
 }
 
-/// Counts of the log. All orderings are Relaxed.
-#[derive(Debug, Default)]
-pub(crate) struct LogCounts {
-    /// Lines written by workers, and lines for which there was no room.
-    pub(crate) written: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    /// Lines handed to watchers, and those that did not fit.
-    pub(crate) sent: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) watchers: AtomicU64,
-}
-
 /// What connects those who log and those who watch.
 #[derive(Debug)]
 pub(crate) struct Hub {
@@ -121,12 +95,17 @@ pub(crate) struct Hub {
     gid: AtomicU64,
     /// LOCK: log (one a worker, and one for everything else). Leaf.
     buffers: Vec<Mutex<Lines>>,
-    limits: LogBuffers,
+    /// The largest buffer of a worker, in bytes; connections share less memory than that in a small cache.
+    worker_max: usize,
+    /// The same of a watcher.
+    watcher_max: usize,
     pub(crate) budget: Arc<ConnBudget>,
     newcomers: Mailbox<Newcomer>,
     /// LOCK: log thread. Whether there is one. Taken before the newcomers' lock.
     running: Mutex<bool>,
-    pub(crate) counts: LogCounts,
+    pub(crate) counters: ServerCounters,
+    /// How many clients watch. Relaxed: a limit that may be passed for a moment.
+    watchers: AtomicU64,
 }
 
 /// A client that begins to watch.
@@ -143,16 +122,18 @@ impl Hub {
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn new(workers: usize, limits: LogBuffers, budget: Arc<ConnBudget>) -> io::Result<Self> {
+    pub(crate) fn new(options: &Options, budget: Arc<ConnBudget>) -> io::Result<Self> {
         Ok(Hub {
             kinds: AtomicU8::new(0),
             gid: AtomicU64::new(1),
-            buffers: (0..=workers).map(|_| Mutex::default()).collect(),
-            limits,
+            buffers: (0..=options.workers).map(|_| Mutex::default()).collect(),
+            worker_max: options.worker_log_buffer.0,
+            watcher_max: options.watcher_buffer.0,
             budget,
             newcomers: Mailbox::new()?,
             running: Mutex::new(false),
-            counts: LogCounts::default(),
+            counters: ServerCounters::default(),
+            watchers: AtomicU64::new(0),
         })
     }
 
@@ -172,12 +153,12 @@ impl Hub {
 
     /// What each worker's buffer may take: half of what there is for logs is theirs, and the one's that is being handed out.
     fn worker_limit(&self) -> usize {
-        self.limits.worker.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
+        self.worker_max.min(self.budget.for_logs() / 2 / (self.buffers.len() + 1))
     }
 
     /// What each of so many watchers may take.
     fn watcher_limit(&self, watchers: usize) -> usize {
-        self.limits.watcher.min(self.budget.for_logs() / 2 / watchers.max(1))
+        self.watcher_max.min(self.budget.for_logs() / 2 / watchers.max(1))
     }
 
     fn log(&self, buffer: usize, kinds: LogKinds, write: impl FnOnce(u64, &mut Vec<u8>)) {
@@ -186,7 +167,7 @@ impl Hub {
         }
         let mut lines = self.buffer(buffer);
         if !lines.reserve(self.worker_limit(), &self.budget) {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counters.add(ServerCount::WorkerDropped, 1);
             return;
         }
         let was_empty = lines.ends.is_empty();
@@ -195,7 +176,7 @@ impl Hub {
         let at = lines.bytes.len();
         lines.ends.push(End { kinds, gid, at });
         drop(lines);
-        self.counts.written.fetch_add(1, Ordering::Relaxed);
+        self.counters.add(ServerCount::WorkerWritten, 1);
         if was_empty {
             self.newcomers.ring();
         }
@@ -233,6 +214,11 @@ impl Hub {
         });
     }
 
+    /// How many clients watch.
+    pub(crate) fn watchers(&self) -> u64 {
+        self.watchers.load(Ordering::Relaxed)
+    }
+
     /// Takes a watcher.
     ///
     /// # Errors
@@ -243,8 +229,8 @@ impl Hub {
         kinds: LogKinds,
         shared: &Arc<Shared>,
     ) -> Result<(), (DetachedConnection, TooMany)> {
-        if self.counts.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
-            self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+        if self.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
+            self.watchers.fetch_sub(1, Ordering::Relaxed);
             return Err((detached, TooMany));
         }
         let mut running = self.running();
@@ -257,7 +243,7 @@ impl Hub {
                 Err(error) => {
                     tracing::error!(%error, "cannot start the log's thread");
                     for Newcomer { detached, .. } in self.newcomers.take() {
-                        self.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+                        self.watchers.fetch_sub(1, Ordering::Relaxed);
                         shared.gone(&detached.arrival.facts, CloseReason::Error);
                     }
                 }
@@ -346,7 +332,7 @@ impl Reporter {
         taken.bytes.clear();
         taken.ends.clear();
         std::mem::swap(&mut *self.hub.buffer(buffer), taken);
-        let (counts, limit) = (&self.hub.counts, self.hub.watcher_limit(self.watchers.len()));
+        let (counters, limit) = (&self.hub.counters, self.hub.watcher_limit(self.watchers.len()));
         let mut begin = 0;
         for End { kinds, gid, at } in &taken.ends {
             let line = &taken.bytes[begin..*at];
@@ -354,9 +340,9 @@ impl Reporter {
             let watches = |watcher: &&mut Watcher| watcher.kinds.any(*kinds) && watcher.since <= *gid;
             for watcher in self.watchers.iter_mut().filter(watches) {
                 if watcher.put(line, limit, &self.hub.budget) {
-                    counts.sent.fetch_add(1, Ordering::Relaxed);
+                    counters.add(ServerCount::WatcherSent, 1);
                 } else {
-                    counts.skipped.fetch_add(1, Ordering::Relaxed);
+                    counters.add(ServerCount::WatcherSkipped, 1);
                 }
             }
         }
@@ -377,7 +363,7 @@ impl Reporter {
     }
 
     fn leave(&self, watcher: &Watcher) {
-        self.hub.counts.watchers.fetch_sub(1, Ordering::Relaxed);
+        self.hub.watchers.fetch_sub(1, Ordering::Relaxed);
         self.hub.budget.take_back(watcher.lent);
         self.shared.gone(&watcher.detached.arrival.facts, CloseReason::Normal);
     }

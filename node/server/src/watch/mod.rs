@@ -15,7 +15,6 @@ mod lines;
 mod prefixes;
 mod tap;
 
-pub use hub::LogBuffers;
 pub(crate) use hub::{Hub, TooMany};
 pub(crate) use prefixes::{DEFAULT_DELIMITER, Prefixes};
 pub(crate) use tap::{EventObserver, EventSink, EvictionSink};

@@ -5,7 +5,7 @@ use super::error::XdpError;
 use super::netlink::{self, Mac};
 use super::program::{Filter, program};
 use super::socket::{Kick, QueueBinding, Socket};
-use super::{XdpAttach, XdpCopying, XdpSteering, ethtool};
+use super::{XdpAttach, XdpCopying, XdpSteering, ethtool, untried};
 use guira_sync::clock::Stopwatch;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,7 +46,7 @@ const TEARDOWN: Duration = Duration::from_secs(3);
 struct Attachment {
     _link: OwnedFd,
     map: SocketMap,
-    _rules: Option<ethtool::Rules>,
+    _rules: Option<untried::Rules>,
     facts: XdpFacts,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn open(
     let map = SocketMap::new(filter.queues * filter.ports)?;
     let (threads, bytes) = bind(options, &filter, index, &map)?;
     let program = bpf::load(&program(&filter, map.raw()))?;
-    let rules = rules(options, &filter)?;
+    let rules = untried::rules(options, &filter)?;
     let (link, mode) = until_free(|| attach(&program, name, index, options.attach))?;
     let zero_copy = threads.iter().flat_map(|(sockets, _)| sockets).all(Socket::is_zero_copy);
     let facts = XdpFacts { mode, zero_copy, queues: filter.queues, bytes };
@@ -191,19 +191,6 @@ fn bell(sockets: &[Socket]) -> Result<OwnedFd, XdpError> {
         epoll::add(&bell, socket, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(&at)?;
     }
     Ok(bell)
-}
-
-fn rules(options: &InterfaceOptions, filter: &Filter) -> Result<Option<ethtool::Rules>, XdpError> {
-    if options.steering == XdpSteering::EveryQueue || filter.queues == 1 {
-        return Ok(None);
-    }
-    let fail =
-        |errno: Errno| XdpError::NoSteering { interface: options.interface.clone(), source: errno.into() };
-    let mut rules = ethtool::Rules::new(&options.interface).map_err(fail)?;
-    for (port, queue) in (0..filter.ports).map(|port| (port, port % filter.queues)) {
-        rules.steer(filter.first_port + port as u16, queue).map_err(fail)?;
-    }
-    Ok(Some(rules))
 }
 
 const ATTACH: &str = "attach the XDP program to the interface";

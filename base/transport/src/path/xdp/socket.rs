@@ -5,10 +5,10 @@
 //! the completion ring, which returns frames that were sent. These two are under a lock, which a thread takes once
 //! for each burst; packets themselves use rings of each socket's own.
 
-use super::XdpCopying;
 use super::error::XdpError;
 use super::ring::{Consumer, Descriptor, Producer};
 use super::umem::{FRAME_BYTES, Frame, Umem, offset_in_frame};
+use super::{XdpCopying, untried};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{
@@ -201,18 +201,20 @@ fn open(receive_slots: u32) -> Result<OwnedFd, XdpError> {
 }
 
 impl Socket {
-    /// The first socket of a queue, which creates what the others share.
+    /// The first socket of a queue. It makes what the others share.
     pub(super) fn first(binding: &QueueBinding<'_>, copying: XdpCopying) -> Result<Self, XdpError> {
-        if copying == XdpCopying::ZeroCopyFirst {
-            let socket = Self::try_first(binding, SocketAddrXdpFlags::XDP_ZEROCOPY);
-            if socket.as_ref().map_or_else(XdpError::is_occupied, |_| true) {
-                return socket;
-            }
+        if copying == XdpCopying::ZeroCopyFirst
+            && let Some(socket) = untried::zero_copy_socket(binding)
+        {
+            return socket;
         }
         Self::try_first(binding, SocketAddrXdpFlags::XDP_COPY)
     }
 
-    fn try_first(binding: &QueueBinding<'_>, copying: SocketAddrXdpFlags) -> Result<Self, XdpError> {
+    pub(super) fn try_first(
+        binding: &QueueBinding<'_>,
+        copying: SocketAddrXdpFlags,
+    ) -> Result<Self, XdpError> {
         let (sizes, frames) = (binding.sizes(), binding.sizes().frames);
         let fd = open(sizes.receive_slots)?;
         let at = XdpError::at("give memory to AF_XDP");

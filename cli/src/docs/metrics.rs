@@ -1,0 +1,69 @@
+//! docs/metrics.md, made of the rows of all counters and gauges.
+
+use guira_server::{Kind, Unit, metric_tables};
+use std::fmt::Write as _;
+
+const HEAD: &str = "\
+# Metrics
+
+<!-- Made by `cargo xtask docs`: change the tables in the code instead. ARCHITECTURE.md says where they are. -->
+
+What `stats`, `stats items` and `stats slabs` show, by name. Counters are since the start or the last `stats reset`; a region keeps those of commands, workers,
+classes and the engine across a restart. Gauges are of the moment. Counts of commands by class are estimates, of one command in 32. Names that memcached
+has too mean the same, but for those in [drop-in.md](drop-in.md#figures). [operations.md](operations.md#what-to-look-at) says which of them to watch. `stats mrc`
+and `stats bursts` are [described there](operations.md#what-more-memory-would-be-worth), too.
+";
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Count => "count",
+        Unit::Bytes => "bytes",
+        Unit::Seconds => "seconds",
+        Unit::Microseconds => "microseconds",
+        Unit::Flag => "0 or 1",
+        Unit::Text => "text",
+    }
+}
+
+pub(super) fn markdown() -> String {
+    let mut text = HEAD.to_owned();
+    for table in metric_tables() {
+        let _ = write!(
+            text,
+            "\n## `{}`: {}\n\n| name | what it is | unit | kind |\n|---|---|---|---|\n",
+            table.command, table.scope
+        );
+        for metric in &table.metrics {
+            let kind = if metric.kind == Kind::Counter { "counter" } else { "gauge" };
+            let _ =
+                writeln!(text, "| `{}` | {} | {} | {kind} |", metric.name, metric.meaning, unit(metric.unit));
+        }
+        if !table.absent.is_empty() {
+            let names = table.absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "\nAlways 0, since there is nothing here that they could count: {names}.");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use guira_server::metric_tables;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_document_is_current() {
+        let document = include_str!("../../../docs/metrics.md");
+        assert!(document == super::markdown(), "docs/metrics.md is not current: run cargo xtask docs");
+    }
+
+    #[test]
+    fn a_command_shows_each_name_once() {
+        let mut names = BTreeSet::new();
+        for table in metric_tables() {
+            for name in table.metrics.iter().map(|metric| metric.name).chain(table.absent) {
+                assert!(names.insert((table.command, name)), "{name} twice in {}", table.command);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Lines of `stats` that are not counted by name: gauges, and what other parts of the server count. A row each, in memcached's order.
+
+use crate::VERSION;
+use crate::counters::{CounterValues, TOTAL_CONNECTIONS};
+use crate::shared::Shared;
+use crate::worker::INPUT_BYTES;
+use guira_contract::{ClassStats, Dropped, EngineStats};
+use guira_sync::atomic::Ordering::Relaxed;
+use guira_sync::metrics::{Kind, Metric, Unit};
+use guira_transport::{Resumption, TlsAcceptor, TlsFailure};
+
+/// What the values of lines are taken from.
+pub(super) struct Figures<'a> {
+    pub(super) shared: &'a Shared,
+    /// What was counted since the last reset.
+    pub(super) counted: CounterValues,
+    pub(super) engine: &'a EngineStats,
+    /// The ceiling of the process, in bytes.
+    pub(super) memory: u64,
+    /// What was damaged of the region, if there is one.
+    pub(super) dropped: Option<Dropped>,
+}
+
+/// A line of `stats`.
+pub(super) struct Line {
+    pub(super) metric: Metric,
+    /// Its value, if the line is there.
+    pub(super) value: fn(&Figures<'_>) -> Option<String>,
+}
+
+/// A line of `stats items` or `stats slabs`, for each class.
+pub(super) struct ClassLine {
+    pub(super) metric: Metric,
+    pub(super) value: fn(&ClassStats) -> u64,
+}
+
+/// Makes a table of lines: `"name", Kind, Unit, "meaning" => value;`.
+macro_rules! lines {
+    ($(#[$doc:meta])* $NAME:ident: $Row:ident $wrap:ident; $($name:expr, $Kind:ident, $Unit:ident, $meaning:literal => $value:expr;)*) => {
+        $(#[$doc])*
+        pub(super) const $NAME: &[$Row] = &[$($Row {
+            metric: Metric { name: $name, unit: Unit::$Unit, kind: Kind::$Kind, meaning: $meaning },
+            value: lines!(@$wrap $value),
+        },)*];
+    };
+    (@always $value:expr) => {
+        |figures| {
+            let value: fn(&Figures<'_>) -> _ = $value;
+            Some(value(figures).to_string())
+        }
+    };
+    (@sometimes $value:expr) => {
+        |figures| {
+            let value: fn(&Figures<'_>) -> Option<_> = $value;
+            value(figures).map(|value| value.to_string())
+        }
+    };
+    (@of_class $value:expr) => { $value };
+}
+
+lines! {
+    /// What comes before the counts of commands.
+    FIRST: Line always;
+    "pid", Gauge, Text, "The process's number." => |_| std::process::id();
+    "uptime", Gauge, Seconds, "For how long the server has run." => |it| it.shared.started.elapsed().as_secs();
+    "time", Gauge, Seconds, "Time since 1970." => |it| it.shared.clock.now_unix();
+    "version", Gauge, Text, "The version of memcached whose protocols are spoken, and Guira's." => |_| VERSION;
+    "libevent", Gauge, Text, "none: the server has an event loop of its own." => |_| "none";
+    "pointer_size", Gauge, Count, "Bits of a pointer." => |_| usize::BITS;
+    "rusage_user", Counter, Seconds, "Processor time of the process, outside of the kernel." => |_| cpu_times().0;
+    "rusage_system", Counter, Seconds, "Processor time of the process, in the kernel." => |_| cpu_times().1;
+    "max_connections", Gauge, Count, "Connections that there may be." => |it| it.shared.connections.max;
+    "curr_connections", Gauge, Count, "Connections." => |it| it.shared.connections.current.load(Relaxed);
+    TOTAL_CONNECTIONS, Counter, Count, "Connections accepted." => |it| it.counted.total_connections;
+    "rejected_connections", Counter, Count, "Connections refused because there were too many." => |it| it.counted.rejected_connections;
+    "connection_structures", Gauge, Count, "The same as curr_connections." => |it| it.shared.connections.current.load(Relaxed);
+    // Replies are no objects, and connections have no buffers to read into: each worker has one for all of them, which is in use
+    // only while it reads.
+    "response_obj_count", Gauge, Count, "Always 0." => |_| 0;
+    "response_obj_bytes", Gauge, Bytes, "Always 0." => |_| 0;
+    "read_buf_count", Gauge, Count, "Input buffers: one for each worker." => |it| it.shared.workers.len();
+    "read_buf_bytes", Gauge, Bytes, "Size of the input buffers." => |it| it.shared.workers.len() * INPUT_BYTES;
+    "read_buf_bytes_free", Gauge, Bytes, "The same as read_buf_bytes." => |it| it.shared.workers.len() * INPUT_BYTES;
+    "response_obj_oom", Counter, Count, "Connections closed because replies that they did not take used up connection-memory." => |it| it.shared.budget.closed_sending.load(Relaxed);
+    "read_buf_oom", Counter, Count, "Connections closed because requests that had arrived in part used up connection-memory." => |it| it.shared.budget.closed_receiving.load(Relaxed);
+    "conn_memory_used", Gauge, Bytes, "Memory that connections use of connection-memory." => |it| it.shared.budget.usage().0;
+    "conn_memory_pinned", Gauge, Bytes, "Items that replies under way keep in memory." => |it| it.shared.budget.usage().1;
+    "conn_memory_limit", Gauge, Bytes, "Memory that connections may use: connection-memory." => |it| it.shared.budget.usage().2;
+    "reserved_fds", Gauge, Count, "Descriptors that are not for connections." => |it| 8 + 2 * it.shared.workers.len();
+}
+
+lines! {
+    /// What comes between the counts of workers and their `conn_yields`.
+    LIMITS: Line always;
+    "limit_maxbytes", Gauge, Bytes, "Ceiling of the whole process." => |it| it.memory;
+    "accepting_conns", Gauge, Flag, "Whether connections are accepted." => |it| u32::from(!it.shared.connections.waiting.load(Relaxed));
+    "listen_disabled_num", Counter, Count, "Times the limit of connections was reached." => |it| it.shared.connections.full.load(Relaxed);
+    "time_in_listen_disabled_us", Counter, Microseconds, "For how long no connections were accepted." => |it| it.shared.connections.waited_us.load(Relaxed);
+    "threads", Gauge, Count, "Workers." => |it| it.shared.workers.len();
+}
+
+lines! {
+    /// What comes behind the counts of the server.
+    WATCHERS: Line always;
+    "log_watchers", Gauge, Count, "Clients that watch." => |it| it.shared.hub.watchers();
+}
+
+lines! {
+    /// What a server that speaks TLS shows.
+    TLS: Line sometimes;
+    "ssl_new_sessions", Counter, Count, "Full handshakes; with tls-resumption." => |it| {
+        let counters = tls(it).filter(|tls| tls.options().resumption == Resumption::Tickets)?.counters();
+        Some(counters.handshakes() - counters.resumed())
+    };
+    "ssl_resumed_sessions", Counter, Count, "Handshakes by which a session was resumed; with TLS." => |it| Some(tls(it)?.counters().resumed());
+    "ssl_handshake_errors", Counter, Count, "Handshakes that failed; with TLS." => |it| Some(tls(it)?.counters().failed_handshakes());
+    "ssl_proto_errors", Counter, Count, "Connections that ended because their TLS was broken; with TLS." => |it| Some(tls(it)?.counters().failures(TlsFailure::Protocol));
+    "time_since_server_cert_refresh", Gauge, Seconds, "Time since the certificate was read; with TLS." => |it| Some(it.shared.clock.now_unix().saturating_sub(tls(it)?.status().loaded_at));
+    "ssl_cert_reloads", Counter, Count, "Times the certificate was read again; with TLS." => |it| Some(tls(it)?.status().reloads);
+    "ssl_cert_reload_errors", Counter, Count, "Times it could not be read again; with TLS." => |it| Some(tls(it)?.status().failed_reloads);
+    "ssl_cert_expires_in", Gauge, Seconds, "Time until the certificate expires; with TLS." => |it| Some(tls(it)?.status().not_after - it.shared.clock.now_unix() as i64);
+}
+
+lines! {
+    /// What memcached shows of its engine, and is the same as something else here.
+    ENGINE: Line always;
+    "hash_power_level", Gauge, Count, "Logarithm of index_slots, to the base 2." => |it| it.engine.index_slots.max(1).ilog2();
+    "slab_reassign_last_busy_status", Gauge, Text, "Always none." => |_| "none";
+    "malloc_fails", Counter, Count, "Always 0." => |_| 0;
+    // The thread that stores makes room: no other one does.
+    "direct_reclaims", Counter, Count, "The same as evictions." => |it| it.engine.evictions;
+}
+
+lines! {
+    /// What a server with a region shows.
+    REGION: Line sometimes;
+    "region_damaged_blocks", Gauge, Count, "Blocks of the region that the start found damaged; with region." => |it| Some(it.dropped?.blocks);
+    "region_dropped_items", Gauge, Count, "Items that lay in them; with region." => |it| Some(it.dropped?.items);
+    "region_no_room", Counter, Count, "Times the file system of the region was full; with region." => |it| it.dropped.map(|_| it.engine.region_no_room);
+}
+
+lines! {
+    /// What comes before the counts of a class in `stats items`.
+    ITEMS: ClassLine of_class;
+    "number", Gauge, Count, "Items." => |class| class.items;
+    // All items are of one kind: memcached's cold ones, which are evicted next.
+    "number_cold", Gauge, Count, "The same as number." => |class| class.items;
+    "age_hot", Gauge, Seconds, "Always 0." => |_| 0;
+    "age_warm", Gauge, Seconds, "Always 0." => |_| 0;
+    "age", Gauge, Seconds, "For how long the item that is next to be evicted was not used." => |class| class.age;
+    "mem_requested", Gauge, Bytes, "Size of the items." => |class| class.bytes;
+}
+
+lines! {
+    /// What comes behind them.
+    ITEMS_LAST: ClassLine of_class;
+    "direct_reclaims", Counter, Count, "The same as evicted." => |class| class.counts.evicted;
+}
+
+lines! {
+    /// What comes before the counts of commands in `stats slabs`.
+    SLABS: ClassLine of_class;
+    "chunk_size", Gauge, Bytes, "Size of a chunk." => |class| class.chunk_size;
+    "chunks_per_page", Gauge, Count, "Chunks of a page." => |class| class.chunks_per_page;
+    "total_pages", Gauge, Count, "Pages." => |class| class.pages;
+    "total_chunks", Gauge, Count, "Chunks." => |class| class.used_chunks + class.free_chunks;
+    "used_chunks", Gauge, Count, "Chunks in use, or held ready by a worker." => |class| class.used_chunks;
+    "free_chunks", Gauge, Count, "Chunks that are free." => |class| class.free_chunks;
+    "free_chunks_end", Gauge, Count, "Always 0." => |_| 0;
+}
+
+lines! {
+    /// What comes behind all classes in `stats slabs`.
+    SLABS_LAST: Line always;
+    "active_slabs", Gauge, Count, "Classes that have pages." => |it| it.engine.classes.len();
+    "total_malloced", Gauge, Bytes, "Memory of all pages." => |it| it.engine.memory_used - it.engine.index_bytes;
+}
+
+fn tls<'a>(figures: &Figures<'a>) -> Option<&'a TlsAcceptor> {
+    figures.shared.tls.as_ref()
+}
+
+/// User and system time of the process in seconds, as `stats` writes them.
+fn cpu_times() -> (String, String) {
+    // Fields 14 and 15 of /proc/self/stat, counted after the name, which may contain blanks: in hundredths of a second.
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
+    let seconds = |index: usize| {
+        let ticks: u64 = fields.get(index).and_then(|field| field.parse().ok()).unwrap_or(0);
+        format!("{}.{:06}", ticks / 100, ticks % 100 * 10_000)
+    };
+    (seconds(11), seconds(12))
+}

@@ -1,0 +1,123 @@
+//! What the server counts beside commands and the engine: a row each. What `stats` shows, docs/metrics.md, what `stats reset` resets, and what lasts
+//! across a restart follow from the rows.
+
+use guira_commands::CommandCount;
+use guira_sync::atomic::{AtomicU64, Ordering};
+use guira_sync::counters::Counters;
+
+guira_sync::counters! {
+    /// What each worker counts; `stats` shows the sums.
+    pub(crate) enum WorkerCount {
+        AuthCommands = "auth_cmds", Count, "Logins.";
+        AuthErrors = "auth_errors", Count, "Logins that failed.";
+        IdleKicks = "idle_kicks", Count, "Connections closed because they were idle; with idle-timeout.";
+        BytesRead = "bytes_read", Bytes, "Received from clients.";
+        BytesWritten = "bytes_written", Bytes, "Sent to clients.";
+        Datagrams = "udp_datagrams", Count, "Datagrams received; with udp.";
+        MicaDatagrams = "mica_datagrams", Count, "MICA's datagrams received, by all paths; with mica or local.";
+        MicaRequests = "mica_requests", Count, "Requests in MICA's datagrams; with mica or local.";
+        MicaMalformed = "mica_malformed", Count, "MICA's datagrams that are cut short, too long, forged, or of another version; with mica or local.";
+        MicaDropped = "mica_dropped", Count, "MICA's datagrams that the kernel dropped because they arrived faster than they were received; with mica or local.";
+        MicaUnsent = "mica_unsent", Count, "Answers to MICA's datagrams that the system did not send; with mica or local.";
+        MicaMoved = "mica_moved", Count, "MICA's datagrams from clients with another directory; with mica or local.";
+        MicaMisdirected = "mica_misdirected", Count, "Requests in MICA's datagrams that belong to another worker; with mica or local.";
+        Forwarded = "forwarded_requests", Count, "Requests executed for other workers; with mica.";
+        Yields = "conn_yields", Count, "Turns of connections that ended although there was more to do.";
+    }
+}
+
+guira_sync::counters! {
+    /// What any thread counts.
+    pub(crate) enum ServerCount {
+        WorkerDropped = "log_worker_dropped", Count, "Log lines of workers for which there was no room.";
+        WorkerWritten = "log_worker_written", Count, "Log lines written by workers.";
+        WatcherSkipped = "log_watcher_skipped", Count, "Log lines that did not fit into a watcher's buffer.";
+        WatcherSent = "log_watcher_sent", Count, "Log lines sent to watchers.";
+        AuthFileErrors = "auth_file_reload_errors", Count, "Times the auth file could not be read again, so that the users stayed as they were.";
+    }
+}
+
+/// One worker's counters.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerCounters(Counters<{ WorkerCount::COUNT }>);
+
+impl WorkerCounters {
+    /// Only the worker calls this.
+    pub(crate) fn add(&self, what: WorkerCount, amount: u64) {
+        self.0.add(what as usize, amount);
+    }
+
+    pub(crate) fn get(&self, what: WorkerCount) -> u64 {
+        self.0.get(what as usize)
+    }
+}
+
+/// The counters that any thread may add to. Relaxed: nothing follows from them.
+#[derive(Debug)]
+pub(crate) struct ServerCounters([AtomicU64; ServerCount::COUNT]);
+
+impl Default for ServerCounters {
+    fn default() -> Self {
+        ServerCounters(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl ServerCounters {
+    pub(crate) fn add(&self, what: ServerCount, amount: u64) {
+        self.0[what as usize].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, what: ServerCount) -> u64 {
+        self.0[what as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// The values of all counters of the server, in the order of their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CounterValues {
+    pub(crate) commands: [u64; CommandCount::COUNT],
+    pub(crate) workers: [u64; WorkerCount::COUNT],
+    pub(crate) server: [u64; ServerCount::COUNT],
+    pub(crate) total_connections: u64,
+    pub(crate) rejected_connections: u64,
+}
+
+impl Default for CounterValues {
+    fn default() -> Self {
+        CounterValues {
+            commands: [0; CommandCount::COUNT],
+            workers: [0; WorkerCount::COUNT],
+            server: [0; ServerCount::COUNT],
+            total_connections: 0,
+            rejected_connections: 0,
+        }
+    }
+}
+
+impl CounterValues {
+    /// These values less those of `since`.
+    pub(crate) fn after(&self, since: &CounterValues) -> CounterValues {
+        fn less<const N: usize>(all: [u64; N], since: [u64; N]) -> [u64; N] {
+            std::array::from_fn(|index| all[index].saturating_sub(since[index]))
+        }
+        CounterValues {
+            commands: less(self.commands, since.commands),
+            workers: less(self.workers, since.workers),
+            server: less(self.server, since.server),
+            total_connections: self.total_connections.saturating_sub(since.total_connections),
+            rejected_connections: self.rejected_connections.saturating_sub(since.rejected_connections),
+        }
+    }
+
+    /// The counters that last, by name. The same name means the same in every version.
+    pub(crate) fn lasting(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let commands = CommandCount::ALL.into_iter().map(CommandCount::name).zip(self.commands);
+        let workers = WorkerCount::ALL.into_iter().map(WorkerCount::name).zip(self.workers);
+        let server = ServerCount::ALL.into_iter().map(ServerCount::name).zip(self.server);
+        let connections = [(TOTAL_CONNECTIONS, self.total_connections)];
+        commands.chain(workers).chain(server).chain(connections)
+    }
+}
+
+/// The name of the count of connections, which the acceptor counts.
+pub(crate) const TOTAL_CONNECTIONS: &str = "total_connections";

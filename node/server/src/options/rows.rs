@@ -1,0 +1,216 @@
+//! The options of a server, one row each. The field of [`Options`], `guira serve --help`, the configuration file, `--print-config`,
+//! docs/options.md and the lines of `stats settings` follow from the row.
+//!
+//! ```text
+//! /// What it does, for --help, docs/options.md and the field.
+//! name: Type = default, "NAME OF THE VALUE"
+//!     , absent("what holds without the option")     if the default cannot be written as a value
+//!     , must("be what", |value| …)                  what is allowed beside what the type allows
+//!     , example("value")                            where the default is no example, and the type no switch
+//!     , stats("name" => value)                      its line in `stats settings`; the value as the type shows it, if left out
+//!     ;
+//! ```
+
+use super::value::{Delimiter, FileMode, yes};
+use super::{default_memory, listen_default};
+use crate::direct::Interface;
+use crate::size::Size;
+use guira_roster::{DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace};
+use guira_serving::{Beyond, Listen, Speaks};
+use guira_transport::{CipherList, MinVersion, VerifyMode};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+super::options! {
+    "Addresses" {
+        /// Where to listen: IP:PORT, [v6]:PORT (port 0 takes a free one) or unix:PATH, after any of notls: btls: mtls:
+        /// proto[ascii|binary]: tag[NAME]:; may be repeated
+        listen: Vec<Listen> = listen_default(), "ADDR";
+
+        /// Where to receive memcached's UDP frames: IP:PORT; may be repeated
+        udp: Vec<SocketAddr> = Vec::new(), "ADDR", absent("nowhere"), example("127.0.0.1:11211");
+
+        /// Give each worker a UDP port of its own, counted up from the given one
+        udp_port_per_worker: bool = false, "BOOL",
+            stats("num_threads_per_udp" => |o| Some(if o.udp_port_per_worker { 1 } else { o.workers }.to_string()));
+
+        /// Where to receive MICA's datagrams (docs/protocol-mica.md): IP:PORT; worker n has the port n above it; may be repeated
+        mica: Vec<SocketAddr> = Vec::new(), "ADDR", absent("nowhere"), example("127.0.0.1:11311");
+
+        /// Receive MICA's datagrams that come by this interface with AF_XDP, past the kernel's network stack (as root):
+        /// NAME[:mode=auto|native|generic,copy=copy|zero,steering=every-queue|rules]; copy=zero and steering=rules have not been tried,
+        /// for want of a network card that can do them
+        xdp: Option<Interface> = None, "INTERFACE[:key=value,…]", example("eth0"),
+            stats("xdp" => |o| Some(o.xdp.as_ref().map_or("none".to_owned(), ToString::to_string)));
+
+        /// Serve MICA's datagrams of clients on this host through shared memory; the UNIX socket where they connect
+        /// (docs/protocol-mica.md)
+        local: Option<PathBuf> = None, "PATH", absent("nowhere"), example("/run/guira/local"),
+            stats("local" => |o| Some(o.local.as_ref().map_or("none".to_owned(), |path| path.display().to_string())));
+
+        /// Permissions of UNIX sockets, in octal
+        unix_mode: FileMode = FileMode(0o700), "MODE", stats("umask");
+
+        /// Connections that may wait to be accepted
+        backlog: u32 = 1024, "N", stats("tcp_backlog");
+
+        /// Which protocols are spoken: auto, ascii or binary
+        protocol: Speaks = Speaks::Any, "NAME", stats("binding_protocol" => |o| Some(o.protocol.name().to_owned()));
+    }
+
+    "TLS and users" {
+        /// Speak TLS on TCP, with this certificate and those that lead to its authority (PEM); listeners with notls: do not
+        tls_cert: Option<PathBuf> = None, "FILE", absent("no TLS"), example("/etc/guira/server.pem"),
+            stats("ssl_enabled" => |o| Some(yes(o.tls_cert.is_some()))), stats("ssl_chain_cert" => |o| o.show_tls(&o.tls_cert));
+
+        /// The certificate's private key (PEM)
+        tls_key: Option<PathBuf> = None, "FILE", absent("in the file of tls-cert"), example("/etc/guira/server.key"),
+            stats("ssl_key" => |o| o.show_tls(&o.tls_key));
+
+        /// Authorities that client certificates must come from (PEM)
+        tls_ca: Option<PathBuf> = None, "FILE", example("/etc/guira/ca.pem"), stats("ssl_ca_cert" => |o| o.show_tls(&o.tls_ca));
+
+        /// Whether clients show a certificate: 0 none, 1 if they have one, 2 or 3 always
+        tls_verify: VerifyMode = VerifyMode::None, "MODE", stats("ssl_verify_mode" => |o| o.show_tls(&o.tls_verify));
+
+        /// Oldest version of TLS: tlsv1.2 or tlsv1.3
+        tls_min_version: MinVersion = MinVersion::Tls12, "VERSION",
+            stats("ssl_min_version" => |o| o.show_tls(&o.tls_min_version));
+
+        /// Cipher suites, by the names of the standards or of OpenSSL, with colons between them
+        tls_ciphers: Option<CipherList> = None, "NAMES", absent("all"), example("TLS_AES_256_GCM_SHA384"),
+            stats("ssl_ciphers" => |o| o.show_tls(&o.tls_ciphers.clone().filter(|list| *list != CipherList::default())));
+
+        /// Let clients that come back resume their session
+        tls_resumption: bool = false, "BOOL", stats("ssl_session_cache" => |o| o.show_tls(&o.tls_resumption));
+
+        /// Ask every client for a user and password of this file, which has lines of the form user:password
+        auth_file: Option<PathBuf> = None, "FILE", absent("everybody is let in"), example("/etc/guira/users"),
+            // Users are the same in both protocols; which of them asks depends on which are spoken.
+            stats("auth_enabled_sasl" => |o| Some(yes(o.auth_file.is_some() && o.protocol != Speaks::Text))),
+            stats("auth_enabled_ascii" => |o| {
+                let file = o.auth_file.as_ref().filter(|_| o.protocol != Speaks::Binary);
+                Some(file.map_or("no".to_owned(), |path| path.display().to_string()))
+            });
+
+        /// Become this user once everything that may need root has been read
+        user: Option<String> = None, "NAME", example("guira");
+    }
+
+    "Threads and memory" {
+        /// Threads that serve, each with an event loop of its own
+        workers: usize = std::thread::available_parallelism().map_or(1, usize::from), "N", absent("one per processor"),
+            must("1 to 1024", |workers| (1..=1024).contains(workers)), stats("num_threads");
+
+        /// Keep each worker on a processor of its own
+        pin_workers: bool = false, "BOOL";
+
+        /// Ceiling of the whole process, as a number with K, M, G, T or KiB, MiB, …
+        memory: Size = default_memory(), "SIZE", absent("a quarter of the machine, at most 1GiB");
+
+        /// The most that the memory limit can be raised to while the server runs
+        reserve: Option<Size> = None, "SIZE",
+            absent("four times the memory and at least 8GiB, at most the machine's"), example("64GiB");
+
+        /// Keep items here across an orderly stop (SIGTERM, SIGUSR1): a path, or a name for /dev/shm/guira-NAME
+        region: Option<RegionPlace> = None, "NAME|PATH", example("main"), stats("memory_file");
+
+        /// Ask for huge pages, or do not
+        huge_pages: Option<bool> = None, "BOOL", absent("from 64MiB on");
+
+        /// Keep items and index in memory: never swap them out
+        lock_memory: bool = false, "BOOL";
+    }
+
+    "Engine" {
+        /// Engine: memc3, classic, fleec, memclock, mica, mica-store
+        engine: String = DEFAULT_ENGINE.to_owned(), "NAME";
+
+        /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets,
+        /// lossy[:partitions=1 to 256], bulk-chained[:partitions=1 to 256]
+        index: Option<String> = None, "NAME[:key=value,…]", absent("the engine's own"), example("cuckoo:depth=5");
+
+        /// Replacement policy in place of the engine's own: clock[:bits=1|2], fifo, lru,
+        /// lazy-lru[:interval=SECONDS,tail_reclaim=on|off],
+        /// seg-lru[:hot_pct=N,warm_pct=N,hot_factor=X,warm_factor=X,temp_ttl=SECONDS,mode=flat|segmented],
+        /// klru[:samples=N,priority=recency|frequency|hyperbolic], sieve, s3-fifo[:small_pct=N]; with lock-free
+        /// bucket-clock[:bits=1 to 8]; with lossy fifo, approx-lru, lru; with bulk-chained none
+        policy: Option<String> = None, "NAME[:key=value,…]", absent("the engine's own"), example("s3-fifo:small_pct=10");
+
+        /// Who may read and write a partition of mica: one worker (erew), one worker writes (crew), everybody (crcw)
+        access: Option<String> = None, "MODE", absent("crcw, with mica and mica-store"), example("erew");
+
+        /// Largest item, counted as memcached's -I counts it: 1KiB to 1GiB
+        max_item_size: Size = Size(1 << 20), "SIZE", must("1KiB to 1GiB", |size| (1024..=1 << 30).contains(&size.0)),
+            stats("item_size_max");
+
+        /// Growth from one slab class to the next, as memcached's -f; more than 1; not with mica, which has no classes
+        growth_factor: f64 = DEFAULT_FACTOR, "FACTOR",
+            must("above 1 and at most 1024", |factor| *factor > 1.0 && *factor <= 1024.0),
+            stats("growth_factor" => |o| o.of_engine("growth-factor", format!("{:.2}", o.growth_factor)));
+
+        /// Bytes of key, value and flags that fit into the smallest chunk, as memcached's -n; not with mica
+        smallest_item: u32 = DEFAULT_SMALLEST_ITEM as u32, "BYTES",
+            stats("chunk_size" => |o| o.of_engine("smallest-item", o.smallest_item.to_string()));
+
+        /// When memory is full, refuse to store instead of evicting
+        disable_evictions: bool = false, "BOOL",
+            stats("evictions" => |o| Some(if o.disable_evictions { "off" } else { "on" }.to_owned()));
+
+        /// Do without cas uniques, as memcached's -C: they are shown as 0, and cas stores nothing
+        disable_cas: bool = false, "BOOL", stats("cas_enabled" => |o| Some(yes(!o.disable_cas)));
+    }
+
+    "Connections" {
+        /// Connections at the same time
+        max_connections: u64 = 1024, "N", must("at least 1", |max| *max > 0), stats("maxconns");
+
+        /// What becomes of one connection more: refuse (it gets an error and is closed) or wait
+        beyond_max: Beyond = Beyond::Refused, "WHAT",
+            stats("maxconns_fast" => |o| Some(yes(o.beyond_max == Beyond::Refused)));
+
+        /// Memory that all connections share for requests that have arrived in part and for replies that were not taken
+        connection_memory: Option<Size> = None, "SIZE", absent("a 128th of the memory, from 1MiB to 16MiB"), example("32MiB"),
+            // One request that has arrived in part must find room.
+            must("at least 64KiB", |size| size.is_none_or(|size| size.0 >= 64 << 10)),
+            stats("read_buf_mem_limit" => |o| Some(o.connection_memory.map_or(0, |size| size.0).to_string()));
+
+        /// Close a connection that has sent nothing for this many seconds; 0 for never
+        idle_timeout: u32 = 0, "SECONDS", stats("idle_timeout");
+
+        /// When the server stops, wait at most this many seconds for connections that are in the middle of a request or a reply
+        drain_timeout: u32 = 5, "SECONDS", must("at most 3600", |seconds| *seconds <= 3600), stats("drain_timeout");
+    }
+
+    "Permissions of clients" {
+        /// Let clients end the server by the command shutdown
+        enable_shutdown: bool = false, "BOOL", stats("shutdown_command");
+
+        /// Refuse flush_all
+        disable_flush_all: bool = false, "BOOL", stats("flush_enabled" => |o| Some(yes(!o.disable_flush_all)));
+
+        /// Refuse commands that list keys: stats cachedump, stats detail, lru_crawler metadump and mgdump
+        disable_dumping: bool = false, "BOOL", stats("dump_enabled" => |o| Some(yes(!o.disable_dumping)));
+
+        /// Refuse watch
+        disable_watch: bool = false, "BOOL", stats("watch_enabled" => |o| Some(yes(!o.disable_watch)));
+
+        /// Answer debugtime and debugitem: for tests of clients, never for production
+        test_commands: bool = false, "BOOL";
+    }
+
+    "Logs and advice" {
+        /// Size of the log buffer of each client that watches
+        watcher_buffer: Size = Size(256 << 10), "SIZE", stats("watcher_logbuf_size");
+
+        /// Size of each worker's log buffer
+        worker_log_buffer: Size = Size(64 << 10), "SIZE", stats("worker_logbuf_size");
+
+        /// Count uses of keys by the prefix that ends at this character (stats detail), from the start
+        prefix_delimiter: Option<Delimiter> = None, "CHAR", absent("':', once a client asks for it"), example("/");
+
+        /// Do not estimate from requests what more memory would be worth (stats mrc), which takes a hundredth of the memory, from 52MiB
+        /// on
+        disable_advice: bool = false, "BOOL";
+    }
+}
