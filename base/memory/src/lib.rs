@@ -16,12 +16,14 @@ mod region;
 #[cfg(test)]
 mod scratch;
 pub mod slab;
+mod value_pin;
 
 pub use budget::Budget;
 pub use code::release_code;
 pub use place::{NoPlace, RegionPlace};
 pub use prefetch::prefetch;
 pub use region::{HugePages, Offset, Region};
+pub use value_pin::ValuePin;
 
 /// Bytes in a KiB.
 pub const KIB: usize = 1024;

@@ -1,5 +1,18 @@
 //! Where replies are written.
 
+/// Where replies go: a buffer of bytes, in which long values are inserted by reference.
+pub trait Replies {
+    /// A long value.
+    type Pin;
+    /// The bytes.
+    fn buffer(&mut self) -> &mut ReplyBuffer;
+    /// Inserts a long value after the bytes written so far.
+    fn pin(&mut self, value: Self::Pin);
+    /// Takes back all that was written since the buffer had `length` bytes, long values included. Something was written before each
+    /// of them.
+    fn take_back(&mut self, length: usize);
+}
+
 /// Bytes of replies, in memory that is used again and again. It grows when it must and is never cleared by writing zeroes.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {

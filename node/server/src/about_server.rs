@@ -5,9 +5,9 @@ use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::outbox::Outbox;
 use crate::watch::CloseReason;
 use guira_commands::Replies;
-use guira_commands::binary::{reply_stat, reply_status, reply_text};
 use guira_contract::{Session, ValuePin};
 use guira_protocol::binary::{Packet, Quiet, ServerOperation, Status};
+use guira_protocol::binary::{reply_stat, reply_status, reply_text};
 use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
 
 /// The longest name of a statistic in a packet, whose length is a byte.

@@ -4,9 +4,9 @@ use crate::batch::{Batch, Kind};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::login::is_sasl;
 use crate::outbox::Outbox;
-use guira_commands::binary::reply_status;
 use guira_commands::{Data, Incoming, Item, ItemPacket};
 use guira_contract::{Key, PendingValue, Session};
+use guira_protocol::binary::reply_status;
 use guira_protocol::binary::{
     Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC,
 };

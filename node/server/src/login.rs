@@ -4,9 +4,9 @@ use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::outbox::Outbox;
 use crate::shared::WorkerCount;
 use guira_commands::Replies;
-use guira_commands::binary::{reply_status, reply_text};
 use guira_contract::Session;
 use guira_protocol::binary::{HEADER_BYTES, Packet, REQUEST_MAGIC, Status};
+use guira_protocol::binary::{reply_status, reply_text};
 use guira_serving::Access;
 
 /// A line of a stranger may be so long.
