@@ -6,12 +6,12 @@
 
 use crate::forward::{Forwarding, Route};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
 use guira_commands::{Answered, Executor, GetKey, Item};
 use guira_contract::{KeyHash, Session};
 use guira_protocol::binary::{Packet, ServerOperation};
 use guira_protocol::{AdminVerb, ServerCommand};
+use guira_serving::Outbox;
 
 /// Requests in a batch.
 pub(crate) const BATCH: usize = 64;

@@ -3,13 +3,12 @@
 use crate::batch::{Batch, Kind};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::login::is_sasl;
-use crate::outbox::Outbox;
 use guira_commands::{Data, Incoming, Item, ItemPacket};
 use guira_contract::{Key, PendingValue, Session};
-use guira_protocol::binary::reply_status;
 use guira_protocol::binary::{
-    Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC,
+    Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC, reply_status,
 };
+use guira_serving::Outbox;
 
 /// What does not go into a batch.
 #[derive(Debug)]

@@ -6,22 +6,18 @@
 use crate::admin::Admin;
 use crate::background::BackgroundTask;
 use crate::binary::PacketValue;
-use crate::forward::{Forwarding, Sender};
-use crate::outbox::Outbox;
+use crate::forward::{Forwarding, Leftover};
 use crate::shared::{Shared, WorkerCounters};
 use crate::text::LongValue;
-use crate::watch::{CloseReason, EventSink};
+use crate::watch::EventSink;
 use guira_commands::Executor;
 use guira_contract::Session;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{Exptime, Unique};
-use guira_serving::{Access, Slice, Speaks};
+use guira_serving::{
+    Access, CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped, TrafficCounters,
+};
 use std::sync::Arc;
-
-/// An outbox is full when it holds this many bytes: what follows waits until they were sent.
-pub(crate) const OUTBOX_FULL: usize = 64 << 10;
-/// The same while memory for connections is short.
-pub(crate) const OUTBOX_FULL_SHORT: usize = 2 << 10;
 
 /// What comes next.
 #[derive(Debug, Default)]
@@ -54,15 +50,17 @@ pub(crate) struct ProtocolState<S: Session> {
     /// Why it is over, if it is.
     pub(crate) ends: CloseReason,
     /// Where replies of other workers come back to; without, none is asked.
-    pub(crate) sender: Option<Sender>,
+    pub(crate) sender: Option<ReplyTo>,
     /// Forward batches of its requests that are under way.
     pub(crate) out: usize,
+    /// Requests that wait until replies before theirs were sent.
+    pub(crate) leftovers: Vec<Leftover>,
     /// What is left of its turn.
     pub(crate) slice: Slice,
 }
 
 impl<S: Session> ProtocolState<S> {
-    pub(crate) fn new(speaks: Speaks, access: Access, sender: Option<Sender>) -> Self {
+    pub(crate) fn new(speaks: Speaks, access: Access, sender: Option<ReplyTo>) -> Self {
         let protocol = match speaks {
             Speaks::Any => Protocol::Undecided,
             Speaks::Text => Protocol::Text,
@@ -76,22 +74,9 @@ impl<S: Session> ProtocolState<S> {
             ends: CloseReason::Error,
             sender,
             out: 0,
+            leftovers: Vec::new(),
             slice: Slice::ENDLESS,
         }
-    }
-
-    /// What is spoken, as far as it is known.
-    pub(crate) fn speaks(&self) -> Speaks {
-        match self.protocol {
-            Protocol::Undecided => Speaks::Any,
-            Protocol::Text => Speaks::Text,
-            Protocol::Binary => Speaks::Binary,
-        }
-    }
-
-    /// Whether it goes on only after a background task.
-    pub(crate) fn leaves(&self) -> bool {
-        matches!(self.phase, Phase::Background(_))
     }
 
     /// Takes the task; the next command comes after it.
@@ -107,10 +92,27 @@ impl<S: Session> ProtocolState<S> {
         self.phase = Phase::Over;
         self.ends = CloseReason::Normal;
     }
+}
 
-    /// Whether a request has arrived in part.
-    pub(crate) fn is_midway(&self) -> bool {
+impl<S: Session> Conversation for ProtocolState<S> {
+    fn speaks(&self) -> Speaks {
+        match self.protocol {
+            Protocol::Undecided => Speaks::Any,
+            Protocol::Text => Speaks::Text,
+            Protocol::Binary => Speaks::Binary,
+        }
+    }
+
+    fn access(&self) -> Access {
+        self.access
+    }
+
+    fn is_midway(&self) -> bool {
         matches!(self.phase, Phase::Value(_) | Phase::PacketValue(_) | Phase::Swallow(_))
+    }
+
+    fn bytes(&self) -> usize {
+        self.leftovers.iter().map(Leftover::bytes).sum()
     }
 }
 
@@ -133,21 +135,6 @@ impl Protocol {
     }
 }
 
-/// Why a run has stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    /// It needs more input.
-    NeedsInput,
-    /// The outbox is full.
-    OutboxFull,
-    /// Others have their turn.
-    SliceOver,
-    /// The connection leaves for a background task after the outbox was sent.
-    Leaves,
-    /// The connection is to be closed after the outbox was sent.
-    Over,
-}
-
 /// Executes requests, for one worker.
 #[derive(Debug)]
 pub(crate) struct Interpreter<S: Session> {
@@ -155,20 +142,14 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) admin: Arc<Admin>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) traffic: Arc<TrafficCounters>,
     pub(crate) tap: Arc<EventSink>,
     pub(crate) forwarding: Forwarding<S::Pin>,
-    /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where room is short.
+    /// When an outbox counts as full, in bytes: [`guira_serving::OUTBOX_FULL`], or less where memory is short.
     pub(crate) full: usize,
-    /// Bytes of long values that connections have pinned which wait for another turn to send them.
-    pub(crate) unsent: usize,
 }
 
 impl<S: Session> Interpreter<S> {
-    /// Whether more is held, or about to be sent, than there should be for long.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.shared.budget.is_short() || self.unsent > self.shared.budget.for_turns()
-    }
-
     /// Takes requests from `input` and answers them, or has others answer them. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(
         &mut self,
@@ -223,7 +204,7 @@ impl<S: Session> Interpreter<S> {
                     self.more_keys(state, rest, (unique, touch), outbox)
                 }
                 Phase::Background(_) => return (at, Stopped::Leaves),
-                Phase::Over => return (at, Stopped::Over),
+                Phase::Over => return (at, Stopped::Over(state.ends)),
             };
             at += taken;
             if taken == 0 && !matches!(state.phase, Phase::Over | Phase::Background(_)) {

@@ -1,9 +1,11 @@
 //! The server: an engine behind sockets.
 //!
 //! ```text
-//! Server ── Worker (one a thread) ── Connection ── ProtocolState ── Executor ── engine session
-//!              │                         │             │
-//!              poll, mailbox             Outbox        guira-protocol
+//! guira-serving: Worker (one a thread) ── Connection ── Outbox
+//!                   │                         │
+//!                   NodeService               ProtocolState
+//!                   │
+//!                   Interpreter (guira-protocol) ── Executor ── engine session
 //! ```
 //!
 //! Each worker owns an event loop, an engine session and the connections it was given; nothing of these is shared. The first worker also accepts
@@ -13,10 +15,8 @@
 
 mod about_server;
 mod admin;
-mod auth;
 mod batch;
 mod binary;
-mod connection;
 mod direct;
 
 mod background;
@@ -27,7 +27,6 @@ mod memory_split;
 mod node;
 mod notes;
 mod options;
-mod outbox;
 mod ports;
 mod secrets;
 mod shared;
@@ -37,12 +36,11 @@ mod udp;
 mod watch;
 mod worker;
 
-pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
 pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
-pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
+pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag, UsersError};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets, read_file,

@@ -1,13 +1,10 @@
 //! Clients that have to say who they are: by a fake `set` in the text protocol, by SASL PLAIN in the binary one.
 
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::outbox::Outbox;
-use crate::shared::WorkerCount;
-use guira_commands::Replies;
 use guira_contract::Session;
-use guira_protocol::binary::{HEADER_BYTES, Packet, REQUEST_MAGIC, Status};
-use guira_protocol::binary::{reply_status, reply_text};
-use guira_serving::Access;
+use guira_protocol::Replies;
+use guira_protocol::binary::{HEADER_BYTES, Packet, REQUEST_MAGIC, Status, reply_status, reply_text};
+use guira_serving::{Access, Outbox, TrafficCount};
 
 /// A line of a stranger may be so long.
 const LINE_MAX: usize = 2048;
@@ -82,12 +79,12 @@ impl<S: Session> Interpreter<S> {
     }
 
     fn lets_in(&mut self, state: &mut ProtocolState<S>, name: &[u8], password: &[u8]) -> bool {
-        self.counters.add(WorkerCount::AuthCommands, 1);
+        self.traffic.add(TrafficCount::AuthCommands, 1);
         let known = self.shared.users.as_ref().is_none_or(|users| users.knows(name, password));
         if known {
             state.access = Access::Free;
         } else {
-            self.counters.add(WorkerCount::AuthErrors, 1);
+            self.traffic.add(TrafficCount::AuthErrors, 1);
         }
         known
     }
@@ -151,8 +148,8 @@ impl<S: Session> Interpreter<S> {
         let welcome = match plain(data) {
             Some((name, password)) if expected => self.lets_in(state, name, password),
             _ => {
-                self.counters.add(WorkerCount::AuthCommands, 1);
-                self.counters.add(WorkerCount::AuthErrors, 1);
+                self.traffic.add(TrafficCount::AuthCommands, 1);
+                self.traffic.add(TrafficCount::AuthErrors, 1);
                 false
             }
         };

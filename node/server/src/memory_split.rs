@@ -7,7 +7,7 @@ use crate::udp::UDP_BYTES;
 use guira_advice::Advisor;
 use guira_contract::Switch;
 use guira_memory::{KIB, MIB};
-use guira_serving::ConnLimits;
+use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
@@ -20,10 +20,6 @@ const WORKER_BYTES: usize = 512 * KIB;
 /// Long values in replies that are not taken keep at most this part of the engine's memory from being used otherwise.
 const PINNED_PART: usize = 4;
 
-/// What a connection takes that does nothing: measured, and rounded up.
-pub(crate) const CONNECTION_BYTES: usize = 512;
-/// What a connection takes besides if it speaks TLS.
-pub(crate) const TLS_BYTES: usize = 8 * KIB;
 /// Connections that do nothing take at most this part of the whole; beyond it they are refused.
 const CONNECTIONS_PART: usize = 4;
 

@@ -11,14 +11,14 @@ use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
-use crate::worker::{Ends, Worker};
-use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
+use crate::worker::{Ends, NodeService};
+use guira_contract::{CloseError, Dropped, Engine, Opening};
 use guira_memory::release_code;
 use guira_roster::{ClassOptions, EngineOptions, Host, Lasting, OpenError, Opened, RegionPlace, Setup};
-use guira_serving::{Acceptor, ConnBudget};
+use guira_serving::{Acceptor, ConnBudget, Connections, HostOptions, Service, Worker};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
-use guira_transport::{Address, Inherited, ListenError, Mailbox};
+use guira_transport::{Address, Inherited, ListenError};
 use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
@@ -267,13 +267,21 @@ fn start_with<E: Engine + Clone>(
     let Ports { streams: ports, udp, paths } = ports;
     let partitioning = engine.partitioning();
     let ways = direct::describe_all(paths, partitioning, options.workers);
-    let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let division = MemorySplit::of(options, options.memory.0);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
-    let hub = Arc::new(Hub::new(options.workers, options.log, budget)?);
+    let hub = Arc::new(Hub::new(options.workers, options.log, budget.clone())?);
+    let host = Arc::new(guira_serving::Host::new(HostOptions {
+        workers: options.workers,
+        connections: Connections::new(options.connections.max, options.connections.beyond),
+        budget,
+        idle: options.connections.idle,
+        users: secrets.users,
+        tls: secrets.tls,
+        observer: hub.clone(),
+    })?);
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
-    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
+    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters));
     notes::read(notes, &shared);
     ports
         .iter()
@@ -292,13 +300,16 @@ fn start_with<E: Engine + Clone>(
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
         let place = Place { worker: index, workers: options.workers, partitioning };
         let ends = Ends {
-            acceptor: acceptor.take(),
             udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.speaks)),
             direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
             forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
         };
+        let (host, acceptor) = (host.clone(), acceptor.take());
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
-        let make = move || Worker::new(index, session, shared, admin, ends);
+        let make = move || {
+            let service = NodeService::new(index, session, shared, admin, ends);
+            Worker::new(index, service, host, acceptor)
+        };
         crew.threads.push(start_worker(index, options.placement, ready.clone(), make)?);
     }
     for _ in 0..options.workers {
@@ -334,7 +345,7 @@ fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> 
 }
 
 /// Starts the thread of a worker, which tells when it is ready, or why it is not.
-fn start_worker<S: Session>(
+fn start_worker<S: Service + 'static>(
     index: usize,
     placement: Placement,
     ready: mpsc::Sender<io::Result<()>>,
@@ -471,16 +482,12 @@ fn end_workers(
     if threads.is_empty() {
         return Ok(());
     }
-    // Release: pairs with the Acquire in `Shared::is_stopping`.
-    shared.stopping.store(true, Ordering::Release);
-    let ring = || shared.mailboxes.iter().for_each(|mailbox| mailbox.ring());
-    ring();
+    shared.stop();
     let started = Stopwatch::start();
     while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    shared.abandoned.store(true, Ordering::Release);
-    ring();
+    shared.abandon();
     let mut result = Ok(());
     for thread in threads {
         let ended = thread.join();

@@ -41,14 +41,14 @@ pub(crate) fn read(notes: &[u8], shared: &Shared) {
         let (name, number) = line.split_once(' ')?;
         Some((name, number.parse::<u64>().ok()?))
     });
-    let Some((worker, commands)) = shared.workers.first() else {
+    let Some((_, commands)) = shared.workers.first() else {
         return;
     };
     for (name, number) in pairs {
         if let Some(what) = CommandCount::ALL.iter().find(|what| what.name() == name) {
             commands.add(*what, number);
         } else if let Some(what) = WorkerCount::ALL.iter().find(|what| what.name() == name) {
-            worker.add(*what, number);
+            shared.add_before_start(*what, number);
         } else if name == CONNECTIONS {
             shared.connections.total.fetch_add(number, Ordering::Relaxed);
         }

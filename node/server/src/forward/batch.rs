@@ -1,19 +1,8 @@
 //! Requests on their way to another worker, and their replies on the way back.
 
-use crate::outbox::{Outbox, ReplyEnd, SlotId};
 use guira_commands::{Effect, Item, PIECES_MAX};
 use guira_contract::{KeyHash, ValuePin};
-
-/// The connection that requests are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sender {
-    /// Its place among the connections of its worker …
-    pub(crate) place: usize,
-    /// … which may be another's by the time that replies come: this tells.
-    pub(crate) serial: u64,
-    /// The number that watchers know it by.
-    pub(crate) client: i32,
-}
+use guira_serving::{Outbox, ReplyEnd, ReplyTo, SlotId};
 
 /// A request as it was understood, without its bytes, which lie in the [`ForwardBatch`].
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +85,7 @@ pub(crate) struct ForwardBatch<P> {
     pub(super) from: usize,
     /// The one that it was sent to.
     pub(super) to: usize,
-    pub(crate) sender: Sender,
+    pub(crate) sender: ReplyTo,
     pub(super) requests: Requests,
     /// Nothing in it changes anything: it can be executed once more.
     pub(super) reads_only: bool,
@@ -129,7 +118,7 @@ impl<P: ValuePin> ForwardBatch<P> {
         ForwardBatch {
             from,
             to: from,
-            sender: Sender::default(),
+            sender: ReplyTo::default(),
             requests: Requests::default(),
             reads_only: true,
             full: 0,
@@ -148,7 +137,7 @@ impl<P: ValuePin> ForwardBatch<P> {
     }
 
     /// Adds a request of a connection.
-    pub(super) fn push(&mut self, sender: Sender, item: &Item<'_>, hash: KeyHash, slot: SlotId) {
+    pub(super) fn push(&mut self, sender: ReplyTo, item: &Item<'_>, hash: KeyHash, slot: SlotId) {
         self.sender = sender;
         self.reads_only &= item.effect() == Effect::Read;
         self.requests.push(item, hash, slot);
@@ -193,6 +182,18 @@ mod tests {
     use guira_commands::GetKey;
     use guira_protocol::{Command, Line, Unique, parse};
 
+    #[derive(Debug)]
+    enum NoPin {}
+
+    impl ValuePin for NoPin {
+        fn value_len(&self) -> usize {
+            match *self {}
+        }
+        fn piece(&self, _from: usize) -> &[u8] {
+            match *self {}
+        }
+    }
+
     #[test]
     fn requests_are_taken_out_as_they_were_put_in() {
         let lines = ["mg a2V5 b v Oopaque k", "ms key 3 T0 MA", "md key q I", "me key", "ma key"];
@@ -210,7 +211,7 @@ mod tests {
             .collect();
         let get = GetKey { key: b"another", unique: Unique::Told, touch: None };
         items.insert(2, Item::KeyOfGet(get));
-        let mut outbox = Outbox::<crate::outbox::tests::TwoPieces>::with_capacity(0);
+        let mut outbox = Outbox::<NoPin>::with_capacity(0);
         let mut requests = Requests::default();
         for (number, item) in items.iter().enumerate() {
             requests.push(item, KeyHash(number as u64), outbox.defer());

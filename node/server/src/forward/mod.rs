@@ -14,12 +14,13 @@ mod batch;
 mod inbox;
 mod route;
 
-pub(crate) use batch::{ForwardBatch, Leftover, Sender};
+pub(crate) use batch::{ForwardBatch, Leftover};
 pub(crate) use route::Route;
 
 use batch::Requests;
 use guira_commands::Effect;
 use guira_contract::{Access, KeyHash, Partitioning, ValuePin};
+use guira_serving::{Arrival, ReplyTo};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_transport::Mailbox;
 use inbox::Inbox;
@@ -63,7 +64,7 @@ pub(crate) struct Forwarding<P> {
     worker: usize,
     inboxes: Arc<Inboxes<P>>,
     /// Whose threads may have to be woken.
-    bells: Vec<Arc<Mailbox<guira_serving::Arrival>>>,
+    bells: Vec<Arc<Mailbox<Arrival>>>,
     /// How keys are divided, if it matters which worker executes a request.
     division: Option<Partitioning>,
     /// Forward batches that are not under way; they go from hand to hand as they are.
@@ -77,7 +78,7 @@ impl<P: ValuePin> Forwarding<P> {
     pub(crate) fn new(
         worker: usize,
         inboxes: Arc<Inboxes<P>>,
-        bells: Vec<Arc<Mailbox<guira_serving::Arrival>>>,
+        bells: Vec<Arc<Mailbox<Arrival>>>,
         partitioning: Option<Partitioning>,
     ) -> Self {
         let workers = bells.len();
@@ -121,7 +122,7 @@ impl<P: ValuePin> Forwarding<P> {
     }
 
     /// Forwards requests again that came back. False if all batches are under way.
-    pub(crate) fn forward_again(&mut self, sender: Sender, leftover: &Leftover) -> bool {
+    pub(crate) fn forward_again(&mut self, sender: ReplyTo, leftover: &Leftover) -> bool {
         let Some(batch) = self.batch_for(leftover.to) else {
             return false;
         };

@@ -2,11 +2,10 @@
 
 use super::{ForwardBatch, Requests};
 use crate::batch::{BATCH, Batch, Execute, Kind, Order, Pause, Subject};
-use crate::interpreter::{Interpreter, OUTBOX_FULL, ProtocolState};
-use crate::outbox::Outbox;
+use crate::interpreter::{Interpreter, ProtocolState};
 use guira_commands::Item;
 use guira_contract::{KeyHash, Session};
-use guira_serving::{Access, Speaks};
+use guira_serving::{Access, OUTBOX_FULL, Outbox, Speaks};
 
 /// The most requests of a connection that may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;

@@ -41,7 +41,7 @@ struct User {
 }
 
 /// The users of an auth file. Its contents are not shown by anything.
-pub(crate) struct Users {
+pub struct Users {
     path: PathBuf,
     /// LOCK: users. Leaf.
     users: RwLock<Arc<[User]>>,
@@ -58,7 +58,7 @@ impl Users {
     ///
     /// # Errors
     /// If it cannot be read, or has lines of another form, or none.
-    pub(crate) fn load(path: &Path) -> Result<Self, UsersError> {
+    pub fn load(path: &Path) -> Result<Self, UsersError> {
         Ok(Users { path: path.to_owned(), users: RwLock::new(read(path)?) })
     }
 
@@ -66,19 +66,19 @@ impl Users {
     ///
     /// # Errors
     /// As [`Users::load`]; then those who were known before still are.
-    pub(crate) fn reload(&self) -> Result<(), UsersError> {
+    pub fn reload(&self) -> Result<(), UsersError> {
         let users = read(&self.path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
         Ok(())
     }
 
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether there is such a user with such a password. It takes as long for every password of the same length.
-    pub(crate) fn knows(&self, name: &[u8], password: &[u8]) -> bool {
+    pub fn knows(&self, name: &[u8], password: &[u8]) -> bool {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
         users
             .iter()
