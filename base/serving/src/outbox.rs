@@ -282,15 +282,16 @@ impl<P: ValuePin> Outbox<P> {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
     }
 
-    /// Forgets everything, and keeps a buffer of no more than `kept` bytes.
-    pub fn forget(&mut self, kept: usize) {
+    /// Forgets everything, and keeps a buffer of no more than `most` bytes. Returns how many these are.
+    pub fn forget(&mut self, most: usize) -> usize {
         self.inserts.clear();
         self.sent = 0;
-        if self.buffer.capacity() > kept {
+        if self.buffer.capacity() > most {
             self.buffer = ReplyBuffer::with_capacity(0);
         } else {
             self.buffer.clear();
         }
+        self.buffer.capacity()
     }
 
     /// Leaves a place for a reply that comes later.

@@ -1,6 +1,7 @@
 //! How the memory of the process is divided: `--memory` is the ceiling of all of it.
 
 use crate::direct;
+use crate::forward;
 use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
@@ -57,7 +58,8 @@ impl MemorySplit {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
-        let workers = options.workers * (WORKER_BYTES + datagrams + paths) + direct::shared_bytes(options);
+        let workers = options.workers * (WORKER_BYTES + datagrams + paths + forward::spare_bytes(options))
+            + direct::shared_bytes(options);
         let each = CONNECTION_BYTES + if options.tls.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.connections.max as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connections.memory.map_or_else(

@@ -94,6 +94,8 @@ pub(crate) struct ForwardBatch<P> {
     /// Requests that were executed.
     pub(super) done: usize,
     pub(crate) replies: Outbox<P>,
+    /// Bytes of memory that it has kept since it was last emptied.
+    pub(super) kept: usize,
 }
 
 /// Requests that came back as they were, since the replies to those before them were long.
@@ -110,7 +112,7 @@ impl Leftover {
     }
 }
 
-/// Bytes that a batch keeps for requests while it is not in use, and the same for replies.
+/// The most bytes that a batch keeps for requests while it is not in use, and the same for replies.
 const KEPT_MAX: usize = 32 << 10;
 
 impl<P: ValuePin> ForwardBatch<P> {
@@ -124,6 +126,7 @@ impl<P: ValuePin> ForwardBatch<P> {
             full: 0,
             done: 0,
             replies: Outbox::with_capacity(0),
+            kept: 0,
         }
     }
 
@@ -163,16 +166,20 @@ impl<P: ValuePin> ForwardBatch<P> {
         (!requests.list.is_empty()).then_some(Leftover { to: self.to, requests })
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Empties it, and keeps memory of no more than `most` bytes. Returns how many these are.
+    pub(super) fn clear(&mut self, most: usize) -> usize {
         self.done = 0;
         self.reads_only = true;
         let Requests { list, bytes } = &mut self.requests;
         list.clear();
         bytes.clear();
-        if list.capacity() * size_of::<Forwarded>() + bytes.capacity() > KEPT_MAX {
+        self.kept = list.capacity() * size_of::<Forwarded>() + bytes.capacity();
+        if self.kept > most.min(KEPT_MAX) {
             self.requests = Requests::default();
+            self.kept = 0;
         }
-        self.replies.forget(KEPT_MAX);
+        self.kept += self.replies.forget((most - self.kept).min(KEPT_MAX));
+        self.kept
     }
 }
 
@@ -180,7 +187,7 @@ impl<P: ValuePin> ForwardBatch<P> {
 mod tests {
     use super::*;
     use guira_commands::GetKey;
-    use guira_protocol::{Command, Line, Unique, parse};
+    use guira_protocol::{Command, Line, Replies, Unique, parse};
 
     #[derive(Debug)]
     enum NoPin {}
@@ -192,6 +199,22 @@ mod tests {
         fn piece(&self, _from: usize) -> &[u8] {
             match *self {}
         }
+    }
+
+    #[test]
+    fn a_spare_batch_keeps_no_more_than_it_may() {
+        let mut batch = ForwardBatch::<NoPin>::new(0);
+        batch.requests.bytes.reserve_exact(1000);
+        batch.replies.buffer().put(&[b'x'; 5000]);
+        assert_eq!(batch.clear(usize::MAX), 6000);
+        assert_eq!(
+            (batch.clear(5999), batch.kept),
+            (1000, 1000),
+            "the replies do not fit beside the requests"
+        );
+        assert_eq!(batch.clear(999), 0);
+        batch.requests.bytes.reserve_exact(KEPT_MAX + 1);
+        assert_eq!(batch.clear(usize::MAX), 0);
     }
 
     #[test]

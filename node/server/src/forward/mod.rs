@@ -17,6 +17,7 @@ mod route;
 pub(crate) use batch::{ForwardBatch, Leftover};
 pub(crate) use route::Route;
 
+use crate::options::Options;
 use batch::Requests;
 use guira_commands::Effect;
 use guira_contract::{Access, KeyHash, Partitioning, ValuePin};
@@ -31,6 +32,14 @@ pub(crate) const BATCHES_OF_ONE: usize = 4;
 
 /// Forward batches of a worker.
 const BATCHES: usize = 64;
+/// The most bytes that those of them keep which are not under way.
+const SPARE_BYTES: usize = 256 << 10;
+
+/// What a worker takes for forwarding while nothing is under way, in bytes.
+pub(crate) fn spare_bytes(options: &Options) -> usize {
+    let is_used = options.workers > 1 && options.engine.access().is_some_and(|access| access != "crcw");
+    if is_used { SPARE_BYTES } else { 0 }
+}
 
 /// The inboxes of all workers.
 #[derive(Debug)]
@@ -70,6 +79,8 @@ pub(crate) struct Forwarding<P> {
     /// Forward batches that are not under way; they go from hand to hand as they are.
     #[expect(clippy::vec_box)]
     spare: Vec<Box<ForwardBatch<P>>>,
+    /// Bytes that they keep.
+    kept: usize,
     /// Those that are being filled, for each worker.
     open: Vec<Option<Box<ForwardBatch<P>>>>,
 }
@@ -86,7 +97,7 @@ impl<P: ValuePin> Forwarding<P> {
         let batches = if division.is_some() { BATCHES } else { 0 };
         let spare = (0..batches).map(|_| Box::new(ForwardBatch::new(worker))).collect();
         let open = (0..workers).map(|_| None).collect();
-        Forwarding { worker, inboxes, bells, division, spare, open }
+        Forwarding { worker, inboxes, bells, division, spare, kept: 0, open }
     }
 
     /// Whether it can matter which worker executes a request.
@@ -113,10 +124,10 @@ impl<P: ValuePin> Forwarding<P> {
 
     /// The batch that is being filled for worker `to`, unless all are under way.
     fn batch_for(&mut self, to: usize) -> Option<&mut ForwardBatch<P>> {
-        let spare = &mut self.spare;
         let batch = &mut self.open[to];
         if batch.is_none() {
-            *batch = spare.pop();
+            *batch = self.spare.pop();
+            self.kept -= batch.as_ref().map_or(0, |batch| batch.kept);
         }
         batch.as_deref_mut()
     }
@@ -140,7 +151,10 @@ impl<P: ValuePin> Forwarding<P> {
         let mut forwarded = 0;
         for to in 0..self.open.len() {
             match self.open[to].take() {
-                Some(batch) if batch.is_empty() => self.spare.push(batch),
+                Some(batch) if batch.is_empty() => {
+                    self.kept += batch.kept;
+                    self.spare.push(batch);
+                }
                 Some(mut batch) => {
                     (batch.to, batch.full) = (to, full);
                     let out = &self.inboxes.out[self.worker];
@@ -183,7 +197,7 @@ impl<P: ValuePin> Forwarding<P> {
 
     /// A batch has come back and was emptied.
     pub(crate) fn keep(&mut self, mut batch: Box<ForwardBatch<P>>) {
-        batch.clear();
+        self.kept += batch.clear(SPARE_BYTES - self.kept);
         self.spare.push(batch);
         let out = &self.inboxes.out[self.worker];
         out.store(out.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
