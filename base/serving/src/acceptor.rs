@@ -1,10 +1,10 @@
 //! Accepting connections, and dealing them out to the workers in turn.
 
 use crate::host::{CONNECTION_BYTES, Host, TLS_BYTES};
-use crate::{ConnectionFacts, RateLimited, Speaks};
+use crate::{ConnectionFacts, Port, RateLimited, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, TlsAcceptor, Token};
+use guira_transport::{Interest, Mailbox, Poll, Stream, Token};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,6 @@ pub enum Access {
     Free,
     /// It has to.
     Login,
-}
-
-/// A listener, with what its connections are to be.
-#[derive(Debug)]
-pub struct Port {
-    pub listener: Listener,
-    pub address: Arc<Address>,
-    pub speaks: Speaks,
-    pub tls: Option<TlsAcceptor>,
-}
-
-impl Port {
-    fn secure(&self, stream: Stream) -> std::io::Result<Stream> {
-        match &self.tls {
-            Some(tls) => tls.accept(stream),
-            None => Ok(stream),
-        }
-    }
 }
 
 /// A connection that has come, on its way to its worker.
@@ -218,7 +200,7 @@ fn refuse(mut stream: Stream) {
 mod tests {
     use super::*;
     use crate::{Beyond, ConnBudget, ConnLimits, Connections, HostOptions};
-    use guira_transport::ListenOptions;
+    use guira_transport::{Address, ListenOptions, Listener};
     use std::net::TcpStream;
 
     #[test]

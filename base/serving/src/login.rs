@@ -1,19 +1,17 @@
 //! Clients that have to say who they are: by a fake `set` in the text protocol, by SASL PLAIN in the binary one.
 
-use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use guira_contract::Session;
+use crate::{Access, Host, TrafficCount, TrafficCounters};
 use guira_protocol::Replies;
 use guira_protocol::binary::{HEADER_BYTES, Packet, REQUEST_MAGIC, Status, reply_status, reply_text};
-use guira_serving::{Access, Outbox, TrafficCount};
 
-/// A line of a stranger may be so long.
+/// The longest line of a client that has not logged in.
 const LINE_MAX: usize = 2048;
 /// A shorter line is no request.
 const LINE_MIN: usize = 6;
-/// User and password together may be so long.
+/// The most bytes of user and password together.
 const SECRET_MAX: usize = 16 << 10;
 
-/// The opcodes of SASL, and of the only other command that strangers may use.
+/// The opcodes of SASL, and of the only other command that needs no login.
 const SASL_LIST: u8 = 0x20;
 const SASL_AUTH: u8 = 0x21;
 const SASL_STEP: u8 = 0x22;
@@ -25,138 +23,165 @@ const MECHANISM: &str = "PLAIN";
 const MECHANISM_MAX: usize = 32;
 
 /// Whether a packet is about logging in.
-pub(crate) fn is_sasl(packet: Packet) -> bool {
+pub fn is_sasl(packet: Packet) -> bool {
     (SASL_LIST..=SASL_STEP).contains(&packet.opcode)
 }
 
-impl<S: Session> Interpreter<S> {
-    /// Takes a request of a stranger in the text protocol: it must be `set <anything> <number> <number> <length>` with the
-    /// data block `user password`. Returns how many bytes were taken.
-    pub(crate) fn text_login(
-        &mut self,
-        state: &mut ProtocolState<S>,
-        input: &[u8],
-        outbox: &mut Outbox<S::Pin>,
-    ) -> usize {
-        let Some(end) = memchr::memchr(b'\n', input) else {
-            if input.len() > LINE_MAX {
-                state.phase = Phase::Over;
-            }
-            return 0;
-        };
-        if end < LINE_MIN {
-            state.phase = Phase::Over;
-            return 0;
-        }
-        let line = end + 1;
-        let Some(length) = secret_len(&input[..end]) else {
-            outbox.buffer().line("CLIENT_ERROR unauthenticated");
-            return line;
-        };
-        if length > SECRET_MAX {
-            outbox.buffer().line("CLIENT_ERROR auth token too long");
-            return line;
-        }
-        let Some(block) = input.get(line..line + length + 2) else {
-            return 0;
-        };
-        outbox.buffer().line(self.text_answer(state, block));
-        line + block.len()
+/// How far a client has come with logging in.
+#[derive(Clone, Copy, Debug)]
+pub struct Login {
+    access: Access,
+    /// A login over several packets has begun, and its next step is to come.
+    is_asked: bool,
+}
+
+/// What comes after the input of a client that logs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterLogin {
+    /// A request, or what is missing of it.
+    Request,
+    /// This many bytes that are to be skipped, then a request.
+    Skip(u64),
+    /// Nothing: the connection is closed.
+    Over,
+}
+
+/// What a worker checks logins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'w> {
+    pub host: &'w Host,
+    pub traffic: &'w TrafficCounters,
+}
+
+impl Door<'_> {
+    fn lets_in(self, name: &[u8], password: &[u8]) -> bool {
+        let is_known = self.host.users.as_ref().is_none_or(|users| users.knows(name, password));
+        self.count(is_known);
+        is_known
     }
 
-    fn text_answer(&mut self, state: &mut ProtocolState<S>, block: &[u8]) -> &'static str {
+    fn count(self, is_known: bool) {
+        self.traffic.add(TrafficCount::AuthCommands, 1);
+        if !is_known {
+            self.traffic.add(TrafficCount::AuthErrors, 1);
+        }
+    }
+}
+
+impl Login {
+    pub fn new(access: Access) -> Self {
+        Login { access, is_asked: false }
+    }
+
+    #[inline(always)]
+    pub fn access(self) -> Access {
+        self.access
+    }
+
+    /// Takes a request in the text protocol of a client that has not logged in: it must be `set <anything> <number> <number> <length>`
+    /// with the data block `user password`. Returns how many bytes were taken.
+    pub fn text<R: Replies>(&mut self, door: Door<'_>, input: &[u8], replies: &mut R) -> (usize, AfterLogin) {
+        let Some(end) = memchr::memchr(b'\n', input) else {
+            return (0, if input.len() > LINE_MAX { AfterLogin::Over } else { AfterLogin::Request });
+        };
+        if end < LINE_MIN {
+            return (0, AfterLogin::Over);
+        }
+        let line = end + 1;
+        let (taken, reply) = match secret_len(&input[..end]) {
+            None => (line, "CLIENT_ERROR unauthenticated"),
+            Some(length) if length > SECRET_MAX => (line, "CLIENT_ERROR auth token too long"),
+            Some(length) => match input.get(line..line + length + 2) {
+                None => return (0, AfterLogin::Request),
+                Some(block) => (line + block.len(), self.text_answer(door, block)),
+            },
+        };
+        replies.buffer().line(reply);
+        (taken, AfterLogin::Request)
+    }
+
+    fn text_answer(&mut self, door: Door<'_>, block: &[u8]) -> &'static str {
         let Some(secret) = block.strip_suffix(b"\r\n") else {
             return "CLIENT_ERROR bad command line termination";
         };
         let Some(blank) = memchr::memchr(b' ', secret) else {
             return "CLIENT_ERROR bad authentication token format";
         };
-        if self.lets_in(state, &secret[..blank], &secret[blank + 1..]) {
-            "STORED"
-        } else {
-            "CLIENT_ERROR authentication failure"
+        if !door.lets_in(&secret[..blank], &secret[blank + 1..]) {
+            return "CLIENT_ERROR authentication failure";
         }
+        self.access = Access::Free;
+        "STORED"
     }
 
-    fn lets_in(&mut self, state: &mut ProtocolState<S>, name: &[u8], password: &[u8]) -> bool {
-        self.traffic.add(TrafficCount::AuthCommands, 1);
-        let known = self.shared.users.as_ref().is_none_or(|users| users.knows(name, password));
-        if known {
-            state.access = Access::Free;
-        } else {
-            self.traffic.add(TrafficCount::AuthErrors, 1);
-        }
-        known
-    }
-
-    /// Takes a packet of a stranger, or one that is about logging in. Returns how many bytes were taken.
-    pub(crate) fn packet_login(
+    /// Takes a packet of a client that has not logged in, or one that is about logging in. Returns how many bytes were taken. `version`
+    /// is the server's, which every client may ask for.
+    pub fn packet<R: Replies>(
         &mut self,
-        state: &mut ProtocolState<S>,
+        door: Door<'_>,
+        version: &str,
         input: &[u8],
-        outbox: &mut Outbox<S::Pin>,
-    ) -> usize {
+        replies: &mut R,
+    ) -> (usize, AfterLogin) {
         if input.first().is_some_and(|magic| *magic != REQUEST_MAGIC) {
-            state.phase = Phase::Over;
-            return 0;
+            return (0, AfterLogin::Over);
         }
         let Some(packet) = Packet::read(input) else {
-            return 0;
+            return (0, AfterLogin::Request);
         };
         if !is_sasl(packet) && packet.opcode != VERSION {
-            reply_status(packet, Status::AuthError, 0, outbox);
-            state.phase = Phase::Over;
-            return HEADER_BYTES;
+            reply_status(packet, Status::AuthError, 0, replies);
+            return (HEADER_BYTES, AfterLogin::Over);
         }
         let body_len = packet.body_len() as usize;
         let key_len = packet.head_len().min(body_len);
         if key_len > MECHANISM_MAX || body_len > SECRET_MAX {
-            reply_status(packet, Status::InvalidArguments, 0, outbox);
-            state.phase = Phase::Swallow(u64::from(packet.body_len()));
-            return HEADER_BYTES;
+            reply_status(packet, Status::InvalidArguments, 0, replies);
+            return (HEADER_BYTES, AfterLogin::Skip(u64::from(packet.body_len())));
         }
         let Some(body) = input.get(HEADER_BYTES..HEADER_BYTES + body_len) else {
-            return 0;
+            return (0, AfterLogin::Request);
         };
         let (mechanism, data) = body.split_at(key_len);
         match packet.opcode {
-            VERSION => reply_text(packet, crate::VERSION, outbox),
-            SASL_LIST => reply_text(packet, MECHANISM, outbox),
-            opcode => self.sasl(state, (packet, opcode), mechanism, data, outbox),
+            VERSION => reply_text(packet, version, replies),
+            SASL_LIST => reply_text(packet, MECHANISM, replies),
+            _ => self.sasl(door, packet, mechanism, data, replies),
         }
-        HEADER_BYTES + body_len
+        (HEADER_BYTES + body_len, AfterLogin::Request)
     }
 
-    fn sasl(
+    fn sasl<R: Replies>(
         &mut self,
-        state: &mut ProtocolState<S>,
-        (packet, opcode): (Packet, u8),
+        door: Door<'_>,
+        packet: Packet,
         mechanism: &[u8],
         data: &[u8],
-        outbox: &mut Outbox<S::Pin>,
+        replies: &mut R,
     ) {
-        // As in memcached: whoever begins to log in again is nobody until that has come to a good end.
-        state.access = Access::Login;
-        let known = mechanism.eq_ignore_ascii_case(MECHANISM.as_bytes());
-        if opcode == SASL_AUTH && known && data.is_empty() {
+        // As in memcached: a client that begins to log in again has no access until that has succeeded.
+        self.access = Access::Login;
+        let is_first = packet.opcode == SASL_AUTH;
+        let is_plain = mechanism.eq_ignore_ascii_case(MECHANISM.as_bytes());
+        if is_first && is_plain && data.is_empty() {
             // The client waits to be asked (RFC 4422, section 3.3): its answer comes in a step.
-            state.asked = true;
-            return reply_status(packet, Status::AuthContinue, 0, outbox);
+            self.is_asked = true;
+            return reply_status(packet, Status::AuthContinue, 0, replies);
         }
-        let expected = known && (opcode == SASL_AUTH || state.asked);
-        state.asked = false;
-        let welcome = match plain(data) {
-            Some((name, password)) if expected => self.lets_in(state, name, password),
+        let is_expected = is_plain && (is_first || self.is_asked);
+        self.is_asked = false;
+        let is_welcome = match plain(data) {
+            Some((name, password)) if is_expected => door.lets_in(name, password),
             _ => {
-                self.traffic.add(TrafficCount::AuthCommands, 1);
-                self.traffic.add(TrafficCount::AuthErrors, 1);
+                door.count(false);
                 false
             }
         };
-        if welcome {
-            reply_text(packet, "Authenticated", outbox);
+        if is_welcome {
+            self.access = Access::Free;
+            reply_text(packet, "Authenticated", replies);
         } else {
-            reply_status(packet, Status::AuthError, 0, outbox);
+            reply_status(packet, Status::AuthError, 0, replies);
         }
     }
 }
@@ -172,8 +197,8 @@ fn secret_len(line: &[u8]) -> Option<usize> {
     length.parse::<u32>().ok().map(|length| length as usize)
 }
 
-/// User and password in a message of the mechanism PLAIN (RFC 4616): `[authorize as] NUL user NUL password`. Nobody may be
-/// authorized as somebody else.
+/// User and password in a message of the mechanism PLAIN (RFC 4616): `[authorize as] NUL user NUL password`. A user may
+/// not be authorized as another.
 fn plain(message: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut parts = message.splitn(3, |byte| *byte == 0);
     let (other, name, password) = (parts.next()?, parts.next()?, parts.next()?);

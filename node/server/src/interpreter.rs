@@ -3,6 +3,7 @@
 //! Requests are executed in batches ([`crate::batch`]). A batch ends where input ends, when it is full, or at a request that is answered in pieces of its
 //! own: a get of many keys, a long value, a fault. It is cut short when its replies fill the outbox.
 
+use crate::VERSION;
 use crate::admin::Admin;
 use crate::background::BackgroundTask;
 use crate::binary::PacketValue;
@@ -15,7 +16,8 @@ use guira_contract::Session;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{Exptime, Unique};
 use guira_serving::{
-    Access, CloseReason, Conversation, Outbox, ReplyTo, Slice, Speaks, Stopped, TrafficCounters,
+    Access, AfterLogin, CloseReason, Conversation, Door, Login, Outbox, ReplyTo, Slice, Speaks, Stopped,
+    TrafficCounters,
 };
 use std::sync::Arc;
 
@@ -44,9 +46,7 @@ pub(crate) enum Phase<D> {
 pub(crate) struct ProtocolState<S: Session> {
     pub(crate) phase: Phase<S::Pending>,
     protocol: Protocol,
-    pub(crate) access: Access,
-    /// A login has begun, and its next step is to come.
-    pub(crate) asked: bool,
+    login: Login,
     /// Why it is over, if it is.
     pub(crate) ends: CloseReason,
     /// Where replies of other workers come back to; without, none is asked.
@@ -69,8 +69,7 @@ impl<S: Session> ProtocolState<S> {
         ProtocolState {
             phase: Phase::Command,
             protocol,
-            access,
-            asked: false,
+            login: Login::new(access),
             ends: CloseReason::Error,
             sender,
             out: 0,
@@ -104,7 +103,7 @@ impl<S: Session> Conversation for ProtocolState<S> {
     }
 
     fn access(&self) -> Access {
-        self.access
+        self.login.access()
     }
 
     fn is_midway(&self) -> bool {
@@ -183,11 +182,10 @@ impl<S: Session> Interpreter<S> {
             }
             let rest = &input[at..];
             let taken = match &mut state.phase {
-                Phase::Command => match (state.protocol, state.access) {
+                Phase::Command => match (state.protocol, state.login.access()) {
                     (Protocol::Binary, Access::Free) => self.packets(state, rest, outbox),
-                    (Protocol::Binary, Access::Login) => self.packet_login(state, rest, outbox),
+                    (_, Access::Login) => self.log_in(state, rest, outbox),
                     (_, Access::Free) => self.commands(state, rest, outbox),
-                    (_, Access::Login) => self.text_login(state, rest, outbox),
                 },
                 Phase::Swallow(left) => {
                     let taken = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -213,5 +211,25 @@ impl<S: Session> Interpreter<S> {
                 return (at, stopped);
             }
         }
+    }
+
+    /// Takes a request of a client that has not logged in, or a packet that is about logging in. Returns how many bytes were taken.
+    pub(crate) fn log_in(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let door = Door { host: &self.shared, traffic: &self.traffic };
+        let (taken, after) = match state.protocol {
+            Protocol::Binary => state.login.packet(door, VERSION, input, outbox),
+            Protocol::Undecided | Protocol::Text => state.login.text(door, input, outbox),
+        };
+        match after {
+            AfterLogin::Request => {}
+            AfterLogin::Skip(bytes) => state.phase = Phase::Swallow(bytes),
+            AfterLogin::Over => state.phase = Phase::Over,
+        }
+        taken
     }
 }

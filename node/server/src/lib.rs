@@ -22,7 +22,6 @@ mod direct;
 mod background;
 mod forward;
 mod interpreter;
-mod login;
 mod memory_split;
 mod node;
 mod notes;
@@ -40,14 +39,16 @@ pub use direct::{DirectError, Interface};
 pub use guira_commands::Uniques;
 pub use guira_contract::{Opening, Switch};
 pub use guira_roster::{Eviction, HugePages, NoPlace, RegionPlace, Residence};
-pub use guira_serving::{Beyond, Listen, ListenTextError, ListenTraits, Security, Speaks, Tag, UsersError};
+pub use guira_serving::{
+    Beyond, Listen, ListenTextError, ListenTraits, Placement, Security, Speaks, Tag, UsersError,
+};
 pub use guira_transport::{
     Address, CipherList, Inherited, MinVersion, Resumption, TlsOptionError, TlsOptions, VerifyMode,
     inherited_sockets, read_file,
 };
 pub use memory_split::least_memory;
 pub use node::{Ending, Running, ServerStatus, StartError, StopError, check, start};
-pub use options::{ConnectionLimits, Options, Permissions, Placement, Storage, UdpPorts};
+pub use options::{ConnectionLimits, Options, Permissions, Storage, UdpPorts};
 pub use secrets::{Secrets, SecretsError};
 pub use size::{Size, SizeError};
 pub use watch::LogBuffers;

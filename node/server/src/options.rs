@@ -6,7 +6,7 @@ use crate::watch::LogBuffers;
 use guira_commands::Uniques;
 use guira_contract::Switch;
 use guira_roster::{Choice, Eviction, HugePages, RegionPlace, Residence};
-use guira_serving::{Beyond, Listen, Speaks};
+use guira_serving::{Beyond, Listen, Placement, Speaks};
 use guira_transport::{Address, TlsOptions};
 use rustix::process::{Resource, getrlimit};
 use std::net::SocketAddr;
@@ -112,16 +112,6 @@ pub enum UdpPorts {
     Shared,
     /// Worker *n* has the port *n* above the one that is given.
     PerWorker,
-}
-
-/// Where workers run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
-    /// Where the system puts them.
-    #[default]
-    Anywhere,
-    /// Each on a processor of its own.
-    Pinned,
 }
 
 /// How many connections there may be, and how long they may be idle.
