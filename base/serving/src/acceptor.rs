@@ -58,7 +58,7 @@ enum Rest {
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often the log tells that they are, in seconds.
 const TELL_EVERY: u32 = 10;
-/// Connections accepted at once: those who have one have their turn in between.
+/// Connections accepted at once: those that are there have their turns in between.
 const ACCEPTS: usize = 16;
 
 impl Acceptor {
@@ -66,7 +66,7 @@ impl Acceptor {
         Acceptor { ports, workers, next: 0, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
     }
 
-    /// Has the event loop tell of connections, by tokens from `first` on.
+    /// Registers the listeners with `poll`, by tokens from `first` on.
     pub fn listen(&self, poll: &Poll, first: u64) -> std::io::Result<()> {
         for (index, port) in self.ports.iter().enumerate() {
             poll.add(&port.listener, Token(first + index as u64), Interest::Read)?;
@@ -107,7 +107,7 @@ impl Acceptor {
         let _ = self.listen(poll, first);
     }
 
-    /// Accepts what has come to a listener. What is for the first worker, who calls this, is returned.
+    /// Accepts the connections that wait at a listener. Returns those for the first worker, which calls this.
     pub fn accept(&mut self, port: usize, poll: &Poll, host: &Host, now: Seconds) -> Vec<Arrival> {
         let mut own = Vec::new();
         for _ in 0..ACCEPTS {
@@ -204,7 +204,7 @@ mod tests {
     use std::net::TcpStream;
 
     #[test]
-    fn those_who_have_a_connection_have_their_turn_between_those_who_come() {
+    fn connections_have_turns_between_those_that_are_accepted() {
         let how = ListenOptions { backlog: 200, unix_mode: 0o700 };
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), how).unwrap();
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };

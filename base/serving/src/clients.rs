@@ -47,7 +47,7 @@ impl<S: Service> Clients<S> {
         })
     }
 
-    /// What tells of the worker's connections, and of sockets of the service, by [`crate::service_token`]s.
+    /// The worker's poller, with which a service registers sockets of its own, by [`crate::service_token`]s.
     pub fn poll(&self) -> &Poll {
         &self.poll
     }
@@ -60,15 +60,16 @@ impl<S: Service> Clients<S> {
         now: Seconds,
         fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>),
     ) -> bool {
-        let id = self.id(to.place);
-        let Some(Some(connection)) = self.connections.get_mut(to.place) else {
+        let place = to.place as usize;
+        let id = self.id(place);
+        let Some(Some(connection)) = self.connections.get_mut(place) else {
             return false;
         };
         let is_filled = connection.answer(to, fill);
         if is_filled {
-            // What it holds now is known to the next who asks for memory. If there is none, its turn is what finds out.
+            // The budget knows now what it holds. If there is no memory for that, its turn finds out.
             connection.settle(&self.host.budget, id);
-            self.again.push(to.place, connection.rank(now));
+            self.again.push(place, connection.rank(now));
         }
         is_filled
     }
@@ -102,9 +103,9 @@ impl<S: Service> Clients<S> {
         // Otherwise a connection that comes back with nothing to do would never be found idle.
         arrival.facts.set_doing(Doing::Waiting);
         self.serial += 1;
-        let reply_to = ReplyTo { place: index, serial: self.serial, client: arrival.facts.id };
+        let reply_to = ReplyTo { place: index as u32, serial: self.serial, client: arrival.facts.id };
         let state = service.open(arrival.speaks, arrival.access, reply_to);
-        self.connections[index] = Some(Connection::new(arrival, reply_to, state));
+        self.connections[index] = Some(Connection::new(arrival, self.serial, state));
         if is_ready {
             self.again.push(index, Rank::Light);
         }

@@ -31,8 +31,8 @@ pub(crate) struct Connection<S: Service> {
     pub(crate) stream: Stream,
     pub(crate) facts: Arc<ConnectionFacts>,
     state: S::State,
-    /// Where late replies to it come to.
-    reply_to: ReplyTo,
+    /// Its number among all that its worker has had.
+    serial: u64,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
     /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
@@ -98,12 +98,12 @@ fn outbox_full(budget: &ConnBudget) -> usize {
 }
 
 impl<S: Service> Connection<S> {
-    pub(crate) fn new(arrival: Arrival, reply_to: ReplyTo, state: S::State) -> Self {
+    pub(crate) fn new(arrival: Arrival, serial: u64, state: S::State) -> Self {
         Connection {
             stream: arrival.stream,
             facts: arrival.facts,
             state,
-            reply_to,
+            serial,
             input: arrival.input,
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
             interest: Interest::Read,
@@ -178,7 +178,7 @@ impl<S: Service> Connection<S> {
         to: ReplyTo,
         fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>),
     ) -> bool {
-        let is_ours = self.reply_to == to;
+        let is_ours = self.serial == to.serial;
         if is_ours {
             fill(&mut self.state, self.unsent.as_deref_mut());
         }

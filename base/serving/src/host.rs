@@ -51,7 +51,7 @@ pub struct HostOptions {
     pub budget: Arc<ConnBudget>,
     /// How long a connection over a network may send nothing.
     pub idle: Option<Duration>,
-    /// Who may use the server; everybody, without.
+    /// Those who may use the server; without, every client may.
     pub users: Option<Users>,
     pub tls: Option<TlsAcceptor>,
     pub observer: Arc<dyn ConnectionObserver>,

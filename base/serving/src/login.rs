@@ -1,4 +1,4 @@
-//! Clients that have to say who they are: by a fake `set` in the text protocol, by SASL PLAIN in the binary one.
+//! Clients that have to log in: by a fake `set` in the text protocol, by SASL PLAIN in the binary one.
 
 use crate::{Access, Host, TrafficCount, TrafficCounters};
 use guira_protocol::Replies;

@@ -315,7 +315,7 @@ impl<P: ValuePin> Outbox<P> {
             let of_slot = inserts.by_ref().take(end.inserts - done.inserts);
             let values = of_slot.filter_map(|insert| match insert.what {
                 Inserted::Value(value) => Some((insert.at - done.bytes, value)),
-                // Who executes for others has nothing executed by others.
+                // What is executed for another worker is not forwarded again.
                 Inserted::Slot(_) => None,
             });
             let values = values.collect();

@@ -64,7 +64,7 @@ pub trait Service: Sized {
         Some(arrival)
     }
 
-    /// Has `poll` tell of the service's own sockets, by [`service_token`]s.
+    /// Registers the service's own sockets with `poll`, by [`service_token`]s.
     ///
     /// # Errors
     /// What the system says.
@@ -142,9 +142,9 @@ pub struct Round<'w, S: Service> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplyTo {
     /// Its place among the connections of its worker …
-    pub place: usize,
+    pub(crate) place: u32,
     /// … which may be another's by the time that replies come: this tells.
-    pub serial: u64,
+    pub(crate) serial: u64,
     /// The number that watchers know it by.
     pub client: i32,
 }
@@ -195,7 +195,7 @@ pub(crate) const FIRST_SERVICE: u64 = 1 << 31;
 /// Connections come after everything else.
 pub(crate) const FIRST_CONNECTION: u64 = 1 << 32;
 
-/// The name by which a worker's poll tells of a service's socket: a number below 2³¹.
+/// The token of a service's socket with this number, which is below 2³¹.
 pub fn service_token(number: u32) -> Token {
     debug_assert!(u64::from(number) < FIRST_CONNECTION - FIRST_SERVICE);
     Token(FIRST_SERVICE + u64::from(number))

@@ -1,4 +1,4 @@
-//! Who may use the server: a file with lines of the form `user:password`.
+//! The users of a server: a file with lines of the form `user:password`.
 
 use guira_transport::read_file;
 use std::fmt;
@@ -8,28 +8,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Why there are no users.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    /// The file cannot be read.
     #[error("cannot read the auth file {path}")]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A line is not of the form `user:password`.
     #[error("the auth file {path}, line {line}: it must be user:password")]
     Line {
-        /// Which.
         path: PathBuf,
         /// Counted from 1.
         line: usize,
     },
-    /// Nobody could log in.
+    /// The file has no user.
     #[error("the auth file {path} names nobody: it must have a line user:password")]
-    Nobody {
-        /// Which.
-        path: PathBuf,
-    },
+    Nobody { path: PathBuf },
 }
 
 /// Some hundred thousand users.
@@ -62,10 +52,10 @@ impl Users {
         Ok(Users { path: path.to_owned(), users: RwLock::new(read(path)?) })
     }
 
-    /// Reads the file again. Whoever has logged in stays so.
+    /// Reads the file again. Clients that have logged in stay so.
     ///
     /// # Errors
-    /// As [`Users::load`]; then those who were known before still are.
+    /// As [`Users::load`]; then the users of before stay.
     pub fn reload(&self) -> Result<(), UsersError> {
         let users = read(&self.path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
@@ -146,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_that_fails_leaves_those_who_were_known() {
+    fn a_reload_that_fails_leaves_the_users_of_before() {
         let path = std::env::temp_dir().join(format!("guira-users-{}", std::process::id()));
         std::fs::write(&path, "foo:bar\n").unwrap();
         let users = Users::load(&path).unwrap();

@@ -218,3 +218,150 @@ impl<S: Service> Worker<S> {
         is_abandoned || (is_empty && self.service.is_finished())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Access, Beyond, CloseReason, ConnBudget, ConnLimits, ConnectionFacts, Connections, Conversation,
+        Crew, HostOptions, Placement, ReplyTo, SlotId, Speaks, Stopped,
+    };
+    use guira_memory::ValuePin;
+    use guira_protocol::Replies;
+    use guira_transport::{Address, Stream};
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// Answers `now …` at once, and other lines at the end of the round, the last one first; `quit` ends a connection.
+    #[derive(Debug, Default)]
+    struct Later {
+        asked: Vec<(ReplyTo, SlotId, Vec<u8>)>,
+        replies: Option<Outbox<Bytes>>,
+    }
+
+    #[derive(Debug)]
+    struct Client(ReplyTo);
+
+    #[derive(Debug)]
+    struct Bytes(Vec<u8>);
+
+    impl ValuePin for Bytes {
+        fn value_len(&self) -> usize {
+            self.0.len()
+        }
+        fn piece(&self, from: usize) -> &[u8] {
+            &self.0[from..]
+        }
+    }
+
+    impl Conversation for Client {
+        fn speaks(&self) -> Speaks {
+            Speaks::Text
+        }
+        fn access(&self) -> Access {
+            Access::Free
+        }
+        fn is_midway(&self) -> bool {
+            false
+        }
+    }
+
+    impl Service for Later {
+        type Pin = Bytes;
+        type State = Client;
+
+        fn now(&self) -> Seconds {
+            Seconds(1)
+        }
+
+        fn open(&mut self, _speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
+            Client(from)
+        }
+
+        fn run(
+            &mut self,
+            client: &mut Client,
+            _slice: &mut Slice,
+            _full: usize,
+            input: &[u8],
+            outbox: &mut Outbox<Bytes>,
+        ) -> (usize, Stopped) {
+            let mut taken = 0;
+            for line in input.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+                taken += line.len();
+                match line {
+                    b"quit\n" => return (taken, Stopped::Over(CloseReason::Normal)),
+                    line if line.starts_with(b"now") => outbox.buffer().put(line),
+                    line => self.asked.push((client.0, outbox.defer(), line.to_vec())),
+                }
+            }
+            (taken, Stopped::NeedsInput)
+        }
+
+        fn begin_round(&mut self) {}
+
+        fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
+            let replies = self.replies.get_or_insert_with(|| Outbox::with_capacity(0));
+            for (to, slot, line) in self.asked.drain(..).rev() {
+                replies.pin(Bytes(line));
+                let part = [(slot, replies.end())];
+                round.clients.answer(to, Seconds(1), |_, unsent| {
+                    unsent.expect("a slot is open").fill(part.into_iter(), replies);
+                });
+                replies.forget(0);
+            }
+            false
+        }
+    }
+
+    fn connect(host: &Host) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let stream = Stream::Unix(ours);
+        let address = Arc::new(Address::Unix("test".into()));
+        let facts = Arc::new(ConnectionFacts::new(&stream, None, address, 0, Seconds(0)));
+        host.connections.current.fetch_add(1, guira_sync::atomic::Ordering::SeqCst);
+        let (input, output) = (Vec::new(), Vec::new());
+        let (speaks, access) = (Speaks::Text, Access::Free);
+        host.mailboxes[0].send(Arrival { stream, facts, speaks, access, input, output });
+        theirs
+    }
+
+    #[test]
+    fn late_replies_are_sent_in_the_order_of_their_requests() {
+        let limits = ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 };
+        let host = Arc::new(
+            Host::new(HostOptions {
+                workers: 1,
+                connections: Connections::new(1024, Beyond::Refused),
+                budget: Arc::new(ConnBudget::new(limits, 1)),
+                idle: None,
+                users: None,
+                tls: None,
+                observer: Arc::new(()),
+            })
+            .unwrap(),
+        );
+        let mut crew = Crew::new(host.clone());
+        let its = host.clone();
+        crew.start(0, Placement::Anywhere, move || Worker::new(0, Later::default(), its, None)).unwrap();
+        crew.wait_until_ready().unwrap();
+        let mut clients: Vec<UnixStream> = (0..3).map(|_| connect(&host)).collect();
+        for client in &mut clients {
+            client.write_all(b"one\nnow two\nthree\nfo").unwrap();
+        }
+        for client in &mut clients {
+            client.write_all(b"ur\nnow five\nquit\nnever\n").unwrap();
+            let mut lines = BufReader::new(client);
+            for expected in ["one\n", "now two\n", "three\n", "four\n", "now five\n"] {
+                let mut line = String::new();
+                lines.read_line(&mut line).unwrap();
+                assert_eq!(line, expected);
+            }
+            assert_eq!(lines.read(&mut [0]).unwrap(), 0, "it has quit");
+        }
+        crew.end(Duration::from_secs(5)).unwrap();
+        let held = (host.budget.usage().0, host.budget.usage().1);
+        assert_eq!((held, host.connections.current.load(guira_sync::atomic::Ordering::SeqCst)), ((0, 0), 0));
+    }
+}

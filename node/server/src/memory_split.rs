@@ -107,7 +107,7 @@ pub fn least_memory(options: &Options) -> Size {
 
 /// The least memory of which a server with these options has `engine` bytes left for items and index.
 pub(crate) fn memory_for(options: &Options, engine: usize) -> Size {
-    // In whole MiB, so that what is told is enough whatever grows with it. More memory is never less for the engine, so that it can be
+    // In whole MiB, so that the answer is enough whatever grows with it. More memory is never less for the engine, so that it can be
     // looked for by halves.
     let is_enough = |mebibytes: usize| MemorySplit::of(options, mebibytes * MIB).engine >= engine;
     let (mut least, mut most) = (1, usize::MAX / MIB);

@@ -343,7 +343,7 @@ fn host_of(
         .map(Arc::new)
 }
 
-/// What workers ask of the engine beside items. A region that holds more than there is memory for now is told of.
+/// What workers ask of the engine beside items. If a region holds more than there is memory for now, the log says so.
 fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
     let admin = Admin::new(engine, shared.clone(), settings);
     if let Some([used, limit]) = admin.look_for_excess() {

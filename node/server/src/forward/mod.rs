@@ -47,7 +47,7 @@ pub(crate) struct Inboxes<P> {
     of: Vec<Inbox<P>>,
     /// Forward batches of each worker that are under way. Relaxed: looked at only to know when all is over.
     out: Vec<AtomicU64>,
-    /// Workers that have no connections any more, and get none. SeqCst is not needed: who sees too few looks again when it is rung.
+    /// Workers that have no connections any more, and get none. SeqCst is not needed: a worker that sees too few looks again when its bell rings.
     finished: AtomicU64,
 }
 
@@ -213,7 +213,7 @@ impl<P: ValuePin> Forwarding<P> {
         self.inboxes.of[self.worker].unpark();
     }
 
-    /// The worker has no connections any more, and gets none. Told once.
+    /// The worker has no connections any more, and gets none. Called once.
     pub(crate) fn finish(&self) {
         if self.division.is_some() {
             self.inboxes.finished.fetch_add(1, Ordering::AcqRel);
