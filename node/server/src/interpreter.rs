@@ -55,8 +55,6 @@ pub(crate) struct ProtocolState<S: Session> {
     pub(crate) out: usize,
     /// Requests that wait until replies before theirs were sent.
     pub(crate) leftovers: Vec<Leftover>,
-    /// What is left of its turn.
-    pub(crate) slice: Slice,
 }
 
 impl<S: Session> ProtocolState<S> {
@@ -74,7 +72,6 @@ impl<S: Session> ProtocolState<S> {
             sender,
             out: 0,
             leftovers: Vec::new(),
-            slice: Slice::ENDLESS,
         }
     }
 
@@ -146,6 +143,8 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) forwarding: Forwarding<S::Pin>,
     /// When an outbox counts as full, in bytes: [`guira_serving::OUTBOX_FULL`], or less where memory is short.
     pub(crate) full: usize,
+    /// What is left of the turn: endless for what no connection of this worker has sent.
+    pub(crate) slice: Slice,
 }
 
 impl<S: Session> Interpreter<S> {
@@ -177,7 +176,7 @@ impl<S: Session> Interpreter<S> {
             if outbox.weight() >= self.full {
                 return (at, Stopped::OutboxFull);
             }
-            if state.slice.is_cut() && at < input.len() {
+            if self.slice.is_cut() && at < input.len() {
                 return (at, Stopped::SliceOver);
             }
             let rest = &input[at..];

@@ -349,7 +349,7 @@ impl<S: Session> Interpreter<S> {
                     outbox.buffer().put(b"END\r\n");
                     return line.length;
                 }
-                Pause::Done if !state.slice.is_cut() => continue,
+                Pause::Done if !self.slice.is_cut() => continue,
                 Pause::Done | Pause::OutboxFull => {}
             }
             state.phase = Phase::Keys(unique, touch);

@@ -18,7 +18,7 @@ use guira_contract::Session;
 use guira_protocol::Replies;
 use guira_protocol::binary::{REQUEST_MAGIC, RESPONSE_MAGIC};
 use guira_serving::{
-    Access, ConnBudget, OUTBOX_FULL, Outbox, Speaks, Stopped, TrafficCount, TrafficCounters,
+    Access, ConnBudget, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped, TrafficCount, TrafficCounters,
 };
 use guira_transport::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
@@ -212,6 +212,7 @@ impl UdpListener {
         let traffic = interpreter.traffic.clone();
         let mut sending = Sending { socket: &sockets[socket], outgoing, reply, traffic: &traffic };
         let access = interpreter.shared.access();
+        interpreter.slice = Slice::ENDLESS;
         let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
         for (number, (_, datagram)) in received.iter().enumerate().skip(first) {
             // A client that has to log in is given no item: what it sends is dealt with as on a connection.

@@ -75,8 +75,17 @@ impl<S: Session> NodeService<S> {
         let executor = Executor::new(session, shared.clock.clone(), commands, observer);
         let executor = executor.with_uniques(shared.uniques);
         let traffic = shared.traffic(index).clone();
-        let interpreter =
-            Interpreter { executor, admin, shared, counters, traffic, tap, forwarding, full: OUTBOX_FULL };
+        let interpreter = Interpreter {
+            executor,
+            admin,
+            shared,
+            counters,
+            traffic,
+            tap,
+            forwarding,
+            full: OUTBOX_FULL,
+            slice: Slice::ENDLESS,
+        };
         NodeService { index, interpreter, udp, direct, rested: true, pulsed: Seconds(0) }
     }
 
@@ -140,9 +149,9 @@ impl<S: Session> Service for NodeService<S> {
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
         self.interpreter.full = full;
-        state.slice = *slice;
+        self.interpreter.slice = *slice;
         let (taken, stopped) = self.interpreter.run(state, input, outbox);
-        *slice = state.slice;
+        *slice = self.interpreter.slice;
         let stopped = match state.phase {
             Phase::Background(_) => Stopped::Leaves,
             Phase::Over => Stopped::Over(state.ends),
