@@ -17,12 +17,14 @@ mod region;
 #[cfg(test)]
 mod scratch;
 pub mod slab;
+mod value_pin;
 
 pub use budget::Budget;
 pub use code::release_code;
 pub use place::{NoPlace, RegionPlace};
 pub use prefetch::prefetch;
 pub use region::{HugePages, Offset, Region};
+pub use value_pin::ValuePin;
 
 pub const KIB: usize = 1024;
 pub const MIB: usize = 1024 * KIB;

@@ -1,5 +1,9 @@
 //! The binary protocol: packets with a header of 24 bytes. memcached deprecates it and still serves it.
 
+mod replies;
+
+pub use replies::{reply_body, reply_stat, reply_status, reply_text};
+
 use crate::KEY_MAX;
 use crate::classic::{Direction, Verb};
 use crate::number::Exptime;

@@ -25,7 +25,7 @@ pub use meta::{
     KeyBuffer, Meta, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVerb, Mode, encode_key, fits_in_text,
 };
 pub use number::{Exptime, exact_i32, exact_u32, number_from};
-pub use reply::{ReplyBuffer, Writer};
+pub use reply::{Replies, ReplyBuffer, Writer};
 
 /// The longest key, in bytes.
 pub const KEY_MAX: usize = 250;

@@ -1,5 +1,18 @@
 //! Reply buffers.
 
+/// A reply buffer, into which long values are inserted by reference.
+pub trait Replies {
+    /// A pinned long value.
+    type Pin;
+    /// The buffer.
+    fn buffer(&mut self) -> &mut ReplyBuffer;
+    /// Inserts a long value after the bytes written so far.
+    fn pin(&mut self, value: Self::Pin);
+    /// Removes everything written since the buffer had `length` bytes, including long values. Each of those follows
+    /// at least one byte of the buffer.
+    fn take_back(&mut self, length: usize);
+}
+
 /// Encoded replies, in memory that is reused. The buffer grows on demand, and its memory is never zeroed.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {

@@ -1,9 +1,10 @@
 //! Accepting connections, and dealing them out to the workers in turn.
 
-use crate::{ConnBudget, ConnectionFacts, Connections, RateLimited, Registry, Speaks};
+use crate::host::{CONNECTION_BYTES, Host, TLS_BYTES};
+use crate::{ConnectionFacts, Port, RateLimited, Speaks};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{Seconds, Stopwatch};
-use guira_transport::{Address, Interest, Listener, Mailbox, Poll, Stream, TlsAcceptor, Token};
+use guira_transport::{Interest, Mailbox, Poll, Stream, Token};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,37 +16,6 @@ pub enum Access {
     Free,
     /// It has to.
     Login,
-}
-
-/// The server that an acceptor accepts connections for.
-pub trait AcceptorHost {
-    fn connections(&self) -> &Connections;
-    fn budget(&self) -> &ConnBudget;
-    fn registry(&self) -> &Registry;
-    /// How a new connection begins.
-    fn access(&self) -> Access;
-    /// What a connection takes that does nothing, in bytes.
-    fn idle_bytes(&self, is_tls: bool) -> usize;
-    /// A connection was accepted.
-    fn connected(&self, facts: &ConnectionFacts);
-}
-
-/// A listener, with what its connections are to be.
-#[derive(Debug)]
-pub struct Port {
-    pub listener: Listener,
-    pub address: Arc<Address>,
-    pub speaks: Speaks,
-    pub tls: Option<TlsAcceptor>,
-}
-
-impl Port {
-    fn secure(&self, stream: Stream) -> std::io::Result<Stream> {
-        match &self.tls {
-            Some(tls) => tls.accept(stream),
-            None => Ok(stream),
-        }
-    }
 }
 
 /// A connection that has come, on its way to its worker.
@@ -88,7 +58,7 @@ enum Rest {
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How often the log tells that they are, in seconds.
 const TELL_EVERY: u32 = 10;
-/// Connections accepted at once: those who have one have their turn in between.
+/// Connections accepted at once: those that are there have their turns in between.
 const ACCEPTS: usize = 16;
 
 impl Acceptor {
@@ -96,7 +66,7 @@ impl Acceptor {
         Acceptor { ports, workers, next: 0, rest: Rest::No, tells: RateLimited::every(TELL_EVERY) }
     }
 
-    /// Has the event loop tell of connections, by tokens from `first` on.
+    /// Registers the listeners with `poll`, by tokens from `first` on.
     pub fn listen(&self, poll: &Poll, first: u64) -> std::io::Result<()> {
         for (index, port) in self.ports.iter().enumerate() {
             poll.add(&port.listener, Token(first + index as u64), Interest::Read)?;
@@ -117,13 +87,13 @@ impl Acceptor {
     }
 
     /// Goes on, if nothing was accepted for a reason that may be gone: a connection has gone, or descriptors may be there again.
-    pub fn wake_up(&mut self, poll: &Poll, first: u64, host: &impl AcceptorHost) {
+    pub fn wake_up(&mut self, poll: &Poll, first: u64, host: &Host) {
         let (since, retries) = match &self.rest {
             Rest::No => return,
             Rest::Full(since) => (since, false),
             Rest::Descriptors(since) => (since, since.elapsed() >= RETRY_AFTER),
         };
-        let connections = host.connections();
+        let connections = &host.connections;
         if retries || !connections.waiting.load(Ordering::SeqCst) {
             let micros = since.elapsed().as_micros() as u64;
             connections.waited_us.fetch_add(micros, Ordering::Relaxed);
@@ -137,20 +107,14 @@ impl Acceptor {
         let _ = self.listen(poll, first);
     }
 
-    /// Accepts what has come to a listener. What is for the first worker, who calls this, is returned.
-    pub fn accept(
-        &mut self,
-        port: usize,
-        poll: &Poll,
-        host: &impl AcceptorHost,
-        now: Seconds,
-    ) -> Vec<Arrival> {
+    /// Accepts the connections that wait at a listener. Returns those for the first worker, which calls this.
+    pub fn accept(&mut self, port: usize, poll: &Poll, host: &Host, now: Seconds) -> Vec<Arrival> {
         let mut own = Vec::new();
         for _ in 0..ACCEPTS {
             if !matches!(self.rest, Rest::No) {
                 break;
             }
-            if host.connections().is_full() {
+            if host.connections.is_full() {
                 self.rest = Rest::Full(Stopwatch::start());
                 self.ignore(poll);
                 break;
@@ -167,9 +131,9 @@ impl Acceptor {
                     if self.tells.is_due(now) {
                         tracing::warn!(%error, "cannot accept connections for now");
                     }
-                    host.connections().full.fetch_add(1, Ordering::Relaxed);
+                    host.connections.full.fetch_add(1, Ordering::Relaxed);
                     // As at the limit of connections: the next one that is closed rings.
-                    host.connections().waiting.store(true, Ordering::SeqCst);
+                    host.connections.waiting.store(true, Ordering::SeqCst);
                     self.rest = Rest::Descriptors(Stopwatch::start());
                     self.ignore(poll);
                 }
@@ -183,18 +147,18 @@ impl Acceptor {
         port: usize,
         stream: Stream,
         peer: Option<SocketAddr>,
-        host: &impl AcceptorHost,
+        host: &Host,
         now: Seconds,
     ) -> Option<Arrival> {
-        let connections = host.connections();
+        let (connections, budget) = (&host.connections, &host.budget);
         let port = &self.ports[port];
         if connections.current.load(Ordering::Relaxed) >= connections.max {
             connections.rejected.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return None;
         }
-        let bytes = host.idle_bytes(port.tls.is_some());
-        if !host.budget().enter(bytes) {
+        let bytes = CONNECTION_BYTES + if port.tls.is_some() { TLS_BYTES } else { 0 };
+        if !budget.enter(bytes) {
             connections.rejected.fetch_add(1, Ordering::Relaxed);
             refuse(stream);
             return None;
@@ -204,13 +168,13 @@ impl Acceptor {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::error!(%error, "cannot speak TLS");
-                host.budget().leave(bytes);
+                budget.leave(bytes);
                 return None;
             }
         };
         connections.current.fetch_add(1, Ordering::SeqCst);
         connections.total.fetch_add(1, Ordering::Relaxed);
-        host.registry().add(&facts);
+        host.registry.add(&facts);
         host.connected(&facts);
         let access = host.access();
         let arrival =
@@ -235,49 +199,29 @@ fn refuse(mut stream: Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Beyond, ConnLimits};
-    use guira_transport::ListenOptions;
+    use crate::{Beyond, ConnBudget, ConnLimits, Connections, HostOptions};
+    use guira_transport::{Address, ListenOptions, Listener};
     use std::net::TcpStream;
 
-    struct Plain {
-        connections: Connections,
-        budget: ConnBudget,
-        registry: Registry,
-    }
-
-    impl AcceptorHost for Plain {
-        fn connections(&self) -> &Connections {
-            &self.connections
-        }
-        fn budget(&self) -> &ConnBudget {
-            &self.budget
-        }
-        fn registry(&self) -> &Registry {
-            &self.registry
-        }
-        fn access(&self) -> Access {
-            Access::Free
-        }
-        fn idle_bytes(&self, _is_tls: bool) -> usize {
-            1
-        }
-        fn connected(&self, _facts: &ConnectionFacts) {}
-    }
-
     #[test]
-    fn those_who_have_a_connection_have_their_turn_between_those_who_come() {
+    fn connections_have_turns_between_those_that_are_accepted() {
         let how = ListenOptions { backlog: 200, unix_mode: 0o700 };
         let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), how).unwrap();
         let Address::Tcp(address) = *listener.address() else { panic!("a TCP address") };
-        let mailboxes = vec![Arc::new(Mailbox::new().unwrap())];
-        let host = Plain {
+        let limits = ConnLimits { idle: 1 << 20, traffic: 0, pinned: 0 };
+        let host = Host::new(HostOptions {
+            workers: 1,
             connections: Connections::new(1024, Beyond::Refused),
-            budget: ConnBudget::new(ConnLimits { idle: 1024, traffic: 0, pinned: 0 }, 1),
-            registry: Registry::default(),
-        };
+            budget: Arc::new(ConnBudget::new(limits, 1)),
+            idle: None,
+            users: None,
+            tls: None,
+            observer: Arc::new(()),
+        });
+        let host = host.unwrap();
         let port =
             Port { address: Arc::new(listener.address().clone()), listener, speaks: Speaks::Any, tls: None };
-        let mut acceptor = Acceptor::new(vec![port], mailboxes);
+        let mut acceptor = Acceptor::new(vec![port], host.mailboxes.clone());
         let poll = Poll::new().unwrap();
         acceptor.listen(&poll, 1).unwrap();
         let clients: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();

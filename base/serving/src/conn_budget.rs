@@ -18,7 +18,7 @@ pub struct ConnMemory {
 impl ConnMemory {
     const NOTHING: Self = ConnMemory { bytes: 0, pinned: 0 };
 
-    /// A measure of who holds most.
+    /// By which the connection that holds most is found.
     pub fn total(self) -> usize {
         self.bytes + self.pinned
     }
@@ -125,7 +125,7 @@ impl ConnBudget {
         self.idle.give(bytes);
     }
 
-    /// What logs for those who watch may take.
+    /// What logs for watchers may take.
     pub fn for_logs(&self) -> usize {
         self.bytes.limit() / LOGS_PART
     }
@@ -183,8 +183,8 @@ impl ConnBudget {
         std::mem::take(&mut self.ledger(worker).evicted)
     }
 
-    /// Frees the memory of the connection that holds most, if that is more than `wanted` in all, for `worker`. Another worker has to be told, by its
-    /// bell, and closes it then: until that moment the connection has what it has, beside what is counted.
+    /// Frees the memory of the connection that holds most, if that is more than `wanted` in all, for `worker`. If that is another worker's, the caller
+    /// rings its bell, and it closes the connection: until then the connection has what it has, beside what is counted.
     pub fn evict_above(&self, wanted: usize, worker: usize) -> Option<ConnId> {
         let largest = |worker| {
             let ledger = self.ledger(worker);
@@ -261,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_most_makes_room_whichever_worker_it_is_of() {
+    fn the_connection_that_holds_most_makes_room_whichever_worker_it_is_of() {
         let budget = budget();
         for (seat, held) in [(id(0, 0), 20), (id(1, 2), 50), (id(1, 1), 30)] {
             assert_eq!(budget.change(seat, ConnMemory::NOTHING, memory(held, 0)), Grant::Granted);
         }
-        assert_eq!(budget.evict_above(50, 0), None, "nobody holds more");
+        assert_eq!(budget.evict_above(50, 0), None, "no connection holds more");
         assert_eq!(budget.evict_above(49, 0), Some(id(1, 2)));
         assert_eq!((budget.evicted(1), budget.evicted(1), budget.evicted(0)), (vec![2], vec![], vec![]));
         assert!(budget.is_evicted(id(1, 2), memory(50, 0)) && !budget.is_evicted(id(1, 1), memory(30, 0)));

@@ -1,25 +1,52 @@
-//! What a server of connections needs whatever it serves: listeners and their acceptor, the registry of connections, what each may have done before others
-//! have their turn, and what all of them together may hold in memory.
+//! What a server of connections needs whatever it serves: listeners and their acceptor, workers with their event loops, connections and their outboxes,
+//! what each connection may have done before others have their turn, and what all of them together may hold in memory.
 //!
-//! A cache node is built on it (node/server); nothing here knows of items or of a protocol.
+//! ```text
+//! Host (shared) ── Acceptor ── Worker (one a thread) ── Clients ── Connection ── Outbox
+//!                                 │                                    │
+//!                                 Service ─────────────────────────────┘ State
+//! ```
+//!
+//! What answers requests is a [`Service`]: a cache node (node/server), or the floor that caches are measured against (lab/load).
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment is there where it tells more than the name")]
 
 mod acceptor;
+mod clients;
 mod conn_budget;
+mod connection;
 mod connections;
+mod crew;
+mod host;
 mod listen;
+mod login;
+mod outbox;
+mod port;
 mod queue;
 mod rate_limited;
 mod registry;
+mod service;
 mod slice;
+mod traffic;
+mod users;
+mod worker;
 
-pub use acceptor::{Acceptor, AcceptorHost, Access, Arrival, Port};
+pub use acceptor::{Acceptor, Access, Arrival};
+pub use clients::Clients;
 pub use conn_budget::{ConnBudget, ConnId, ConnLimits, ConnMemory, Grant};
 pub use connections::{Beyond, Connections};
+pub use crew::{Crew, Placement, WorkerError};
+pub use host::{CONNECTION_BYTES, CloseReason, ConnectionObserver, Host, HostOptions, TLS_BYTES, unix_now};
 pub use listen::{Listen, ListenTextError, ListenTraits, Security, Speaks, Tag};
+pub use login::{AfterLogin, Door, Login, is_sasl};
+pub use outbox::{OUTBOX_FULL, Outbox, ReplyEnd, Sent, SlotId};
+pub use port::{Port, PortError};
 pub use queue::{Queue, Rank};
 pub use rate_limited::RateLimited;
 pub use registry::{ConnectionFacts, Doing, Registry};
+pub use service::{Asked, Conversation, Next, ReplyTo, Round, Service, Stopped, Woken, service_token};
 pub use slice::Slice;
+pub use traffic::{TrafficCount, TrafficCounters};
+pub use users::{Users, UsersError};
+pub use worker::{INPUT_BYTES, Worker};

@@ -1,4 +1,4 @@
-//! Who has another turn.
+//! The connections that have another turn, in order.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ pub enum Rank {
     Heavy,
 }
 
-/// Connections, by their places, that have more to do. Each is in it once at most: a socket tells of more input while its connection is
+/// Connections, by their places, that have more to do. Each is in it once at most: the poller reports more input while its connection is
 /// queued, and one that was queued anew each time would have more and more turns between two of anybody else.
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -42,7 +42,7 @@ impl Queue {
         self.queued.get(place).is_some_and(|queued| *queued)
     }
 
-    /// It has another turn, after those of its rank who wait for theirs.
+    /// It has another turn, after those of its rank that wait for theirs.
     pub fn push(&mut self, place: usize, rank: Rank) {
         if self.queued.len() <= place {
             self.queued.resize(place + 1, false);
@@ -63,7 +63,7 @@ impl Queue {
         }
     }
 
-    /// Who is next of this rank.
+    /// The next of this rank.
     pub fn pop(&mut self, rank: Rank) -> Option<usize> {
         let place = match rank {
             Rank::Light => self.light.pop_front(),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_queued_twice() {
+    fn no_connection_is_queued_twice() {
         let mut queue = Queue::default();
         for place in [3, 0, 3, 0, 3] {
             queue.push(place, Rank::Light);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_goes_on_comes_before_the_others_of_its_rank() {
+    fn a_connection_that_goes_on_comes_before_the_others_of_its_rank() {
         let mut queue = Queue::default();
         queue.push(1, Rank::Heavy);
         queue.push(2, Rank::Heavy);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_a_place_next_inherits_no_turn() {
+    fn the_next_connection_in_a_place_inherits_no_turn() {
         let mut queue = Queue::default();
         for rank in [Rank::Light, Rank::Heavy] {
             queue.push(1, rank);

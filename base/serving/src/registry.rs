@@ -39,7 +39,7 @@ impl Doing {
     }
 }
 
-/// What is told of a connection. Written by its worker, read for statistics: all orderings are Relaxed.
+/// What statistics and logs say of a connection. Written by its worker, read for statistics: all orderings are Relaxed.
 #[derive(Debug)]
 pub struct ConnectionFacts {
     /// Its descriptor: a name that no other connection has at the same time.
@@ -93,7 +93,7 @@ impl ConnectionFacts {
         self.peer.is_some()
     }
 
-    /// Who it is from, as the log writes it: address, port, and by what.
+    /// The other end, as the log writes it: address, port, and by what.
     pub fn endpoint(&self) -> (String, u16, &'static str) {
         match self.peer {
             Some(address) => (address.ip().to_string(), address.port(), "tcp"),
@@ -101,7 +101,7 @@ impl ConnectionFacts {
         }
     }
 
-    /// Who it is from, as memcached writes it.
+    /// The other end, as memcached writes it.
     pub fn peer(&self) -> String {
         match self.peer {
             Some(address) => tcp_name(address),
@@ -158,7 +158,7 @@ impl Registry {
         self.lock().connections.remove(&id);
     }
 
-    /// Tells of all, as `stats conns` does.
+    /// Passes all to `stat`, in the form of `stats conns`.
     pub fn tell(&self, now: Seconds, mut stat: impl FnMut(&str, &str)) {
         // A copy, so that no worker waits for the reader.
         let (listeners, connections) = {

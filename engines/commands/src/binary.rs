@@ -5,14 +5,15 @@ use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
 use crate::observe::{DeletedBy, Got};
 use crate::store::{Data, Incoming, Older, Request, Stored};
-use crate::{Executor, Replies, Uniques};
+use crate::{Executor, Uniques};
 use guira_contract::{
-    Decision, ItemState, ItemView, Key, Meta, Provision, Read, Recency, Session, Sink, StoreError, Want,
+    Decision, ItemState, ItemView, Key, Meta, Provision, Read, Recency, Session, Sink, StoreError, ValuePin,
+    Want,
 };
 use guira_protocol::binary::{
-    HEADER_BYTES, ItemOperation, Packet, PacketStore, Quiet, Response, Shown, Status,
+    ItemOperation, Packet, PacketStore, Quiet, Response, Shown, Status, reply_body, reply_status,
 };
-use guira_protocol::{Exptime, Unique, Verb};
+use guira_protocol::{Exptime, Replies, Unique, Verb};
 
 /// Length of the extras of a get's reply, which are the flags.
 const FLAGS_BYTES: usize = 4;
@@ -45,7 +46,7 @@ impl<R: Replies> PacketSink<'_, '_, R> {
     }
 }
 
-impl<R: Replies> Sink for PacketSink<'_, '_, R> {
+impl<R: Replies<Pin: ValuePin>> Sink for PacketSink<'_, '_, R> {
     type Pin = R::Pin;
 
     fn wants(&self) -> Want {
@@ -85,33 +86,6 @@ impl<R: Replies> Sink for PacketSink<'_, '_, R> {
             self.replies.pin(pin);
         }
     }
-}
-
-/// Writes a reply without an item: only the header if the command succeeded, else with a text.
-pub fn reply_status<R: Replies>(packet: Packet, status: Status, cas: u64, replies: &mut R) {
-    reply_body(packet, status, cas, status.text().as_bytes(), replies);
-}
-
-fn reply_body<R: Replies>(packet: Packet, status: Status, cas: u64, body: &[u8], replies: &mut R) {
-    let value_len = body.len() as u32;
-    let response = Response { cas, value_len, ..Response::plain(packet, status) };
-    replies.buffer().writer(HEADER_BYTES + body.len());
-    replies.buffer().put(&response.header());
-    replies.buffer().put(body);
-}
-
-/// Writes one pair of a stat's reply; a pair of empty strings ends it.
-pub fn reply_stat<R: Replies>(packet: Packet, name: &[u8], value: &[u8], replies: &mut R) {
-    let (key_len, value_len) = (name.len() as u8, value.len() as u32);
-    let response = Response { key_len, value_len, ..Response::plain(packet, Status::Success) };
-    replies.buffer().put(&response.header());
-    replies.buffer().put(name);
-    replies.buffer().put(value);
-}
-
-/// Writes a successful reply with a text.
-pub fn reply_text<R: Replies>(packet: Packet, text: &str, replies: &mut R) {
-    reply_body(packet, Status::Success, 0, text.as_bytes(), replies);
 }
 
 fn refused(refusal: StoreError) -> Status {

@@ -25,6 +25,8 @@ mod showing;
 mod store;
 mod uniques;
 
+pub use guira_protocol::Replies;
+
 pub use by_class::{BY_CLASS, ClassCounters};
 pub use counters::{CommandCount, CommandCounters};
 pub use item::{Effect, GetKey, Item, ItemPacket, PIECES_MAX, refuse_block};
@@ -33,23 +35,10 @@ pub use store::{Data, Incoming};
 pub use uniques::Uniques;
 
 use arithmetic::{Counted, Step};
-use guira_contract::{Key, Session, ValuePin};
-use guira_protocol::ReplyBuffer;
+use guira_contract::{Key, Session};
 use guira_sync::clock::{CoarseClock, Seconds};
 use observe::{Kinds, Observer};
 use std::sync::Arc;
-
-/// A reply buffer, into which long values are inserted by reference.
-pub trait Replies {
-    /// A pinned long value.
-    type Pin: ValuePin;
-    fn buffer(&mut self) -> &mut ReplyBuffer;
-    /// Inserts a long value after the bytes written so far.
-    fn pin(&mut self, value: Self::Pin);
-    /// Removes everything written since the buffer had `length` bytes, including long values. Each of those follows
-    /// at least one byte of the buffer.
-    fn take_back(&mut self, length: usize);
-}
 
 /// Executes commands on an engine, for one thread.
 #[derive(Debug)]

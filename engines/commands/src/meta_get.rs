@@ -10,7 +10,7 @@ use crate::showing::{Change, Creation, ShownUpdate};
 use crate::{Executor, Replies, Uniques, meta_reply};
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
-    Value, Want,
+    Value, ValuePin, Want,
 };
 use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, ReplyBuffer, Unique};
 use guira_sync::clock::Seconds;
@@ -131,7 +131,7 @@ fn wins(buffer: &mut ReplyBuffer, before: &Meta, won: bool) {
     }
 }
 
-impl<R: Replies> Sink for MetaSink<'_, '_, R> {
+impl<R: Replies<Pin: ValuePin>> Sink for MetaSink<'_, '_, R> {
     type Pin = R::Pin;
 
     fn wants(&self) -> Want {

@@ -6,7 +6,7 @@ use crate::showing::{Change, Creation, ShownUpdate};
 use crate::{Executor, Replies, Uniques};
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
-    StoreError, Want,
+    StoreError, ValuePin, Want,
 };
 use guira_protocol::{Exptime, Unique};
 
@@ -73,7 +73,7 @@ impl<R: Replies> ValueSink<'_, '_, R> {
     }
 }
 
-impl<R: Replies> Sink for ValueSink<'_, '_, R> {
+impl<R: Replies<Pin: ValuePin>> Sink for ValueSink<'_, '_, R> {
     type Pin = R::Pin;
 
     fn wants(&self) -> Want {

@@ -20,6 +20,7 @@ mod stats;
 pub mod suite;
 
 pub use control::{Control, Engine, EvictionWatcher, PolicyError, Reassign, ResizeError, Switch, Tuning};
+pub use guira_memory::ValuePin;
 pub use item::{Amendment, Decision, Digits, Expiry, ItemState, ItemView, Meta, NewItem, Recency, Value};
 pub use lasting::{CloseError, Dropped, Emptied, Opened, Opening};
 pub use partitioning::{Access, Partitioning};
@@ -27,7 +28,7 @@ pub use session::{
     ItemSpec, Key, KeyHash, Lossiness, MissKind, Pace, PendingValue, Provision, Read, Session, StoreError,
     Walked, WalkedItem,
 };
-pub use sink::{Sink, ValuePin, Want};
+pub use sink::{Sink, Want};
 pub use spec::Spec;
 pub use stats::{ClassCounter, ClassCounts, ClassStats, Counter, EngineStats, OptionError};
 

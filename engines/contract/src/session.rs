@@ -1,7 +1,8 @@
 //! One thread's access to an engine.
 
 use crate::item::{Decision, Expiry, ItemView, Meta, NewItem};
-use crate::sink::{Sink, ValuePin};
+use crate::sink::Sink;
+use guira_memory::ValuePin;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
 

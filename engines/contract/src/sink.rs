@@ -1,7 +1,7 @@
 //! Where a read puts the item that it finds.
 
 use crate::item::{ItemView, Meta, Recency};
-use std::fmt::Debug;
+use guira_memory::ValuePin;
 
 /// Which part of an item a sink wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +31,4 @@ pub trait Sink {
 
     /// An item with a long value was found, and its value is pinned. The engine does not undo this.
     fn pinned(&mut self, meta: &Meta, pin: Self::Pin);
-}
-
-/// A long value that stays in place until this is dropped.
-pub trait ValuePin: Debug + Send {
-    /// Length of the value, in bytes.
-    fn value_len(&self) -> usize;
-
-    /// The bytes of the value from `from` on that lie next to each other: at least one if `from < value_len()`.
-    fn piece(&self, from: usize) -> &[u8];
 }

@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_serving::unix_now;
+use guira_transport::{MinVersion, TlsAcceptor, TlsOptionError, TlsOptions};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::TLS13;
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
-};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::error::LoadError;
 
@@ -129,15 +129,16 @@ impl TlsClient {
 ///
 /// # Errors
 /// When a file cannot be used.
-pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, LoadError> {
-    let chain = certificates(certificate)?;
-    let secret = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| failed(&format!("cannot read a key from {}", key.display()), &error))?;
-    let config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&TLS13])
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret))
-        .map_err(|error| failed("cannot use the certificate", &error))?;
-    Ok(Arc::new(config))
+pub fn server_config(certificate: &Path, key: &Path) -> Result<TlsAcceptor, LoadError> {
+    let unusable = |error: &dyn std::error::Error| failed("cannot speak TLS", error);
+    let suite = "TLS_AES_128_GCM_SHA256".parse();
+    let options = TlsOptions {
+        key: Some(key.to_owned()),
+        min_version: MinVersion::Tls13,
+        ciphers: suite.map_err(|error: TlsOptionError| unusable(&error))?,
+        ..TlsOptions::new(certificate)
+    };
+    TlsAcceptor::new(options, unix_now()).map_err(|error| unusable(&error))
 }
 
 /// Believes every certificate, as `--tls-insecure` asks; that the server holds its key is still checked.

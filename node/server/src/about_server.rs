@@ -2,13 +2,11 @@
 
 use crate::admin::Answer;
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::outbox::Outbox;
-use crate::watch::CloseReason;
-use guira_commands::Replies;
-use guira_commands::binary::{reply_stat, reply_status, reply_text};
 use guira_contract::{Session, ValuePin};
-use guira_protocol::binary::{Packet, Quiet, ServerOperation, Status};
+use guira_protocol::Replies;
+use guira_protocol::binary::{Packet, Quiet, ServerOperation, Status, reply_stat, reply_status, reply_text};
 use guira_protocol::{AdminVerb, Exptime, Noreply, ReplyBuffer, ServerCommand, noreply};
+use guira_serving::{CloseReason, Outbox};
 
 /// The longest name of a statistic in a packet, whose length is a byte.
 const STAT_NAME_MAX: usize = u8::MAX as usize;

@@ -6,12 +6,12 @@
 
 use crate::forward::{Forwarding, Route};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
 use guira_commands::{Answered, Executor, GetKey, Item};
 use guira_contract::{KeyHash, Session};
 use guira_protocol::binary::{Packet, ServerOperation};
 use guira_protocol::{AdminVerb, ServerCommand};
+use guira_serving::Outbox;
 
 /// Requests in a batch.
 pub(crate) const BATCH: usize = 64;
@@ -224,7 +224,7 @@ impl<S: Session> Interpreter<S> {
         } else {
             batch.prefetch_items(&self.executor, |_| true);
         }
-        state.slice.executed(batch.len());
+        self.slice.executed(batch.len());
         for (number, request) in batch.requests.iter().enumerate() {
             if forwards {
                 match self.route(state, &request.kind, outbox) {
@@ -261,7 +261,7 @@ impl<S: Session> Interpreter<S> {
         let mut batch = Batch::new();
         match batch.fill(|batch, at| read(self, batch, at)) {
             Some(special) if batch.is_empty() => {
-                state.slice.executed(1);
+                self.slice.executed(1);
                 Err(special)
             }
             _ => {

@@ -2,14 +2,12 @@
 
 use crate::batch::{Batch, Kind};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::login::is_sasl;
-use crate::outbox::Outbox;
-use guira_commands::binary::reply_status;
 use guira_commands::{Data, Incoming, Item, ItemPacket};
 use guira_contract::{Key, PendingValue, Session};
 use guira_protocol::binary::{
-    Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC,
+    Binary, BinaryFault, HEADER_BYTES, ItemOperation, Packet, PacketStore, REQUEST_MAGIC, reply_status,
 };
+use guira_serving::{Outbox, is_sasl};
 
 /// What does not go into a batch.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ impl<S: Session> Interpreter<S> {
     ) -> usize {
         self.read_and_run(state, outbox, |this, batch, at| this.read_packet(batch, input, at)).unwrap_or_else(
             |special| match special {
-                Special::Login => self.packet_login(state, input, outbox),
+                Special::Login => self.log_in(state, input, outbox),
                 other => self.special_packet(state, other, outbox),
             },
         )

@@ -2,6 +2,7 @@
 //! across a restart follow from the rows.
 
 use guira_commands::CommandCount;
+use guira_serving::TrafficCount;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::counters::Counters;
 
@@ -34,6 +35,21 @@ guira_sync::counters! {
         WatcherSkipped = "log_watcher_skipped", Count, "Log lines that did not fit into a watcher's buffer.";
         WatcherSent = "log_watcher_sent", Count, "Log lines sent to watchers.";
         AuthFileErrors = "auth_file_reload_errors", Count, "Times the auth file could not be read again, so that the users stayed as they were.";
+    }
+}
+
+impl WorkerCount {
+    /// The same among the counters of connections, if it is one of them.
+    pub(crate) fn traffic(self) -> Option<TrafficCount> {
+        match self {
+            WorkerCount::BytesRead => Some(TrafficCount::BytesRead),
+            WorkerCount::BytesWritten => Some(TrafficCount::BytesWritten),
+            WorkerCount::Yields => Some(TrafficCount::Yields),
+            WorkerCount::AuthCommands => Some(TrafficCount::AuthCommands),
+            WorkerCount::AuthErrors => Some(TrafficCount::AuthErrors),
+            WorkerCount::IdleKicks => Some(TrafficCount::IdleKicks),
+            _ => None,
+        }
     }
 }
 

@@ -3,25 +3,23 @@
 //! Requests are executed in batches ([`crate::batch`]). A batch ends where input ends, when it is full, or at a request that is answered in pieces of its
 //! own: a get of many keys, a long value, a fault. It is cut short when its replies fill the outbox.
 
+use crate::VERSION;
 use crate::admin::Admin;
 use crate::background::BackgroundTask;
 use crate::binary::PacketValue;
-use crate::forward::{Forwarding, Sender};
-use crate::outbox::Outbox;
+use crate::forward::{Forwarding, Leftover};
 use crate::shared::{Shared, WorkerCounters};
 use crate::text::LongValue;
-use crate::watch::{CloseReason, EventSink};
+use crate::watch::EventSink;
 use guira_commands::Executor;
 use guira_contract::Session;
 use guira_protocol::binary::REQUEST_MAGIC;
 use guira_protocol::{Exptime, Unique};
-use guira_serving::{Access, Slice, Speaks};
+use guira_serving::{
+    Access, AfterLogin, CloseReason, Conversation, Door, Login, Outbox, ReplyTo, Slice, Speaks, Stopped,
+    TrafficCounters,
+};
 use std::sync::Arc;
-
-/// An outbox is full when it holds this many bytes: what follows waits until they were sent.
-pub(crate) const OUTBOX_FULL: usize = 64 << 10;
-/// The same while memory for connections is short.
-pub(crate) const OUTBOX_FULL_SHORT: usize = 2 << 10;
 
 /// What comes next.
 #[derive(Debug, Default)]
@@ -48,21 +46,19 @@ pub(crate) enum Phase<D> {
 pub(crate) struct ProtocolState<S: Session> {
     pub(crate) phase: Phase<S::Pending>,
     protocol: Protocol,
-    pub(crate) access: Access,
-    /// A login has begun, and its next step is to come.
-    pub(crate) asked: bool,
+    login: Login,
     /// Why it is over, if it is.
     pub(crate) ends: CloseReason,
     /// Where replies of other workers come back to; without, none is asked.
-    pub(crate) sender: Option<Sender>,
+    pub(crate) sender: Option<ReplyTo>,
     /// Forward batches of its requests that are under way.
     pub(crate) out: usize,
-    /// What is left of its turn.
-    pub(crate) slice: Slice,
+    /// Requests that wait until replies before theirs were sent.
+    pub(crate) leftovers: Vec<Leftover>,
 }
 
 impl<S: Session> ProtocolState<S> {
-    pub(crate) fn new(speaks: Speaks, access: Access, sender: Option<Sender>) -> Self {
+    pub(crate) fn new(speaks: Speaks, access: Access, sender: Option<ReplyTo>) -> Self {
         let protocol = match speaks {
             Speaks::Any => Protocol::Undecided,
             Speaks::Text => Protocol::Text,
@@ -71,27 +67,12 @@ impl<S: Session> ProtocolState<S> {
         ProtocolState {
             phase: Phase::Command,
             protocol,
-            access,
-            asked: false,
+            login: Login::new(access),
             ends: CloseReason::Error,
             sender,
             out: 0,
-            slice: Slice::ENDLESS,
+            leftovers: Vec::new(),
         }
-    }
-
-    /// What is spoken, as far as it is known.
-    pub(crate) fn speaks(&self) -> Speaks {
-        match self.protocol {
-            Protocol::Undecided => Speaks::Any,
-            Protocol::Text => Speaks::Text,
-            Protocol::Binary => Speaks::Binary,
-        }
-    }
-
-    /// Whether it goes on only after a background task.
-    pub(crate) fn leaves(&self) -> bool {
-        matches!(self.phase, Phase::Background(_))
     }
 
     /// Takes the task; the next command comes after it.
@@ -107,10 +88,27 @@ impl<S: Session> ProtocolState<S> {
         self.phase = Phase::Over;
         self.ends = CloseReason::Normal;
     }
+}
 
-    /// Whether a request has arrived in part.
-    pub(crate) fn is_midway(&self) -> bool {
+impl<S: Session> Conversation for ProtocolState<S> {
+    fn speaks(&self) -> Speaks {
+        match self.protocol {
+            Protocol::Undecided => Speaks::Any,
+            Protocol::Text => Speaks::Text,
+            Protocol::Binary => Speaks::Binary,
+        }
+    }
+
+    fn access(&self) -> Access {
+        self.login.access()
+    }
+
+    fn is_midway(&self) -> bool {
         matches!(self.phase, Phase::Value(_) | Phase::PacketValue(_) | Phase::Swallow(_))
+    }
+
+    fn bytes(&self) -> usize {
+        self.leftovers.iter().map(Leftover::bytes).sum()
     }
 }
 
@@ -133,21 +131,6 @@ impl Protocol {
     }
 }
 
-/// Why a run has stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    /// It needs more input.
-    NeedsInput,
-    /// The outbox is full.
-    OutboxFull,
-    /// Others have their turn.
-    SliceOver,
-    /// The connection leaves for a background task after the outbox was sent.
-    Leaves,
-    /// The connection is to be closed after the outbox was sent.
-    Over,
-}
-
 /// Executes requests, for one worker.
 #[derive(Debug)]
 pub(crate) struct Interpreter<S: Session> {
@@ -155,20 +138,16 @@ pub(crate) struct Interpreter<S: Session> {
     pub(crate) admin: Arc<Admin>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) traffic: Arc<TrafficCounters>,
     pub(crate) tap: Arc<EventSink>,
     pub(crate) forwarding: Forwarding<S::Pin>,
-    /// When an outbox counts as full, in bytes: [`OUTBOX_FULL`], or less where room is short.
+    /// When an outbox counts as full, in bytes: [`guira_serving::OUTBOX_FULL`], or less where memory is short.
     pub(crate) full: usize,
-    /// Bytes of long values that connections have pinned which wait for another turn to send them.
-    pub(crate) unsent: usize,
+    /// What is left of the turn: endless for what no connection of this worker has sent.
+    pub(crate) slice: Slice,
 }
 
 impl<S: Session> Interpreter<S> {
-    /// Whether more is held, or about to be sent, than there should be for long.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.shared.budget.is_short() || self.unsent > self.shared.budget.for_turns()
-    }
-
     /// Takes requests from `input` and answers them, or has others answer them. Returns how many bytes were taken, and why it has stopped.
     pub(crate) fn run(
         &mut self,
@@ -197,16 +176,15 @@ impl<S: Session> Interpreter<S> {
             if outbox.weight() >= self.full {
                 return (at, Stopped::OutboxFull);
             }
-            if state.slice.is_cut() && at < input.len() {
+            if self.slice.is_cut() && at < input.len() {
                 return (at, Stopped::SliceOver);
             }
             let rest = &input[at..];
             let taken = match &mut state.phase {
-                Phase::Command => match (state.protocol, state.access) {
+                Phase::Command => match (state.protocol, state.login.access()) {
                     (Protocol::Binary, Access::Free) => self.packets(state, rest, outbox),
-                    (Protocol::Binary, Access::Login) => self.packet_login(state, rest, outbox),
+                    (_, Access::Login) => self.log_in(state, rest, outbox),
                     (_, Access::Free) => self.commands(state, rest, outbox),
-                    (_, Access::Login) => self.text_login(state, rest, outbox),
                 },
                 Phase::Swallow(left) => {
                     let taken = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -223,7 +201,7 @@ impl<S: Session> Interpreter<S> {
                     self.more_keys(state, rest, (unique, touch), outbox)
                 }
                 Phase::Background(_) => return (at, Stopped::Leaves),
-                Phase::Over => return (at, Stopped::Over),
+                Phase::Over => return (at, Stopped::Over(state.ends)),
             };
             at += taken;
             if taken == 0 && !matches!(state.phase, Phase::Over | Phase::Background(_)) {
@@ -232,5 +210,25 @@ impl<S: Session> Interpreter<S> {
                 return (at, stopped);
             }
         }
+    }
+
+    /// Takes a request of a client that has not logged in, or a packet that is about logging in. Returns how many bytes were taken.
+    pub(crate) fn log_in(
+        &mut self,
+        state: &mut ProtocolState<S>,
+        input: &[u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> usize {
+        let door = Door { host: &self.shared, traffic: &self.traffic };
+        let (taken, after) = match state.protocol {
+            Protocol::Binary => state.login.packet(door, VERSION, input, outbox),
+            Protocol::Undecided | Protocol::Text => state.login.text(door, input, outbox),
+        };
+        match after {
+            AfterLogin::Request => {}
+            AfterLogin::Skip(bytes) => state.phase = Phase::Swallow(bytes),
+            AfterLogin::Over => state.phase = Phase::Over,
+        }
+        taken
     }
 }

@@ -1,9 +1,11 @@
 //! The server: an engine behind sockets.
 //!
 //! ```text
-//! Server ── Worker (one a thread) ── Connection ── ProtocolState ── Executor ── engine session
-//!              │                         │             │
-//!              poll, mailbox             Outbox        guira-protocol
+//! guira-serving: Worker (one a thread) ── Connection ── Outbox
+//!                   │                         │
+//!                   NodeService               ProtocolState
+//!                   │
+//!                   Interpreter (guira-protocol) ── Executor ── engine session
 //! ```
 //!
 //! Each worker owns an event loop, an engine session and the connections it was given; nothing of these is shared. The first worker also accepts
@@ -13,21 +15,17 @@
 
 mod about_server;
 mod admin;
-mod auth;
 mod batch;
 mod binary;
-mod connection;
 mod counters;
 mod direct;
 
 mod background;
 mod forward;
 mod interpreter;
-mod login;
 mod memory_split;
 mod node;
 mod options;
-mod outbox;
 mod ports;
 mod saved_counters;
 mod secrets;
@@ -39,11 +37,10 @@ mod watch;
 mod worker;
 
 pub use admin::{MetricTable, metric_tables};
-pub use auth::UsersError;
 pub use direct::{DirectError, Interface};
 pub use guira_contract::Opening;
 pub use guira_roster::RegionPlace;
-pub use guira_serving::{Listen, ListenTextError, ListenTraits};
+pub use guira_serving::{Listen, ListenTextError, ListenTraits, UsersError};
 pub use guira_sync::metrics::{Kind, Metric, Unit};
 pub use guira_transport::{Address, Inherited, inherited_sockets, read_file};
 pub use memory_split::least_memory;

@@ -1,13 +1,14 @@
 //! How the memory of the process is divided: `--memory` is the ceiling of all of it.
 
 use crate::direct;
+use crate::forward;
 use crate::options::Options;
 use crate::size::Size;
 use crate::udp::UDP_BYTES;
 use guira_advice::Advisor;
 
 use guira_memory::{KIB, MIB};
-use guira_serving::ConnLimits;
+use guira_serving::{CONNECTION_BYTES, ConnLimits, TLS_BYTES};
 
 /// What the process takes beside the engine's memory: code, stacks, and what the system library keeps; a little more of it in large
 /// caches, whose memory is committed in larger steps …
@@ -20,10 +21,6 @@ const WORKER_BYTES: usize = 512 * KIB;
 /// Long values in replies that are not taken keep at most this part of the engine's memory from being used otherwise.
 const PINNED_PART: usize = 4;
 
-/// What a connection takes that does nothing: measured, and rounded up.
-pub(crate) const CONNECTION_BYTES: usize = 512;
-/// What a connection takes besides if it speaks TLS.
-pub(crate) const TLS_BYTES: usize = 8 * KIB;
 /// Connections that do nothing take at most this part of the whole; beyond it they are refused.
 const CONNECTIONS_PART: usize = 4;
 
@@ -61,7 +58,8 @@ impl MemorySplit {
         let process = PROCESS_BYTES + (memory / PROCESS_SHARE).min(PROCESS_SHARE_MAX);
         let datagrams = if options.udp.is_empty() { 0 } else { UDP_BYTES };
         let paths = direct::path_bytes(options);
-        let workers = options.workers * (WORKER_BYTES + datagrams + paths) + direct::shared_bytes(options);
+        let workers = options.workers * (WORKER_BYTES + datagrams + paths + forward::spare_bytes(options))
+            + direct::shared_bytes(options);
         let each = CONNECTION_BYTES + if options.tls_cert.is_some() { TLS_BYTES } else { 0 };
         let idle = (options.max_connections as usize).saturating_mul(each).min(memory / CONNECTIONS_PART);
         let traffic = options.connection_memory.map_or_else(
@@ -109,7 +107,7 @@ pub fn least_memory(options: &Options) -> Size {
 
 /// The least memory of which a server with these options has `engine` bytes left for items and index.
 pub(crate) fn memory_for(options: &Options, engine: usize) -> Size {
-    // In whole MiB, so that what is told is enough whatever grows with it. More memory is never less for the engine, so that it can be
+    // In whole MiB, so that the answer is enough whatever grows with it. More memory is never less for the engine, so that it can be
     // looked for by halves.
     let is_enough = |mebibytes: usize| MemorySplit::of(options, mebibytes * MIB).engine >= engine;
     let (mut least, mut most) = (1, usize::MAX / MIB);

@@ -11,24 +11,25 @@ use crate::secrets::Secrets;
 use crate::shared::Shared;
 use crate::udp::UdpListener;
 use crate::watch::{EvictionSink, Hub};
-use crate::worker::{Ends, Worker};
-use guira_contract::{CloseError, Dropped, Engine, Opening, Session};
+use crate::worker::{Ends, NodeService};
+use guira_contract::{CloseError, Dropped, Engine, Opening};
 use guira_memory::release_code;
 use guira_roster::{
     ClassOptions, EngineOptions, Eviction, Host, HugePages, Lasting, OpenError, Opened, OptionError,
     RegionPlace, Residence, Setup,
 };
-use guira_serving::{Acceptor, ConnBudget};
+use guira_serving::{
+    Acceptor, ConnBudget, Connections, Crew, HostOptions, Placement, PortError, Worker, WorkerError,
+};
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::{CoarseClock, Stopwatch, wall_clock};
-use guira_transport::{Address, Inherited, ListenError, Mailbox};
+use guira_transport::{Address, Inherited};
 use rustix::fd::{AsFd, AsRawFd};
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Why a server cannot be started.
@@ -36,10 +37,7 @@ use std::time::Duration;
 pub enum StartError {
     /// It cannot listen.
     #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// A listener says something about TLS, and there is none.
-    #[error("a listener with notls:, btls: or mtls: needs TLS: name a certificate")]
-    NoTls,
+    Port(#[from] PortError),
     /// It cannot take datagrams.
     #[error("cannot take datagrams at {address}")]
     Datagrams {
@@ -102,7 +100,7 @@ pub struct Running {
     local: Option<PathBuf>,
     shared: Arc<Shared>,
     status: ServerStatus,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    crew: Crew,
     /// How memory is divided: what for, and bytes.
     memory: Vec<(&'static str, usize)>,
     /// The region that it has, and what was found in it.
@@ -120,6 +118,15 @@ pub enum Ending {
     Kept,
     /// They are gone.
     Discarded,
+}
+
+impl From<WorkerError> for StopError {
+    fn from(error: WorkerError) -> Self {
+        match error {
+            WorkerError::Failed(error) => StopError::Worker(error),
+            WorkerError::Panicked => StopError::Panicked,
+        }
+    }
 }
 
 impl fmt::Debug for Running {
@@ -272,13 +279,13 @@ fn start_with<E: Engine + Clone>(
     let Ports { streams: ports, udp, paths } = ports;
     let partitioning = engine.partitioning();
     let ways = direct::describe_all(paths, partitioning, options.workers);
-    let mailboxes = (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<_, _>>()?;
     let division = MemorySplit::of(options, options.memory.0);
     let budget = Arc::new(ConnBudget::new(division.conn_limits(), options.workers));
-    let hub = Arc::new(Hub::new(options, budget)?);
+    let hub = Arc::new(Hub::new(options, budget.clone())?);
+    let host = host_of(options, secrets, budget, hub.clone())?;
     engine.watch_evictions(Arc::new(EvictionSink { hub: hub.clone(), clock: clock.clone() }));
     let meters = ways.iter().flatten().filter_map(|way| way.path.meter()).collect();
-    let shared = Arc::new(Shared::new(clock, options, secrets, mailboxes, hub, meters));
+    let shared = Arc::new(Shared::new(host.clone(), clock, options, hub, meters));
     saved_counters::read(notes, &shared);
     ports
         .iter()
@@ -292,24 +299,24 @@ fn start_with<E: Engine + Clone>(
     let status = ServerStatus { shared: shared.clone(), admin: Arc::downgrade(&admin) };
     let mut acceptor = Some(Acceptor::new(ports, shared.mailboxes.clone()));
     let inboxes = Arc::new(Inboxes::new(options.workers));
-    let mut crew = Crew { shared: shared.clone(), threads: Vec::new() };
-    let (ready, started) = mpsc::channel();
+    let placement = if options.pin_workers { Placement::Pinned } else { Placement::Anywhere };
+    let mut crew = Crew::new(host.clone());
     for (index, (sockets, ways)) in udp.into_iter().zip(ways).enumerate() {
         let place = Place { worker: index, workers: options.workers, partitioning };
         let ends = Ends {
-            acceptor: acceptor.take(),
             udp: (!sockets.is_empty()).then(|| UdpListener::new(sockets, options.protocol)),
             direct: DatagramListener::new(ways, place, shared.bursts[index].clone()),
             forwarding: Forwarding::new(index, inboxes.clone(), shared.mailboxes.clone(), partitioning),
         };
+        let (host, acceptor) = (host.clone(), acceptor.take());
         let (session, shared, admin) = (engine.session(), shared.clone(), admin.clone());
-        let make = move || Worker::new(index, session, shared, admin, ends);
-        crew.threads.push(start_worker(index, options, ready.clone(), make)?);
+        let make = move || {
+            let service = NodeService::new(index, session, shared, admin, ends);
+            Worker::new(index, service, host, acceptor)
+        };
+        crew.start(index, placement, make)?;
     }
-    for _ in 0..options.workers {
-        started.recv().map_err(io::Error::other)??;
-    }
-    let threads = crew.sign_off();
+    crew.wait_until_ready()?;
     let (memory, engine) = (division.parts(), engine.clone());
     let closer = Box::new(move |shared: &Shared| {
         let notes = saved_counters::write(shared);
@@ -322,14 +329,28 @@ fn start_with<E: Engine + Clone>(
         local: options.local.clone(),
         shared,
         status,
-        threads,
+        crew,
         memory,
         found: None,
         closer,
     })
 }
 
-/// What workers ask of the engine beside items. A region that holds more than there is memory for now is told of.
+/// What workers and acceptor share.
+fn host_of(
+    options: &Options,
+    secrets: Secrets,
+    budget: Arc<ConnBudget>,
+    observer: Arc<Hub>,
+) -> io::Result<Arc<guira_serving::Host>> {
+    let Secrets { users, tls } = secrets;
+    let connections = Connections::new(options.max_connections, options.beyond_max);
+    let (workers, idle) = (options.workers, options.idle_limit());
+    guira_serving::Host::new(HostOptions { workers, connections, budget, idle, users, tls, observer })
+        .map(Arc::new)
+}
+
+/// What workers ask of the engine beside items. If a region holds more than there is memory for now, the log says so.
 fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> Arc<Admin> {
     let admin = Admin::new(engine, shared.clone(), settings);
     if let Some([used, limit]) = admin.look_for_excess() {
@@ -338,46 +359,10 @@ fn admin_of<E: Engine>(engine: &E, shared: &Arc<Shared>, settings: Settings) -> 
     Arc::new(admin)
 }
 
-/// Starts the thread of a worker, which tells when it is ready, or why it is not.
-fn start_worker<S: Session>(
-    index: usize,
-    options: &Options,
-    ready: mpsc::Sender<io::Result<()>>,
-    make: impl FnOnce() -> io::Result<Worker<S>> + Send + 'static,
-) -> io::Result<JoinHandle<io::Result<()>>> {
-    let is_pinned = options.pin_workers;
-    std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-        if is_pinned {
-            pin(index);
-        }
-        match make() {
-            Ok(worker) => {
-                // Whoever starts the server waits for this; if it is gone, so is the server.
-                let _ = ready.send(Ok(()));
-                worker.run()
-            }
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                Ok(())
-            }
-        }
-    })
-}
-
 /// A seed that clients cannot know.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one("guira")
-}
-
-/// Keeps this thread on processor `index`, around the number there are. If the system refuses, it runs anywhere.
-fn pin(index: usize) {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(index % processors);
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-        tracing::warn!(%error, worker = index, "cannot pin a worker");
-    }
 }
 
 impl Running {
@@ -422,14 +407,14 @@ impl Running {
     }
 
     /// Stops: no connection is accepted any more, those at rest are closed at once, and the others when they are at rest, or
-    /// after five seconds.
+    /// after `drain-timeout`.
     ///
     /// # Errors
     /// What ended a worker before, or why items could not be kept.
     pub fn stop(self, ending: Ending) -> Result<(), StopError> {
         let started = Stopwatch::start();
         let drain = Duration::from_secs(self.shared.options.drain_timeout.into());
-        let ended = end_workers(&self.shared, self.threads, drain);
+        let ended = self.crew.end(drain).map_err(StopError::from);
         if let Err(StopError::Panicked) = ended {
             // It may have been in the middle of anything: what it has left in the region cannot be believed.
             return ended;
@@ -445,60 +430,6 @@ impl Running {
         }
         ended
     }
-}
-
-/// Workers that have been started, as long as it is not certain that all can be: dropped, it ends them.
-struct Crew {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
-}
-
-impl Crew {
-    /// All have been started.
-    fn sign_off(mut self) -> Vec<JoinHandle<io::Result<()>>> {
-        std::mem::take(&mut self.threads)
-    }
-}
-
-impl Drop for Crew {
-    fn drop(&mut self) {
-        // The error that it is dropped for is reported by its owner.
-        let _ = end_workers(&self.shared, std::mem::take(&mut self.threads), Duration::ZERO);
-    }
-}
-
-/// Has workers end, and waits for them: for as long as `patience` until what connections have under way is done.
-///
-/// # Errors
-/// What ended one of them before.
-fn end_workers(
-    shared: &Shared,
-    threads: Vec<JoinHandle<io::Result<()>>>,
-    patience: Duration,
-) -> Result<(), StopError> {
-    if threads.is_empty() {
-        return Ok(());
-    }
-    // Release: pairs with the Acquire in `Shared::is_stopping`.
-    shared.stopping.store(true, Ordering::Release);
-    let ring = || shared.mailboxes.iter().for_each(|mailbox| mailbox.ring());
-    ring();
-    let started = Stopwatch::start();
-    while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    shared.abandoned.store(true, Ordering::Release);
-    ring();
-    let mut result = Ok(());
-    for thread in threads {
-        let ended = thread.join();
-        result = match (result, ended) {
-            (_, Err(_)) | (Err(StopError::Panicked), _) => Err(StopError::Panicked),
-            (Ok(()), Ok(ended)) => ended.map_err(StopError::Worker),
-            (failed, Ok(_)) => failed,
-        };
-    }
-    result
 }
 
 #[cfg(test)]
@@ -520,11 +451,11 @@ mod tests {
         let region = RegionPlace::at(&path);
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::New);
-        running.threads.push(std::thread::spawn(|| Err(io::Error::other("of no more use"))));
+        running.crew.spawn(2, || Err(io::Error::other("of no more use"))).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Worker(_))));
         let mut running = serve(&region);
         assert_eq!(running.region().unwrap().1, &Opening::Restored { items: 0 });
-        running.threads.push(std::thread::spawn(|| panic!("on purpose")));
+        running.crew.spawn(2, || panic!("on purpose")).unwrap();
         assert!(matches!(running.stop(Ending::Kept), Err(StopError::Panicked)));
         let running = serve(&region);
         assert!(matches!(running.region().unwrap().1, Opening::Emptied(_)));

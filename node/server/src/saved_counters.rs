@@ -23,14 +23,14 @@ pub(crate) fn read(written: &[u8], shared: &Shared) {
         let (name, number) = line.split_once(' ')?;
         Some((name, number.parse::<u64>().ok()?))
     });
-    let Some((worker, commands)) = shared.workers.first() else {
+    let Some((_, commands)) = shared.workers.first() else {
         return;
     };
     for (name, number) in pairs {
         if let Some(what) = CommandCount::named(name) {
             commands.add(what, number);
         } else if let Some(what) = WorkerCount::named(name) {
-            worker.add(what, number);
+            shared.add_before_start(what, number);
         } else if let Some(what) = ServerCount::named(name) {
             shared.hub.counters.add(what, number);
         } else if name == TOTAL_CONNECTIONS {

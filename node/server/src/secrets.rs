@@ -1,9 +1,8 @@
 //! What is read once from files that the server's user may not be allowed to read.
 
-use crate::auth::{Users, UsersError};
 use crate::options::Options;
+use guira_serving::{Users, UsersError, unix_now};
 use guira_transport::{TlsAcceptor, TlsError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Users, passwords and private keys, to be loaded before privileges are given up.
 #[derive(Debug)]
@@ -21,12 +20,6 @@ pub enum SecretsError {
     /// The certificate or key.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
-}
-
-/// Now, in seconds since 1970, as certificates count it.
-#[allow(clippy::disallowed_methods, reason = "certificates hold until a time of the real world")]
-pub(crate) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Secrets {

@@ -2,14 +2,14 @@
 
 use crate::batch::{Batch, KeyOfGet, Kind, Pause};
 use crate::interpreter::{Interpreter, Phase, ProtocolState};
-use crate::outbox::Outbox;
 use arrayvec::ArrayVec;
-use guira_commands::{Data, Effect, GetKey, Incoming, Item, Replies, refuse_block};
+use guira_commands::{Data, Effect, GetKey, Incoming, Item, refuse_block};
 use guira_contract::{Key, KeyHash, PendingValue, Session};
 use guira_protocol::{
-    Command, Cut, Exptime, Fault, Get, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Store, Unique,
-    cut, parse,
+    Command, Cut, Exptime, Fault, Get, KeyBuffer, Keys, Line, Meta, MetaKey, MetaSet, Noreply, Replies,
+    Store, Unique, cut, parse,
 };
+use guira_serving::Outbox;
 
 /// A value that arrives in pieces.
 #[derive(Debug)]
@@ -349,7 +349,7 @@ impl<S: Session> Interpreter<S> {
                     outbox.buffer().put(b"END\r\n");
                     return line.length;
                 }
-                Pause::Done if !state.slice.is_cut() => continue,
+                Pause::Done if !self.slice.is_cut() => continue,
                 Pause::Done | Pause::OutboxFull => {}
             }
             state.phase = Phase::Keys(unique, touch);

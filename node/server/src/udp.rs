@@ -11,14 +11,15 @@
 //! executed by the worker that has received it (docs/decisions/0025-one-request.md).
 
 use crate::batch::{Batch, Execute, Kind, Request, is_local};
-use crate::interpreter::{Interpreter, OUTBOX_FULL, Phase, ProtocolState, Stopped};
+use crate::interpreter::{Interpreter, Phase, ProtocolState};
 use crate::options::Options;
-use crate::outbox::Outbox;
-use crate::shared::{WorkerCount, WorkerCounters};
-use guira_commands::Replies;
+use crate::shared::WorkerCount;
 use guira_contract::Session;
+use guira_protocol::Replies;
 use guira_protocol::binary::{REQUEST_MAGIC, RESPONSE_MAGIC};
-use guira_serving::{AcceptorHost, ConnBudget, Speaks};
+use guira_serving::{
+    Access, ConnBudget, OUTBOX_FULL, Outbox, Slice, Speaks, Stopped, TrafficCount, TrafficCounters,
+};
 use guira_transport::{
     DATAGRAMS_AT_ONCE, DATAGRAMS_BYTES, Datagrams, Outgoing, Peer, PortSharing, datagram_socket,
 };
@@ -162,7 +163,6 @@ impl UdpListener {
         index: usize,
         interpreter: &mut Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
-        counters: &WorkerCounters,
     ) {
         let mut written = 0;
         for _ in 0..ROUNDS {
@@ -182,10 +182,10 @@ impl UdpListener {
             }
             interpreter.tap.serve(socket.as_fd().as_raw_fd());
             let count = self.received.len();
-            let (answered, bytes) =
-                self.answer(from, first, TURN_MAX - written, interpreter, outbox, counters);
+            let (answered, bytes) = self.answer(from, first, TURN_MAX - written, interpreter, outbox);
             written += bytes;
-            counters.add(WorkerCount::BytesWritten, self.outgoing.send(&self.sockets[from]).1 as u64);
+            let sent = self.outgoing.send(&self.sockets[from]).1;
+            interpreter.traffic.add(TrafficCount::BytesWritten, sent as u64);
             interpreter.executor.session().quiesce();
             if answered < count {
                 self.unanswered = Some((from, answered));
@@ -207,13 +207,16 @@ impl UdpListener {
         most: usize,
         interpreter: &mut Interpreter<S>,
         outbox: &mut Outbox<S::Pin>,
-        counters: &WorkerCounters,
     ) -> (usize, usize) {
         let UdpListener { sockets, speaks, received, outgoing, reply, .. } = self;
-        let mut sending = Sending { socket: &sockets[socket], outgoing, reply, counters };
+        let traffic = interpreter.traffic.clone();
+        let mut sending = Sending { socket: &sockets[socket], outgoing, reply, traffic: &traffic };
+        let access = interpreter.shared.access();
+        interpreter.slice = Slice::ENDLESS;
         let mut batch = Batch::<Kind<'_>, S::Guess, DATAGRAMS_AT_ONCE>::new();
         for (number, (_, datagram)) in received.iter().enumerate().skip(first) {
-            if let Some(request) = Framed::of(datagram) {
+            // A client that has to log in is given no item: what it sends is dealt with as on a connection.
+            if let Some(request) = Framed::of(datagram).filter(|_| access == Access::Free) {
                 interpreter.read_whole_item(&mut batch, *speaks, request.bytes, number);
             }
         }
@@ -225,11 +228,11 @@ impl UdpListener {
             let Some((peer, datagram)) = received.get(number) else {
                 break;
             };
-            counters.add(WorkerCount::BytesRead, datagram.len() as u64);
-            counters.add(WorkerCount::Datagrams, 1);
+            traffic.add(TrafficCount::BytesRead, datagram.len() as u64);
+            interpreter.counters.add(WorkerCount::Datagrams, 1);
             let whole = requests.next_if(|request| request.end == number);
             if let Some(framed) = Framed::of(datagram) {
-                let mut state = ProtocolState::new(*speaks, interpreter.shared.access(), None);
+                let mut state = ProtocolState::new(*speaks, access, None);
                 written += match whole {
                     Some(request) => {
                         request.kind.execute(request.guess, interpreter, &mut state, outbox);
@@ -271,7 +274,7 @@ struct Sending<'s> {
     socket: &'s UdpSocket,
     outgoing: &'s mut Outgoing,
     reply: &'s mut Reply,
-    counters: &'s WorkerCounters,
+    traffic: &'s TrafficCounters,
 }
 
 impl Sending<'_> {
@@ -305,7 +308,7 @@ impl Sending<'_> {
             self.outgoing.push(peer, &[&frame, payload]);
             if self.outgoing.weight() >= OUTGOING_FULL {
                 let (_, bytes) = self.outgoing.send(self.socket);
-                self.counters.add(WorkerCount::BytesWritten, bytes as u64);
+                self.traffic.add(TrafficCount::BytesWritten, bytes as u64);
             }
         }
         self.reply.clear(&interpreter.shared.budget);
@@ -423,7 +426,7 @@ impl<'d, S: Session> Conversation<'d, S> {
                 continue;
             }
             let more = match stopped {
-                Stopped::Over | Stopped::Leaves => More::No,
+                Stopped::Over(_) | Stopped::Leaves => More::No,
                 Stopped::NeedsInput if is_rest => More::No,
                 _ if self.answered == self.bytes.len() => More::No,
                 _ => More::Yes,

@@ -40,7 +40,7 @@ pub(crate) const TABLE: &[(&str, MayUse)] = &[
     ("guira-memory", Only(&["guira-sync"])),
     ("guira-transport", Only(&["guira-sync"])),
     ("guira-protocol", Only(&[])),
-    ("guira-serving", Only(&["guira-transport", "guira-memory", "guira-sync"])),
+    ("guira-serving", Only(&["guira-transport", "guira-protocol", "guira-memory", "guira-sync"])),
     ("guira-contract", Only(&["guira-memory", "guira-sync"])),
     ("guira-items", Only(&["guira-contract", "guira-memory", "guira-sync"])),
     ("guira-slab", Only(&["guira-items", "guira-contract", "guira-memory", "guira-sync"])),

@@ -1,8 +1,9 @@
-//! Finding the ends of requests, text or binary, and queueing a reply for each.
+//! Finding the ends of requests, text or binary, and the reply to each.
 
+use guira_serving::{Access, Conversation, Speaks};
 use memchr::memchr;
 
-use super::reply::{Queue, Template};
+use super::reply::{Runs, Template};
 use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, REQUEST, SET};
 
 /// Finds the requests in a stream of bytes.
@@ -12,9 +13,23 @@ pub(super) struct Parser {
     skip: usize,
 }
 
+impl Conversation for Parser {
+    fn speaks(&self) -> Speaks {
+        Speaks::Any
+    }
+
+    fn access(&self) -> Access {
+        Access::Free
+    }
+
+    fn is_midway(&self) -> bool {
+        self.skip > 0
+    }
+}
+
 impl Parser {
-    /// Queues a reply for every complete request in `input`; returns how many bytes were used.
-    pub(super) fn read(&mut self, input: &[u8], queue: &mut Queue) -> usize {
+    /// Adds a reply to every complete request in `input`; returns how many bytes were used.
+    pub(super) fn read(&mut self, input: &[u8], runs: &mut Runs) -> usize {
         let mut at = 0;
         while at < input.len() {
             if self.skip > 0 {
@@ -25,18 +40,18 @@ impl Parser {
             }
             if input[at] == REQUEST {
                 let Some(header) = input[at..].first_chunk::<HEADER_LEN>() else { break };
-                self.answer_packet(header, queue);
+                self.answer_packet(header, runs);
                 at += HEADER_LEN;
                 continue;
             }
             let Some(end) = memchr(b'\n', &input[at..]) else { break };
-            self.answer(&input[at..at + end], queue);
+            self.answer(&input[at..at + end], runs);
             at += end + 1;
         }
         at
     }
 
-    fn answer_packet(&mut self, header: &[u8; HEADER_LEN], queue: &mut Queue) {
+    fn answer_packet(&mut self, header: &[u8; HEADER_LEN], runs: &mut Runs) {
         let [_, opcode, _, _, _, _, _, _, b3, b2, b1, b0, ..] = *header;
         self.skip = u32::from_be_bytes([b3, b2, b1, b0]) as usize;
         let template = match opcode {
@@ -47,27 +62,27 @@ impl Parser {
             DELETE => Template::DeletePacket,
             _ => Template::ErrorPacket,
         };
-        queue.push(template, 1);
+        runs.push(template, 1);
     }
 
-    fn answer(&mut self, line: &[u8], queue: &mut Queue) {
+    fn answer(&mut self, line: &[u8], runs: &mut Runs) {
         match line.first() {
             Some(b'g') => {
                 let keys = line.iter().filter(|&&byte| byte == b' ').count();
                 if keys == 1 {
-                    queue.push(Template::Hit, 1);
+                    runs.push(Template::Hit, 1);
                 } else {
-                    queue.push(Template::Value, keys);
-                    queue.push(Template::End, 1);
+                    runs.push(Template::Value, keys);
+                    runs.push(Template::End, 1);
                 }
             }
             Some(b's') if line.starts_with(b"set ") => {
                 self.skip = body_len(line) + 2;
-                queue.push(Template::Stored, 1);
+                runs.push(Template::Stored, 1);
             }
-            Some(b's') => queue.push(Template::End, 1),
-            Some(b'd') => queue.push(Template::Deleted, 1),
-            _ => queue.push(Template::Error, 1),
+            Some(b's') => runs.push(Template::End, 1),
+            Some(b'd') => runs.push(Template::Deleted, 1),
+            _ => runs.push(Template::Error, 1),
         }
     }
 }

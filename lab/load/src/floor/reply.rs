@@ -1,13 +1,17 @@
-//! The floor server's replies: templates written once, and a queue of repetitions of them.
+//! The floor server's replies: templates written once, and repetitions of them.
 
-use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::sync::Arc;
+
+use guira_memory::ValuePin;
+use guira_protocol::Replies;
+use guira_serving::Outbox;
 
 use crate::request::binary::{DELETE, GET, GETKQ, HEADER_LEN, NOOP, RESPONSE, SET};
 
 /// A template is repeated until it has about this many bytes, so that many replies are one slice.
 const TEMPLATE_LEN: usize = 256 << 10;
-const SLICES_MAX: usize = 64;
+/// Replies that are no longer are copied: that costs less than a slice of their own.
+const COPIED_MAX: usize = 4 << 10;
 
 /// The shape of every value that the floor answers with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,68 +120,52 @@ fn packet(opcode: u8, status: u16, shape: Shape) -> Vec<u8> {
     bytes
 }
 
-/// Repetitions of one template that are still to be sent.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    template: Template,
-    count: usize,
-    /// Bytes of the first repetition that were sent.
-    sent: usize,
-}
-
-/// What is still to be sent to one client.
+/// Replies to one piece of input: repetitions of templates.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    runs: VecDeque<Run>,
+pub(super) struct Runs {
+    list: Vec<(Template, usize)>,
 }
 
-impl Queue {
-    pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
+impl Runs {
     pub(super) fn push(&mut self, template: Template, count: usize) {
-        match self.runs.back_mut() {
-            Some(last) if last.template == template => last.count += count,
-            _ if count > 0 => self.runs.push_back(Run { template, count, sent: 0 }),
+        match self.list.last_mut() {
+            Some((last, repeated)) if *last == template => *repeated += count,
+            _ if count > 0 => self.list.push((template, count)),
             _ => {}
         }
     }
 
-    /// Calls `write` with the first bytes of the queue.
-    pub(super) fn with_slices<T>(&self, templates: &Templates, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
-        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut used = 0;
-        for run in &self.runs {
-            let repeated = templates.get(run.template);
-            let mut left = run.count * repeated.unit - run.sent;
-            let mut from = run.sent;
-            while left > 0 && used < SLICES_MAX {
-                let to = (from + left).min(repeated.bytes.len());
-                slices[used] = IoSlice::new(&repeated.bytes[from..to]);
-                used += 1;
-                left -= to - from;
-                from = 0;
+    /// Takes all of them, as replies that are sent from where they lie or, if they are short, copied.
+    pub(super) fn reply(&mut self, templates: &Arc<Templates>, outbox: &mut Outbox<Repetitions>) {
+        for (template, count) in self.list.drain(..) {
+            let repeated = templates.get(template);
+            let length = count * repeated.unit;
+            if length <= COPIED_MAX.min(repeated.bytes.len()) {
+                outbox.buffer().put(&repeated.bytes[..length]);
+            } else {
+                outbox.pin(Repetitions { templates: Arc::clone(templates), template, length });
             }
         }
-        write(&slices[..used])
+    }
+}
+
+/// A template, repeated.
+#[derive(Debug)]
+pub(super) struct Repetitions {
+    templates: Arc<Templates>,
+    template: Template,
+    /// Of all repetitions.
+    length: usize,
+}
+
+impl ValuePin for Repetitions {
+    fn value_len(&self) -> usize {
+        self.length
     }
 
-    /// Takes `count` sent bytes off the front.
-    pub(super) fn wrote(&mut self, templates: &Templates, mut count: usize) {
-        while count > 0 {
-            let Some(run) = self.runs.front_mut() else { return };
-            let unit = templates.get(run.template).unit;
-            let left = run.count * unit - run.sent;
-            if count >= left {
-                count -= left;
-                self.runs.pop_front();
-            } else {
-                let sent = run.sent + count;
-                run.count -= sent / unit;
-                run.sent = sent % unit;
-                return;
-            }
-        }
+    fn piece(&self, from: usize) -> &[u8] {
+        let repeated = self.templates.get(self.template);
+        let begin = from % repeated.unit;
+        &repeated.bytes[begin..repeated.bytes.len().min(begin + self.length - from)]
     }
 }

@@ -1,38 +1,36 @@
 use std::io::{IoSlice, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread;
 
 use super::parser::{Parser, body_len};
-use super::{Floor, Queue, Shape, Templates};
+use super::reply::Template;
+use super::{Floor, Runs, Shape, Templates};
 use crate::stream::Stream;
 use crate::tls::{TlsClient, Trust, server_config};
 use guira_harness::certificate::Authority;
+use guira_serving::Outbox;
 
 const SHAPE: Shape = Shape { key_len: 2, value_len: 3 };
 const HIT: &str = "VALUE kk 0 3\r\nvvv\r\nEND\r\n";
 
-/// The reply to `input` when it comes in pieces of `piece` bytes and replies are taken `taken` bytes at a time.
-fn answers(input: &[u8], piece: usize, taken: usize) -> String {
-    String::from_utf8(bytes_answered(input, piece, taken)).unwrap()
+/// The reply to `input` when it comes in pieces of `piece` bytes.
+fn answers(input: &[u8], piece: usize) -> String {
+    String::from_utf8(bytes_answered(input, piece)).unwrap()
 }
 
-fn bytes_answered(input: &[u8], piece: usize, taken: usize) -> Vec<u8> {
-    let templates = Templates::new(SHAPE);
-    let (mut parser, mut queue, mut pending, mut out) =
-        (Parser::default(), Queue::default(), Vec::new(), Vec::new());
+fn bytes_answered(input: &[u8], piece: usize) -> Vec<u8> {
+    let templates = Arc::new(Templates::new(SHAPE));
+    let (mut parser, mut runs, mut pending, mut out) =
+        (Parser::default(), Runs::default(), Vec::new(), Vec::new());
+    let mut outbox = Outbox::with_capacity(0);
     for chunk in input.chunks(piece) {
         pending.extend_from_slice(chunk);
-        let used = parser.read(&pending, &mut queue);
+        let used = parser.read(&pending, &mut runs);
         pending.drain(..used);
-        while !queue.is_empty() {
-            let count = queue.with_slices(&templates, |slices| {
-                let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-                let count = all.len().min(taken);
-                out.extend_from_slice(&all[..count]);
-                count
-            });
-            queue.wrote(&templates, count);
-        }
+        runs.reply(&templates, &mut outbox);
+        outbox.collect(&mut out);
     }
     out
 }
@@ -73,8 +71,8 @@ fn packets_are_answered_as_long_as_a_caches_replies() {
         reply(0, 0x81, b"", b"", b""),
     ]
     .concat();
-    for (piece, taken) in [(1, 1), (25, 7), (1000, 1000)] {
-        assert_eq!(bytes_answered(&input, piece, taken), expected, "pieces of {piece}, {taken} taken");
+    for piece in [1, 25, 1000] {
+        assert_eq!(bytes_answered(&input, piece), expected, "pieces of {piece}");
     }
 }
 
@@ -83,15 +81,37 @@ fn every_request_gets_a_reply_however_it_is_cut() {
     let input = b"get aa\r\nget aa bb cc\r\nset aa 0 0 7\r\nget x\r\n\r\ndelete aa\r\nget bb\r\nwhat\r\n";
     let value = "VALUE kk 0 3\r\nvvv\r\n";
     let expected = format!("{HIT}{value}{value}{value}END\r\nSTORED\r\nDELETED\r\n{HIT}ERROR\r\n");
-    for (piece, taken) in [(1, 1), (3, 5), (1000, 7), (1000, 1000)] {
-        assert_eq!(answers(input, piece, taken), expected, "pieces of {piece}, {taken} taken");
+    for piece in [1, 3, 1000] {
+        assert_eq!(answers(input, piece), expected, "pieces of {piece}");
     }
 }
 
 #[test]
 fn more_repetitions_than_the_template_holds() {
     let input = b"get aa\r\n".repeat(20_000);
-    assert_eq!(answers(&input, input.len(), usize::MAX), HIT.repeat(20_000));
+    assert_eq!(answers(&input, input.len()), HIT.repeat(20_000));
+}
+
+#[test]
+fn repetitions_go_on_wherever_sending_has_stopped() {
+    let templates = Arc::new(Templates::new(SHAPE));
+    let (mut runs, mut outbox, mut out) = (Runs::default(), Outbox::with_capacity(0), Vec::new());
+    runs.push(Template::Hit, 20_000);
+    runs.reply(&templates, &mut outbox);
+    let (mut stream, mut client) = socket_pair();
+    let mut piece = vec![0; 10_000];
+    while out.len() < HIT.len() * 20_000 {
+        outbox.send(&mut stream, 7777).unwrap();
+        let count = client.read(&mut piece).unwrap();
+        out.extend_from_slice(&piece[..count]);
+    }
+    assert!(outbox.is_empty() && out == HIT.repeat(20_000).as_bytes());
+}
+
+fn socket_pair() -> (guira_transport::Stream, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (guira_transport::Stream::Unix(ours), theirs)
 }
 
 #[test]
@@ -150,7 +170,7 @@ fn over_tls_a_long_pipeline_is_answered_to_its_end() {
 
 #[test]
 fn a_socket_is_answered() {
-    let mut floor = Floor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SHAPE).unwrap();
+    let floor = Floor::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SHAPE).unwrap();
     let addr = floor.local_addr().unwrap();
     thread::spawn(move || floor.serve());
     let mut socket = TcpStream::connect(addr).unwrap();

@@ -3,8 +3,8 @@
 use super::listing::{ListWriter, Listing};
 use super::{DetachedConnection, Waited, send_down_to, send_some};
 use crate::shared::Shared;
-use crate::watch::CloseReason;
 use guira_contract::{Engine, Session, Walked};
+use guira_serving::CloseReason;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Stopwatch;
 use std::sync::Arc;

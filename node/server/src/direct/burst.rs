@@ -10,6 +10,7 @@ use guira_contract::{Access, KeyHash, Session};
 use guira_protocol::mica::{
     DATAGRAM_HEADER, Directory, Header, Kind, REQUEST_HEADER, Record, ReplyWriter, Unreadable,
 };
+use guira_serving::{TrafficCount, TrafficCounters};
 use guira_transport::{BURST_MAX, PAYLOAD_MAX, ServerPath};
 
 /// The most requests that a datagram can hold.
@@ -46,6 +47,7 @@ pub(super) struct Burst<'b> {
     directory: &'b Directory,
     place: Place,
     counters: &'b WorkerCounters,
+    traffic: &'b TrafficCounters,
     /// How many datagrams were answered.
     answers: usize,
 }
@@ -55,9 +57,9 @@ impl<'b> Burst<'b> {
         path: &'b mut dyn ServerPath,
         directory: &'b Directory,
         place: Place,
-        counters: &'b WorkerCounters,
+        (counters, traffic): (&'b WorkerCounters, &'b TrafficCounters),
     ) -> Self {
-        Burst { path, directory, place, counters, answers: 0 }
+        Burst { path, directory, place, counters, traffic, answers: 0 }
     }
 
     /// Answers all datagrams of it, and tells how many answers there are.
@@ -85,7 +87,7 @@ impl<'b> Burst<'b> {
     fn take<S: Session>(&mut self, executor: &Executor<S>, index: usize, gathered: &mut Gathered<S::Guess>) {
         let Gathered { datagrams, batch } = gathered;
         let (datagram, room) = self.path.exchange(index);
-        self.counters.add(WorkerCount::BytesRead, datagram.len() as u64);
+        self.traffic.add(TrafficCount::BytesRead, datagram.len() as u64);
         let header = match Header::read(datagram) {
             Ok(header) if header.kind == Kind::Requests && header.generation == self.directory.generation => {
                 header

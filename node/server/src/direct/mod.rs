@@ -20,6 +20,7 @@ use crate::shared::WorkerCount;
 use burst::Burst;
 use guira_contract::{Partitioning, Session};
 use guira_protocol::mica::Directory;
+use guira_serving::{Next, TrafficCount};
 use guira_transport::{
     Interest, Park, Poll, RING_PATH_BYTES, ServerPath, Token, UDP_PATH_BYTES, client_rings_bytes,
 };
@@ -83,17 +84,6 @@ pub(crate) struct DatagramListener {
     rounds: u32,
 }
 
-/// What a worker should do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Serve datagrams again.
-    Again,
-    /// Look at its connections too, without waiting.
-    LookAround,
-    /// Wait, if there is nothing else to do.
-    Wait,
-}
-
 impl DatagramListener {
     pub(crate) fn new(ways: Vec<DirectPath>, place: Place, sizes: Arc<BurstSizes>) -> Self {
         let patience = *AWAKE.start();
@@ -110,7 +100,7 @@ impl DatagramListener {
         if self.ways.is_empty() {
             return Next::Wait;
         }
-        let Interpreter { executor, tap, counters, .. } = interpreter;
+        let Interpreter { executor, tap, counters, traffic, .. } = interpreter;
         let mut total = 0;
         let mut failed = None;
         for (number, way) in self.ways.iter_mut().enumerate() {
@@ -126,11 +116,11 @@ impl DatagramListener {
             // After they have come: what was told to have expired before they were sent has.
             executor.look_at_clock();
             tap.serve(way.path.bell().as_raw_fd());
-            let answers =
-                Burst::new(&mut *way.path, &way.directory, self.place, counters).serve(executor, count);
+            let answers = Burst::new(&mut *way.path, &way.directory, self.place, (counters, traffic))
+                .serve(executor, count);
             let sent = way.path.send();
             counters.add(WorkerCount::MicaUnsent, answers.saturating_sub(sent.datagrams) as u64);
-            counters.add(WorkerCount::BytesWritten, sent.bytes as u64);
+            traffic.add(TrafficCount::BytesWritten, sent.bytes as u64);
             executor.session().quiesce();
             total += count;
         }

@@ -1,19 +1,8 @@
 //! Requests on their way to another worker, and their replies on the way back.
 
-use crate::outbox::{Outbox, ReplyEnd, SlotId};
 use guira_commands::{Effect, Item, PIECES_MAX};
 use guira_contract::{KeyHash, ValuePin};
-
-/// The connection that requests are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sender {
-    /// Its place among the connections of its worker …
-    pub(crate) place: usize,
-    /// … which may be another's by the time that replies come: this tells.
-    pub(crate) serial: u64,
-    /// The number that watchers know it by.
-    pub(crate) client: i32,
-}
+use guira_serving::{Outbox, ReplyEnd, ReplyTo, SlotId};
 
 /// A request as it was understood, without its bytes, which lie in the [`ForwardBatch`].
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +85,7 @@ pub(crate) struct ForwardBatch<P> {
     pub(super) from: usize,
     /// The one that it was sent to.
     pub(super) to: usize,
-    pub(crate) sender: Sender,
+    pub(crate) sender: ReplyTo,
     pub(super) requests: Requests,
     /// Nothing in it changes anything: it can be executed once more.
     pub(super) reads_only: bool,
@@ -105,6 +94,8 @@ pub(crate) struct ForwardBatch<P> {
     /// Requests that were executed.
     pub(super) done: usize,
     pub(crate) replies: Outbox<P>,
+    /// Bytes of memory that it has kept since it was last emptied.
+    pub(super) kept: usize,
 }
 
 /// Requests that came back as they were, since the replies to those before them were long.
@@ -121,7 +112,7 @@ impl Leftover {
     }
 }
 
-/// Bytes that a batch keeps for requests while it is not in use, and the same for replies.
+/// The most bytes that a batch keeps for requests while it is not in use, and the same for replies.
 const KEPT_MAX: usize = 32 << 10;
 
 impl<P: ValuePin> ForwardBatch<P> {
@@ -129,12 +120,13 @@ impl<P: ValuePin> ForwardBatch<P> {
         ForwardBatch {
             from,
             to: from,
-            sender: Sender::default(),
+            sender: ReplyTo::default(),
             requests: Requests::default(),
             reads_only: true,
             full: 0,
             done: 0,
             replies: Outbox::with_capacity(0),
+            kept: 0,
         }
     }
 
@@ -148,7 +140,7 @@ impl<P: ValuePin> ForwardBatch<P> {
     }
 
     /// Adds a request of a connection.
-    pub(super) fn push(&mut self, sender: Sender, item: &Item<'_>, hash: KeyHash, slot: SlotId) {
+    pub(super) fn push(&mut self, sender: ReplyTo, item: &Item<'_>, hash: KeyHash, slot: SlotId) {
         self.sender = sender;
         self.reads_only &= item.effect() == Effect::Read;
         self.requests.push(item, hash, slot);
@@ -174,16 +166,20 @@ impl<P: ValuePin> ForwardBatch<P> {
         (!requests.list.is_empty()).then_some(Leftover { to: self.to, requests })
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Empties it, and keeps memory of no more than `most` bytes. Returns how many these are.
+    pub(super) fn clear(&mut self, most: usize) -> usize {
         self.done = 0;
         self.reads_only = true;
         let Requests { list, bytes } = &mut self.requests;
         list.clear();
         bytes.clear();
-        if list.capacity() * size_of::<Forwarded>() + bytes.capacity() > KEPT_MAX {
+        self.kept = list.capacity() * size_of::<Forwarded>() + bytes.capacity();
+        if self.kept > most.min(KEPT_MAX) {
             self.requests = Requests::default();
+            self.kept = 0;
         }
-        self.replies.forget(KEPT_MAX);
+        self.kept += self.replies.forget((most - self.kept).min(KEPT_MAX));
+        self.kept
     }
 }
 
@@ -191,7 +187,35 @@ impl<P: ValuePin> ForwardBatch<P> {
 mod tests {
     use super::*;
     use guira_commands::GetKey;
-    use guira_protocol::{Command, Line, Unique, parse};
+    use guira_protocol::{Command, Line, Replies, Unique, parse};
+
+    #[derive(Debug)]
+    enum NoPin {}
+
+    impl ValuePin for NoPin {
+        fn value_len(&self) -> usize {
+            match *self {}
+        }
+        fn piece(&self, _from: usize) -> &[u8] {
+            match *self {}
+        }
+    }
+
+    #[test]
+    fn a_spare_batch_keeps_no_more_than_it_may() {
+        let mut batch = ForwardBatch::<NoPin>::new(0);
+        batch.requests.bytes.reserve_exact(1000);
+        batch.replies.buffer().put(&[b'x'; 5000]);
+        assert_eq!(batch.clear(usize::MAX), 6000);
+        assert_eq!(
+            (batch.clear(5999), batch.kept),
+            (1000, 1000),
+            "the replies do not fit beside the requests"
+        );
+        assert_eq!(batch.clear(999), 0);
+        batch.requests.bytes.reserve_exact(KEPT_MAX + 1);
+        assert_eq!(batch.clear(usize::MAX), 0);
+    }
 
     #[test]
     fn requests_are_taken_out_as_they_were_put_in() {
@@ -210,7 +234,7 @@ mod tests {
             .collect();
         let get = GetKey { key: b"another", unique: Unique::Shown, touch: None };
         items.insert(2, Item::KeyOfGet(get));
-        let mut outbox = Outbox::<crate::outbox::tests::TwoPieces>::with_capacity(0);
+        let mut outbox = Outbox::<NoPin>::with_capacity(0);
         let mut requests = Requests::default();
         for (number, item) in items.iter().enumerate() {
             requests.push(item, KeyHash(number as u64), outbox.defer());

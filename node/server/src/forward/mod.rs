@@ -14,12 +14,14 @@ mod batch;
 mod inbox;
 mod route;
 
-pub(crate) use batch::{ForwardBatch, Leftover, Sender};
+pub(crate) use batch::{ForwardBatch, Leftover};
 pub(crate) use route::Route;
 
+use crate::options::Options;
 use batch::Requests;
 use guira_commands::Effect;
 use guira_contract::{Access, KeyHash, Partitioning, ValuePin};
+use guira_serving::{Arrival, ReplyTo};
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_transport::Mailbox;
 use inbox::Inbox;
@@ -30,6 +32,16 @@ pub(crate) const BATCHES_OF_ONE: usize = 4;
 
 /// Forward batches of a worker.
 const BATCHES: usize = 64;
+/// The most bytes that those of them keep which are not under way.
+const SPARE_BYTES: usize = 256 << 10;
+
+/// What a worker takes for forwarding while nothing is under way, in bytes.
+pub(crate) fn spare_bytes(options: &Options) -> usize {
+    let has_homes =
+        options.choice().is_ok_and(|choice| choice.access().is_some_and(|access| access != "crcw"));
+    let is_used = options.workers > 1 && has_homes;
+    if is_used { SPARE_BYTES } else { 0 }
+}
 
 /// The inboxes of all workers.
 #[derive(Debug)]
@@ -37,7 +49,7 @@ pub(crate) struct Inboxes<P> {
     of: Vec<Inbox<P>>,
     /// Forward batches of each worker that are under way. Relaxed: looked at only to know when all is over.
     out: Vec<AtomicU64>,
-    /// Workers that have no connections any more, and get none. SeqCst is not needed: who sees too few looks again when it is rung.
+    /// Workers that have no connections any more, and get none. SeqCst is not needed: a worker that sees too few looks again when its bell rings.
     finished: AtomicU64,
 }
 
@@ -63,12 +75,14 @@ pub(crate) struct Forwarding<P> {
     worker: usize,
     inboxes: Arc<Inboxes<P>>,
     /// Whose threads may have to be woken.
-    bells: Vec<Arc<Mailbox<guira_serving::Arrival>>>,
+    bells: Vec<Arc<Mailbox<Arrival>>>,
     /// How keys are divided, if it matters which worker executes a request.
     division: Option<Partitioning>,
     /// Forward batches that are not under way; they go from hand to hand as they are.
     #[expect(clippy::vec_box)]
     spare: Vec<Box<ForwardBatch<P>>>,
+    /// Bytes that they keep.
+    kept: usize,
     /// Those that are being filled, for each worker.
     open: Vec<Option<Box<ForwardBatch<P>>>>,
 }
@@ -77,7 +91,7 @@ impl<P: ValuePin> Forwarding<P> {
     pub(crate) fn new(
         worker: usize,
         inboxes: Arc<Inboxes<P>>,
-        bells: Vec<Arc<Mailbox<guira_serving::Arrival>>>,
+        bells: Vec<Arc<Mailbox<Arrival>>>,
         partitioning: Option<Partitioning>,
     ) -> Self {
         let workers = bells.len();
@@ -85,7 +99,7 @@ impl<P: ValuePin> Forwarding<P> {
         let batches = if division.is_some() { BATCHES } else { 0 };
         let spare = (0..batches).map(|_| Box::new(ForwardBatch::new(worker))).collect();
         let open = (0..workers).map(|_| None).collect();
-        Forwarding { worker, inboxes, bells, division, spare, open }
+        Forwarding { worker, inboxes, bells, division, spare, kept: 0, open }
     }
 
     /// Whether it can matter which worker executes a request.
@@ -112,16 +126,16 @@ impl<P: ValuePin> Forwarding<P> {
 
     /// The batch that is being filled for worker `to`, unless all are under way.
     fn batch_for(&mut self, to: usize) -> Option<&mut ForwardBatch<P>> {
-        let spare = &mut self.spare;
         let batch = &mut self.open[to];
         if batch.is_none() {
-            *batch = spare.pop();
+            *batch = self.spare.pop();
+            self.kept -= batch.as_ref().map_or(0, |batch| batch.kept);
         }
         batch.as_deref_mut()
     }
 
     /// Forwards requests again that came back. False if all batches are under way.
-    pub(crate) fn forward_again(&mut self, sender: Sender, leftover: &Leftover) -> bool {
+    pub(crate) fn forward_again(&mut self, sender: ReplyTo, leftover: &Leftover) -> bool {
         let Some(batch) = self.batch_for(leftover.to) else {
             return false;
         };
@@ -139,7 +153,10 @@ impl<P: ValuePin> Forwarding<P> {
         let mut forwarded = 0;
         for to in 0..self.open.len() {
             match self.open[to].take() {
-                Some(batch) if batch.is_empty() => self.spare.push(batch),
+                Some(batch) if batch.is_empty() => {
+                    self.kept += batch.kept;
+                    self.spare.push(batch);
+                }
                 Some(mut batch) => {
                     (batch.to, batch.full) = (to, full);
                     let out = &self.inboxes.out[self.worker];
@@ -182,7 +199,7 @@ impl<P: ValuePin> Forwarding<P> {
 
     /// A batch has come back and was emptied.
     pub(crate) fn keep(&mut self, mut batch: Box<ForwardBatch<P>>) {
-        batch.clear();
+        self.kept += batch.clear(SPARE_BYTES - self.kept);
         self.spare.push(batch);
         let out = &self.inboxes.out[self.worker];
         out.store(out.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
@@ -198,7 +215,7 @@ impl<P: ValuePin> Forwarding<P> {
         self.inboxes.of[self.worker].unpark();
     }
 
-    /// The worker has no connections any more, and gets none. Told once.
+    /// The worker has no connections any more, and gets none. Called once.
     pub(crate) fn finish(&self) {
         if self.division.is_some() {
             self.inboxes.finished.fetch_add(1, Ordering::AcqRel);

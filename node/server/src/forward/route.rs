@@ -2,11 +2,10 @@
 
 use super::{ForwardBatch, Requests};
 use crate::batch::{BATCH, Batch, Execute, Kind, Order, Pause, Subject};
-use crate::interpreter::{Interpreter, OUTBOX_FULL, ProtocolState};
-use crate::outbox::Outbox;
+use crate::interpreter::{Interpreter, ProtocolState};
 use guira_commands::Item;
 use guira_contract::{KeyHash, Session};
-use guira_serving::{Access, Speaks};
+use guira_serving::{Access, OUTBOX_FULL, Outbox, Slice, Speaks};
 
 /// The most requests of a connection that may be under way: what follows waits for their replies.
 const SLOTS_MAX: usize = 2 * BATCH;
@@ -68,6 +67,7 @@ impl<S: Session> Interpreter<S> {
     pub(crate) fn run_forwarded(&mut self, batch: &mut ForwardBatch<S::Pin>) {
         self.tap.serve(batch.sender.client);
         self.full = batch.full;
+        self.slice = Slice::ENDLESS;
         let mut state = ProtocolState::new(Speaks::Text, Access::Free, None);
         let ForwardBatch { requests: Requests { list, bytes }, replies, done, .. } = batch;
         let mut begin = 0;

@@ -1,13 +1,13 @@
 //! The buffers between those who log and those who watch, and the thread between them.
 
-use super::{CloseReason, LogKinds, lines};
+use super::{LogKinds, lines};
 use crate::background::DetachedConnection;
 use crate::counters::{ServerCount, ServerCounters};
 use crate::options::Options;
 use crate::shared::Shared;
 use guira_commands::observe::Event;
 use guira_contract::Meta;
-use guira_serving::{ConnBudget, ConnectionFacts};
+use guira_serving::{CloseReason, ConnBudget, ConnectionFacts, ConnectionObserver};
 use guira_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use guira_transport::{Mailbox, Progress};
@@ -200,20 +200,6 @@ impl Hub {
         });
     }
 
-    /// A connection has come.
-    pub(crate) fn connection_new(&self, facts: &ConnectionFacts) {
-        self.log(self.buffers.len() - 1, LogKinds::CONNEVENTS, |gid, out| {
-            lines::connection_new(gid, facts, out);
-        });
-    }
-
-    /// A connection is gone.
-    pub(crate) fn connection_close(&self, facts: &ConnectionFacts, reason: CloseReason) {
-        self.log(self.buffers.len() - 1, LogKinds::CONNEVENTS, |gid, out| {
-            lines::connection_close(gid, facts, reason, out);
-        });
-    }
-
     /// How many clients watch.
     pub(crate) fn watchers(&self) -> u64 {
         self.watchers.load(Ordering::Relaxed)
@@ -250,6 +236,24 @@ impl Hub {
             }
         }
         Ok(())
+    }
+}
+
+impl ConnectionObserver for Hub {
+    fn connected(&self, facts: &ConnectionFacts) {
+        self.log(self.buffers.len() - 1, LogKinds::CONNEVENTS, |gid, out| {
+            lines::connection_new(gid, facts, out);
+        });
+    }
+
+    fn closed(&self, facts: &ConnectionFacts, reason: CloseReason) {
+        self.log(self.buffers.len() - 1, LogKinds::CONNEVENTS, |gid, out| {
+            lines::connection_close(gid, facts, reason, out);
+        });
+    }
+
+    fn users_kept(&self) {
+        self.counters.add(ServerCount::AuthFileErrors, 1);
     }
 }
 

@@ -1,11 +1,10 @@
 //! What log lines look like.
 
-use super::CloseReason;
 use crate::background::push_encoded;
 use guira_commands::observe::{DeletedBy, Event, Got, StoreEnd};
 use guira_contract::{Expiry, ItemState, Meta, MissKind};
 use guira_protocol::Verb;
-use guira_serving::ConnectionFacts;
+use guira_serving::{CloseReason, ConnectionFacts};
 use guira_sync::clock::Seconds;
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -54,19 +54,6 @@ impl LogKinds {
     }
 }
 
-/// Why a connection was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CloseReason {
-    /// Something went wrong, on the line or in what was said.
-    Error,
-    /// The client wished it, or left.
-    Normal,
-    /// Nothing came from it for too long.
-    IdleTimeout,
-    /// The server stops.
-    Shutdown,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,19 +1,16 @@
-//! A connection: a stream, its conversation, and what could not be dealt with yet.
+//! A connection: a stream, the state of its protocol, and what could not be dealt with yet.
 
-use crate::background::BackgroundTask;
-use crate::forward::{BATCHES_OF_ONE, ForwardBatch, Leftover, Sender};
-use crate::interpreter::{Interpreter, OUTBOX_FULL, OUTBOX_FULL_SHORT, ProtocolState, Stopped};
-use crate::outbox::{Outbox, Sent};
-use crate::shared::{WorkerCount, WorkerCounters};
-use crate::watch::CloseReason;
-use guira_contract::Session;
-use guira_protocol::binary::HEADER_BYTES;
-use guira_serving::{
-    Access, Arrival, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank, Slice, Speaks,
+use crate::outbox::{OUTBOX_FULL, OUTBOX_FULL_SHORT, Outbox, Sent};
+use crate::service::{Asked, Conversation, ReplyTo, Service, Stopped};
+use crate::{
+    Access, Arrival, CloseReason, ConnBudget, ConnId, ConnMemory, ConnectionFacts, Doing, Grant, Rank, Slice,
+    Speaks, TrafficCount, TrafficCounters,
 };
+use guira_protocol::binary::HEADER_BYTES;
 use guira_sync::atomic::Ordering;
 use guira_sync::clock::Seconds;
 use guira_transport::{Interest, Progress, Stream};
+use std::fmt;
 use std::sync::Arc;
 
 /// Bytes of replies that are sent although the turn is over: those of the last requests.
@@ -26,43 +23,60 @@ const ROW: u32 = 16;
 const KEPT_MAX: usize = 256;
 /// A buffer with more room to spare is made to fit.
 const SPARE_MAX: usize = 8 << 10;
-/// Bytes read at once: what is not executed in this turn is kept.
-const USUAL_READ: usize = 16 << 10;
-/// The same while memory for connections is short.
+/// Bytes read at once while memory for connections is short.
 const SHORT_READ: usize = 2 << 10;
 
 /// A connection of a worker.
-#[derive(Debug)]
-pub(crate) struct Connection<S: Session> {
+pub(crate) struct Connection<S: Service> {
     pub(crate) stream: Stream,
     pub(crate) facts: Arc<ConnectionFacts>,
-    state: ProtocolState<S>,
+    state: S::State,
+    /// Its number among all that its worker has had.
+    serial: u64,
     /// Input that was read and not taken yet.
     input: Vec<u8>,
     /// Replies that the socket did not take yet. Nothing is read or executed before they were sent.
     unsent: Option<Box<Outbox<S::Pin>>>,
-    /// Requests that wait until replies before theirs were sent.
-    leftovers: Vec<Leftover>,
     /// What is waited for at the moment.
     pub(crate) interest: Interest,
     /// What it holds, as the budget knows.
     held: ConnMemory,
     /// By what it had to do in its last turn, and when that was.
     rank: (Rank, Seconds),
+    /// What is left of its turn.
+    slice: Slice,
     /// Bytes of long values that it has pinned while it waits for another turn to send them.
     paused: usize,
     /// Turns since it began to have much to do.
     row: u32,
-    /// The conversation is over.
-    over: bool,
+    /// What happens when its replies were sent.
+    ending: Ending,
+}
+
+impl<S: Service> fmt::Debug for Connection<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connection").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// How a conversation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Open,
+    Leaves,
+    Over(CloseReason),
 }
 
 /// What a worker uses for one connection after another.
 #[derive(Debug)]
-pub(crate) struct WorkerScratch<S: Session> {
-    pub(crate) interpreter: Interpreter<S>,
-    pub(crate) input: Box<[u8]>,
-    pub(crate) outbox: Outbox<S::Pin>,
+pub(crate) struct Scratch<'w, S: Service> {
+    pub(crate) service: &'w mut S,
+    pub(crate) budget: &'w ConnBudget,
+    pub(crate) traffic: &'w TrafficCounters,
+    pub(crate) input: &'w mut [u8],
+    pub(crate) outbox: &'w mut Outbox<S::Pin>,
+    /// Bytes of long values that connections have pinned which wait for another turn to send them.
+    pub(crate) paused: &'w mut usize,
 }
 
 /// What is to happen to a connection after its turn.
@@ -72,46 +86,41 @@ pub(crate) enum Turn {
     Wait(Interest),
     /// It has more to do: another turn.
     Again,
-    /// It leaves for a background task.
+    /// It leaves its worker.
     Leave,
     /// It is finished, or broken.
     Close(CloseReason),
 }
 
 /// When an outbox counts as full, in bytes.
-fn outbox_full(room: &ConnBudget) -> usize {
-    if room.is_short() { OUTBOX_FULL_SHORT } else { OUTBOX_FULL }
+fn outbox_full(budget: &ConnBudget) -> usize {
+    if budget.is_short() { OUTBOX_FULL_SHORT } else { OUTBOX_FULL }
 }
 
-impl<S: Session> Connection<S> {
-    /// A connection at this place of its worker, with a number that no other has had there.
-    pub(crate) fn new(arrival: Arrival, place: usize, serial: u64) -> Self {
-        let sender = Sender { place, serial, client: arrival.facts.id };
+impl<S: Service> Connection<S> {
+    pub(crate) fn new(arrival: Arrival, serial: u64, state: S::State) -> Self {
         Connection {
             stream: arrival.stream,
             facts: arrival.facts,
-            state: ProtocolState::new(arrival.speaks, arrival.access, Some(sender)),
+            state,
+            serial,
             input: arrival.input,
             unsent: (!arrival.output.is_empty()).then(|| Box::new(Outbox::of(&arrival.output))),
-            leftovers: Vec::new(),
             interest: Interest::Read,
             held: ConnMemory::default(),
             rank: (Rank::Light, Seconds(0)),
+            slice: Slice::ENDLESS,
             paused: 0,
             row: 0,
-            over: false,
+            ending: Ending::Open,
         }
     }
 
-    /// The background task that it is to leave for.
-    pub(crate) fn take_background_task(&mut self) -> Option<BackgroundTask> {
-        self.state.take_background_task()
-    }
-
-    /// The connection, on its way to somewhere else.
-    pub(crate) fn into_arrival(self) -> Arrival {
+    /// The connection, on its way to somewhere else, and the state of its protocol.
+    pub(crate) fn into_parts(self) -> (S::State, Arrival) {
         let Connection { stream, facts, state, input, .. } = self;
-        Arrival { stream, facts, speaks: state.speaks(), access: state.access, input, output: Vec::new() }
+        let (speaks, access) = (state.speaks(), state.access());
+        (state, Arrival { stream, facts, speaks, access, input, output: Vec::new() })
     }
 
     /// Whether nothing is under way: no half-read request, no unsent reply.
@@ -121,24 +130,23 @@ impl<S: Session> Connection<S> {
     }
 
     /// Nothing more is said: what TLS keeps back is sent, as far as the client takes it.
-    fn farewell(&mut self) -> Turn {
+    fn farewell(&mut self, reason: CloseReason) -> Turn {
         match self.stream.finish() {
             Ok(Progress::Blocked) => Turn::Wait(Interest::Write),
-            _ => Turn::Close(self.state.ends),
+            _ => Turn::Close(reason),
         }
     }
 
     /// Reads, executes and writes, as long as there is something to do and others need not wait.
-    pub(crate) fn turn(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> Turn {
+    pub(crate) fn turn(&mut self, scratch: &mut Scratch<'_, S>) -> Turn {
         self.facts.set_doing(Doing::Serving);
-        scratch.interpreter.tap.serve(self.facts.id);
-        self.resume(&mut scratch.interpreter);
-        let now = scratch.interpreter.executor.now();
+        scratch.service.begin_turn(self.facts.id);
+        self.resume(scratch.paused);
+        let now = scratch.service.now();
         let slice = Slice::of(self.rank(now));
-        let short = scratch.interpreter.shared.budget.is_short();
-        self.state.slice = if short { slice.keeping_nothing() } else { slice };
-        let turn = self.rounds(scratch, counters);
-        self.rank = (self.state.slice.rank(), now);
+        self.slice = if scratch.budget.is_short() { slice.keeping_nothing() } else { slice };
+        let turn = self.rounds(scratch);
+        self.rank = (self.slice.rank(), now);
         self.row = if turn == Turn::Again { self.row.wrapping_add(1) } else { 0 };
         self.facts.set_doing(match turn {
             Turn::Wait(Interest::Read) if self.input.is_empty() && !self.state.is_midway() => Doing::Waiting,
@@ -161,21 +169,18 @@ impl<S: Session> Connection<S> {
 
     /// What its last turn has taken.
     pub(crate) fn spent(&self) -> usize {
-        self.state.slice.spent()
+        self.slice.spent()
     }
 
-    /// Takes the replies of another worker. False if they are for an earlier connection in its place.
-    pub(crate) fn hear(&mut self, batch: &mut ForwardBatch<S::Pin>, room: &ConnBudget) -> bool {
-        let is_ours = self.state.sender == Some(batch.sender);
+    /// Lets `fill` put late replies into its outbox. False if they are for an earlier connection in its place.
+    pub(crate) fn answer(
+        &mut self,
+        to: ReplyTo,
+        fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>),
+    ) -> bool {
+        let is_ours = self.serial == to.serial;
         if is_ours {
-            self.state.out -= 1;
-        }
-        if let Some(unsent) = self.unsent.as_mut().filter(|_| is_ours) {
-            if room.is_short() {
-                batch.put_off(unsent.next_slot());
-            }
-            batch.fill(unsent);
-            self.leftovers.extend(batch.leftover());
+            fill(&mut self.state, self.unsent.as_deref_mut());
         }
         is_ours
     }
@@ -186,18 +191,17 @@ impl<S: Session> Connection<S> {
         if self.paused > 0 {
             holding.pinned = 0;
         }
-        holding.bytes += self.input.capacity() + self.stream.holds();
-        holding.bytes += self.leftovers.iter().map(Leftover::bytes).sum::<usize>();
+        holding.bytes += self.input.capacity() + self.stream.holds() + self.state.bytes();
         holding
     }
 
     /// Tells the budget what it holds now.
-    pub(crate) fn settle(&mut self, room: &ConnBudget, seat: ConnId) -> Grant {
+    pub(crate) fn settle(&mut self, budget: &ConnBudget, id: ConnId) -> Grant {
         let wanted = self.holding();
         if wanted == self.held {
             return Grant::Granted;
         }
-        let asked = room.change(seat, self.held, wanted);
+        let asked = budget.change(id, self.held, wanted);
         if asked == Grant::Granted {
             self.held = wanted;
         }
@@ -205,36 +209,34 @@ impl<S: Session> Connection<S> {
     }
 
     /// Whether what it had was given to another connection.
-    pub(crate) fn is_evicted(&self, room: &ConnBudget, seat: ConnId) -> bool {
-        room.is_evicted(seat, self.held)
+    pub(crate) fn is_evicted(&self, budget: &ConnBudget, id: ConnId) -> bool {
+        budget.is_evicted(id, self.held)
     }
 
     /// Counts it as closed for lack of memory.
-    pub(crate) fn count_crowded_out(&self, room: &ConnBudget) {
-        let count = if self.unsent.is_some() { &room.closed_sending } else { &room.closed_receiving };
+    pub(crate) fn count_crowded_out(&self, budget: &ConnBudget) {
+        let count = if self.unsent.is_some() { &budget.closed_sending } else { &budget.closed_receiving };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn rounds(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> Turn {
+    fn rounds(&mut self, scratch: &mut Scratch<'_, S>) -> Turn {
         if self.stream.flush().is_err() {
             return Turn::Close(CloseReason::Error);
         }
         loop {
-            if let Some(turn) = self.send_unsent(&mut scratch.interpreter, counters) {
+            if let Some(turn) = self.send_unsent(scratch) {
                 return turn;
             }
-            if self.over {
-                return self.farewell();
+            match self.ending {
+                Ending::Open => {}
+                Ending::Leaves => return Turn::Leave,
+                Ending::Over(reason) => return self.farewell(reason),
             }
-            if self.state.leaves() {
-                return Turn::Leave;
-            }
-            let slice = self.state.slice;
-            if slice.is_cut() || (slice.is_over() && self.input.is_empty()) {
-                counters.add(WorkerCount::Yields, 1);
+            if self.slice.is_cut() || (self.slice.is_over() && self.input.is_empty()) {
+                scratch.traffic.add(TrafficCount::Yields, 1);
                 return Turn::Again;
             }
-            match self.round(scratch, counters) {
+            match self.round(scratch) {
                 Ok(None) => {}
                 Ok(Some(turn)) => return turn,
                 Err(_) => return Turn::Close(CloseReason::Error),
@@ -242,31 +244,26 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// How much may be sent in this turn, if that is `usual` unless others have too much pinned that waits for a turn.
-    fn sendable(interpreter: &Interpreter<S>, usual: usize) -> usize {
-        if interpreter.unsent > interpreter.shared.budget.for_turns() { usize::MAX } else { usual }
-    }
-
     /// The rest is sent in another turn.
-    fn pause(&mut self, interpreter: &mut Interpreter<S>) {
+    fn pause(&mut self, paused: &mut usize) {
         self.paused = self.unsent.as_ref().map_or(0, |unsent| unsent.holding().pinned);
-        interpreter.unsent += self.paused;
+        *paused += self.paused;
     }
 
-    /// It waits for no turn any more.
-    pub(crate) fn resume(&mut self, interpreter: &mut Interpreter<S>) {
-        interpreter.unsent -= std::mem::take(&mut self.paused);
+    /// It waits for no turn any more. `paused` is what all connections of its worker have pinned that do.
+    pub(crate) fn resume(&mut self, paused: &mut usize) {
+        *paused -= std::mem::take(&mut self.paused);
     }
 
     /// Sends what is still unsent. `None` if nothing is any more.
-    fn send_unsent(&mut self, interpreter: &mut Interpreter<S>, counters: &WorkerCounters) -> Option<Turn> {
+    fn send_unsent(&mut self, scratch: &mut Scratch<'_, S>) -> Option<Turn> {
         let unsent = self.unsent.as_mut()?;
-        let most = Self::sendable(interpreter, self.state.slice.sendable());
+        let most = scratch.sendable(self.slice.sendable());
         let Ok((sent, bytes)) = unsent.send(&mut self.stream, most) else {
             return Some(Turn::Close(CloseReason::Error));
         };
-        counters.add(WorkerCount::BytesWritten, bytes as u64);
-        self.state.slice.copied(bytes);
+        scratch.traffic.add(TrafficCount::BytesWritten, bytes as u64);
+        self.slice.copied(bytes);
         match sent {
             Sent::All => {
                 self.unsent = None;
@@ -274,115 +271,99 @@ impl<S: Session> Connection<S> {
             }
             Sent::Blocked => Some(Turn::Wait(Interest::Write)),
             Sent::Enough => {
-                counters.add(WorkerCount::Yields, 1);
-                self.pause(interpreter);
+                scratch.traffic.add(TrafficCount::Yields, 1);
+                self.pause(scratch.paused);
                 Some(Turn::Again)
             }
-            Sent::Waiting => Some(self.forward_leftovers(interpreter)),
+            Sent::Waiting => {
+                let full = outbox_full(scratch.budget);
+                Some(match scratch.service.ask_more(&mut self.state, full) {
+                    Asked::Awaited => Turn::Wait(Interest::End),
+                    Asked::Later => Turn::Again,
+                })
+            }
             Sent::Ended => Some(Turn::Close(CloseReason::Error)),
         }
     }
 
-    /// All replies that have come were sent: now those that come after them are asked for.
-    fn forward_leftovers(&mut self, interpreter: &mut Interpreter<S>) -> Turn {
-        let full = outbox_full(&interpreter.shared.budget);
-        let forwarding = &mut interpreter.forwarding;
-        if let Some(sender) = self.state.sender {
-            // The others when these have come and were sent.
-            let most = if full < OUTBOX_FULL { 1 } else { BATCHES_OF_ONE };
-            let mut put = 0;
-            self.leftovers.retain(|leftover| {
-                let is_put = put < most && forwarding.forward_again(sender, leftover);
-                put += usize::from(is_put);
-                !is_put
-            });
-            self.state.out += forwarding.dispatch(full);
-        }
-        // If all batches are under way, of others too, they will be back soon.
-        if self.state.out > 0 || self.leftovers.is_empty() { Turn::Wait(Interest::End) } else { Turn::Again }
-    }
-
     /// Executes what was read, or reads and executes; then sends.
-    fn round(
-        &mut self,
-        scratch: &mut WorkerScratch<S>,
-        counters: &WorkerCounters,
-    ) -> std::io::Result<Option<Turn>> {
-        let WorkerScratch { interpreter, input, outbox } = scratch;
-        let short = interpreter.shared.budget.is_short();
-        interpreter.full = outbox_full(&interpreter.shared.budget);
-        let input = match (short, self.state.is_midway()) {
+    fn round(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<Option<Turn>> {
+        let Scratch { service, budget, traffic, input, outbox, .. } = &mut *scratch;
+        let full = outbox_full(budget);
+        let input = match (full == OUTBOX_FULL_SHORT, self.state.is_midway()) {
             (true, _) => &mut input[..SHORT_READ],
             // What is read now is copied to where the value lies. What comes behind that is kept, and counted.
             (false, true) => &mut input[..],
-            (false, false) => &mut input[..USUAL_READ],
+            (false, false) => &mut input[..S::READ_BYTES],
         };
         let mut stopped = Stopped::NeedsInput;
         if !self.input.is_empty() {
-            let (taken, why) = interpreter.run(&mut self.state, &self.input, outbox);
+            let (taken, why) = service.run(&mut self.state, &mut self.slice, full, &self.input, outbox);
             self.drop_input(taken);
             stopped = why;
         }
-        let mut filled = false;
         let mut blocked = false;
         if stopped == Stopped::NeedsInput && outbox.is_empty() {
             // What is left of the input is part of a request: a client that is never read to its end would have a turn without end.
-            if self.state.slice.is_over() {
-                counters.add(WorkerCount::Yields, 1);
+            if self.slice.is_over() {
+                traffic.add(TrafficCount::Yields, 1);
                 return Ok(Some(Turn::Again));
             }
             match self.stream.read(input)? {
                 Progress::Blocked => return Ok(Some(Turn::Wait(Interest::Read))),
                 Progress::Ended => {
-                    self.state.ends = CloseReason::Normal;
-                    self.over = true;
+                    self.ending = Ending::Over(CloseReason::Normal);
                     return Ok(None);
                 }
                 Progress::Moved(bytes) => {
-                    counters.add(WorkerCount::BytesRead, bytes as u64);
-                    filled = bytes == input.len();
-                    blocked = !filled;
-                    let (taken, why) = self.take(interpreter, &input[..bytes], outbox);
+                    traffic.add(TrafficCount::BytesRead, bytes as u64);
+                    blocked = bytes < input.len();
+                    let (taken, why) = self.take(service, full, &input[..bytes], outbox);
                     stopped = why;
                     // Afterwards: what was read of a long value is put where that lies, and not kept.
-                    self.state.slice.copied(bytes);
+                    self.slice.copied(bytes);
                     if taken > 0 || self.awaits_value() {
-                        self.facts.active(interpreter.executor.now());
+                        self.facts.active(service.now());
                     }
                 }
             }
         }
-        self.over = stopped == Stopped::Over;
-        self.flush(scratch, counters)?;
-        if self.unsent.is_some() || self.over || self.state.leaves() {
+        self.ending = match stopped {
+            Stopped::NeedsInput | Stopped::OutboxFull | Stopped::SliceOver => Ending::Open,
+            Stopped::Leaves => Ending::Leaves,
+            Stopped::Over(reason) => Ending::Over(reason),
+        };
+        self.flush(scratch)?;
+        if self.unsent.is_some() || self.ending != Ending::Open {
             return Ok(None);
         }
         // A read that did not fill the buffer has emptied the socket: the event loop tells when there is more.
-        Ok((stopped == Stopped::NeedsInput && blocked && !filled).then_some(Turn::Wait(Interest::Read)))
+        Ok((stopped == Stopped::NeedsInput && blocked).then_some(Turn::Wait(Interest::Read)))
     }
 
     /// Executes input that was just read, after what was left over. Returns how much of it all was taken, as well.
     fn take(
         &mut self,
-        interpreter: &mut Interpreter<S>,
+        service: &mut S,
+        full: usize,
         read: &[u8],
         outbox: &mut Outbox<S::Pin>,
     ) -> (usize, Stopped) {
         if self.input.is_empty() {
-            let (taken, stopped) = interpreter.run(&mut self.state, read, outbox);
+            let (taken, stopped) = service.run(&mut self.state, &mut self.slice, full, read, outbox);
             self.input.extend_from_slice(&read[taken..]);
             return (taken, stopped);
         }
         self.input.extend_from_slice(read);
-        let (taken, stopped) = interpreter.run(&mut self.state, &self.input, outbox);
+        let (taken, stopped) = service.run(&mut self.state, &mut self.slice, full, &self.input, outbox);
         self.drop_input(taken);
         (taken, stopped)
     }
 
-    /// Whether a request has arrived but for the rest of its value: whoever sends that is at work. Whoever only adds to a line, or has not
-    /// logged in, says nothing, as in memcached.
+    /// Whether a request has arrived but for the rest of its value: a client that sends that is at work. One that only adds to a line, or has
+    /// not logged in, says nothing, as in memcached.
     fn awaits_value(&self) -> bool {
-        self.state.access == Access::Free
+        self.state.access() == Access::Free
             && match self.state.speaks() {
                 Speaks::Binary => self.input.len() >= HEADER_BYTES,
                 Speaks::Any | Speaks::Text => memchr::memchr(b'\n', &self.input).is_some(),
@@ -398,16 +379,16 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    fn flush(&mut self, scratch: &mut WorkerScratch<S>, counters: &WorkerCounters) -> std::io::Result<()> {
-        let WorkerScratch { interpreter, outbox, .. } = scratch;
+    fn flush(&mut self, scratch: &mut Scratch<'_, S>) -> std::io::Result<()> {
+        let most = scratch.sendable(self.slice.sendable().max(REPLIES));
+        let Scratch { traffic, outbox, .. } = scratch;
         if outbox.is_empty() {
             return Ok(());
         }
-        let most = Self::sendable(interpreter, self.state.slice.sendable().max(REPLIES));
         match outbox.send(&mut self.stream, most) {
             Ok((sent, bytes)) => {
-                counters.add(WorkerCount::BytesWritten, bytes as u64);
-                self.state.slice.copied(bytes);
+                traffic.add(TrafficCount::BytesWritten, bytes as u64);
+                self.slice.copied(bytes);
                 match sent {
                     Sent::All => {}
                     Sent::Blocked | Sent::Enough | Sent::Waiting => {
@@ -416,7 +397,9 @@ impl<S: Session> Connection<S> {
                     Sent::Ended => {
                         // The outbox serves other connections too: what this one did not take must not reach them.
                         drop(outbox.take_rest());
-                        self.over = true;
+                        if !matches!(self.ending, Ending::Over(_)) {
+                            self.ending = Ending::Over(CloseReason::Error);
+                        }
                     }
                 }
                 Ok(())
@@ -427,5 +410,12 @@ impl<S: Session> Connection<S> {
                 Err(error)
             }
         }
+    }
+}
+
+impl<S: Service> Scratch<'_, S> {
+    /// How much may be sent in a turn, if that is `usual` unless others have too much pinned that waits for a turn.
+    fn sendable(&self, usual: usize) -> usize {
+        if *self.paused > self.budget.for_turns() { usize::MAX } else { usual }
     }
 }

@@ -1,33 +1,36 @@
 //! What a connection is going to be sent: bytes, with long values and reply slots between them.
 //!
 //! Most replies are bytes in a buffer that the worker uses for one connection after another. Two things are *inserted* at a
-//! place between the bytes: a long value, which is sent from where it lies in the engine's memory, and a slot,
-//! whose reply comes later, from another worker (crate::forward). Everything is sent in order, up to the first slot that is still empty.
+//! place between the bytes: a long value, which is sent from where it lies, and a slot, whose reply comes later, from another
+//! worker or another server. Everything is sent in order, up to the first slot that is still empty.
 
-use crate::interpreter::OUTBOX_FULL;
-use guira_commands::Replies;
-use guira_contract::ValuePin;
-use guira_protocol::ReplyBuffer;
-use guira_serving::ConnMemory;
+use crate::ConnMemory;
+use guira_memory::ValuePin;
+use guira_protocol::{Replies, ReplyBuffer};
 use guira_transport::{Progress, Stream};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
+/// An outbox is full when it holds this many bytes: what follows waits until they were sent.
+pub const OUTBOX_FULL: usize = 64 << 10;
+/// The same while memory for connections is short.
+pub(crate) const OUTBOX_FULL_SHORT: usize = 2 << 10;
+
 /// Names a slot of an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotId(u64);
+pub struct SlotId(u64);
 
 /// A place in an outbox: bytes of its buffer, and inserts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReplyEnd {
+pub struct ReplyEnd {
     bytes: usize,
     inserts: usize,
 }
 
 /// Replies that were not sent yet.
 #[derive(Debug)]
-pub(crate) struct Outbox<P> {
+pub struct Outbox<P> {
     buffer: ReplyBuffer,
     /// How many bytes of the buffer were sent.
     sent: usize,
@@ -190,7 +193,7 @@ impl<P: ValuePin> Insert<P> {
 
 /// How sending went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub enum Sent {
     /// Everything was sent.
     All,
     /// The socket takes no more for now.
@@ -211,7 +214,7 @@ const PARTS: usize = 16;
 
 impl<P: ValuePin> Outbox<P> {
     /// An empty outbox with room for `capacity` bytes.
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
+    pub fn with_capacity(capacity: usize) -> Self {
         Outbox {
             buffer: ReplyBuffer::with_capacity(capacity),
             sent: 0,
@@ -221,32 +224,32 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// One that has these bytes to send.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         let mut outbox = Self::with_capacity(bytes.len());
         outbox.buffer.put(bytes);
         outbox
     }
 
     /// Whether there is nothing to send.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.sent == self.buffer.len() && self.inserts.is_empty()
     }
 
     /// Whether everything asked for so far is answered and on its way: nothing is to be sent, or a client has ended its requests with mn,
     /// after which memcached sends what it has.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.is_empty() || self.buffer.as_slice().ends_with(b"MN\r\n")
     }
 
     /// Bytes in the buffer, and long values, that are waiting: a measure of when to stop.
     #[inline(always)]
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         let long = if self.inserts.is_empty() { 0 } else { self.long_weight() };
         self.buffer.len() - self.sent + long
     }
 
     /// What it holds: bytes, and bytes of long values.
-    pub(crate) fn holding(&self) -> ConnMemory {
+    pub fn holding(&self) -> ConnMemory {
         let Slots { late, ring, .. } = &self.slots;
         let slots = late.capacity() + ring.capacity() * size_of::<Option<LateReply<P>>>();
         ConnMemory { bytes: self.buffer.len() + slots + size_of::<Self>(), pinned: self.long_weight() }
@@ -258,12 +261,12 @@ impl<P: ValuePin> Outbox<P> {
 
     /// How many slots are still empty.
     #[inline(always)]
-    pub(crate) fn open_slots(&self) -> usize {
+    pub fn open_slots(&self) -> usize {
         self.slots.open
     }
 
     /// The slot that everything else waits for, if all before it was sent.
-    pub(crate) fn next_slot(&self) -> Option<SlotId> {
+    pub fn next_slot(&self) -> Option<SlotId> {
         match self.inserts.front() {
             Some(Insert { at, what: Inserted::Slot(slot), .. })
                 if *at == self.sent && self.slots.get(*slot).is_none() =>
@@ -275,34 +278,31 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// Where it ends.
-    pub(crate) fn end(&self) -> ReplyEnd {
+    pub fn end(&self) -> ReplyEnd {
         ReplyEnd { bytes: self.buffer.len(), inserts: self.inserts.len() }
     }
 
-    /// Forgets everything, and keeps a buffer of no more than `kept` bytes.
-    pub(crate) fn forget(&mut self, kept: usize) {
+    /// Forgets everything, and keeps a buffer of no more than `most` bytes. Returns how many these are.
+    pub fn forget(&mut self, most: usize) -> usize {
         self.inserts.clear();
         self.sent = 0;
-        if self.buffer.capacity() > kept {
+        if self.buffer.capacity() > most {
             self.buffer = ReplyBuffer::with_capacity(0);
         } else {
             self.buffer.clear();
         }
+        self.buffer.capacity()
     }
 
     /// Leaves a place for a reply that comes later.
-    pub(crate) fn defer(&mut self) -> SlotId {
+    pub fn defer(&mut self) -> SlotId {
         let id = self.slots.push();
         self.inserts.push_back(Insert { at: self.buffer.len(), what: Inserted::Slot(id), sent: 0 });
         id
     }
 
     /// Replies have come for slots: they are taken out of `replies`, where each ends as `parts` says.
-    pub(crate) fn fill(
-        &mut self,
-        parts: impl Iterator<Item = (SlotId, ReplyEnd)> + Clone,
-        replies: &mut Outbox<P>,
-    ) {
+    pub fn fill(&mut self, parts: impl Iterator<Item = (SlotId, ReplyEnd)> + Clone, replies: &mut Outbox<P>) {
         self.slots.compact();
         let all = parts.clone().last().map_or(0, |(_, end)| end.bytes);
         // No more than it takes: what is held is counted by capacity.
@@ -315,7 +315,7 @@ impl<P: ValuePin> Outbox<P> {
             let of_slot = inserts.by_ref().take(end.inserts - done.inserts);
             let values = of_slot.filter_map(|insert| match insert.what {
                 Inserted::Value(value) => Some((insert.at - done.bytes, value)),
-                // Who executes for others has nothing executed by others.
+                // What is executed for another worker is not forwarded again.
                 Inserted::Slot(_) => None,
             });
             let values = values.collect();
@@ -379,7 +379,7 @@ impl<P: ValuePin> Outbox<P> {
     ///
     /// # Errors
     /// What the system says; the connection is of no use any more.
-    pub(crate) fn send(&mut self, stream: &mut Stream, most: usize) -> io::Result<(Sent, usize)> {
+    pub fn send(&mut self, stream: &mut Stream, most: usize) -> io::Result<(Sent, usize)> {
         let mut total = 0;
         loop {
             if self.is_empty() {
@@ -412,7 +412,7 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// Takes everything out, up to the first reply that has not come, and appends it to `out`.
-    pub(crate) fn collect(&mut self, out: &mut Vec<u8>) {
+    pub fn collect(&mut self, out: &mut Vec<u8>) {
         while !self.is_empty() {
             let before = out.len();
             for part in self.parts(usize::MAX) {
@@ -439,7 +439,7 @@ impl<P: ValuePin> Outbox<P> {
     }
 
     /// Takes what was not sent into an outbox of its own, and leaves this one empty.
-    pub(crate) fn take_rest(&mut self) -> Outbox<P> {
+    pub fn take_rest(&mut self) -> Outbox<P> {
         let rest = &self.buffer.as_slice()[self.sent..];
         let mut taken = Outbox::of(rest);
         taken.slots = self.slots.take();
@@ -483,14 +483,14 @@ impl<P: ValuePin> Replies for Outbox<P> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     /// A value of two pieces.
     #[derive(Debug)]
-    pub(crate) struct TwoPieces(Vec<u8>, usize);
+    struct TwoPieces(Vec<u8>, usize);
 
     impl ValuePin for TwoPieces {
         fn value_len(&self) -> usize {

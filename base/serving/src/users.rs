@@ -1,4 +1,4 @@
-//! Who may use the server: a file with lines of the form `user:password`.
+//! The users of a server: a file with lines of the form `user:password`.
 
 use guira_transport::read_file;
 use std::fmt;
@@ -8,28 +8,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Why there are no users.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    /// The file cannot be read.
     #[error("cannot read the auth file {path}")]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A line is not of the form `user:password`.
     #[error("the auth file {path}, line {line}: it must be user:password")]
     Line {
-        /// Which.
         path: PathBuf,
         /// Counted from 1.
         line: usize,
     },
-    /// It has no users.
+    /// The file has no user.
     #[error("the auth file {path} names nobody: it must have a line user:password")]
-    Nobody {
-        /// Which.
-        path: PathBuf,
-    },
+    Nobody { path: PathBuf },
 }
 
 /// Some hundred thousand users.
@@ -41,7 +31,7 @@ struct User {
 }
 
 /// The users of an auth file. Its contents are not shown by anything.
-pub(crate) struct Users {
+pub struct Users {
     path: PathBuf,
     /// LOCK: users. Leaf.
     users: RwLock<Arc<[User]>>,
@@ -58,27 +48,27 @@ impl Users {
     ///
     /// # Errors
     /// If it cannot be read, or has lines of another form, or none.
-    pub(crate) fn load(path: &Path) -> Result<Self, UsersError> {
+    pub fn load(path: &Path) -> Result<Self, UsersError> {
         Ok(Users { path: path.to_owned(), users: RwLock::new(read(path)?) })
     }
 
-    /// Reads the file again. Connections that have logged in stay so.
+    /// Reads the file again. Clients that have logged in stay so.
     ///
     /// # Errors
-    /// As [`Users::load`]; then those who were known before still are.
-    pub(crate) fn reload(&self) -> Result<(), UsersError> {
+    /// As [`Users::load`]; then the users of before stay.
+    pub fn reload(&self) -> Result<(), UsersError> {
         let users = read(&self.path)?;
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
         Ok(())
     }
 
     /// The file.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether there is such a user with such a password. It takes as long for every password of the same length.
-    pub(crate) fn knows(&self, name: &[u8], password: &[u8]) -> bool {
+    pub fn knows(&self, name: &[u8], password: &[u8]) -> bool {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner).clone();
         users
             .iter()
@@ -146,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_that_fails_leaves_those_who_were_known() {
+    fn a_reload_that_fails_leaves_the_users_of_before() {
         let path = std::env::temp_dir().join(format!("guira-users-{}", std::process::id()));
         std::fs::write(&path, "foo:bar\n").unwrap();
         let users = Users::load(&path).unwrap();

@@ -1,0 +1,295 @@
+//! The connections of one worker, and which of them have another turn.
+
+use crate::connection::{Connection, Scratch, Turn};
+use crate::outbox::Outbox;
+use crate::queue::{Queue, Rank};
+use crate::service::{FIRST_CONNECTION, ReplyTo, Service};
+use crate::{Arrival, CloseReason, ConnId, Doing, Grant, Host, TrafficCount, TrafficCounters};
+use guira_sync::clock::Seconds;
+use guira_transport::{Event, Interest, Poll, Token};
+use std::io;
+use std::sync::Arc;
+
+/// While more connections than this have much to do, the poller is not asked about others of them: it would report each of them in each
+/// round.
+const POLLED_MAX: usize = 16;
+
+/// The connections of one worker.
+#[derive(Debug)]
+pub struct Clients<S: Service> {
+    worker: usize,
+    pub(crate) poll: Poll,
+    host: Arc<Host>,
+    traffic: Arc<TrafficCounters>,
+    /// By token; empty places are used again.
+    connections: Vec<Option<Connection<S>>>,
+    /// How many there have been.
+    serial: u64,
+    vacant: Vec<usize>,
+    /// Those that have more to do.
+    pub(crate) again: Queue,
+    /// Bytes of long values that connections have pinned which wait for another turn to send them.
+    paused: usize,
+}
+
+impl<S: Service> Clients<S> {
+    pub(crate) fn new(worker: usize, host: Arc<Host>) -> io::Result<Self> {
+        Ok(Clients {
+            worker,
+            poll: Poll::new()?,
+            traffic: host.traffic(worker).clone(),
+            host,
+            connections: Vec::new(),
+            serial: 0,
+            vacant: Vec::new(),
+            again: Queue::default(),
+            paused: 0,
+        })
+    }
+
+    /// The worker's poller, with which a service registers sockets of its own, by [`crate::service_token`]s.
+    pub fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    /// Lets `fill` put late replies into the outbox of a connection, which then has a turn to send them. False if the connection is
+    /// gone.
+    pub fn answer(
+        &mut self,
+        to: ReplyTo,
+        now: Seconds,
+        fill: impl FnOnce(&mut S::State, Option<&mut Outbox<S::Pin>>),
+    ) -> bool {
+        let place = to.place as usize;
+        let id = self.id(place);
+        let Some(Some(connection)) = self.connections.get_mut(place) else {
+            return false;
+        };
+        let is_filled = connection.answer(to, fill);
+        if is_filled {
+            // The budget knows now what it holds. If there is no memory for that, its turn finds out.
+            connection.settle(&self.host.budget, id);
+            self.again.push(place, connection.rank(now));
+        }
+        is_filled
+    }
+
+    fn id(&self, place: usize) -> ConnId {
+        ConnId { worker: self.worker, place }
+    }
+
+    fn get(&self, index: usize) -> Option<&Connection<S>> {
+        self.connections.get(index)?.as_ref()
+    }
+
+    /// Takes a connection over.
+    pub(crate) fn admit(&mut self, arrival: Arrival, service: &mut S) {
+        let index = self.vacant.pop().unwrap_or(self.connections.len());
+        let token = Token(FIRST_CONNECTION + index as u64);
+        if self.poll.add(&arrival.stream, token, Interest::Read).is_err() {
+            if index < self.connections.len() {
+                self.vacant.push(index);
+            }
+            self.host.gone(&arrival.facts, CloseReason::Error);
+            return;
+        }
+        if index == self.connections.len() {
+            self.connections.push(None);
+        }
+        // A connection that comes back from elsewhere may have input that no poller reports.
+        let stream = &arrival.stream;
+        let comes_back = !(arrival.input.is_empty() && arrival.output.is_empty());
+        let is_ready = comes_back || stream.has_input() || stream.wants(Interest::Read) != Interest::Read;
+        // Otherwise a connection that comes back with nothing to do would never be found idle.
+        arrival.facts.set_doing(Doing::Waiting);
+        self.serial += 1;
+        let reply_to = ReplyTo { place: index as u32, serial: self.serial, client: arrival.facts.id };
+        let state = service.open(arrival.speaks, arrival.access, reply_to);
+        self.connections[index] = Some(Connection::new(arrival, self.serial, state));
+        if is_ready {
+            self.again.push(index, Rank::Light);
+        }
+    }
+
+    /// Takes a connection out of its place.
+    pub(crate) fn take_out(&mut self, index: usize) -> Option<Connection<S>> {
+        let mut connection = self.connections.get_mut(index).and_then(Option::take)?;
+        connection.resume(&mut self.paused);
+        self.again.forget(index);
+        // Closing the socket does the same; it is done here so that no event of it is left.
+        let _ = self.poll.remove(&connection.stream);
+        self.vacant.push(index);
+        self.host.budget.release(self.id(index));
+        Some(connection)
+    }
+
+    pub(crate) fn close(&mut self, index: usize, reason: CloseReason) {
+        if let Some(connection) = self.take_out(index) {
+            self.host.gone(&connection.facts, reason);
+        }
+    }
+
+    /// What is to be done about an event of a connection. True if it has its turn now.
+    pub(crate) fn has_turn(&mut self, index: usize, event: Event, now: Seconds) -> bool {
+        let reads = [Interest::Read, Interest::ReadWrite];
+        // A connection that is queued has a turn anyway.
+        let is_queued = self.again.has(index);
+        let Some(connection) = self.get(index).filter(|_| !is_queued) else {
+            return false;
+        };
+        if event.failed && !reads.contains(&connection.interest) {
+            self.close(index, CloseReason::Error);
+            return false;
+        }
+        let is_light = connection.rank(now) == Rank::Light;
+        if !is_light {
+            self.again.push(index, Rank::Heavy);
+        }
+        is_light
+    }
+
+    /// Gives a connection its turn. Returns what that has taken, and whether the connection is to leave.
+    pub(crate) fn serve(
+        &mut self,
+        index: usize,
+        service: &mut S,
+        input: &mut [u8],
+        outbox: &mut Outbox<S::Pin>,
+    ) -> (usize, Option<Connection<S>>) {
+        let id = self.id(index);
+        let Some(connection) = self.connections.get_mut(index).and_then(Option::as_mut) else {
+            return (0, None);
+        };
+        let budget = &self.host.budget;
+        let paused = &mut self.paused;
+        let mut scratch = Scratch { service, budget, traffic: &self.traffic, input, outbox, paused };
+        let turn = connection.turn(&mut scratch);
+        let spent = connection.spent();
+        let is_settled = connection.settle(budget, id) == Grant::Granted;
+        service.end_turn();
+        let mut leaving = None;
+        if !is_settled && !matches!(turn, Turn::Close(_)) && !self.make_room(index) {
+            self.close(index, CloseReason::Error);
+        } else {
+            leaving = self.after(index, turn, service.now());
+        }
+        (spent, leaving)
+    }
+
+    /// What is to happen after a turn. Returns a connection that is to leave.
+    fn after(&mut self, index: usize, turn: Turn, now: Seconds) -> Option<Connection<S>> {
+        let connection = self.connections.get_mut(index)?.as_mut()?;
+        match turn {
+            Turn::Again => {
+                let rank = connection.rank(now);
+                // Where much is held one after the other comes to its end, or is found not to read, before all hold as much as they can,
+                // here and in the kernel.
+                if connection.may_go_on() && self.is_crowded() {
+                    self.again.push_first(index);
+                } else {
+                    self.again.push(index, rank);
+                }
+                if self.again.len(rank) > POLLED_MAX {
+                    self.listen(index, Interest::End);
+                }
+            }
+            Turn::Close(reason) => self.close(index, reason),
+            Turn::Leave => return self.take_out(index),
+            Turn::Wait(interest) => {
+                let interest = connection.stream.wants(interest);
+                self.listen(index, interest);
+            }
+        }
+        None
+    }
+
+    /// Whether more is held, or about to be sent, than there should be for long.
+    fn is_crowded(&self) -> bool {
+        self.host.budget.is_short() || self.paused > self.host.budget.for_turns()
+    }
+
+    /// Waits for this from now on.
+    fn listen(&mut self, index: usize, interest: Interest) {
+        let Some(connection) = self.connections[index].as_mut().filter(|it| it.interest != interest) else {
+            return;
+        };
+        connection.interest = interest;
+        let token = Token(FIRST_CONNECTION + index as u64);
+        if self.poll.change(&connection.stream, token, interest).is_err() {
+            self.close(index, CloseReason::Error);
+        }
+    }
+
+    /// Closes the connections that hold most until this one fits into the budget. False if it holds most itself.
+    fn make_room(&mut self, index: usize) -> bool {
+        let id = self.id(index);
+        loop {
+            let Some(connection) = self.connections[index].as_mut() else {
+                return false;
+            };
+            let asked = connection.settle(&self.host.budget, id);
+            let wanted = connection.holding().total();
+            let victim = match asked {
+                Grant::Granted => return true,
+                Grant::Evicted => None,
+                Grant::Full => self.host.budget.evict_above(wanted, self.worker),
+            };
+            match victim {
+                Some(victim) if victim == id => {}
+                Some(victim) if victim.worker == self.worker => self.crowd_out(victim.place),
+                // It is closed when its worker looks.
+                Some(victim) => self.host.mailboxes[victim.worker].ring(),
+                None => {
+                    connection.count_crowded_out(&self.host.budget);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Closes a connection whose memory was given to another.
+    fn crowd_out(&mut self, index: usize) {
+        if let Some(connection) = self.get(index) {
+            connection.count_crowded_out(&self.host.budget);
+        }
+        self.close(index, CloseReason::Error);
+    }
+
+    /// Closes the connections whose memory was given to another worker's.
+    pub(crate) fn close_evicted(&mut self) {
+        for place in self.host.budget.evicted(self.worker) {
+            // Another connection may have its place by now.
+            let id = self.id(place);
+            if self.get(place).is_some_and(|connection| connection.is_evicted(&self.host.budget, id)) {
+                self.crowd_out(place);
+            }
+        }
+    }
+
+    /// Closes connections that have not said anything for longer than `limit_s` seconds.
+    pub(crate) fn close_idle(&mut self, now: Seconds, limit_s: u64) {
+        for index in 0..self.connections.len() {
+            let is_idle = self.get(index).is_some_and(|connection| {
+                let facts = &connection.facts;
+                // As in memcached: connections of this host's own sockets are left alone, and those that are sent something.
+                let idle_s = u64::from(now.0.saturating_sub(facts.last_active().0));
+                let is_silent = matches!(facts.doing(), Doing::Waiting | Doing::Receiving);
+                facts.is_remote() && is_silent && idle_s > limit_s
+            });
+            if is_idle {
+                self.traffic.add(TrafficCount::IdleKicks, 1);
+                self.close(index, CloseReason::IdleTimeout);
+            }
+        }
+    }
+
+    /// Closes the connections that have nothing under way. True if there are none any more.
+    pub(crate) fn close_those_at_rest(&mut self) -> bool {
+        for index in 0..self.connections.len() {
+            if self.get(index).is_some_and(Connection::is_at_rest) {
+                self.close(index, CloseReason::Shutdown);
+            }
+        }
+        self.connections.iter().all(Option::is_none)
+    }
+}

@@ -1,0 +1,147 @@
+//! The threads of a server's workers.
+
+use crate::{Host, Service, Worker};
+use guira_sync::clock::Stopwatch;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Where workers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Where the system puts them.
+    #[default]
+    Anywhere,
+    /// Each on a processor of its own.
+    Pinned,
+}
+
+/// What has ended a worker before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error("a worker failed")]
+    Failed(#[source] io::Error),
+    #[error("a worker has panicked")]
+    Panicked,
+}
+
+/// The threads of a server's workers. Dropped, it ends them at once.
+pub struct Crew {
+    host: Arc<Host>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    ready: mpsc::Sender<io::Result<()>>,
+    started: mpsc::Receiver<io::Result<()>>,
+}
+
+impl fmt::Debug for Crew {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Crew").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    pub fn new(host: Arc<Host>) -> Self {
+        let (ready, started) = mpsc::channel();
+        Crew { host, threads: Vec::new(), ready, started }
+    }
+
+    /// Starts worker number `index`, which `make` makes on its thread.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn start<S: Service + 'static>(
+        &mut self,
+        index: usize,
+        placement: Placement,
+        make: impl FnOnce() -> io::Result<Worker<S>> + Send + 'static,
+    ) -> io::Result<()> {
+        let ready = self.ready.clone();
+        self.spawn(index, move || {
+            if placement == Placement::Pinned {
+                pin(index);
+            }
+            match make() {
+                Ok(worker) => {
+                    // What starts the server waits for this; if it is gone, so is the server.
+                    let _ = ready.send(Ok(()));
+                    worker.run()
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    /// Starts a thread that ends with the workers, by [`Host::is_stopping`], or fails as one of them.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn spawn(
+        &mut self,
+        index: usize,
+        run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
+        Ok(())
+    }
+
+    /// Waits until all workers that were started are made.
+    ///
+    /// # Errors
+    /// Why one of them could not be.
+    pub fn wait_until_ready(&self) -> io::Result<()> {
+        self.threads.iter().try_for_each(|_| self.started.recv().map_err(io::Error::other)?)
+    }
+
+    /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done.
+    ///
+    /// # Errors
+    /// What has ended one of them before.
+    pub fn end(mut self, patience: Duration) -> Result<(), WorkerError> {
+        self.end_all(patience)
+    }
+
+    fn end_all(&mut self, patience: Duration) -> Result<(), WorkerError> {
+        let threads = std::mem::take(&mut self.threads);
+        if threads.is_empty() {
+            return Ok(());
+        }
+        self.host.stop();
+        let started = Stopwatch::start();
+        while started.elapsed() < patience && !threads.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.host.abandon();
+        let mut result = Ok(());
+        for thread in threads {
+            let ended = thread.join();
+            result = match (result, ended) {
+                (_, Err(_)) | (Err(WorkerError::Panicked), _) => Err(WorkerError::Panicked),
+                (Ok(()), Ok(ended)) => ended.map_err(WorkerError::Failed),
+                (failed, Ok(_)) => failed,
+            };
+        }
+        result
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // The error that it is dropped for is reported by its owner.
+        let _ = self.end_all(Duration::ZERO);
+    }
+}
+
+/// Keeps this thread on processor `index`, around the number there are. If the system refuses, it runs anywhere.
+fn pin(index: usize) {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(index % processors);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        tracing::warn!(%error, worker = index, "cannot pin a worker");
+    }
+}

@@ -1,0 +1,226 @@
+//! What the workers of a server and its acceptor share.
+
+use crate::{
+    Access, Arrival, ConnBudget, ConnectionFacts, Connections, RateLimited, Registry, TrafficCount,
+    TrafficCounters, Users,
+};
+use guira_sync::atomic::{AtomicBool, Ordering};
+use guira_sync::clock::Seconds;
+use guira_transport::{Mailbox, TlsAcceptor, TlsError};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What a connection takes that does nothing, in bytes: measured, and rounded up.
+pub const CONNECTION_BYTES: usize = 512;
+/// What a connection takes besides if it speaks TLS.
+pub const TLS_BYTES: usize = 8 << 10;
+
+/// Why a connection was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Something went wrong, on the line or in what was said.
+    Error,
+    /// The client wished it, or left.
+    Normal,
+    /// Nothing came from it for too long.
+    IdleTimeout,
+    /// The server stops.
+    Shutdown,
+}
+
+/// Watches connections come and go, on any thread.
+pub trait ConnectionObserver: fmt::Debug + Send + Sync {
+    fn connected(&self, facts: &ConnectionFacts);
+    fn closed(&self, facts: &ConnectionFacts, reason: CloseReason);
+    /// The users could not be read again, and stay as they were.
+    fn users_kept(&self) {}
+}
+
+/// Does not watch.
+impl ConnectionObserver for () {
+    fn connected(&self, _facts: &ConnectionFacts) {}
+    fn closed(&self, _facts: &ConnectionFacts, _reason: CloseReason) {}
+}
+
+/// What a [`Host`] is made with.
+#[derive(Debug)]
+pub struct HostOptions {
+    pub workers: usize,
+    pub connections: Connections,
+    pub budget: Arc<ConnBudget>,
+    /// How long a connection over a network may send nothing.
+    pub idle: Option<Duration>,
+    /// Those who may use the server; without, every client may.
+    pub users: Option<Users>,
+    pub tls: Option<TlsAcceptor>,
+    pub observer: Arc<dyn ConnectionObserver>,
+}
+
+/// Shared by the workers of a server and its acceptor.
+#[derive(Debug)]
+pub struct Host {
+    pub connections: Connections,
+    pub budget: Arc<ConnBudget>,
+    pub registry: Registry,
+    /// Each worker's, by its number.
+    pub mailboxes: Vec<Arc<Mailbox<Arrival>>>,
+    pub users: Option<Users>,
+    pub tls: Option<TlsAcceptor>,
+    pub(crate) idle: Option<Duration>,
+    /// Each worker's, by its number.
+    traffic: Vec<Arc<TrafficCounters>>,
+    observer: Arc<dyn ConnectionObserver>,
+    refresh_lines: RateLimited,
+    /// Set once: no connection is accepted any more, and those there are are closed when they are at rest.
+    stopping: AtomicBool,
+    /// Set once: the time to drain is over, and what is still under way is given up.
+    abandoned: AtomicBool,
+}
+
+impl Host {
+    /// # Errors
+    /// If the system has no descriptors for the mailboxes.
+    pub fn new(options: HostOptions) -> io::Result<Self> {
+        let HostOptions { workers, connections, budget, idle, users, tls, observer } = options;
+        Ok(Host {
+            connections,
+            budget,
+            registry: Registry::default(),
+            mailboxes: (0..workers).map(|_| Mailbox::new().map(Arc::new)).collect::<io::Result<_>>()?,
+            users,
+            tls,
+            idle,
+            traffic: (0..workers).map(|_| Arc::default()).collect(),
+            observer,
+            refresh_lines: RateLimited::every(1),
+            stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+        })
+    }
+
+    /// The counters of a worker.
+    pub fn traffic(&self, worker: usize) -> &Arc<TrafficCounters> {
+        &self.traffic[worker]
+    }
+
+    /// What all workers have counted.
+    pub fn traffic_sum(&self, what: TrafficCount) -> u64 {
+        self.traffic.iter().map(|counters| counters.get(what)).sum()
+    }
+
+    /// How a new connection begins.
+    pub fn access(&self) -> Access {
+        if self.users.is_some() { Access::Login } else { Access::Free }
+    }
+
+    pub(crate) fn connected(&self, facts: &ConnectionFacts) {
+        self.observer.connected(facts);
+    }
+
+    /// A connection is gone: there is room for another. Called before its descriptor is closed.
+    pub fn gone(&self, facts: &ConnectionFacts, reason: CloseReason) {
+        self.observer.closed(facts, reason);
+        self.registry.remove(facts.id);
+        self.budget.leave(facts.bytes);
+        if self.connections.gone() {
+            self.mailboxes[0].ring();
+        }
+    }
+
+    /// Wakes all workers.
+    pub fn ring(&self) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.ring());
+    }
+
+    /// Has the workers accept nothing more, and end once their connections are at rest.
+    pub fn stop(&self) {
+        // Release: pairs with the Acquire in `Host::is_stopping`.
+        self.stopping.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Has the workers end now, whatever their connections have under way.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Reads the files again that may have changed: users and certificates. What fails is logged, and what was known before stays.
+    pub fn reload(&self) {
+        if let Some(users) = &self.users {
+            match users.reload() {
+                Ok(()) => tracing::info!(file = %users.path().display(), "the auth file was read again"),
+                Err(error) => {
+                    self.observer.users_kept();
+                    tracing::error!("the users stay as they were: {}", Causes(&error));
+                }
+            }
+        }
+        if self.tls.is_some() {
+            log_reload(&self.reload_tls());
+        }
+    }
+
+    /// Reads certificates and keys again, for a client. It may ask as often as it likes: the log has one line a second of it.
+    ///
+    /// # Errors
+    /// If the new ones are of no use; the old ones stay.
+    pub fn refresh_tls(&self, now: Seconds) -> Result<(), TlsError> {
+        let result = self.reload_tls();
+        if self.refresh_lines.is_due(now) {
+            log_reload(&result);
+        }
+        result
+    }
+
+    fn reload_tls(&self) -> Result<(), TlsError> {
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.reload(unix_now()))
+    }
+
+    /// Reads certificates and keys again if their files have changed.
+    pub(crate) fn reload_changed_tls(&self) {
+        if self.tls.as_ref().is_some_and(TlsAcceptor::changed) {
+            // What fails is tried again when they change again.
+            log_reload(&self.reload_tls());
+        }
+    }
+}
+
+/// Now, in seconds since 1970, as certificates count it.
+#[allow(clippy::disallowed_methods, reason = "certificates hold until a time of the real world")]
+pub fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn log_reload(result: &Result<(), TlsError>) {
+    match result {
+        Ok(()) => tracing::info!("certificates were read again"),
+        Err(error) => tracing::error!("certificates stay as they were: {}", Causes(error)),
+    }
+}
+
+/// An error with its causes.
+struct Causes<'a>(&'a dyn Error);
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(formatter, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Everything that connections come by, and how they are secured.
+
+use crate::{Listen, ListenTraits, Security, Speaks};
+use guira_transport::{Address, ListenError, ListenOptions, Listener, Stream, TlsAcceptor, VerifyMode};
+use std::io;
+use std::sync::Arc;
+
+/// A listener, with what its connections are to be.
+#[derive(Debug)]
+pub struct Port {
+    pub listener: Listener,
+    pub address: Arc<Address>,
+    pub speaks: Speaks,
+    pub tls: Option<TlsAcceptor>,
+}
+
+/// Why a server cannot take connections.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A listener says something about TLS, and there is none.
+    #[error("a listener with notls:, btls: or mtls: needs TLS: name a certificate")]
+    NoTls,
+}
+
+impl Port {
+    fn new(
+        listener: Listener,
+        traits: &ListenTraits,
+        speaks: Speaks,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Self, PortError> {
+        let address = Arc::new(listener.address().clone());
+        let tls = security(&listener, traits.security, tls)?;
+        Ok(Port { listener, address, speaks: traits.speaks.unwrap_or(speaks), tls })
+    }
+
+    /// Binds all addresses to `listen` on, beside the `inherited` listeners. `speaks` and `tls` are for those that say nothing else.
+    ///
+    /// # Errors
+    /// If an address cannot be had, or there is no TLS for a listener that wants it.
+    pub fn open_all(
+        inherited: Vec<Listener>,
+        listen: &[Listen],
+        how: ListenOptions,
+        speaks: Speaks,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Vec<Self>, PortError> {
+        let mut ports = Vec::new();
+        for listener in inherited {
+            ports.push(Port::new(listener, &ListenTraits::default(), speaks, tls)?);
+        }
+        for listen in listen {
+            match Listener::bind(&listen.address, how) {
+                Ok(listener) => ports.push(Port::new(listener, &listen.traits, speaks, tls)?),
+                Err(error) if listen.optional && error.is_absent() => {
+                    tracing::info!(address = %listen.address, "this machine does not have the address");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(ports)
+    }
+
+    pub(crate) fn secure(&self, stream: Stream) -> io::Result<Stream> {
+        match &self.tls {
+            Some(tls) => tls.accept(stream),
+            None => Ok(stream),
+        }
+    }
+}
+
+/// How connections of a listener are secured. UNIX sockets are not, unless they say so.
+fn security(
+    listener: &Listener,
+    security: Security,
+    tls: Option<&TlsAcceptor>,
+) -> Result<Option<TlsAcceptor>, PortError> {
+    let local = matches!(listener.address(), Address::Unix(_));
+    let Some(tls) = tls else {
+        return if security == Security::Default { Ok(None) } else { Err(PortError::NoTls) };
+    };
+    let verify = match security {
+        Security::Plain => return Ok(None),
+        Security::Default if local => return Ok(None),
+        Security::Default => return Ok(Some(tls.clone())),
+        Security::Basic => VerifyMode::None,
+        Security::Mutual if tls.options().verify == VerifyMode::None => VerifyMode::Force,
+        Security::Mutual => tls.options().verify,
+    };
+    if verify != VerifyMode::None && tls.options().authorities.is_none() {
+        tracing::warn!(address = %listener.address(), "no certificate of a client will hold: no authority is named");
+    }
+    Ok(Some(tls.with_verify(verify)))
+}

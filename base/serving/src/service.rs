@@ -1,0 +1,202 @@
+//! What a server does with its connections, apart from serving them.
+
+use crate::{Access, Arrival, Clients, CloseReason, Outbox, Slice, Speaks};
+use guira_memory::ValuePin;
+use guira_sync::clock::Seconds;
+use guira_transport::{Park, Poll, Token};
+use std::io;
+use std::time::Duration;
+
+/// Answers the requests of a worker's connections: one for each worker, on its thread.
+///
+/// A worker calls it in rounds:
+///
+/// ```text
+/// before_round, [park, wait, unpark], begin_round,
+///   on_event …; for each connection that has input: begin_turn, run …, end_turn; deliver,
+/// end_round
+/// ```
+///
+/// `run` is called for each piece of input, and everything else at most once a round or a turn: the worker is generic over its
+/// service, so that no call of either goes through a table.
+pub trait Service: Sized {
+    /// Long values in replies.
+    type Pin: ValuePin;
+    /// What is known of a connection between two pieces of its input.
+    type State: Conversation;
+
+    /// Bytes of a connection's input that are read at once: what is not executed in its turn is kept, so that they are few
+    /// where a turn may end early.
+    const READ_BYTES: usize = 16 << 10;
+
+    /// The time, as of the beginning of the round.
+    fn now(&self) -> Seconds;
+
+    /// A connection has come. Replies to it that come late are given to [`Clients::answer`] with `from`.
+    fn open(&mut self, speaks: Speaks, access: Access, from: ReplyTo) -> Self::State;
+
+    /// Executes requests from `input`, and writes replies, until there are `full` bytes of them or the slice is over. Returns how
+    /// many bytes were taken, and why it has stopped; the rest is given again, with what comes after it.
+    fn run(
+        &mut self,
+        state: &mut Self::State,
+        slice: &mut Slice,
+        full: usize,
+        input: &[u8],
+        outbox: &mut Outbox<Self::Pin>,
+    ) -> (usize, Stopped);
+
+    /// Requests of this client come next.
+    fn begin_turn(&mut self, _client: i32) {}
+
+    /// The client's turn is over.
+    fn end_turn(&mut self) {}
+
+    /// All replies of a connection before its first open slot were sent: asks for those that were not asked for yet, since they
+    /// would have had to be held.
+    fn ask_more(&mut self, _state: &mut Self::State, _full: usize) -> Asked {
+        Asked::Awaited
+    }
+
+    /// Takes a connection over that has stopped with [`Stopped::Leaves`]; it may come back by its worker's mailbox. If it cannot
+    /// leave, it is returned.
+    fn detach(&mut self, _state: Self::State, arrival: Arrival) -> Option<Arrival> {
+        Some(arrival)
+    }
+
+    /// Registers the service's own sockets with `poll`, by [`service_token`]s.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn listen(&self, _poll: &Poll) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Serves what is looked at without a system call.
+    fn before_round(&mut self) -> Next {
+        Next::Wait
+    }
+
+    /// The thread is about to sleep: from now on others wake it up for what they send. Pending if something has come already.
+    fn park(&mut self) -> Park {
+        Park::Quiet
+    }
+
+    /// The thread is awake again.
+    fn unpark(&mut self, _woken: Woken) {}
+
+    /// The longest that the thread may sleep; without limit if there is none.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The thread has waited: looks at the time, and at what may have changed meanwhile.
+    fn begin_round(&mut self);
+
+    /// Something has happened to the socket with this [`service_token`].
+    fn on_event(&mut self, _number: u32, _round: &mut Round<'_, Self>) {}
+
+    /// Deals with what other threads have sent. True if there was something.
+    fn deliver(&mut self, _round: &mut Round<'_, Self>) -> bool {
+        false
+    }
+
+    /// All connections have had their turns: sends what was gathered, and does what is due. True if there is more to do.
+    fn end_round(&mut self, _round: &mut Round<'_, Self>) -> bool {
+        false
+    }
+
+    /// The server stops, and the worker has no connections any more. Called once.
+    fn finish(&mut self) {}
+
+    /// Whether, after that, no other worker needs this one.
+    fn is_finished(&self) -> bool {
+        true
+    }
+}
+
+/// The state of a connection's protocol, as far as the worker has to know it.
+pub trait Conversation {
+    /// What is spoken, as far as it is known.
+    fn speaks(&self) -> Speaks;
+    fn access(&self) -> Access;
+    /// Whether a request is read in part that is not in the input any more.
+    fn is_midway(&self) -> bool;
+    /// Bytes that it holds beside itself.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The parts of a worker that a service works with between turns.
+#[derive(Debug)]
+pub struct Round<'w, S: Service> {
+    pub clients: &'w mut Clients<S>,
+    /// Empty, and to be left so.
+    pub outbox: &'w mut Outbox<S::Pin>,
+    /// Whether nothing had happened when the round began.
+    pub is_idle: bool,
+}
+
+/// The connection that replies go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// Its place among the connections of its worker …
+    pub(crate) place: u32,
+    /// … which may be another's by the time that replies come: this tells.
+    pub(crate) serial: u64,
+    /// The number that watchers know it by.
+    pub client: i32,
+}
+
+/// Why requests are not executed further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// More input is needed.
+    NeedsInput,
+    /// The outbox is full, or slots in it have to be filled first.
+    OutboxFull,
+    /// Others have their turn.
+    SliceOver,
+    /// The connection leaves its worker after the outbox was sent.
+    Leaves,
+    /// The connection is to be closed after the outbox was sent.
+    Over(CloseReason),
+}
+
+/// What came of asking for replies that are needed next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// They will come.
+    Awaited,
+    /// They cannot be asked for yet: in another turn.
+    Later,
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The same again.
+    Again,
+    /// A round, without waiting.
+    LookAround,
+    /// A round, after waiting if there is nothing else to do.
+    Wait,
+}
+
+/// Why a thread is awake again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    ByEvent,
+    ByTime,
+}
+
+pub(crate) const FIRST_SERVICE: u64 = 1 << 31;
+/// Connections come after everything else.
+pub(crate) const FIRST_CONNECTION: u64 = 1 << 32;
+
+/// The token of a service's socket with this number, which is below 2³¹.
+pub fn service_token(number: u32) -> Token {
+    debug_assert!(u64::from(number) < FIRST_CONNECTION - FIRST_SERVICE);
+    Token(FIRST_SERVICE + u64::from(number))
+}

@@ -1,0 +1,367 @@
+//! A worker: one thread, one event loop, one service.
+
+use crate::clients::Clients;
+use crate::outbox::{OUTBOX_FULL, Outbox};
+use crate::queue::Rank;
+use crate::service::{FIRST_CONNECTION, FIRST_SERVICE, Next, Round, Service, Woken};
+use crate::{Acceptor, Arrival, Doing, Host, Slice};
+use guira_sync::clock::Seconds;
+use guira_transport::{Event, Interest, Mailbox, Park, Token};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes read at once at most: those of a long value.
+pub const INPUT_BYTES: usize = 128 << 10;
+/// The longest wait of the worker that keeps the time.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// The bell of the mailbox. Listeners come next, then what the service listens to ([`FIRST_SERVICE`]), then connections
+/// ([`FIRST_CONNECTION`]).
+const BELL: Token = Token(0);
+const FIRST_LISTENER: u64 = 1;
+
+/// A worker: owns its connections, and shares nothing of them.
+#[derive(Debug)]
+pub struct Worker<S: Service> {
+    service: S,
+    clients: Clients<S>,
+    input: Box<[u8]>,
+    /// Used for one connection after another, and empty between them.
+    outbox: Outbox<S::Pin>,
+    host: Arc<Host>,
+    mailbox: Arc<Mailbox<Arrival>>,
+    /// The first worker's.
+    acceptor: Option<Acceptor>,
+    /// It stops, and its last connection is gone.
+    is_finished: bool,
+    /// When idle connections were last looked for.
+    kicked: Seconds,
+    /// When certificates were last looked for.
+    looked: Seconds,
+}
+
+impl<S: Service> Worker<S> {
+    /// # Errors
+    /// What the system says.
+    pub fn new(index: usize, service: S, host: Arc<Host>, acceptor: Option<Acceptor>) -> io::Result<Self> {
+        const { assert!(S::READ_BYTES <= INPUT_BYTES) };
+        let clients = Clients::new(index, host.clone())?;
+        let mailbox = host.mailboxes[index].clone();
+        clients.poll.add(&*mailbox, BELL, Interest::Read)?;
+        if let Some(acceptor) = &acceptor {
+            acceptor.listen(&clients.poll, FIRST_LISTENER)?;
+        }
+        service.listen(&clients.poll)?;
+        Ok(Worker {
+            service,
+            clients,
+            input: vec![0; INPUT_BYTES].into_boxed_slice(),
+            outbox: Outbox::with_capacity(2 * OUTBOX_FULL),
+            host,
+            mailbox,
+            acceptor,
+            is_finished: false,
+            kicked: Seconds(0),
+            looked: Seconds(0),
+        })
+    }
+
+    /// Works until the server stops.
+    ///
+    /// # Errors
+    /// What the system says about waiting.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        let mut has_more = true;
+        loop {
+            let next = self.service.before_round();
+            if next == Next::Again {
+                continue;
+            }
+            self.wait(&mut events, has_more || next == Next::LookAround)?;
+            self.service.begin_round();
+            let is_idle = events.is_empty() && self.clients.again.is_empty();
+            if let Some(acceptor) = self.acceptor.as_mut() {
+                acceptor.wake_up(&self.clients.poll, FIRST_LISTENER, &self.host);
+            }
+            for event in events.drain(..) {
+                self.on_event(event, is_idle);
+            }
+            let (service, mut round) = self.round(is_idle);
+            let has_delivered = service.deliver(&mut round);
+            self.serve_again();
+            let (service, mut round) = self.round(is_idle);
+            has_more = service.end_round(&mut round) || has_delivered;
+            self.close_idle();
+            self.look_after_certificates();
+            if self.host.is_stopping() && self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn round(&mut self, is_idle: bool) -> (&mut S, Round<'_, S>) {
+        (&mut self.service, Round { clients: &mut self.clients, outbox: &mut self.outbox, is_idle })
+    }
+
+    fn wait(&mut self, events: &mut Vec<Event>, has_more: bool) -> io::Result<()> {
+        if has_more || !self.clients.again.is_empty() || self.service.park() == Park::Pending {
+            return self.clients.poll.wait(Some(Duration::ZERO), events);
+        }
+        // One worker keeps the time; the others sleep until they are called.
+        let wakes = self.acceptor.is_some() || self.host.idle.is_some() || self.host.is_stopping();
+        let timeouts = [
+            wakes.then_some(HEARTBEAT),
+            self.acceptor.as_ref().and_then(Acceptor::patience),
+            self.service.deadline(),
+        ];
+        let result = self.clients.poll.wait(timeouts.into_iter().flatten().min(), events);
+        self.service.unpark(if events.is_empty() { Woken::ByTime } else { Woken::ByEvent });
+        result
+    }
+
+    fn on_event(&mut self, event: Event, is_idle: bool) {
+        match event.token {
+            BELL => {
+                for arrival in self.mailbox.take() {
+                    self.clients.admit(arrival, &mut self.service);
+                }
+                self.clients.close_evicted();
+            }
+            Token(token @ FIRST_CONNECTION..) => {
+                let index = (token - FIRST_CONNECTION) as usize;
+                if self.clients.has_turn(index, event, self.service.now()) {
+                    self.serve(index);
+                }
+            }
+            Token(token @ FIRST_SERVICE..) => {
+                let (service, mut round) = self.round(is_idle);
+                service.on_event((token - FIRST_SERVICE) as u32, &mut round);
+            }
+            Token(token) => self.accept((token - FIRST_LISTENER) as usize),
+        }
+    }
+
+    /// One more turn for those that have more to do: for all that ask for little, and then for the others, as long as they take no more
+    /// than a slice together. Connections that ask for little meanwhile come before the rest of them.
+    fn serve_again(&mut self) {
+        for _ in 0..self.clients.again.len(Rank::Light) {
+            if let Some(index) = self.clients.again.pop(Rank::Light) {
+                self.serve(index);
+            }
+        }
+        let mut slice = Slice::of(Rank::Heavy);
+        for _ in 0..self.clients.again.len(Rank::Heavy) {
+            if slice.is_over() {
+                return;
+            }
+            if let Some(index) = self.clients.again.pop(Rank::Heavy) {
+                slice.copied(self.serve(index));
+            }
+        }
+    }
+
+    /// Gives a connection its turn. Returns what that has taken.
+    fn serve(&mut self, index: usize) -> usize {
+        let (spent, leaving) =
+            self.clients.serve(index, &mut self.service, &mut self.input, &mut self.outbox);
+        if let Some(connection) = leaving {
+            connection.facts.set_doing(Doing::Watching);
+            let (state, arrival) = connection.into_parts();
+            if let Some(arrival) = self.service.detach(state, arrival) {
+                self.clients.admit(arrival, &mut self.service);
+            }
+        }
+        spent
+    }
+
+    fn accept(&mut self, port: usize) {
+        let is_stopping = self.host.is_stopping();
+        let Some(acceptor) = self.acceptor.as_mut().filter(|_| !is_stopping) else {
+            return;
+        };
+        for arrival in acceptor.accept(port, &self.clients.poll, &self.host, self.service.now()) {
+            self.clients.admit(arrival, &mut self.service);
+        }
+    }
+
+    /// Once a second, one worker looks whether there are new certificates.
+    fn look_after_certificates(&mut self) {
+        let now = self.service.now();
+        if self.acceptor.is_some() && self.host.tls.is_some() && now != self.looked {
+            self.looked = now;
+            self.host.reload_changed_tls();
+        }
+    }
+
+    /// Closes connections that have not said anything for too long.
+    fn close_idle(&mut self) {
+        let now = self.service.now();
+        if let Some(limit) = self.host.idle.filter(|_| now != self.kicked) {
+            self.kicked = now;
+            self.clients.close_idle(now, limit.as_secs());
+        }
+    }
+
+    /// The server stops: whether this worker may end.
+    fn is_over(&mut self) -> bool {
+        if let Some(acceptor) = self.acceptor.take() {
+            acceptor.ignore(&self.clients.poll);
+        }
+        let is_abandoned = self.host.is_abandoned();
+        let is_empty = self.clients.close_those_at_rest();
+        // Other workers may wait for replies of this one.
+        if (is_empty || is_abandoned) && !std::mem::replace(&mut self.is_finished, true) {
+            self.service.finish();
+        }
+        is_abandoned || (is_empty && self.service.is_finished())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Access, Beyond, CloseReason, ConnBudget, ConnLimits, ConnectionFacts, Connections, Conversation,
+        Crew, HostOptions, Placement, ReplyTo, SlotId, Speaks, Stopped,
+    };
+    use guira_memory::ValuePin;
+    use guira_protocol::Replies;
+    use guira_transport::{Address, Stream};
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// Answers `now …` at once, and other lines at the end of the round, the last one first; `quit` ends a connection.
+    #[derive(Debug, Default)]
+    struct Later {
+        asked: Vec<(ReplyTo, SlotId, Vec<u8>)>,
+        replies: Option<Outbox<Bytes>>,
+    }
+
+    #[derive(Debug)]
+    struct Client(ReplyTo);
+
+    #[derive(Debug)]
+    struct Bytes(Vec<u8>);
+
+    impl ValuePin for Bytes {
+        fn value_len(&self) -> usize {
+            self.0.len()
+        }
+        fn piece(&self, from: usize) -> &[u8] {
+            &self.0[from..]
+        }
+    }
+
+    impl Conversation for Client {
+        fn speaks(&self) -> Speaks {
+            Speaks::Text
+        }
+        fn access(&self) -> Access {
+            Access::Free
+        }
+        fn is_midway(&self) -> bool {
+            false
+        }
+    }
+
+    impl Service for Later {
+        type Pin = Bytes;
+        type State = Client;
+
+        fn now(&self) -> Seconds {
+            Seconds(1)
+        }
+
+        fn open(&mut self, _speaks: Speaks, _access: Access, from: ReplyTo) -> Client {
+            Client(from)
+        }
+
+        fn run(
+            &mut self,
+            client: &mut Client,
+            _slice: &mut Slice,
+            _full: usize,
+            input: &[u8],
+            outbox: &mut Outbox<Bytes>,
+        ) -> (usize, Stopped) {
+            let mut taken = 0;
+            for line in input.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+                taken += line.len();
+                match line {
+                    b"quit\n" => return (taken, Stopped::Over(CloseReason::Normal)),
+                    line if line.starts_with(b"now") => outbox.buffer().put(line),
+                    line => self.asked.push((client.0, outbox.defer(), line.to_vec())),
+                }
+            }
+            (taken, Stopped::NeedsInput)
+        }
+
+        fn begin_round(&mut self) {}
+
+        fn end_round(&mut self, round: &mut Round<'_, Self>) -> bool {
+            let replies = self.replies.get_or_insert_with(|| Outbox::with_capacity(0));
+            for (to, slot, line) in self.asked.drain(..).rev() {
+                replies.pin(Bytes(line));
+                let part = [(slot, replies.end())];
+                round.clients.answer(to, Seconds(1), |_, unsent| {
+                    unsent.expect("a slot is open").fill(part.into_iter(), replies);
+                });
+                replies.forget(0);
+            }
+            false
+        }
+    }
+
+    fn connect(host: &Host) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let stream = Stream::Unix(ours);
+        let address = Arc::new(Address::Unix("test".into()));
+        let facts = Arc::new(ConnectionFacts::new(&stream, None, address, 0, Seconds(0)));
+        host.connections.current.fetch_add(1, guira_sync::atomic::Ordering::SeqCst);
+        let (input, output) = (Vec::new(), Vec::new());
+        let (speaks, access) = (Speaks::Text, Access::Free);
+        host.mailboxes[0].send(Arrival { stream, facts, speaks, access, input, output });
+        theirs
+    }
+
+    #[test]
+    fn late_replies_are_sent_in_the_order_of_their_requests() {
+        let limits = ConnLimits { idle: 1 << 20, traffic: 1 << 20, pinned: 1 << 20 };
+        let host = Arc::new(
+            Host::new(HostOptions {
+                workers: 1,
+                connections: Connections::new(1024, Beyond::Refused),
+                budget: Arc::new(ConnBudget::new(limits, 1)),
+                idle: None,
+                users: None,
+                tls: None,
+                observer: Arc::new(()),
+            })
+            .unwrap(),
+        );
+        let mut crew = Crew::new(host.clone());
+        let its = host.clone();
+        crew.start(0, Placement::Anywhere, move || Worker::new(0, Later::default(), its, None)).unwrap();
+        crew.wait_until_ready().unwrap();
+        let mut clients: Vec<UnixStream> = (0..3).map(|_| connect(&host)).collect();
+        for client in &mut clients {
+            client.write_all(b"one\nnow two\nthree\nfo").unwrap();
+        }
+        for client in &mut clients {
+            client.write_all(b"ur\nnow five\nquit\nnever\n").unwrap();
+            let mut lines = BufReader::new(client);
+            for expected in ["one\n", "now two\n", "three\n", "four\n", "now five\n"] {
+                let mut line = String::new();
+                lines.read_line(&mut line).unwrap();
+                assert_eq!(line, expected);
+            }
+            assert_eq!(lines.read(&mut [0]).unwrap(), 0, "it has quit");
+        }
+        crew.end(Duration::from_secs(5)).unwrap();
+        let held = (host.budget.usage().0, host.budget.usage().1);
+        assert_eq!((held, host.connections.current.load(guira_sync::atomic::Ordering::SeqCst)), ((0, 0), 0));
+    }
+}
