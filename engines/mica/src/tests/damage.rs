@@ -3,9 +3,9 @@
 use super::restarts::{UNIX, close, open, options};
 use super::scratch::Scratch;
 use super::tools::{Random, check, get, pin_of, put, remove};
-use crate::bucket::BUCKET_BYTES;
+use crate::index::BUCKET_BYTES;
 use crate::plan::Plan;
-use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
+use crate::{Fits, ItemStore, Log, MicaEngine, MicaOptions};
 use guira_contract::suite::{self, Costs, Image, Lasting, Part, walk_all};
 use guira_contract::{Control, Engine, Opening, Pace, Session};
 use guira_items::EngineOptions;
@@ -13,13 +13,13 @@ use guira_memory::HugePages;
 use guira_memory::lasting::{BLOCK_BYTES, Found, Kept, RegionFile};
 use guira_sync::clock::Seconds;
 
-fn parts<S: Space>(engine: &MicaEngine<S>) -> Vec<Part> {
+fn parts<S: ItemStore>(engine: &MicaEngine<S>) -> Vec<Part> {
     let plan = engine.core.plan;
     let mut parts = Vec::new();
     for (number, partition) in engine.core.partitions.iter().enumerate() {
-        let index = partition.index.buckets() as usize * BUCKET_BYTES;
-        let spares = partition.index.spares_reached() as usize * BUCKET_BYTES;
-        let reached = partition.space.reached() as usize * 8;
+        let index = partition.index().buckets() as usize * BUCKET_BYTES;
+        let spares = partition.index().spares_reached() as usize * BUCKET_BYTES;
+        let reached = partition.store().reached() as usize * 8;
         let mut part = |name, at: usize, length: usize, costs| {
             if length > 0 {
                 parts.push(Part { name, at: at..at + length, costs });
@@ -27,9 +27,9 @@ fn parts<S: Space>(engine: &MicaEngine<S>) -> Vec<Part> {
         };
         part("an index", plan.index_at(number), index, Costs::Anything);
         part("spare buckets", plan.spares_at(number), spares, Costs::Anything);
-        part("items", plan.space_at(number), reached, Costs::ItsItems);
-        part("items", plan.space_at(number), reached, Costs::ItsItems);
-        let unused = (plan.space_at(number) + reached).next_multiple_of(BLOCK_BYTES);
+        part("items", plan.store_at(number), reached, Costs::ItsItems);
+        part("items", plan.store_at(number), reached, Costs::ItsItems);
+        let unused = (plan.store_at(number) + reached).next_multiple_of(BLOCK_BYTES);
         part("what was never used", unused, BLOCK_BYTES, Costs::Nothing);
     }
     parts
@@ -38,7 +38,7 @@ fn parts<S: Space>(engine: &MicaEngine<S>) -> Vec<Part> {
 /// Every spare bucket that was ever used is in use or free. (Whoever looks at all chunks of a store puts those that are free on their lists: that can be done only when
 /// it is opened.)
 fn check_spares(engine: &MicaEngine<Fits>) {
-    for index in engine.core.partitions.iter().map(|partition| &partition.index) {
+    for index in engine.core.partitions.iter().map(|partition| partition.index()) {
         let [.., spares, in_use, free] = index.saved();
         let behind = |link: u32| {
             std::iter::successors(index.linked(link), |bucket| index.linked(bucket.link())).count() as u64
@@ -48,7 +48,7 @@ fn check_spares(engine: &MicaEngine<Fits>) {
     }
 }
 
-fn no_value_is_another<S: Space>(name: &str, check: &dyn Fn(&MicaEngine<S>)) {
+fn no_value_is_another<S: ItemStore>(name: &str, check: &dyn Fn(&MicaEngine<S>)) {
     for (seed, memory) in [(1, 8 << 20), (2, 10 << 20)] {
         let scratch = Scratch::new(&format!("{name}-{seed}"));
         let opened = || MicaEngine::<S>::open_lasting(options(memory), &scratch.place(), UNIX + 998).unwrap();
@@ -107,7 +107,7 @@ impl Closed {
         drop(session);
         let stats = engine.stats();
         assert!(stats.evictions > 0 && stats.items > 1000, "{stats:?}");
-        let buckets = engine.core.partitions[0].index.buckets() as usize;
+        let buckets = engine.core.partitions[0].index().buckets() as usize;
         close(engine);
         let image = Image::of(scratch.place().path()).without_sums();
         Closed { scratch, image, plan, buckets }
@@ -173,7 +173,7 @@ fn a_log_with_a_word_changed_is_emptied_or_only_that_item_is_damaged() {
     let closed = Closed::new("log");
     let (mut random, mut restored, rounds) = (Random(1), 0, 200);
     for round in 0..rounds {
-        let log = closed.plan.space_at(random.below(2));
+        let log = closed.plan.store_at(random.below(2));
         let place = |random: &mut Random| log + random.below(110_000) * 8;
         let (at, other) = (place(&mut random), place(&mut random));
         let is = match random.below(6) {

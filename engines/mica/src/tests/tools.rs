@@ -1,5 +1,6 @@
 //! What several tests do.
 
+use crate::recover::recover;
 use crate::{MicaEngine, MicaPin, MicaSession};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
@@ -45,8 +46,9 @@ pub(super) fn check(engine: &MicaEngine) {
     let core = &engine.core;
     let mut all = ClassUsage::default();
     for (number, partition) in core.partitions.iter().enumerate() {
-        let held = ClassUsage { items: partition.items.get(), bytes: partition.bytes.get() };
-        assert_eq!(core.recover(partition), Some(held), "partition {number}");
+        let held = partition.usage();
+        let recovered = recover(core.shell.region(), &core.plan, partition);
+        assert_eq!(recovered, Some(held), "partition {number}");
         all = ClassUsage { items: all.items + held.items, bytes: all.bytes + held.bytes };
     }
     let stats = engine.stats();
