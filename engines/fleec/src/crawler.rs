@@ -90,3 +90,48 @@ impl Crawler {
         true
     }
 }
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+    use guira_items::Flushable;
+
+    struct Nothing;
+
+    impl Flushable for Nothing {
+        type Mark = ();
+
+        fn mark(&self) {}
+
+        fn sweep(&self, _kept: u32, _now: Seconds) {}
+    }
+
+    /// Crawls until there is nothing to do. Returns the buckets that were cleaned, of this many.
+    fn crawl(crawler: &Crawler, flushes: &Flushes<()>, now: u32, buckets: u64) -> Vec<u64> {
+        let mut cleaned = Vec::new();
+        let mut clean = |bucket| {
+            cleaned.push(bucket);
+            (bucket + 1 < buckets).then_some(bucket + 1)
+        };
+        while crawler.crawl(flushes, Seconds(now), &mut clean) {}
+        cleaned
+    }
+
+    #[test]
+    fn it_starts_after_the_interval_when_asked_and_for_flushes() {
+        let (crawler, flushes) = (Crawler::default(), Flushes::default());
+        let now = INTERVAL;
+        assert_eq!(crawl(&crawler, &flushes, now, 200), (0..200).collect::<Vec<_>>());
+        assert!(crawl(&crawler, &flushes, now + INTERVAL - 1, 200).is_empty());
+        crawler.ask();
+        assert!(crawler.is_crawling());
+        assert_eq!(crawl(&crawler, &flushes, now + 1, 200).len(), 200);
+        assert!(!crawler.is_crawling());
+        crawler.switch(Switch::Off);
+        assert!(crawl(&crawler, &flushes, now + 10 * INTERVAL, 200).is_empty());
+        flushes.schedule(Seconds(now), Seconds(now), &Nothing);
+        assert_eq!(crawl(&crawler, &flushes, now + 10 * INTERVAL, 200).len(), 200);
+        assert_eq!(flushes.saved().dirty, 0, "the crawl cleaned the flushed generation");
+        assert_eq!(crawler.crawls(), 3);
+    }
+}

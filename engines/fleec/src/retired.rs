@@ -131,3 +131,66 @@ impl Retired {
         }
     }
 }
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    fn place(number: u64) -> Offset {
+        Offset::from_units(number)
+    }
+
+    fn reclaimed(retired: &mut Retired, announcements: &Announcements) -> Vec<Offset> {
+        let mut free = Vec::new();
+        retired.reclaim(announcements, |_| false, |at| free.push(at));
+        free
+    }
+
+    #[test]
+    fn an_item_is_freed_once_nobody_announces_it() {
+        let (announcements, mut retired) = (Announcements::default(), Retired::default());
+        let hazard = announcements.claim();
+        hazard.announce(0, place(2).bytes() as u64);
+        retired.items().extend([1, 2, 3].map(place));
+        assert_eq!(reclaimed(&mut retired, &announcements), [place(1), place(3)]);
+        assert!(!retired.is_due(|| true, |_| true), "the item that is left was announced at the last look");
+        hazard.clear();
+        assert_eq!(reclaimed(&mut retired, &announcements), [place(2)]);
+        assert!(retired.is_empty());
+    }
+
+    #[test]
+    fn pins_hold_long_items_only() {
+        let (announcements, mut retired) = (Announcements::default(), Retired::default());
+        let pin = announcements.pins.claim();
+        pin.announce(0, place(1).bytes() as u64);
+        retired.items().push(place(1));
+        retired.reclaim(&announcements, |_| true, |at| panic!("{at:?} is being sent"));
+        assert_eq!(reclaimed(&mut retired, &announcements), [place(1)]);
+    }
+
+    #[test]
+    fn a_look_pays_for_many_items_for_long_ones_and_if_memory_is_scarce() {
+        let mut retired = Retired::default();
+        assert!(!retired.is_due(|| true, |_| true));
+        retired.items().push(place(1));
+        assert!(retired.is_due(|| true, |_| false) && retired.is_due(|| false, |_| true));
+        assert!(!retired.is_due(|| false, |_| false));
+        retired.items().extend((2..=RETIRED_MAX as u64).map(place));
+        assert!(retired.is_due(|| false, |_| false));
+    }
+
+    #[test]
+    fn another_session_takes_what_one_leaves() {
+        let announcements = Announcements::default();
+        let (mut one, mut other) = (Retired::default(), Retired::default());
+        one.orphan(&announcements);
+        assert!(!announcements.has_orphans());
+        one.items().push(place(1));
+        one.orphan(&announcements);
+        assert!(one.is_empty() && announcements.has_orphans());
+        other.adopt(&announcements);
+        assert!(!announcements.has_orphans());
+        assert_eq!(reclaimed(&mut other, &announcements), [place(1)]);
+    }
+}

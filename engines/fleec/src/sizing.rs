@@ -58,3 +58,27 @@ impl Sizing {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+    use guira_items::EngineOptions;
+    use guira_memory::MIB;
+
+    #[test]
+    fn the_limit_stays_between_index_and_reserve_and_metadata_is_charged_once() {
+        let shell = Shell::anonymous(&EngineOptions::of(8 * MIB), 64 * MIB, 1).unwrap();
+        let sizing = Sizing::new(8 * MIB, Plan::new(1024 * MIB), 4096).unwrap();
+        let resize = |memory| sizing.resize(&shell, memory, 3 * MIB, MIB);
+        assert!(matches!(resize(5 * MIB), Err(ResizeError::TooSmall { least, .. }) if least == 6 * MIB));
+        assert!(matches!(resize(1025 * MIB), Err(ResizeError::TooBig { .. })));
+        let before = sizing.budget().used();
+        resize(1024 * MIB).unwrap();
+        let used = sizing.budget().used();
+        assert!(sizing.budget().limit() == 1024 * MIB && used > before);
+        resize(6 * MIB).unwrap();
+        resize(32 * MIB).unwrap();
+        assert_eq!(sizing.budget().used(), used);
+        assert!(Sizing::new(4096, Plan::new(64 * MIB), 2 * MIB).is_none());
+    }
+}

@@ -178,3 +178,95 @@ impl<H: ChunkHome> Drop for Pending<H> {
         self.chunks.take_chunks().for_each(|at| self.home.give(at));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_memory::HugePages;
+    use std::sync::Mutex;
+
+    const LARGEST: usize = 256;
+
+    /// Chunks of [`LARGEST`] bytes.
+    #[derive(Debug)]
+    struct Home {
+        region: Region,
+        free: Mutex<Vec<Offset>>,
+        limit: usize,
+        arriving: Arriving,
+    }
+
+    impl Home {
+        fn new(limit: usize) -> Arc<Self> {
+            let region = Region::anonymous(2 << 20, HugePages::No).unwrap();
+            let free = (1..=8).map(|number| Offset::from_bytes(number * 512)).collect();
+            Arc::new(Home { region, free: Mutex::new(free), limit, arriving: Arriving::default() })
+        }
+
+        fn free(&self) -> usize {
+            self.free.lock().unwrap().len()
+        }
+
+        fn take(&self, size: usize) -> Option<Offset> {
+            assert!(size <= LARGEST);
+            self.free.lock().unwrap().pop()
+        }
+    }
+
+    impl ChunkHome for Home {
+        fn region(&self) -> &Region {
+            &self.region
+        }
+
+        fn largest_item(&self) -> usize {
+            LARGEST
+        }
+
+        fn limit(&self) -> usize {
+            self.limit
+        }
+
+        fn arriving(&self) -> &Arriving {
+            &self.arriving
+        }
+
+        fn give(&self, at: Offset) {
+            self.free.lock().unwrap().push(at);
+        }
+    }
+
+    const VALUE: (Fields, usize) = (Fields(0), 1000);
+
+    #[test]
+    fn memory_is_taken_as_bytes_arrive_and_given_back_unless_published() {
+        let home = Home::new(1 << 20);
+        let take = |size| home.take(size);
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert_eq!(home.free(), 7);
+        assert!(pending.extend(&[1; 500], take));
+        assert_eq!((pending.missing(), home.free()), (500, 5));
+        drop(pending);
+        assert_eq!(home.free(), 8);
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert!(pending.extend(&[1; 1000], take));
+        let taken = 8 - home.free();
+        pending.published();
+        assert_eq!(8 - home.free(), taken);
+        assert_eq!(home.arriving.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn values_that_arrive_are_bounded_and_those_put_together_are_not() {
+        let home = Home::new(1000);
+        let take = |size| home.take(size);
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert!(!pending.extend(&[1; 1000], take));
+        drop(pending);
+        assert_eq!(home.free(), 8);
+        let pending = Pending::whole(home.clone(), 3, VALUE, take).unwrap();
+        assert!(pending.is_for(VALUE.0, VALUE.1) && !pending.is_for(VALUE.0, VALUE.1 + 1));
+        assert!(Pending::whole(home.clone(), 3, (Fields(0), 2000), take).is_none());
+        drop(pending);
+        assert_eq!(home.free(), 8);
+    }
+}

@@ -20,3 +20,16 @@ impl Walks {
         self.is_walking.store(false, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Walks;
+
+    #[test]
+    fn one_walk_at_a_time_is_under_way() {
+        let walks = Walks::default();
+        assert!(walks.begin() && !walks.begin());
+        walks.end();
+        assert!(walks.begin());
+    }
+}

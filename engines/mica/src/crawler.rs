@@ -102,3 +102,37 @@ impl Crawler {
         (from..from + count.min(buckets)).map(move |number| number % buckets)
     }
 }
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+
+    fn crawl(crawler: &Crawler, partition: usize, buckets: u64, now: u32) -> Vec<u64> {
+        std::iter::from_fn(|| crawler.slice(partition, buckets, Seconds(now))).flatten().collect()
+    }
+
+    #[test]
+    fn it_visits_every_bucket_once_an_interval_and_when_asked() {
+        let crawler = Crawler::new(2);
+        let now = INTERVAL;
+        assert_eq!(crawl(&crawler, 0, 40, now), (0..40).collect::<Vec<_>>());
+        assert!(crawl(&crawler, 0, 40, now + 1).is_empty());
+        assert_eq!(crawl(&crawler, 1, 16, now + 1).len(), 16);
+        crawler.ask();
+        assert!(crawler.is_crawling());
+        assert_eq!([0, 1].map(|partition| crawl(&crawler, partition, 40, now + 2).len()), [40, 40]);
+        assert!(!crawler.is_crawling());
+        crawler.switch(Switch::Off);
+        assert!(crawl(&crawler, 0, 40, now + 2 * INTERVAL).is_empty());
+        assert_eq!(crawler.crawls(), 2, "counted in the first partition");
+    }
+
+    #[test]
+    fn searches_go_around_the_buckets() {
+        let crawler = Crawler::new(1);
+        let search = |count| crawler.search(0, 10, count).collect::<Vec<_>>();
+        assert_eq!(search(6), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(search(6), [6, 7, 8, 9, 0, 1]);
+        assert_eq!(search(100).len(), 10);
+    }
+}

@@ -110,3 +110,27 @@ impl Sizing {
         self.arriving.limit()
     }
 }
+
+#[cfg(all(test, not(guira_loom)))]
+mod tests {
+    use super::*;
+    use guira_items::EngineOptions;
+    use guira_memory::MIB;
+
+    #[test]
+    fn arriving_values_take_from_the_share_while_there_is_room() {
+        let options = MicaOptions { engine: EngineOptions::of(64 * MIB), ..MicaOptions::default() };
+        let plan = Plan::new(64 * MIB, 4, options.offset_bits);
+        let sizing = Sizing::new(&options, plan, 4096);
+        let (share, reserved) = (sizing.share().bytes, sizing.reserved_for_arrival());
+        assert!(sizing.take_for_arrival(reserved, || 0));
+        assert_eq!((sizing.share().bytes, sizing.arriving()), (share, reserved));
+        assert!(sizing.take_for_arrival(8 * MIB, || reserved));
+        assert!(sizing.share().bytes < share);
+        assert!(!sizing.take_for_arrival(MIB, || 60 * MIB), "a part of memory is kept from arriving values");
+        sizing.give_after_arrival(reserved + 8 * MIB);
+        assert_eq!((sizing.share().bytes, sizing.arriving()), (share, 0));
+        sizing.set_memory(32 * MIB);
+        assert!(sizing.share().bytes < share / 2 + MIB && sizing.largest_item() <= sizing.share().bytes / 2);
+    }
+}
