@@ -2,8 +2,8 @@
 //!
 //! Table and eviction are one structure: each bucket has a CLOCK value, and the hand goes around the buckets.
 //!
-//! [`core`] puts the parts together: [`index`], [`pool`], [`retired`], [`crawler`], [`sizing`]. Operations work on them from the outside: [`evictor`] frees
-//! items, [`donors`] moves pages, [`allocator`] finds chunks, [`update`] changes items, [`dead`] removes dead ones. A session is a front to these.
+//! `core` puts the parts together: `index`, `pool`, `retired`, `crawler`, `sizing`. Operations work on them from the outside: `evictor` frees
+//! items, `donors` moves pages, `allocator` finds chunks, `update` changes items, `dead` removes dead ones. A session is a front to these.
 
 mod allocator;
 mod core;

@@ -23,7 +23,7 @@ impl Flushes {
     /// How many flushes there were. `None` if one has fallen due that is not counted yet.
     #[inline(always)]
     pub(crate) fn count_at(&self, now: Seconds) -> Option<u64> {
-        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
+        // Relaxed: a flush is ordered with what follows it by the reply to the client that asked for it.
         let word = self.word.load(Ordering::Relaxed);
         (u64::from(now.0) < word & NEVER).then_some(word >> 32)
     }

@@ -1,9 +1,9 @@
 //! MICA: partitions of the keys, each with a circular log and a lossy index (Lim, Han, Andersen and Kaminsky, "MICA: a holistic approach to fast in-memory
 //! key-value storage", NSDI 2014).
 //!
-//! [`partition`] puts an [`index`] and a [`store`] together, [`core`] the partitions and what they share: [`hold`] (who works on a partition), [`flush`], [`sizing`],
-//! [`crawler`]. A [`writer`] is a session at work on a partition; operations are functions of it: [`slots`], [`growth`], [`anew`], [`relocate`], [`update`],
-//! [`maintain`], [`walk`]. A session is a front to these.
+//! `partition` puts an `index` and a `store` together, `core` the partitions and what they share: `hold` (who works on a partition), `flush`, `sizing`,
+//! `crawler`. A `writer` is a session at work on a partition; operations are functions of it: `slots`, `growth`, `anew`, `relocate`, `update`,
+//! `maintain`, `walk`. A session is a front to these.
 
 mod anew;
 mod core;

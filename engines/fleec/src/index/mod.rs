@@ -1,4 +1,4 @@
-//! How a key is found. Buckets and items are on one list ([`list`]) in split order ([`order`]); [`table`] has the buckets and their CLOCK values.
+//! How a key is found. Buckets and items are on one list (`list`) in split order (`order`); `table` has the buckets and their CLOCK values.
 
 pub mod bucket_clock;
 mod edit;

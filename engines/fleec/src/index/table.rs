@@ -437,7 +437,7 @@ impl Index {
         // A link that is not blank says that its bucket is on the list, or being inserted.
         (saved.buckets..paid).for_each(|bucket| self.head(bucket).store(0, Ordering::Relaxed));
         let unpaid = self.place_of(paid).bytes();
-        // Without support for holes it reads as zero all the same, unless somebody else has written there.
+        // Without support for holes it reads as zero all the same, unless another process has written there.
         let _ = self.region.discard(unpaid, self.clock_at - unpaid);
         true
     }

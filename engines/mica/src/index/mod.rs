@@ -1,4 +1,4 @@
-//! How a key of a partition is found: buckets of slots ([`bucket`]), their number and growth ([`buckets`]), and the spare buckets behind full ones ([`chain`]).
+//! How a key of a partition is found: buckets of slots (`bucket`), their number and growth (`buckets`), and the spare buckets behind full ones (`chain`).
 
 mod bucket;
 mod buckets;

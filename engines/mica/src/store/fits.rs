@@ -521,7 +521,7 @@ mod tests {
                 let (offset, room) = chunks.swap_remove(below(chunks.len() as u64) as usize);
                 let is_whole =
                     (offset + 1..offset + room).all(|at| words::load(fits.word(at)) == u64::MAX - at);
-                assert!(is_whole, "step {step}: the chunk at {offset} was written to by somebody else");
+                assert!(is_whole, "step {step}: the chunk at {offset} was overwritten");
                 fits.give(offset);
             }
             if step % 500 == 0 {
