@@ -3,34 +3,33 @@
 use guira_contract::{OptionError, Spec};
 use guira_items::{ClassOptions, EngineOptions, OpenError};
 
-/// Bytes of a link, before each item.
+/// Bytes of the link before each item.
 pub(crate) const LINK_BYTES: usize = 8;
 
 /// The options of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FleecOptions {
-    /// What every engine has.
+    /// The options of every engine.
     pub engine: EngineOptions,
     /// The slab classes.
     pub classes: ClassOptions,
-    /// Which items go when memory is needed.
+    /// The replacement policy.
     pub clock: BucketClock,
-    /// Who may use a bucket that another session uses.
+    /// Whether sessions share buckets.
     pub buckets: Buckets,
 }
 
-/// Who may use a bucket that another session uses.
+/// Whether several sessions may use a bucket at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Buckets {
-    /// Everybody: FLeeC.
+    /// They may: FLeeC.
     #[default]
     Open,
-    /// Nobody: MemCLOCK, the paper's intermediate system.
+    /// They may not: MemCLOCK, the paper's intermediate system.
     Locked,
 }
 
 impl FleecOptions {
-    /// Whether they make sense.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         self.engine.check()?;
         self.classes.check(LINK_BYTES)
@@ -52,7 +51,7 @@ impl Default for BucketClock {
 }
 
 impl BucketClock {
-    /// What it is called.
+    /// Its name.
     pub const NAME: &'static str = "bucket-clock";
 
     /// The highest CLOCK value.
@@ -60,10 +59,10 @@ impl BucketClock {
         u8::MAX >> (8 - self.bits)
     }
 
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
-    /// If that is another policy, or there is no such option or value.
+    /// If `spec` names another policy, or an option or value that does not exist.
     pub fn read(spec: &Spec) -> Result<Self, OptionError> {
         if spec.name != Self::NAME {
             let known = Self::NAME.to_owned();
@@ -74,7 +73,7 @@ impl BucketClock {
         Ok(BucketClock { bits: spec.number("bits", 1..=8)?.unwrap_or(usual) as u32 })
     }
 
-    /// As it is written.
+    /// The form that [`BucketClock::read`] parses.
     pub fn spec(self) -> Spec {
         Spec { name: Self::NAME.to_owned(), options: vec![("bits".to_owned(), self.bits.to_string())] }
     }

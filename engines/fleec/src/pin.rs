@@ -7,7 +7,7 @@ use guira_memory::Offset;
 use guira_sync::hazard::Hazard;
 use std::sync::Arc;
 
-/// A long value that stays where it is until this is dropped: it is announced, and what is announced is not freed.
+/// A long value that stays where it is until this is dropped: it is announced, and an announced item is not freed.
 #[derive(Debug)]
 pub struct FleecPin {
     core: Arc<Core>,
@@ -19,10 +19,9 @@ pub struct FleecPin {
 }
 
 impl FleecPin {
-    /// The pin of `item`, which the caller has announced too, and which he looks for once more afterwards.
+    /// Pins `item`. The caller has announced it too, and afterwards checks that it is still there.
     pub(crate) fn of(core: &Arc<Core>, item: &Item<'_>) -> Self {
-        let hazard = core.pins.claim();
-        hazard.announce(0, item.at.bytes() as u64);
+        let hazard = core.announcements.pin(item);
         let mut parts = Vec::new();
         let mut position = 0;
         for (place, length) in Pieces::of(core.shell.region(), item) {
@@ -47,7 +46,7 @@ impl ValuePin for FleecPin {
         if skip >= length {
             return &[];
         }
-        // SAFETY: nobody stores to the value of an item once it is in the table, and its chunks are not freed, and so filled again, while it is
+        // SAFETY: nobody stores to the value of an item that is in the table, and its chunks are not freed, and so filled again, while it is
         // announced. Its header, which does change, lies in another word.
         let part = unsafe { self.core.shell.region().bytes(place, length) };
         &part[skip..]

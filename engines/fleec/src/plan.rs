@@ -1,12 +1,12 @@
 //! How a Region is divided.
 //!
 //! ```text
-//! | head | page descriptors and links | buckets | CLOCK values | pages | what a torn header may tell of |
+//! | head | page descriptors and links | buckets | CLOCK values | pages | slack for torn headers |
 //! ```
 //!
-//! Everything is sized for the most memory there can ever be. That is address space only: what is never touched is never committed.
+//! Everything is sized for the reserve. That is address space only: memory that is never touched is never committed.
 
-use crate::table::{BUCKETS_FIRST, Table};
+use crate::index::{BUCKETS_FIRST, Index};
 use guira_items::BEHIND_CHUNKS;
 use guira_memory::MIB;
 use guira_memory::lasting::HEAD_BYTES;
@@ -16,7 +16,7 @@ use guira_memory::slab::lockfree::LockFreeSlab;
 /// Where everything lies, in bytes from the start of the Region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// The most memory there can be.
+    /// The most memory there can ever be.
     pub(crate) reserve: usize,
     pub(crate) pages: usize,
     pub(crate) metadata_at: usize,
@@ -25,14 +25,13 @@ pub(crate) struct Plan {
     /// The most buckets that the table can have.
     pub(crate) buckets_max: u64,
     pub(crate) pages_at: usize,
-    /// All of it.
     pub(crate) total: usize,
 }
 
 /// Parts are aligned to huge pages.
 const ALIGNED: usize = 2 * MIB;
 
-/// No item takes less memory, with its bucket.
+/// The least memory that an item takes, with its bucket.
 const LEAST_EACH: usize = 40;
 
 impl Plan {
@@ -40,7 +39,7 @@ impl Plan {
     pub(crate) fn new(reserve: usize) -> Self {
         let pages = reserve / PAGE_BYTES;
         let buckets_max = ((reserve / LEAST_EACH) as u64).max(BUCKETS_FIRST);
-        let [links, clock] = Table::bytes(buckets_max);
+        let [links, clock] = Index::bytes(buckets_max);
         let metadata_at = HEAD_BYTES;
         let links_at = (metadata_at + LockFreeSlab::metadata_bytes(pages)).next_multiple_of(ALIGNED);
         let clock_at = links_at + links.next_multiple_of(ALIGNED);
@@ -49,12 +48,12 @@ impl Plan {
         Plan { reserve, pages, metadata_at, links_at, clock_at, buckets_max, pages_at, total }
     }
 
-    /// Whether a Region for it has so many bytes.
+    /// Whether `bytes` is the length of a Region for this plan.
     pub(crate) fn fills(&self, bytes: usize) -> bool {
         self.total <= bytes && bytes - self.total < ALIGNED
     }
 
-    /// Bytes that the metadata of `memory` bytes of pages comes to, if the system commits `step` bytes at once.
+    /// Bytes of the metadata of `memory` bytes of pages, if the system commits `step` bytes at once.
     pub(crate) fn metadata(&self, memory: usize, step: usize) -> usize {
         let used = LockFreeSlab::metadata_bytes(self.pages.min(memory / PAGE_BYTES));
         // Descriptors and links begin anywhere in what is committed at once, and lie apart.

@@ -1,21 +1,19 @@
-//! Going on where another engine has left off, in a Region that lasts in a file.
+//! Restarts: an engine continues with the Region that another one left in a file.
 //!
-//! Items, links, CLOCK values, page descriptors and bitmaps lie in the Region and last by themselves. The rest is put into the head of the file when the
-//! engine is closed (`Saved`): how it was set up, time, flushes, counters, and how far table and pages have come. Stacks of pages follow from
-//! the descriptors, and what the items come to from the list ([`crate::recover`]). Nothing that is read is believed before it was checked against the
-//! bounds of what there is; what does not fit together empties the Region.
+//! Items, links, CLOCK values, page descriptors and bitmaps lie in the Region. The rest is written into the head of the file when the engine is closed
+//! ([`Saved`]): setup, time, flushes, counters, the size of the table and the number of pages. Stacks of pages follow from the descriptors, and the usage of classes
+//! from the list ([`crate::recover`]). Everything that is read is checked against the bounds of what there is; what does not fit together empties the
+//! Region.
 //!
-//! Announcements, pins, and what sessions keep to themselves are about threads, and none is left.
+//! Announcements, pins and what sessions keep belong to threads, and none is left.
 
-use crate::core::{Core, FleecEngine};
-use crate::list::Search;
-use crate::nodes::CoreNodes;
+use crate::core::Core;
+use crate::index::{Index, ListEditor, SavedIndex};
 use crate::options::{FleecOptions, LINK_BYTES};
 use crate::plan::Plan;
-use crate::table::{SavedTable, Table};
-use guira_contract::{ClassCounter, CloseError, Dropped, Emptied, Opened};
+use guira_contract::{ClassCounter, CloseError, Dropped, Emptied};
 use guira_items::{
-    EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts,
+    Begun, EmptyRegion, EngineOptions, Failure, HASHED, MINIMUM, Numbers, OpenError, Restored, SavedCounts,
     SavedFlushes, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
@@ -24,22 +22,20 @@ use guira_memory::slab::lockfree::{LockFreeSlab, Touched};
 use guira_memory::slab::{MAX_CLASSES, PAGE_BYTES};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::words::WORD;
-use std::sync::Arc;
 
-/// Says which engine has left a Region, and how it is divided.
+/// Which engine left a Region, and how it is divided.
 const FORMAT: [u8; 8] = *b"fleec001";
 
-/// What has to be known beside the Region's contents.
+/// The state that a restart needs beside the Region.
 #[derive(Clone, Debug, PartialEq)]
 struct Saved {
     setup: SavedSetup,
     shell: ShellState,
     flushes: SavedFlushes,
-    table: SavedTable,
+    table: SavedIndex,
     touched: Touched,
-    /// How many items there are.
     items: u64,
-    /// What the items hold is not among them: the list tells.
+    /// Without the usage of classes: that follows from the list.
     counts: SavedCounts,
 }
 
@@ -54,7 +50,7 @@ impl Saved {
             shell: core.shell.state(now),
             flushes: core.flushes.saved(),
             table: core.table.saved(),
-            touched: core.memory.touched(),
+            touched: core.memory.slab().touched(),
             items: core.shell.registry().items(),
             counts: core.shell.registry().saved(),
         }
@@ -78,14 +74,14 @@ impl Saved {
         bytes_of(&numbers)
     }
 
-    /// What [`Saved::encode`] has made.
+    /// Reads the output of [`Saved::encode`].
     fn decode(state: &[u8]) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, FORMAT)?;
         let mut saved = Saved {
             setup: numbers.setup()?,
             shell: numbers.shell()?,
             flushes: SavedFlushes { word: numbers.number()?, dirty: numbers.small()? },
-            table: SavedTable { buckets: numbers.number()?, hand: numbers.number()? },
+            table: SavedIndex { buckets: numbers.number()?, hand: numbers.number()? },
             touched: Touched { pages: numbers.small()?, paid: numbers.small()? },
             items: numbers.number()?,
             counts: numbers.counts()?,
@@ -101,7 +97,7 @@ pub(crate) fn open(
     options: FleecOptions,
     place: &RegionPlace,
     now_unix: u64,
-) -> Result<Opened<FleecEngine>, OpenError> {
+) -> Result<Begun<Core>, OpenError> {
     options.check()?;
     let plan = Plan::new(options.engine.reserve.max(options.engine.memory));
     let huge = options.engine.huge_pages();
@@ -118,14 +114,10 @@ pub(crate) fn open(
         core.table.begin();
         Ok(core)
     };
-    let mut begun = open_lasting(place, empty, go_on, begin)?;
-    begun.core.shell.last_in(begun.file);
-    let base = begun.core.shell.base();
-    let engine = FleecEngine { core: Arc::new(begun.core) };
-    Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+    open_lasting(place, empty, go_on, begin)
 }
 
-/// An engine that goes on with what the file holds.
+/// An engine that continues with the contents of the file.
 fn restore(
     options: FleecOptions,
     file: &RegionFile,
@@ -147,28 +139,29 @@ fn restore(
     let classes = options.classes.table(LINK_BYTES).len();
     let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
     if !damage.is_none() {
-        // The list leads through all items: what lies behind one that is lost cannot be found.
+        // The list leads through all items: those behind a lost one cannot be found.
         return Err(Emptied::Contents(Dropped { blocks: damage.count(), items: saved.items }).into());
     }
     saved.setup.check_hash(shell.hash(HASHED))?;
-    let mut core = Core::on(shell, plan, options).map_err(Failure::Open)?;
+    let core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     core.restore(&saved)?;
     Ok(core)
 }
 
 impl Core {
-    /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+    /// Continues with the contents of the Region. Nobody uses the engine yet.
+    fn restore(&self, saved: &Saved) -> Result<(), Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         let is_sound =
-            self.flushes.restore(saved.flushes, ()) && self.table.restore(saved.table, &self.budget);
+            self.flushes.restore(saved.flushes, ()) && self.table.restore(saved.table, self.sizing.budget());
         if !is_sound {
             return Err(damaged());
         }
         self.charge_metadata(saved.touched)?;
-        let serving = self.memory.restore(saved.touched).map_err(|_| damaged())?;
+        let slab = self.memory.slab();
+        let serving = slab.restore(saved.touched).map_err(|_| damaged())?;
         let takes = serving * PAGE_BYTES + self.table.committed();
-        let has_room = || self.table.back_paid() && self.memory.back_serving();
+        let has_room = || self.table.back_paid() && slab.back_serving();
         if !self.shell.region().takes(takes) && !has_room() {
             return Err(Failure::Open(OpenError::Full));
         }
@@ -176,39 +169,39 @@ impl Core {
         if held.iter().map(|held| held.items).sum::<u64>() != saved.items {
             return Err(damaged());
         }
-        self.table.count(saved.items as i64);
+        self.table.count_items(saved.items as i64);
         self.shell.registry().restore(&SavedCounts { held, ..saved.counts.clone() });
         self.shell.restore_cas(saved.shell.cas);
         Ok(())
     }
 
-    /// Charges the metadata of pages that there is no memory for any more, if what cannot be given back leaves room for items.
+    /// Charges the metadata of all pages there ever were, if that and the table, which are never given back, leave room for items.
     fn charge_metadata(&self, touched: Touched) -> Result<(), Emptied> {
-        let memory = self.budget.limit();
+        let memory = self.sizing.budget().limit();
         let pages = touched.pages as usize;
-        let table: usize = Table::bytes(self.table.buckets()).into_iter().sum();
+        let table: usize = Index::bytes(self.table.buckets()).into_iter().sum();
         let least = MINIMUM.max(2 * (table + LockFreeSlab::metadata_bytes(pages)));
         if least > memory {
             return Err(Emptied::TooSmall { memory, least });
         }
-        self.describe(pages * PAGE_BYTES);
+        self.sizing.describe(pages * PAGE_BYTES);
         Ok(())
     }
 
-    /// Finishes a bucket that somebody has begun to add and not come to an end with.
+    /// Completes the insert of a bucket that a session left half done. Nobody else uses the engine.
     pub(crate) fn finish_growth(&self) {
-        let (hazard, mut retired) = (self.hazards.claim(), Vec::new());
-        // What is taken off the list here is nobody's any more: whoever goes on frees it, as what sessions have left.
-        let mut nodes = CoreNodes::new(self, &hazard, &mut retired);
-        self.table.settle(&mut nodes, &mut Search::new(&hazard));
+        let (hazard, mut retired) = (self.announcements.claim(), Vec::new());
+        // Items that leave the list here are freed by the restart, as those that sessions retired.
+        let (index, shell) = (&self.table, &self.shell);
+        ListEditor { index, shell, hazard: &hazard, retired: &mut retired }.finish_growth();
     }
 
-    /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
+    /// Closes the engine, so that another one can continue if the Region lasts. All sessions are gone.
     pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         if !self.shell.lasts(notes)? {
             return Ok(());
         }
-        self.memory.settle();
+        self.memory.slab().settle();
         self.finish_growth();
         let state = Saved::of(&self, now).encode();
         self.shell.close(&state, notes)

@@ -1,24 +1,24 @@
 //! The read-modify-write of a key.
 //!
-//! An item that is in the table is not changed, but for the note in its header that it was read, and its expiry if it has the field. Whatever else is to
-//! change is a new item, which takes the place of the old one by one compare-and-swap on the old one's link; if that fails, somebody was quicker, and
-//! all is done again. A new expiry takes the place of the one that was decided from, by compare-and-swap, and is then counted as a change of the link, by
-//! which whoever has put a new item together from what he read before is stopped; if the item has left the table, it is done again as well.
+//! An item in the table never changes, except for the note of a read in its header, and its expiry if it has the field. Every other change is a new item
+//! that replaces the old one by one compare-and-swap on the old one's link; if that fails the whole operation is repeated. A new expiry replaces, by
+//! compare-and-swap, the one that the decision was made from, and is then counted as a change of the link, which stops every writer that has built a new
+//! item from what it read before. If the item has left the table by then, the operation is repeated as well.
 
+use crate::allocator::Allocator;
 use crate::core::Core;
-use crate::list::{Node, Spot, Target};
-use crate::nodes::CoreNodes;
+use crate::flush;
+use crate::index::{EditNodes, Node, Spot};
+use crate::maintain;
 use crate::pending::FleecPending;
-use crate::reclaim::Taking;
-use crate::session::{FleecSession, meta_of};
+use crate::pool::{ChunkCache, Taking};
 use guira_contract::{
-    Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, Meta, NewItem, Provision,
-    Recency, StoreError, Value,
+    Amendment, Counter, Decision, Expiry, ItemSpec, ItemState, ItemView, Key, NewItem, Provision, Recency,
+    StoreError, Value,
 };
 use guira_items::hooks::{self, Window};
 use guira_items::{
-    Eviction, Fields, Flushes, INLINE_MAX, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape,
-    counted_size,
+    Eviction, Fields, Flushes, Item, ItemHeaderSpec, Pieces, Removal, SessionCounters, Shape, counted_size,
 };
 use guira_memory::Offset;
 use guira_memory::slab::ClassId;
@@ -27,16 +27,14 @@ use guira_sync::clock::Seconds;
 use guira_sync::hazard::Hazard;
 use guira_sync::words;
 
-/// What an attempt came to.
 #[derive(Debug)]
 enum Attempt {
-    /// It is done, and nothing was stored: so many items more are in the table.
+    /// It is done and nothing was stored. The number of items has changed by this much.
     Done(i64),
-    /// An item was stored, as of this flush generation: so many items more are in the table.
+    /// An item was stored, in this flush generation. The number of items has changed by this much.
     Stored(i64, u32),
-    /// Somebody was quicker.
+    /// The place has changed meanwhile.
     Again,
-    /// A chunk of this class is needed, for this.
     NeedChunk(ClassId, Taking),
     /// A pending value is needed for an item with these fields and a value of this length.
     NeedPending(Fields, usize),
@@ -48,7 +46,7 @@ struct Present<'n> {
     node: Node<'n>,
     item: Item<'n>,
     is_dead: bool,
-    /// Its expiry when it was found, before anything was decided.
+    /// Its expiry when it was found, before the decision.
     expiry: Expiry,
 }
 
@@ -58,15 +56,16 @@ impl Present<'_> {
     }
 }
 
-/// What an attempt may use, found beforehand.
+/// Memory for an attempt.
 #[derive(Debug)]
 struct Supplies {
+    /// The client's value.
     pending: Option<FleecPending>,
-    /// A pending value that the engine made for itself, for a value put together from the old one.
+    /// Memory for a value that is put together from the old one.
     spare: Option<FleecPending>,
 }
 
-/// A value put together.
+/// A value in parts.
 #[derive(Clone, Copy)]
 struct Parts<'v> {
     before: &'v [u8],
@@ -83,13 +82,13 @@ impl<'v> Parts<'v> {
         self.before.len() + self.old.map_or(0, |item| item.value_len()) + self.after.len()
     }
 
-    /// Shows the value to `take`, piece by piece.
+    /// Passes the value to `take`, piece by piece.
     fn each(&self, core: &Core, mut take: impl FnMut(&[u8])) {
         take(self.before);
         if let Some(item) = self.old {
             let mut buffer = [0; 4096];
             for (place, length) in Pieces::of(core.shell.region(), &item) {
-                // Only a value that goes on in other chunks begins at a multiple of 8.
+                // Only a value in several chunks begins at a multiple of 8.
                 let words = core.shell.region().words(place, length.div_ceil(words::WORD));
                 for from in (0..length).step_by(buffer.len()) {
                     let part = &mut buffer[..(length - from).min(4096)];
@@ -105,7 +104,7 @@ impl<'v> Parts<'v> {
     }
 }
 
-/// An item that is ready, and in nobody's hands but ours.
+/// A complete item that no other session knows of.
 enum Made {
     /// In a chunk of this class, from the session's cache.
     Chunk(Offset, ClassId),
@@ -121,144 +120,144 @@ impl Made {
     }
 }
 
-impl FleecSession {
-    pub(crate) fn read_modify_write<'d, F>(
-        &mut self,
-        key: Key<'_>,
-        now: Seconds,
-        provision: Provision<FleecPending>,
-        mut decide: F,
-    ) -> Result<(), StoreError>
-    where
-        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
-    {
-        self.core.settle_flush(now);
-        let mut supplies = Supplies { pending: None, spare: None };
-        match provision {
-            Provision::None => {}
-            Provision::Item(spec) => self.prepare(key.bytes.len(), &spec, now)?,
-            Provision::Pending(pending) => supplies.pending = Some(pending),
-        }
-        loop {
-            match self.attempt(key, now, &mut supplies, &mut decide)? {
-                Attempt::Done(more) => {
-                    self.finish(more);
-                    return Ok(());
+/// Changes the item under `key` as `decide` says.
+pub(crate) fn update<'d, F>(
+    allocator: &mut Allocator,
+    key: Key<'_>,
+    now: Seconds,
+    provision: Provision<FleecPending>,
+    mut decide: F,
+) -> Result<(), StoreError>
+where
+    F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+{
+    flush::settle(allocator.local().core(), now);
+    let mut supplies = Supplies { pending: None, spare: None };
+    match provision {
+        Provision::None => {}
+        Provision::Item(spec) => prepare(allocator, key.bytes.len(), &spec, now)?,
+        Provision::Pending(pending) => supplies.pending = Some(pending),
+    }
+    loop {
+        match attempt(allocator, key, now, &mut supplies, &mut decide)? {
+            Attempt::Done(more) => {
+                finish(allocator, more);
+                return Ok(());
+            }
+            Attempt::Stored(more, generation) => {
+                finish(allocator, more);
+                // If there was a flush meanwhile, the item may be of an earlier generation, and the crawler may have passed already: see
+                // [`Flushes::is_still`].
+                if !allocator.local().core().flushes.is_still(generation) {
+                    remove_dead(allocator, key, now);
                 }
-                Attempt::Stored(more, generation) => {
-                    self.finish(more);
-                    // If there was a flush meanwhile, what was stored may carry its number, and the crawler have passed already: see
-                    // [`Flushes::is_still`].
-                    if !self.core.flushes.is_still(generation) {
-                        self.remove_dead(key, now);
-                    }
-                    return Ok(());
-                }
-                Attempt::Again => self.counters.add(Counter::WriteRetries, 1),
-                Attempt::NeedChunk(class, taking) => {
-                    let _held = self.hold(key, now);
-                    self.refill(class, taking, now)?;
-                }
-                Attempt::NeedPending(fields, length) => {
-                    supplies.spare = None;
-                    let _held = self.hold(key, now);
-                    let spare = self.pending_with(key.bytes.len(), fields, length, now);
-                    supplies.spare = Some(spare.ok_or(StoreError::NoMemory)?);
-                }
+                return Ok(());
+            }
+            Attempt::Again => allocator.local().counters().add(Counter::WriteRetries, 1),
+            Attempt::NeedChunk(class, taking) => {
+                let _held = hold(allocator, key, now);
+                allocator.refill(class, taking, now)?;
+            }
+            Attempt::NeedPending(fields, length) => {
+                supplies.spare = None;
+                let _held = hold(allocator, key, now);
+                let spare = FleecPending::joining(allocator, key.bytes.len(), (fields, length), now);
+                supplies.spare = Some(spare.ok_or(StoreError::NoMemory)?);
             }
         }
     }
+}
 
-    /// What is left to do after something was done.
-    fn finish(&mut self, more: i64) {
-        if more != 0 {
-            self.count_items(more);
-            if more > 0 && self.core.table.is_crowded() {
-                self.help_growth();
-            }
-        }
-        if !self.retired.is_empty() {
-            self.reclaim_some();
-        }
-    }
+/// Removes the item under `key` if it is dead.
+#[cold]
+#[inline(never)]
+pub(crate) fn remove_dead(allocator: &mut Allocator, key: Key<'_>, now: Seconds) {
+    // Nothing is stored, so nothing can be refused.
+    let _ = update(allocator, key, now, Provision::None, |_| Decision::Keep);
+}
 
-    /// Holds the item under `key` while memory is found for what comes in its place: or the hand might take the very item that is to be changed, and
-    /// the command would find nothing. What is held is not evicted.
-    fn hold(&mut self, key: Key<'_>, now: Seconds) -> Option<Hazard> {
-        let core = self.core.clone();
-        let bucket = core.table.bucket_of(key.hash.0);
-        let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
-        self.at_spot(bucket, Target::Item(key.hash.0), matches, |_, spot| {
-            let node = spot.node?;
-            let hazard = core.hazards.claim();
-            hazard.announce(0, node.at.bytes() as u64);
-            // If it was taken out before it was announced it is not there any more.
-            node.stands().then_some(hazard)
-        })
-    }
-
-    /// Finds memory for what will probably be stored.
-    fn prepare(&mut self, key_len: usize, spec: &ItemSpec, now: Seconds) -> Result<(), StoreError> {
-        if !guira_contract::Session::fits(self, key_len, spec) {
-            return Err(StoreError::TooLarge);
-        }
-        if self.core.options.engine.eviction == Eviction::Off {
-            // Whether memory is needed at all is not known yet, and nothing is evicted for it.
-            return Ok(());
-        }
-        let fields = self.core.fields_of(spec);
-        let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
-        match self.core.memory.classes().class_for(shape.size()) {
-            Some(class) if self.caches[usize::from(class.0)].is_empty() => {
-                self.refill(class, Taking::Fresh, now)
-            }
-            _ => Ok(()),
+/// Follows up a change: counts items, grows the table, frees memory.
+fn finish(allocator: &mut Allocator, more: i64) {
+    let local = allocator.local_mut();
+    if more != 0 {
+        local.editor().count_items(more);
+        if more > 0 && local.core().table.is_crowded() {
+            maintain::help_growth(local);
         }
     }
+    local.reclaim_some();
+}
 
-    /// Removes the item under `key` if it is dead.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn remove_dead(&mut self, key: Key<'_>, now: Seconds) {
-        // Nothing is stored, so nothing can be refused.
-        let _ = self.read_modify_write(key, now, Provision::None, |_| Decision::Keep);
-    }
+/// Announces the item under `key` while memory is looked for. An announced item is not evicted; without this the hand might take the very item that is to
+/// be changed.
+fn hold(allocator: &mut Allocator, key: Key<'_>, now: Seconds) -> Option<Hazard> {
+    let mut editor = allocator.local_mut().editor();
+    let core = editor.core();
+    editor.at_key(core.table.bucket_of(key.hash.0), key, now, |_, spot| {
+        let node = spot.node?;
+        let hazard = core.announcements.claim();
+        hazard.announce(0, node.at.bytes() as u64);
+        // An item that was removed before it was announced is not held.
+        node.stands().then_some(hazard)
+    })
+}
 
-    fn attempt<'d, F>(
-        &mut self,
-        key: Key<'_>,
-        now: Seconds,
-        supplies: &mut Supplies,
-        decide: &mut F,
-    ) -> Result<Attempt, StoreError>
-    where
-        F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
-    {
-        let bucket = self.core.table.bucket_of(key.hash.0);
-        let (mut hands, caches) = self.hands();
-        let (core, counters) = (hands.core, hands.counters);
-        let matches = |at| core.item(at, now).is_some_and(|item| item.key_is(key.bytes));
-        hands.at_spot(bucket, Target::Item(key.hash.0), matches, |nodes, spot| {
-            // Learnt after the item was found, so that it is of this generation or of one before it; and once, so that what is decided, and what is
-            // stored, is so before or after a flush as a whole.
-            let generation = core.flushes.generation();
-            let present = spot.node.and_then(|node| {
-                let item = core.item(node.at, now)?;
-                // Before it is known that the item is alive: or a dead one could get a new expiry.
-                let expiry = item.expiry();
-                let is_dead = Flushes::<()>::dead_as_of(generation, &item, now).is_some();
-                Some(Present { node, item, is_dead, expiry })
-            });
-            let mut writer = Writer { core, caches, counters, key, now, generation, bucket };
-            writer.change(nodes, spot, present, supplies, decide)
-        })
+/// Finds memory for the item that will probably be stored.
+fn prepare(
+    allocator: &mut Allocator,
+    key_len: usize,
+    spec: &ItemSpec,
+    now: Seconds,
+) -> Result<(), StoreError> {
+    let core = allocator.local().core();
+    if !core.fits(key_len, spec) {
+        return Err(StoreError::TooLarge);
     }
+    if core.options.engine.eviction == Eviction::Off {
+        // Memory may not be needed at all, and none is evicted for it.
+        return Ok(());
+    }
+    let fields = core.fields_of(spec);
+    let shape = Shape { key_len: key_len as u8, value_len: spec.value_len as u32, fields };
+    match core.memory.classes().class_for(shape.size()) {
+        Some(class) => allocator.prepare(class, now),
+        None => Ok(()),
+    }
+}
+
+fn attempt<'d, F>(
+    allocator: &mut Allocator,
+    key: Key<'_>,
+    now: Seconds,
+    supplies: &mut Supplies,
+    decide: &mut F,
+) -> Result<Attempt, StoreError>
+where
+    F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
+{
+    let (mut editor, cache) = allocator.local_mut().editor_and_cache();
+    let (core, counters) = (editor.core(), editor.counters());
+    let bucket = core.table.bucket_of(key.hash.0);
+    editor.at_key(bucket, key, now, |nodes, spot| {
+        // Read after the item was found, so that the item is of this generation or an earlier one; and once, so that both the decision and what is stored
+        // are before a flush, or after it.
+        let generation = core.flushes.generation();
+        let present = spot.node.and_then(|node| {
+            let item = core.item(node.at, now)?;
+            // Read before it is known that the item is alive: or a dead one could get a new expiry.
+            let expiry = item.expiry();
+            let is_dead = Flushes::<()>::dead_as_of(generation, &item, now).is_some();
+            Some(Present { node, item, is_dead, expiry })
+        });
+        let mut writer = Writer { core, cache, counters, key, now, generation, bucket };
+        writer.change(nodes, spot, present, supplies, decide)
+    })
 }
 
 /// One attempt.
 struct Writer<'n, 's, 'k> {
     core: &'n Core,
-    caches: &'s mut Vec<Vec<Offset>>,
+    cache: &'s mut ChunkCache,
     counters: &'s SessionCounters,
     key: Key<'k>,
     now: Seconds,
@@ -269,7 +268,7 @@ struct Writer<'n, 's, 'k> {
 impl<'n> Writer<'n, '_, '_> {
     fn change<'d, F>(
         &mut self,
-        nodes: &mut CoreNodes<'n, '_>,
+        nodes: &mut EditNodes<'n, '_>,
         spot: &Spot<'n>,
         present: Option<Present<'n>>,
         supplies: &mut Supplies,
@@ -279,31 +278,31 @@ impl<'n> Writer<'n, '_, '_> {
         F: FnMut(Option<&dyn ItemView>) -> Decision<'d>,
     {
         let live = present.filter(|present| !present.is_dead);
-        let view = live.map(|live| live.item.of_class(self.core.class_number(live.item.at)));
+        let view = live.map(|live| live.item.of_class(self.core.memory.class_number(live.item.at)));
         let decision = decide(view.as_ref().map(|view| view as &dyn ItemView));
         match (decision, present, live) {
             (Decision::Remove, Some(present), _) => Ok(self.remove(nodes, spot, present)),
             (Decision::Amend(change), _, Some(live)) => self.amend(nodes, spot, live, &change, supplies),
             (Decision::Put(new), ..) => self.put(nodes, spot, present, &new, supplies),
             (_, Some(present), None) => Ok(self.remove(nodes, spot, present)),
-            // What was decided from has to have been there together, at some moment.
+            // The item that the decision was made from has to have been there as a whole at some moment.
             (_, Some(present), _) if !present.node.stands() => Ok(Attempt::Again),
             _ => Ok(Attempt::Done(0)),
         }
     }
 
-    fn remove(&mut self, nodes: &mut CoreNodes<'n, '_>, spot: &Spot<'n>, present: Present<'n>) -> Attempt {
+    fn remove(&mut self, nodes: &mut EditNodes<'n, '_>, spot: &Spot<'n>, present: Present<'n>) -> Attempt {
         if !spot.remove(nodes, present.node) {
             self.counters.add(Counter::SwapsLost, 1);
             return Attempt::Again;
         }
-        account_removed(self.core, self.counters, &present.item, present.why(), self.now);
+        self.core.account_removed(self.counters, &present.item, present.why(), self.now);
         Attempt::Done(-1)
     }
 
     fn put(
         &mut self,
-        nodes: &mut CoreNodes<'n, '_>,
+        nodes: &mut EditNodes<'n, '_>,
         spot: &Spot<'n>,
         present: Option<Present<'n>>,
         new: &NewItem<'_>,
@@ -348,7 +347,7 @@ impl<'n> Writer<'n, '_, '_> {
         Ok(attempt)
     }
 
-    /// Puts an item together that nobody else knows of yet.
+    /// Builds an item that no other session knows of yet.
     fn make(
         &mut self,
         header_spec: &ItemHeaderSpec<'_>,
@@ -359,11 +358,11 @@ impl<'n> Writer<'n, '_, '_> {
         let fields = self.core.fields(header_spec, length);
         let shape = Shape { key_len: header_spec.key.len() as u8, value_len: length as u32, fields };
         if let Some(class) = self.core.memory.classes().class_for(shape.size()) {
-            let Some(at) = self.caches[usize::from(class.0)].pop() else {
+            let Some(at) = self.cache.pop(class) else {
                 return Err(Attempt::NeedChunk(class, Taking::Fresh));
             };
-            // Release fence: pairs with the Acquire fence of `find`. Whoever sees what is written into the chunk from now on also sees the mark
-            // of the item that was there before.
+            // Release fence: pairs with the Acquire fence of `find`. A reader that sees what is written into the chunk from now on also sees the mark of the
+            // item that was there before.
             fence(Ordering::Release);
             let item = header_spec.write(self.core.shell.region(), at, shape, None, header_spec.accessed);
             let (words, mut to) = item.value_words();
@@ -381,10 +380,10 @@ impl<'n> Writer<'n, '_, '_> {
         Ok(Made::Pending(pending.write(header_spec, self.now), pending))
     }
 
-    /// Puts an item into the table, in place of the one that is there.
+    /// Inserts an item into the table, or replaces the one that is there.
     fn publish(
         &mut self,
-        nodes: &mut CoreNodes<'n, '_>,
+        nodes: &mut EditNodes<'n, '_>,
         spot: &Spot<'n>,
         present: Option<Present<'n>>,
         made: Made,
@@ -392,7 +391,7 @@ impl<'n> Writer<'n, '_, '_> {
     ) -> Attempt {
         let core = self.core;
         let at = made.at();
-        let (word, item) = (core.link_of_item(at), core.item(at, self.now));
+        let (word, item) = (core.table.link_of_item(at), core.item(at, self.now));
         let (word, item) = word.zip(item).expect("an item that was just written lies in the Region");
         let bytes = Core::bytes_of(&item);
         let class = core.memory.class_at(at);
@@ -415,20 +414,20 @@ impl<'n> Writer<'n, '_, '_> {
         }
         self.counters.item_put(class, bytes);
         if let Some(present) = present {
-            account_removed(core, self.counters, &present.item, present.why(), self.now);
+            core.account_removed(self.counters, &present.item, present.why(), self.now);
         }
         match overwritten {
-            // What is stored over counts as read.
+            // A replaced item counts as read.
             Some(_) => core.table.touch(self.bucket),
-            None => core.table.greet(self.bucket),
+            None => core.table.on_insert(self.bucket),
         }
         Attempt::Stored(i64::from(present.is_none()), self.generation)
     }
 
-    /// Keeps what could not be published for the next attempt.
+    /// Keeps the memory of an item that could not be published for the next attempt.
     fn take_back(&mut self, made: Made, supplies: &mut Supplies) {
         match made {
-            Made::Chunk(at, class) => self.caches[usize::from(class.0)].push(at),
+            Made::Chunk(at, class) => self.cache.push(class, at),
             Made::Pending(_, pending) if pending.is_the_clients() => supplies.pending = Some(pending),
             Made::Pending(_, pending) => supplies.spare = Some(pending),
         }
@@ -443,7 +442,7 @@ impl<'n> Writer<'n, '_, '_> {
         let stored = change.expiry.filter(|_| item.shape().fields.has(Fields::EXPIRY));
         if stored.is_some_and(|expiry| !item.replace_expiry(live.expiry, expiry)) {
             if change.cas.is_some() {
-                // It has one from now on, whatever becomes of the rest.
+                // The item has its cas unique from now on, whatever becomes of the rest.
                 spot.renew(live.node);
             }
             return Attempt::Again;
@@ -460,7 +459,7 @@ impl<'n> Writer<'n, '_, '_> {
 
     fn amend(
         &mut self,
-        nodes: &mut CoreNodes<'n, '_>,
+        nodes: &mut EditNodes<'n, '_>,
         spot: &Spot<'n>,
         live: Present<'n>,
         change: &Amendment,
@@ -472,7 +471,7 @@ impl<'n> Writer<'n, '_, '_> {
             self.core.table.touch(self.bucket);
         }
         if item.expiry() != live.expiry {
-            // What was shown may be the one or the other.
+            // The decision may have seen the one or the other.
             return Ok(Attempt::Again);
         }
         let state = item.header.state().with(change.set).without(change.clear);
@@ -489,7 +488,7 @@ impl<'n> Writer<'n, '_, '_> {
         if state == item.header.state() && change.overwrite.is_none() && has_fields(&item, change) {
             return Ok(self.amend_in_place(spot, live, change));
         }
-        let meta: Meta = meta_of(self.core, &item);
+        let meta = self.core.meta_of(&item);
         let header_spec = ItemHeaderSpec {
             key: self.key.bytes,
             flags: meta.flags,
@@ -510,39 +509,16 @@ impl<'n> Writer<'n, '_, '_> {
         };
         Ok(match self.make(&header_spec, parts, &mut supplies.spare) {
             Ok(made) => self.publish(nodes, spot, Some(live), made, supplies),
-            // The old one is given back for it.
+            // The old item's chunk is given back for it.
             Err(Attempt::NeedChunk(class, _)) => Attempt::NeedChunk(class, Taking::Exchange),
             Err(needed) => needed,
         })
     }
 }
 
-/// Whether an expiry and a cas unique can be stored where the item lies. A cas unique that it has is part of what others believe of it.
+/// Whether the change of expiry and cas unique can be made in place. An existing cas unique is part of what readers believe of the item.
 fn has_fields(item: &Item<'_>, change: &Amendment) -> bool {
     let fields = item.shape().fields;
     let has_expiry = matches!(change.expiry, None | Some(Expiry::Never)) || fields.has(Fields::EXPIRY);
     has_expiry && (change.cas.is_none() || (fields.has(Fields::CAS) && item.cas().is_none()))
-}
-
-/// Counts an item that was taken out of the table, and reports an eviction. It is announced, or ours.
-pub(crate) fn account_removed(
-    core: &Core,
-    counters: &SessionCounters,
-    item: &Item<'_>,
-    why: Removal,
-    now: Seconds,
-) {
-    let class = core.memory.class_at(item.at);
-    counters.item_removed(why, &item.removed(class, Core::bytes_of(item), now));
-    if why.is_eviction()
-        && let Some((watcher, now)) = core.shell.watcher()
-    {
-        let item = core.item(item.at, now).unwrap_or(*item);
-        watcher.evicted(item.key(&mut [0; 256]), &meta_of(core, &item), now);
-    }
-}
-
-/// Whether an item is so long that its memory should not wait.
-pub(crate) fn is_long(item: &Item<'_>) -> bool {
-    item.value_len() > INLINE_MAX
 }

@@ -10,10 +10,12 @@ pub mod hooks;
 mod item;
 mod lasting;
 mod named;
+mod pending;
 mod pending_chunks;
 mod saved;
 mod setup;
 mod shell;
+mod walks;
 
 pub use chain::{CONTINUATION, Continuation, Pieces, claim_chain, write_continuation};
 pub use counts::{ClassUsage, ClassValues, Registry, Removal, Removed, SavedCounts, SessionCounters};
@@ -22,6 +24,7 @@ pub use item::{
     BEHIND_CHUNKS, Chain, Fields, GENERATIONS, Header, INLINE_MAX, Item, ItemHeaderSpec, NOTED_FOR, Shape,
 };
 pub use lasting::{Begun, EmptyRegion, Failure, Restored, open_lasting, reopen};
+pub use pending::{Arriving, ChunkHome, Pending};
 pub use pending_chunks::{KEPT_PART, PendingChunks};
 pub use saved::{HASHED, Numbers, SavedSetup, bytes_of};
 pub use setup::{
@@ -29,3 +32,4 @@ pub use setup::{
     MINIMUM, OpenError, Residence, counted_size,
 };
 pub use shell::{Shell, ShellState};
+pub use walks::Walks;

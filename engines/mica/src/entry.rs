@@ -1,4 +1,4 @@
-//! How an item lies in the log.
+//! How an item lies in the store.
 //!
 //! ```text
 //! | anchor 8 | header 8 | cas 8 | expiry 4 | flags 4 | key | value |
@@ -7,7 +7,7 @@
 //! anchor:  63..32    where in the index the key belongs: the bits of its hash that name the bucket
 //!          31..29    fields: cas, expiry, flags
 //!          28        dead: no longer in the index
-//!          27, 26    in segregated fits: free; behind a free chunk. In a log 27: used, to be kept when the head comes by
+//!          27, 26    in segregated fits: free; behind a free chunk. In a log 27: used, kept when the head comes by
 //!          24..0     room taken in the log, in words
 //! header:  63..60    token sent, stale, fetched, binary key
 //!          59..36    last access, in seconds of the coarse clock, modulo 2^24
@@ -15,8 +15,8 @@
 //!          7..0      length of the key
 //! ```
 //!
-//! The paper's entry has the initial size, both lengths, the expiry and the whole hash (section 4.3.1). The initial size tells where the
-//! next entry begins; of the hash, what finds the bucket is enough: the offset tells which of its slots is the item's.
+//! The paper's entry has the initial size, both lengths, the expiry and the whole hash (section 4.3.1). The initial size leads to the
+//! next entry. Of the hash, the part that finds the bucket is enough: the offset identifies the slot.
 
 use guira_contract::{Expiry, ItemState, ItemView, Meta};
 use guira_items::{Fields, NOTED_FOR};
@@ -39,81 +39,80 @@ const HASH_SHIFT: u32 = 32;
 
 /// The chunk is free.
 const FREE: u64 = 1 << 27;
-/// The chunk before it is.
+/// The chunk before it is free.
 const AFTER_FREE: u64 = 1 << 26;
 /// In a log: the item was used, and is kept once when the head comes by.
 const USED: u64 = 1 << 27;
-/// What an anchor tells of the room, whatever lies in it.
+/// What an anchor says of the room, whatever lies in it.
 const KEPT: u64 = UNITS_MAX as u64 | AFTER_FREE;
 
 /// The most words that an entry can take.
 pub(crate) const UNITS_MAX: usize = (1 << UNITS_BITS) - 1;
 
 impl Anchor {
-    /// That of room for so many words, in which nothing lies yet.
+    /// The anchor of empty room of `units` words.
     #[inline(always)]
     pub(crate) fn room_of(units: usize) -> Self {
         Anchor(units as u64)
     }
 
-    /// That of a free chunk of so many words, in place of this one.
+    /// The anchor of a free chunk of `units` words in the place of this one.
     pub(crate) fn free(self, units: usize) -> Self {
         Anchor(units as u64 | self.0 & AFTER_FREE | FREE | DEAD)
     }
 
-    /// That of a chunk in use of so many words, in place of this one.
+    /// The anchor of a chunk in use of `units` words in the place of this one.
     pub(crate) fn in_use(self, units: usize) -> Self {
         Anchor(units as u64 | self.0 & AFTER_FREE)
     }
 
-    /// The same behind a free chunk.
+    /// The same, behind a free chunk.
     pub(crate) fn after_free(self) -> Self {
         Anchor(self.0 | AFTER_FREE)
     }
 
-    /// The same behind one in use.
+    /// The same, behind a chunk in use.
     pub(crate) fn after_used(self) -> Self {
         Anchor(self.0 & !AFTER_FREE)
     }
 
-    /// Whether the chunk is free.
     pub(crate) fn is_free(self) -> bool {
         self.0 & FREE != 0
     }
 
-    /// Whether the one before it is.
+    /// Whether the chunk before it is free.
     pub(crate) fn is_after_free(self) -> bool {
         self.0 & AFTER_FREE != 0
     }
 
-    /// The same with an item in the room that has these fields and belongs there in the index.
+    /// The same, with an item in the room.
     #[inline(always)]
     fn taken_by(self, fields: Fields, place: u32) -> Self {
         let kept = self.0 & KEPT;
         Anchor(kept | u64::from(fields.0 & 7) << FIELDS_SHIFT | u64::from(place) << HASH_SHIFT)
     }
 
-    /// The same of an item that was not used since, in room for so many words.
+    /// The same for an item without a noted use, in room of `units` words.
     pub(crate) fn moved_to(self, units: usize) -> Self {
         Anchor(self.0 & !(UNITS_MAX as u64 | USED) | units as u64)
     }
 
-    /// The entry that is none: room that could not be used.
+    /// The anchor of room that could not be used.
     pub(crate) fn hole(units: usize) -> Self {
         Anchor(units as u64 | DEAD)
     }
 
-    /// ItemSpec taken, in words.
+    /// Room taken, in words.
     pub(crate) fn units(self) -> usize {
         (self.0 & UNITS_MAX as u64) as usize
     }
 
-    /// Whether nothing in the index refers to it.
+    /// Whether no slot leads to it.
     pub(crate) fn is_dead(self) -> bool {
         self.0 & DEAD != 0
     }
 
-    /// Where in the index the key belongs.
+    /// The place of the key in the index.
     pub(crate) fn place(self) -> u32 {
         (self.0 >> HASH_SHIFT) as u32
     }
@@ -122,17 +121,16 @@ impl Anchor {
         Fields((self.0 >> FIELDS_SHIFT) as u8 & 7)
     }
 
-    /// Loads the one at `at`.
     pub(crate) fn load(region: &Region, at: Offset) -> Self {
         Anchor(words::load(region.word(at)))
     }
 
-    /// Stores it at `at`. The caller holds the partition.
+    /// The caller holds the partition.
     pub(crate) fn store(self, region: &Region, at: Offset) {
         words::store(region.word(at), self.0);
     }
 
-    /// Notes that nothing in the index refers to the entry at `at` any more. The caller holds the partition.
+    /// Notes that no slot leads to the entry at `at` any more. The caller holds the partition.
     pub(crate) fn bury(region: &Region, at: Offset) {
         Anchor(Self::load(region, at).0 | DEAD).store(region, at);
     }
@@ -168,12 +166,10 @@ impl Header {
         (self.0 >> VALUE_SHIFT) as usize & ((1 << VALUE_BITS) - 1)
     }
 
-    /// Facts about the item.
     pub(crate) fn state(self) -> ItemState {
         ItemState((self.0 >> STATE_SHIFT) as u8)
     }
 
-    /// The same with other facts.
     pub(crate) fn with_state(self, state: ItemState) -> Self {
         Header(self.0 & !(15 << STATE_SHIFT) | u64::from(state.0) << STATE_SHIFT)
     }
@@ -187,7 +183,7 @@ impl Header {
         self.accessed(now).with_state(self.state().with(ItemState::FETCHED))
     }
 
-    /// Whether it says that a read was noted a moment before `now`.
+    /// Whether a read was noted shortly before `now`.
     #[inline(always)]
     pub(crate) fn is_noted(self, now: Seconds) -> bool {
         let age = u64::from(now.0).wrapping_sub(self.0 >> ACCESS_SHIFT) & ACCESS_MASK;
@@ -201,7 +197,7 @@ impl Header {
     }
 }
 
-/// What decides where the parts of an item lie.
+/// Lengths and fields: they determine where the parts of an item lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     key_len: usize,
@@ -264,7 +260,7 @@ impl Shape {
     }
 }
 
-/// An item in the log, found by a reader or held by a writer.
+/// An item in the store, found by a reader or a writer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     words: &'a [AtomicU64],
@@ -274,7 +270,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The item at `at`, as its first words now describe it. `None` if that cannot be an item: nonsense from a racy read.
+    /// The item at `at`, as its first words describe it now. `None` if there can be no such item: a racy read.
     #[inline(always)]
     pub(crate) fn at(region: &'a Region, at: Offset, now: Seconds) -> Option<Self> {
         let [anchor, header] = region.window::<2>(at)?;
@@ -288,66 +284,61 @@ impl<'a> Entry<'a> {
         Shape::of(self.anchor, self.header)
     }
 
-    /// Its words.
     #[inline(always)]
     pub(crate) fn words(&self) -> &'a [AtomicU64] {
         self.words
     }
 
-    /// Room that it has in the log, in words.
+    /// Its room, in words.
     pub(crate) fn room(&self) -> usize {
         self.anchor.units()
     }
 
-    /// Whether its room is right for one of `units` words. A value that has become much shorter does not keep its room.
+    /// Whether its room suits an item of `units` words. A value that becomes much shorter does not keep its room.
     #[inline(always)]
     pub(crate) fn suits(&self, units: usize) -> bool {
         units <= self.room() && self.room() <= 2 * units + 8
     }
 
-    /// Words that it needs.
+    /// Its length in words.
     pub(crate) fn units(&self) -> usize {
         self.shape().units()
     }
 
-    /// Its first word.
     pub(crate) fn anchor(&self) -> Anchor {
         self.anchor
     }
 
-    /// Whether it is kept when the head of its log comes by.
+    /// Whether a use is noted: then it is kept when the head of its log comes by.
     #[inline(always)]
     pub(crate) fn is_used(&self) -> bool {
         self.anchor.0 & USED != 0
     }
 
-    /// Notes that it is. The caller holds the partition. Readers may see the word before or after: nothing that they go by changes.
+    /// Notes a use. The caller holds the partition. Readers may see the word before or after: nothing that they rely on changes.
     pub(crate) fn note_use(&self) {
         words::store(&self.words[0], self.anchor.0 | USED);
     }
 
-    /// Where in the index it belongs.
+    /// Its place in the index.
     pub(crate) fn place(&self) -> u32 {
         self.anchor.place()
     }
 
-    /// Its second word.
     #[inline(always)]
     pub(crate) fn header(&self) -> Header {
         self.header
     }
 
-    /// Bytes that it uses.
+    /// Its length in bytes.
     pub(crate) fn size(&self) -> usize {
         self.shape().size()
     }
 
-    /// Which optional fields it has.
     pub(crate) fn fields(&self) -> Fields {
         self.anchor.fields()
     }
 
-    /// Whether its key is `key`.
     #[inline(always)]
     pub(crate) fn key_is(&self, key: &[u8]) -> bool {
         self.header.key_len() == key.len() && words::equal(self.words, self.shape().key_at(), key)
@@ -364,7 +355,6 @@ impl<'a> Entry<'a> {
         (words::load(&self.words[at / WORD]) >> (at % WORD * 8)) as u32
     }
 
-    /// When it expires.
     #[inline(always)]
     pub(crate) fn expiry(&self) -> Expiry {
         if !self.anchor.fields().has(Fields::EXPIRY) {
@@ -409,10 +399,10 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What the field of the cas unique holds for an item that has none.
+/// The field of an item without a cas unique.
 const NO_CAS: u64 = 0;
 
-/// What the expiry field holds for an item that has the field and no longer expires.
+/// The field of an item that does not expire.
 const NEVER: u32 = u32::MAX;
 
 fn expiry_field(expiry: Expiry) -> u32 {
@@ -462,24 +452,24 @@ impl ItemView for Entry<'_> {
     }
 }
 
-/// Everything about a new item but its value's bytes.
+/// A new item without its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ItemHeaderSpec<'k> {
     pub(crate) key: &'k [u8],
-    /// Where in the index it belongs.
+    /// Its place in the index.
     pub(crate) place: u32,
     pub(crate) flags: u32,
     pub(crate) expiry: Expiry,
     pub(crate) cas: Option<u64>,
     pub(crate) state: ItemState,
-    /// When it was last accessed: now, unless it takes the place of itself.
+    /// When it was last accessed: now, unless it is rebuilt.
     pub(crate) accessed: Seconds,
-    /// Fields that it has in any case.
+    /// Fields that every item has.
     pub(crate) always: Fields,
 }
 
 impl ItemHeaderSpec<'_> {
-    /// How it lies with a value of `value_len` bytes.
+    /// Its shape with a value of `value_len` bytes.
     #[inline(always)]
     pub(crate) fn shape(&self, value_len: usize) -> Shape {
         let of = guira_items::ItemHeaderSpec::fields;
@@ -510,8 +500,8 @@ impl ItemHeaderSpec<'_> {
         }
     }
 
-    /// Writes everything but the value at `at`, in the room that `anchor` tells of. Returns the item, to which the value goes. The caller holds
-    /// the partition.
+    /// Writes everything but the value at `at`, in the room that `anchor` describes. Returns the words of the item. The caller holds the
+    /// partition.
     ///
     /// # Panics
     /// If it does not lie in the Region.

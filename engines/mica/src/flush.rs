@@ -1,14 +1,13 @@
-//! Flushes. A log knows the order in which items were stored, so what a flush takes from a partition is told by one offset: everything behind it. Whoever
-//! works on a partition first looks whether there was a flush that has not taken effect there yet, and if so notes the tail. Until then nobody has stored
-//! anything there since: so it comes to the same as if it had happened at once.
+//! Flushes. A log keeps items in the order in which they were stored, so one offset says what a flush removes from a partition: everything behind it. A session
+//! that works on a partition first checks for a flush that has not taken effect there yet, and if there was one notes the tail. Nothing was stored there
+//! since: so the result is the same as if it had taken effect at once.
 
-use crate::core::Core;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 
-/// How many flushes there were, and the second at which the next is due.
 #[derive(Debug)]
 pub(crate) struct Flushes {
+    /// How many flushes there were, and the second at which the next is due.
     word: AtomicU64,
 }
 
@@ -21,15 +20,15 @@ impl Default for Flushes {
 }
 
 impl Flushes {
-    /// How many flushes there were until `now`, if none of them has to be counted yet.
+    /// How many flushes there were. `None` if one has fallen due that is not counted yet.
     #[inline(always)]
     pub(crate) fn count_at(&self, now: Seconds) -> Option<u64> {
-        // Relaxed: a flush is ordered with what follows it by the reply to whoever asked for it.
+        // Relaxed: a flush is ordered with what follows it by the reply to the client that asked for it.
         let word = self.word.load(Ordering::Relaxed);
         (u64::from(now.0) < word & NEVER).then_some(word >> 32)
     }
 
-    /// The same; one that has fallen due is counted.
+    /// The same. Counts one that has fallen due.
     pub(crate) fn settle(&self, now: Seconds) -> u64 {
         loop {
             if let Some(count) = self.count_at(now) {
@@ -38,15 +37,16 @@ impl Flushes {
             let word = self.word.load(Ordering::Relaxed);
             if u64::from(now.0) >= word & NEVER {
                 let next = (word >> 32).wrapping_add(1) << 32 | NEVER;
-                // If it fails somebody else has counted it, or there was another.
+                // If it fails another session has counted it, or there was another flush.
                 let _ = self.word.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
 
-    fn schedule(&self, now: Seconds, at: Seconds) {
+    /// Flushes everything that is stored now, at `at`.
+    pub(crate) fn schedule(&self, now: Seconds, at: Seconds) {
         let scheduled = |word: u64| {
-            // One that has fallen due and that nobody has met yet goes first, and one that is due now at once: another would take its place.
+            // A flush that has fallen due uncounted is counted first, and one that is due now at once: another would replace it.
             let due_now = u64::from(u64::from(now.0) >= word & NEVER) + u64::from(at <= now);
             let count = (word >> 32).wrapping_add(due_now);
             let due = if at <= now { NEVER } else { u64::from(at.0.min(u32::MAX - 1)) };
@@ -56,21 +56,12 @@ impl Flushes {
         let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, scheduled);
     }
 
-    /// What is kept across a restart.
     pub(crate) fn saved(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Goes on from there.
     pub(crate) fn restore(&self, saved: u64) {
         self.word.store(saved, Ordering::Relaxed);
-    }
-}
-
-impl<S> Core<S> {
-    /// Items that are stored now are dead from `at` on.
-    pub(crate) fn schedule_flush(&self, now: Seconds, at: Seconds) {
-        self.flushes.schedule(now, at);
     }
 }
 

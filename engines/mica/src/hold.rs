@@ -1,46 +1,43 @@
 //! Who works on a partition.
 //!
-//! A partition is *held* by one session at a time. What holding it is good for depends on the access mode (MICA, section 4.1): under EREW only the
-//! holder reads and writes, under CREW and CRCW everybody reads and the holder writes. And how long it is held: under EREW and CREW by
-//! the session that has used it last, until it waits for input or somebody else wants it, so that whoever is given the requests of one partition only pays for it once
-//! in many batches; under CRCW for one write.
+//! One session at a time *holds* a partition. The access mode (MICA, section 4.1) says what only the holder may do: read and write under EREW, write under CREW
+//! and CRCW. It also says for how long: under EREW and CREW the session that has used a partition last holds it until it waits for input or another session
+//! wants it, so that a session that gets the requests of one partition only pays for it once in many batches; under CRCW for one write.
 //!
 //! So a request that reaches the wrong session is slow, in the worst case as slow as the holder's batch, and never wrong.
 
-use crate::core::Core;
-use crate::space::Space;
 use guira_contract::Access;
 use guira_sync::atomic::{AtomicU64, Backoff, Ordering, Padded};
 use guira_sync::waits::Waits;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What those who wait for partitions share.
+/// The sessions that wait for partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// How often somebody has asked for a partition that another session holds.
+    /// How often a session has asked for a partition that another one holds.
     recalls: AtomicU64,
-    pub(crate) waits: Waits,
-    /// LOCK: bell. Leaf. Those who wait for long sleep here, so that the holder has the processor.
+    waits: Waits,
+    /// LOCK: bell. Leaf. Sessions that wait for long sleep here, so that the holder has the processor.
     sleepers: Mutex<()>,
     bell: Condvar,
 }
 
-/// Rounds of waiting before somebody goes to sleep.
+/// Rounds of waiting before a session sleeps.
 const AWAKE: u32 = 1000;
-/// A bell that was not heard is rung again so soon.
+/// How long it sleeps if it misses the bell.
 const NAP: Duration = Duration::from_millis(1);
 
 impl Waiting {
-    /// How often somebody has asked for a partition that another session holds.
+    /// How often a session has asked for a partition that another one holds.
     #[inline(always)]
     pub(crate) fn recalls(&self) -> u64 {
         self.recalls.load(Ordering::Relaxed)
     }
 
-    /// The same, to look at which partitions are asked for.
+    /// The same, before a look at which partitions are wanted.
     pub(crate) fn heeded(&self) -> u64 {
-        // Acquire: pairs with the Release in `Hold::take`.
+        // Acquire: pairs with the Release in `PartitionLock::take`.
         self.recalls.load(Ordering::Acquire)
     }
 
@@ -50,35 +47,35 @@ impl Waiting {
     }
 }
 
-/// What the holder and those who wait for it know of each other.
+/// The right to work on a partition.
 #[derive(Debug, Default)]
-pub(crate) struct Hold {
+pub(crate) struct PartitionLock {
     /// [`FREE`], [`HELD`], [`WANTED`] or [`OFFERED`].
     state: Padded<AtomicU64>,
 }
 
 const FREE: u64 = 0;
-/// Somebody holds it.
+/// A session holds it.
 const HELD: u64 = 1;
-/// Somebody holds it, and others wait.
+/// A session holds it, and others wait.
 const WANTED: u64 = 2;
-/// Nobody holds it, and one of those who wait is to have it next.
+/// It is free for one of those that wait.
 const OFFERED: u64 = 3;
 
-/// Whoever has waited so often takes what is offered, even if it was not offered to him.
+/// After this many rounds a session takes an offer, even one that was made before it waited.
 const PATIENCE: u32 = 1000;
 
-impl Hold {
-    /// Takes it, if nobody has it.
+impl PartitionLock {
+    /// Takes it, if it is free.
     #[inline(always)]
     pub(crate) fn try_take(&self) -> bool {
-        // Acquire: pairs with the Release in `give`: whoever holds it sees all that was done by those who held it before.
+        // Acquire: pairs with the Release in `give`: the holder sees everything that earlier holders did.
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes it as soon as it is free. `meanwhile` is called as long as it has to be waited for.
+    /// Takes it as soon as it is free. Calls `meanwhile` again and again while it waits.
     ///
-    /// LOCK: partitions. Whoever waits for one gives back, `meanwhile`, those of his own that others wait for: so nobody waits in a circle.
+    /// LOCK: partitions. A session that waits for one gives back, `meanwhile`, those of its own that others wait for: so nobody waits in a circle.
     #[cold]
     #[inline(never)]
     pub(crate) fn take(&self, waiting: &Waiting, mut meanwhile: impl FnMut()) {
@@ -88,10 +85,10 @@ impl Hold {
             if self.try_take() || (has_waited && self.accept()) {
                 return;
             }
-            // Relaxed: it is a wish. Who holds it looks at the end of its batch.
+            // Relaxed: a request. The holder looks at the end of its batch.
             match self.state.compare_exchange(HELD, WANTED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
-                    // Release: pairs with the Acquire in `Waiting::heeded`: who sees that there was a recall sees which partition is wanted.
+                    // Release: pairs with the Acquire in `Waiting::heeded`: a session that sees the recall sees which partition is wanted.
                     waiting.recalls.fetch_add(1, Ordering::Release);
                     has_waited = true;
                 }
@@ -119,7 +116,7 @@ impl Hold {
         self.state.load(Ordering::Relaxed) == WANTED
     }
 
-    /// Gives it to one of those who wait, before whoever gives it can take it again: else they would wait for long where threads are more than processors.
+    /// Gives it to one of those that wait, before the giver can take it again: else they would wait for long where there are more threads than processors.
     #[cold]
     #[inline(never)]
     pub(crate) fn hand_over(&self, waiting: &Waiting) {
@@ -134,8 +131,39 @@ impl Hold {
         if self.is_wanted() {
             return self.hand_over(waiting);
         }
-        // Release: pairs with the Acquire in `try_take`. A wish that comes in between is overwritten: whoever has it wakes up by himself and wishes again.
+        // Release: pairs with the Acquire in `try_take`. A request that comes in between is overwritten: its session wakes up by itself and asks again.
         self.state.store(FREE, Ordering::Release);
+    }
+}
+
+/// The locks of all partitions.
+#[derive(Debug)]
+pub(crate) struct PartitionLocks {
+    locks: Box<[PartitionLock]>,
+    access: Access,
+    waiting: Waiting,
+}
+
+impl PartitionLocks {
+    pub(crate) fn new(partitions: usize, access: Access) -> Self {
+        let locks = (0..partitions).map(|_| PartitionLock::default()).collect();
+        PartitionLocks { locks, access, waiting: Waiting::default() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// How often a session waited for a partition.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waiting.waits
+    }
+
+    /// How often a session has asked for a partition that another one holds.
+    #[cfg(all(test, not(guira_loom)))]
+    pub(crate) fn recalls(&self) -> u64 {
+        self.waiting.recalls()
     }
 }
 
@@ -152,40 +180,39 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    pub(crate) fn new<S: Space>(core: &Core<S>) -> Self {
-        let is_exclusive = core.access == Access::Erew;
-        let all = |state| vec![state; core.partitions.len()].into();
+    pub(crate) fn new(locks: &PartitionLocks) -> Self {
+        let is_exclusive = locks.access == Access::Erew;
+        let all = |state| vec![state; locks.locks.len()].into();
         Holdings { held: all(false), readable: all(!is_exclusive), is_exclusive, count: 0, recalls_seen: 0 }
     }
 
-    /// Whether the partition may be read as it is.
+    /// Whether the session may read the partition now.
     #[inline(always)]
     pub(crate) fn may_read(&self, partition: usize) -> bool {
         self.readable[partition]
     }
 
-    /// Whether it holds the partition.
     #[inline(always)]
     pub(crate) fn has(&self, partition: usize) -> bool {
         self.held[partition]
     }
 
-    /// Holds the partition from now on.
+    /// Takes the partition, and waits for it if another session holds it.
     #[inline(always)]
-    pub(crate) fn take<S: Space>(&mut self, core: &Core<S>, partition: usize) {
-        if !self.held[partition] && !self.try_take(core, partition) {
-            core.partitions[partition].hold.take(&core.waiting, || self.heed_recalls(core));
+    pub(crate) fn take(&mut self, locks: &PartitionLocks, partition: usize) {
+        if !self.held[partition] && !self.try_take(locks, partition) {
+            locks.locks[partition].take(&locks.waiting, || self.heed_recalls(locks));
             self.note(partition);
         }
     }
 
-    /// Holds the partition, if nobody else does.
+    /// Takes the partition, unless another session holds it.
     #[inline(always)]
-    pub(crate) fn try_take<S: Space>(&mut self, core: &Core<S>, partition: usize) -> bool {
+    pub(crate) fn try_take(&mut self, locks: &PartitionLocks, partition: usize) -> bool {
         if self.held[partition] {
             return true;
         }
-        let is_taken = core.partitions[partition].hold.try_take();
+        let is_taken = locks.locks[partition].try_take();
         if is_taken {
             self.note(partition);
         }
@@ -199,12 +226,12 @@ impl Holdings {
         self.count += 1;
     }
 
-    /// Gives the partition back, if it holds it.
+    /// Gives the partition back, if the session holds it.
     #[inline(always)]
-    pub(crate) fn give<S: Space>(&mut self, core: &Core<S>, partition: usize) {
+    pub(crate) fn give(&mut self, locks: &PartitionLocks, partition: usize) {
         if self.held[partition] {
             self.forget(partition);
-            core.partitions[partition].hold.give(&core.waiting);
+            locks.locks[partition].give(&locks.waiting);
         }
     }
 
@@ -215,40 +242,40 @@ impl Holdings {
         self.count -= 1;
     }
 
-    /// What was done with a partition is done: it is kept, unless everybody writes.
+    /// Ends an operation: the partition is kept, except under CRCW.
     #[inline(always)]
-    pub(crate) fn release<S: Space>(&mut self, core: &Core<S>, partition: usize) {
-        if core.access == Access::Crcw {
-            self.give(core, partition);
+    pub(crate) fn release(&mut self, locks: &PartitionLocks, partition: usize) {
+        if locks.access == Access::Crcw {
+            self.give(locks, partition);
         }
     }
 
-    /// Gives back what others wait for, if anybody waits who did not before.
+    /// Gives back the partitions that others wait for, if there was a recall since the last look.
     #[inline(always)]
-    pub(crate) fn heed_recalls<S: Space>(&mut self, core: &Core<S>) {
-        if self.recalls_seen != core.waiting.recalls() {
-            self.heed(core);
+    pub(crate) fn heed_recalls(&mut self, locks: &PartitionLocks) {
+        if self.recalls_seen != locks.waiting.recalls() {
+            self.heed(locks);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn heed<S: Space>(&mut self, core: &Core<S>) {
-        self.recalls_seen = core.waiting.heeded();
-        for (number, partition) in core.partitions.iter().enumerate() {
-            if self.held[number] && partition.hold.is_wanted() {
+    fn heed(&mut self, locks: &PartitionLocks) {
+        self.recalls_seen = locks.waiting.heeded();
+        for (number, lock) in locks.locks.iter().enumerate() {
+            if self.held[number] && lock.is_wanted() {
                 self.forget(number);
-                partition.hold.hand_over(&core.waiting);
+                lock.hand_over(&locks.waiting);
             }
         }
     }
 
-    pub(crate) fn give_all<S: Space>(&mut self, core: &Core<S>) {
+    pub(crate) fn give_all(&mut self, locks: &PartitionLocks) {
         for partition in 0..self.held.len() {
             if self.count == 0 {
                 return;
             }
-            self.give(core, partition);
+            self.give(locks, partition);
         }
     }
 }

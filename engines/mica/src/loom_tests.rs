@@ -1,20 +1,24 @@
 //! Who holds a partition, and what readers believe of its log, in every order in which two threads can come to it.
 
-use crate::hold::{Hold, Waiting};
+use crate::hold::{PartitionLock, Waiting};
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::Arc;
 
 /// A partition that two sessions want.
 struct World {
-    hold: Hold,
+    hold: PartitionLock,
     waiting: Waiting,
-    /// Stored into by whoever holds it, without any care.
+    /// Its holder stores into it, without any ordering.
     contents: AtomicU64,
 }
 
 impl World {
     fn new() -> Arc<Self> {
-        Arc::new(World { hold: Hold::default(), waiting: Waiting::default(), contents: AtomicU64::new(0) })
+        Arc::new(World {
+            hold: PartitionLock::default(),
+            waiting: Waiting::default(),
+            contents: AtomicU64::new(0),
+        })
     }
 
     fn take(&self) {

@@ -1,33 +1,34 @@
 //! How the engine is set up.
 
-use crate::bucket::OFFSET_BITS;
+use crate::index::OFFSET_BITS;
 use guira_contract::{Access, OptionError, Spec};
 use guira_items::EngineOptions;
+use guira_sync::atomic::{AtomicU32, Ordering};
 
 /// The options of the engine. An item takes no more than half of its partition's log, whatever the largest item may be.
 #[derive(Clone, Copy, Debug)]
 pub struct MicaOptions {
-    /// What every engine has.
+    /// The options of every engine.
     pub engine: EngineOptions,
-    /// Partitions that are wanted; rounded up to a power of two. There are fewer if their logs would hold too few of the largest items.
+    /// The number of partitions, rounded up to a power of two. There are fewer if their logs would hold too few of the largest items.
     pub partitions: usize,
     /// Who may read and write a partition.
     pub access: Access,
-    /// Which items go when memory is needed.
+    /// The replacement policy.
     pub policy: LogPolicy,
-    /// Bits of an offset in the log, in words. What is less than 48 is for tests that want to see offsets wrap.
+    /// Bits of an offset in the log, in words. Fewer than 48 are for tests in which offsets wrap.
     pub offset_bits: u32,
 }
 
-/// Which items go first when the log is full (MICA, section 4.3.1).
+/// Which items are evicted first when the log is full (MICA, section 4.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogPolicy {
     /// Those that were stored first.
     Fifo,
-    /// What is read, or stored anew, is stored again at the tail if it is nearer to the head.
+    /// Items that are read or replaced while they are in the older half are kept when the head comes by.
     #[default]
     ApproxLru,
-    /// What is read, or stored anew, is stored again at the tail.
+    /// Items that are read or replaced are kept when the head comes by.
     Lru,
 }
 
@@ -35,12 +36,11 @@ const POLICIES: [(&str, LogPolicy); 3] =
     [("fifo", LogPolicy::Fifo), ("approx-lru", LogPolicy::ApproxLru), ("lru", LogPolicy::Lru)];
 
 impl LogPolicy {
-    /// The policy with this number.
-    pub(crate) fn of(number: u32) -> Self {
+    fn of(number: u32) -> Self {
         POLICIES[number as usize % POLICIES.len()].1
     }
 
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
     /// If there is no such policy, or an option is given.
@@ -50,9 +50,28 @@ impl LogPolicy {
         Ok(policy)
     }
 
-    /// As it is written.
+    /// The form that [`LogPolicy::read`] parses.
     pub fn spec(self) -> Spec {
         Spec { name: POLICIES[self as usize].0.to_owned(), options: Vec::new() }
+    }
+}
+
+/// The policy in use.
+#[derive(Debug)]
+pub(crate) struct CurrentPolicy(AtomicU32);
+
+impl CurrentPolicy {
+    pub(crate) fn new(policy: LogPolicy) -> Self {
+        CurrentPolicy(AtomicU32::new(policy as u32))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> LogPolicy {
+        LogPolicy::of(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, policy: LogPolicy) {
+        self.0.store(policy as u32, Ordering::Relaxed);
     }
 }
 
@@ -62,7 +81,7 @@ fn known<T: Copy>(what: &'static str, name: &str, table: &[(&str, T)]) -> Result
     table.iter().find(|(known, _)| *known == name).map(|(_, thing)| *thing).ok_or_else(unknown)
 }
 
-/// Partitions that are wanted unless told otherwise.
+/// The default number of partitions.
 pub const DEFAULT_PARTITIONS: usize = 16;
 /// The most partitions.
 pub const MAX_PARTITIONS: usize = 256;

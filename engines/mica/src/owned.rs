@@ -2,14 +2,13 @@
 
 use guira_sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only the holder of the partition changes.
 #[derive(Debug, Default)]
 pub(crate) struct Owned(AtomicU64);
 
 impl Owned {
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: the holder reads what it has written, or what the hold has handed over; statistics read something.
+        // Relaxed: the holder reads what it has written, or what the partition's lock has published; statistics may read old numbers.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -18,7 +17,7 @@ impl Owned {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Sets it, and returns what it was.
+    /// Sets it and returns the old value.
     pub(crate) fn replace(&self, value: u64) -> u64 {
         let before = self.get();
         self.set(value);

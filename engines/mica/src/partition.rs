@@ -1,88 +1,124 @@
-//! A partition: items, their index, and who works on them.
+//! A partition: a store of items, and their index.
 
-use crate::bucket::{BUCKET_BYTES, SLOTS};
-use crate::hold::Hold;
-use crate::index::{FIRST_BUCKETS, Index, SPARE_PART, SavedIndex};
+use crate::index::{BUCKET_BYTES, FIRST_BUCKETS, Index, SLOTS, SPARE_PART, SavedIndex};
 use crate::options::LogPolicy;
 use crate::owned::Owned;
 use crate::pins::Pins;
-use crate::plan::Plan;
-use crate::space::{SavedSpace, Space};
+use crate::plan::{Plan, Share};
+use crate::store::{ItemStore, SavedStore};
 use guira_contract::KeyHash;
+use guira_items::ClassUsage;
 use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::words::WORD;
 use std::sync::Arc;
 
-/// A partition.
 #[derive(Debug)]
 pub(crate) struct Partition<S> {
-    pub(crate) hold: Hold,
-    pub(crate) space: S,
-    pub(crate) index: Index,
-    pub(crate) pins: Pins,
+    store: S,
+    index: Index,
+    pins: Pins,
     /// The flushes that have taken effect here: see [`crate::flush`].
     flushes: AtomicU64,
     /// Items that the index leads to.
-    pub(crate) items: Owned,
+    items: Owned,
     /// Their bytes.
-    pub(crate) bytes: Owned,
-    /// What the end of the space was last reckoned from: the share, and what the index wants.
-    pub(crate) sized_for: Owned,
-    /// 1 if the space ends where it has come, since there is no more room where the Region lies; otherwise 0.
-    pub(crate) is_short: Owned,
-}
-
-/// What a partition may take of memory, and how it is committed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    /// Bytes of items and index.
-    pub(crate) bytes: usize,
-    /// The system commits memory in steps of so many bytes.
-    pub(crate) step: usize,
+    bytes: Owned,
+    /// What the end of the store was last computed from: the share, and what the index wants.
+    sized_for: Owned,
+    /// 1 if the store ends where it has come because the Region has no more memory; otherwise 0.
+    is_short: Owned,
+    /// How far items have been moved to before the end: the next bucket plus one; 0 if that has not begun.
+    relocated: Owned,
 }
 
 /// How full an index may be before it grows, in percent of its slots.
 ///
-/// Of items that are spread at random over buckets of 15, those that find theirs full are 0.1 % if half of all slots are used, 0.9 % if 65 % are, and 2.3 % if
-/// 75 % are; an item of 64 bytes costs 17, 13 and 11 more for the index.
+/// Of items at random in buckets of 15, 0.1 % find a full one if half of all slots are used, 0.9 % at 65 % and 2.3 % at 75 %; the index costs 17, 13 and 11
+/// bytes more for an item of 64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fullness {
-    /// While it takes a small part of memory: nearly no bucket is ever full.
+    /// While it takes a small part of memory: hardly any bucket is ever full.
     small: u64,
     /// While there is memory.
     growing: u64,
-    /// When memory comes to be full.
+    /// When memory is full.
     when_memory_is_full: u64,
     /// Before it takes memory from items.
     most: u64,
 }
 
 impl Fullness {
-    /// Where items may go.
+    /// Where full buckets evict.
     pub(crate) const LOSSY: Fullness = Fullness { small: 20, growing: 45, when_memory_is_full: 65, most: 75 };
-    /// Where buckets that are full go on in spare ones: of 72 % full ones, 8 % are.
+    /// Where full buckets get spare ones: at 72 % of the slots 8 % of the buckets do.
     pub(crate) const CHAINED: Fullness =
         Fullness { small: 40, growing: 65, when_memory_is_full: 72, most: 72 };
 }
 
-/// An index may grow as it likes up to one part in so many of the partition.
+/// An index grows freely up to one part of the partition in this many.
 const FREELY: usize = 16;
 
-impl<S: Space> Partition<S> {
+/// The store is backed in pieces of this many words: 256 KiB.
+const BACKED_AT_ONCE: u64 = (256 << 10) / WORD as u64;
+
+impl<S: ItemStore> Partition<S> {
     /// An empty partition where `plan` says.
     pub(crate) fn new(region: &Arc<Region>, plan: &Plan, number: usize, offset_bits: u32) -> Self {
+        let spares_max = if S::IS_LOSSY { 0 } else { plan.spares_max };
         Partition {
-            hold: Hold::default(),
-            space: S::new(region.clone(), plan.space_at(number), plan.ring, offset_bits),
-            index: Index::new(region.clone(), plan.index_at(number), plan.spares_at(number), plan.spares_max),
+            store: S::new(region.clone(), plan.store_at(number), plan.ring, offset_bits),
+            index: Index::new(region.clone(), plan.index_at(number), plan.spares_at(number), spares_max),
             pins: Pins::default(),
             flushes: AtomicU64::new(0),
             items: Owned::default(),
             bytes: Owned::default(),
             sized_for: Owned::default(),
             is_short: Owned::default(),
+            relocated: Owned::default(),
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self) -> &S {
+        &self.store
+    }
+
+    #[inline(always)]
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    #[inline(always)]
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// Whether the value of the item at `offset` is being sent.
+    #[inline(always)]
+    pub(crate) fn is_pinned(&self, offset: u64) -> bool {
+        !self.pins.is_empty() && self.pins.has(offset, |offset| self.store.at(offset))
+    }
+
+    #[inline(always)]
+    pub(crate) fn items(&self) -> u64 {
+        self.items.get()
+    }
+
+    pub(crate) fn usage(&self) -> ClassUsage {
+        ClassUsage { items: self.items.get(), bytes: self.bytes.get() }
+    }
+
+    pub(crate) fn set_usage(&self, usage: ClassUsage) {
+        self.items.set(usage.items);
+        self.bytes.set(usage.bytes);
+    }
+
+    /// Adds to the usage. The numbers wrap.
+    #[inline(always)]
+    pub(crate) fn add_usage(&self, more: ClassUsage) {
+        self.items.add(more.items);
+        self.bytes.add(more.bytes);
     }
 
     /// The flushes that have taken effect here.
@@ -91,83 +127,172 @@ impl<S: Space> Partition<S> {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// So many flushes have taken effect here.
+    /// Notes the flushes that have taken effect here.
     pub(crate) fn flushed(&self, flushes: u64) {
-        // Release: pairs with the Acquire in `flushes`: who sees that they have sees what is gone.
+        // Release: pairs with the Acquire in `flushes`: a reader that sees the number sees what is gone.
         self.flushes.store(flushes, Ordering::Release);
     }
 
-    /// Bytes of the index that are committed.
+    /// Committed bytes of the index.
     pub(crate) fn index_bytes(&self, share: Share) -> usize {
         let spares = self.index.spares_reached() as usize * BUCKET_BYTES;
         bytes_of(self.index.reached(), share) + spares.next_multiple_of(share.step)
     }
 
-    /// Bytes of its items' space that are committed.
-    pub(crate) fn space_bytes(&self, share: Share) -> usize {
-        (self.space.reached() as usize * WORD).next_multiple_of(share.step)
+    /// Committed bytes of the store.
+    pub(crate) fn store_bytes(&self, share: Share) -> usize {
+        (self.store.reached() as usize * WORD).next_multiple_of(share.step)
     }
 
-    /// How many words items may use, if the index has what it takes or wants.
-    pub(crate) fn space_end(&self, share: Share) -> u64 {
+    /// How many words the store may use beside what the index takes and wants.
+    pub(crate) fn store_end(&self, share: Share) -> u64 {
         let left = share.bytes.saturating_sub(self.cost_of(self.index.claimed(), share));
         let end = (left / share.step * share.step / WORD) as u64;
-        if self.is_short.get() == 0 { end } else { end.min(self.space.backed()) }
+        if self.is_short.get() == 0 { end } else { end.min(self.store.backed()) }
     }
 
-    /// Sees to it that there is room for so many buckets where the Region lies. False if there is none.
-    pub(crate) fn back_buckets(&self, buckets: u32, share: Share) -> bool {
+    /// Backs the memory of this many buckets. False if there is none.
+    fn back_buckets(&self, buckets: u32, share: Share) -> bool {
         let reached = bytes_of(self.index.reached(), share);
         self.index.back(reached..bytes_of(u64::from(buckets), share))
     }
 
-    /// Bytes of what it has come to use of its part of the Region.
+    /// Bytes that it has ever used.
     pub(crate) fn bytes_reached(&self, share: Share) -> usize {
         let spares = self.index.spares_reached() as usize * BUCKET_BYTES;
-        bytes_of(self.index.reached(), share) + spares + self.space.reached() as usize * WORD
+        bytes_of(self.index.reached(), share) + spares + self.store.reached() as usize * WORD
     }
 
-    /// Sees to it that there is room for what it has come to use. False if there is none.
+    /// Backs everything that it has ever used. False if there is no memory.
     pub(crate) fn back_reached(&self, region: &Region, share: Share) -> bool {
         self.index.back(0..bytes_of(self.index.reached(), share))
             && self.index.back_spares(0..self.index.spares_reached())
-            && region.back(self.space.at(0).bytes(), self.space.reached() as usize * WORD)
+            && region.back(self.store.at(0).bytes(), self.store.reached() as usize * WORD)
     }
 
-    /// Bytes that so many buckets come to, with all the spare ones that may be used with them.
+    /// Bytes of this many buckets, with all the spare ones that they may have.
     fn cost_of(&self, buckets: u64, share: Share) -> usize {
         let spares = if S::IS_LOSSY { 0 } else { buckets / SPARE_PART + 1 };
         let spares = spares.max(self.index.spares_reached()) as usize * BUCKET_BYTES;
         bytes_of(buckets, share) + spares.next_multiple_of(share.step)
     }
 
-    /// How many buckets the index should have next, if there may be more. As long as memory is not full, it is not made larger than what it will take then.
+    /// Whether the end of the store has to be computed for this share.
+    #[inline(always)]
+    pub(crate) fn is_sized_for(&self, share: Share) -> bool {
+        self.sized_for.get() == self.sized_from(share)
+    }
+
+    fn sized_from(&self, share: Share) -> u64 {
+        (share.bytes as u64).wrapping_add(self.index.claimed())
+    }
+
+    /// Computes the end of the store for this share. Returns the end before, if it has moved.
+    pub(crate) fn move_end(&self, share: Share) -> Option<u64> {
+        self.sized_for.set(self.sized_from(share));
+        let (before, end) = (self.store.end(), self.store_end(share));
+        if end == before {
+            return None;
+        }
+        self.store.set_end(end);
+        self.index.set_crowded_from(0);
+        // Other items lie beyond the end now.
+        self.relocated.set(0);
+        Some(before)
+    }
+
+    /// How many buckets have been relocated from; 0 if that has not begun.
+    pub(crate) fn relocated(&self) -> u64 {
+        self.relocated.get().max(1) - 1
+    }
+
+    /// Nothing lies beyond the end in the first `buckets` buckets.
+    pub(crate) fn set_relocated(&self, buckets: u64) {
+        self.relocated.set(buckets + 1);
+    }
+
+    /// Gives the memory beyond the end back to the system: nothing lies there any more. False if it is not taken.
+    pub(crate) fn discard_beyond_end(&self, region: &Region, share: Share) -> bool {
+        let kept = self.store.end() as usize * WORD;
+        let backed = self.store.backed() as usize * WORD;
+        let length = self.store_bytes(share).max(backed) - kept;
+        // A value that is being sent may lie there.
+        let is_given = self.pins.is_empty() && region.discard(self.store_at() + kept, length).is_ok();
+        if is_given {
+            self.relocated.set(0);
+        }
+        is_given
+    }
+
+    /// Where the store begins in the Region.
+    fn store_at(&self) -> usize {
+        self.store.at(0).bytes()
+    }
+
+    /// Whether the store ends early because the Region has no more memory.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short.get() != 0
+    }
+
+    /// Backs the first `words` words of the store, and some more. If there is no memory the store ends until further notice where it has come: false.
+    #[cold]
+    pub(crate) fn back_store(&self, region: &Region, share: Share, words: u64) -> bool {
+        let goal = (self.store.backed() + BACKED_AT_ONCE).max(words).next_multiple_of(BACKED_AT_ONCE);
+        if self.back_until(region, goal.min(self.store.end())) {
+            return true;
+        }
+        self.is_short.set(1);
+        self.store.set_end(self.store_end(share));
+        false
+    }
+
+    /// Tries to back more of a store that ends early. False if there is still no memory.
+    #[cold]
+    pub(crate) fn end_shortage(&self, region: &Region, share: Share) -> bool {
+        self.is_short.set(0);
+        let goal = (self.store.backed() + BACKED_AT_ONCE).min(self.store_end(share));
+        let is_backed = self.back_until(region, goal);
+        self.is_short.set(u64::from(!is_backed));
+        is_backed
+    }
+
+    fn back_until(&self, region: &Region, goal: u64) -> bool {
+        let from = self.store.backed();
+        let at = self.store_at() + from as usize * WORD;
+        let has_room = region.back(at, goal.saturating_sub(from) as usize * WORD);
+        if has_room {
+            self.store.set_backed(goal.max(from));
+        }
+        has_room
+    }
+
+    /// How many buckets the index should have next, if there may be more. While memory is not full, no more than it will have then.
     pub(crate) fn wanted_buckets(&self, share: Share, fullness: Fullness, most: u64) -> Option<u32> {
         let buckets = self.index.buckets();
         let wanted = if is_small(buckets, share) {
             2 * buckets
-        } else if self.space.is_evicting() {
+        } else if self.store.is_evicting() {
             buckets + buckets / 4
         } else {
-            let used = self.index_bytes(share) + self.space_bytes(share);
+            let used = self.index_bytes(share) + self.store_bytes(share);
             let items = u128::from(self.items.get()) * share.bytes as u128 / used.max(1) as u128;
             let slots = items as u64 * 100 / fullness.when_memory_is_full;
             (buckets + buckets / 4).min(slots / SLOTS as u64)
         };
         let is_worth_it = wanted >= buckets + buckets / 16;
-        // What is committed is used, unless it is more than a quarter of all.
+        // Everything that is committed is used, unless that is more than a quarter more.
         let whole = (bytes_of(wanted, share) / BUCKET_BYTES) as u64;
         let wanted = if whole <= wanted + wanted / 4 { whole } else { wanted };
         (is_worth_it && self.cost_of(wanted, share) <= share.bytes / 2 && wanted <= most)
             .then_some(wanted as u32)
     }
 
-    /// With how many items it should have more.
+    /// From how many items on the index should grow.
     pub(crate) fn crowded_from(&self, share: Share, fullness: Fullness) -> u64 {
         let buckets = self.index.buckets();
         let percent = if is_small(buckets, share) {
             fullness.small
-        } else if self.space.is_evicting() {
+        } else if self.store.is_evicting() {
             fullness.most
         } else {
             fullness.growing
@@ -175,46 +300,47 @@ impl<S: Space> Partition<S> {
         buckets * SLOTS as u64 * percent / 100
     }
 
-    /// Whether so many buckets and the items as they are fit into the share.
-    pub(crate) fn has_room_for(&self, buckets: u32, share: Share) -> bool {
-        self.cost_of(u64::from(buckets), share) + self.space_bytes(share) <= share.bytes
+    /// Whether this many buckets fit into the share beside the items. Backs their memory.
+    pub(crate) fn make_room_for(&self, buckets: u32, share: Share) -> bool {
+        self.cost_of(u64::from(buckets), share) + self.store_bytes(share) <= share.bytes
+            && self.back_buckets(buckets, share)
     }
 
-    /// Whether `policy` has an item kept that is used now, when the head of the log comes by, and that has not been noted yet.
+    /// Whether a use of the item at `offset` has to be noted, so that `policy` keeps it when the head of the log comes by.
     #[inline(always)]
     pub(crate) fn is_use_news(&self, policy: impl FnOnce() -> LogPolicy, offset: u64, is_used: bool) -> bool {
         !is_used
-            && self.space.has_older_half()
+            && self.store.has_older_half()
             && match policy() {
                 LogPolicy::Fifo => false,
-                LogPolicy::ApproxLru => self.space.is_in_older_half(offset),
+                LogPolicy::ApproxLru => self.store.is_in_older_half(offset),
                 LogPolicy::Lru => true,
             }
     }
 
-    /// What is kept across a restart.
+    /// The state that a restart needs.
     pub(crate) fn saved(&self) -> SavedPartition {
-        SavedPartition { space: self.space.saved(), index: self.index.saved(), flushes: self.flushes() }
+        SavedPartition { store: self.store.saved(), index: self.index.saved(), flushes: self.flushes() }
     }
 
-    /// Goes on from there. False if there can be no such partition.
+    /// Restores the state. False if there can be no such partition.
     pub(crate) fn restore(&self, saved: &SavedPartition, plan: &Plan) -> bool {
         self.flushed(saved.flushes);
-        self.space.restore(saved.space)
-            && self.space.reached() <= plan.ring
+        self.store.restore(saved.store)
+            && self.store.reached() <= plan.ring
             && self.index.restore(saved.index, plan.buckets_max)
     }
 }
 
-/// What is kept of a partition across a restart.
+/// The state of a partition that a restart needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SavedPartition {
-    pub(crate) space: SavedSpace,
+    pub(crate) store: SavedStore,
     pub(crate) index: SavedIndex,
     pub(crate) flushes: u64,
 }
 
-/// Whether an index of twice as many buckets may grow as it likes.
+/// Whether an index of twice as many buckets still grows freely.
 fn is_small(buckets: u64, share: Share) -> bool {
     2 * buckets as usize * BUCKET_BYTES <= share.bytes / FREELY
 }
@@ -226,9 +352,8 @@ fn bytes_of(buckets: u64, share: Share) -> usize {
 /// Where a key belongs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home {
-    /// Its partition.
     pub(crate) partition: usize,
-    /// Its place in the index.
+    /// Its place in the index of the partition.
     pub(crate) place: u32,
 }
 
@@ -244,6 +369,6 @@ impl Home {
 /// The partition of keys with this hash, if there are 2^`bits`.
 #[inline(always)]
 pub(crate) fn partition_of(hash: KeyHash, bits: u32) -> usize {
-    // With one partition no bit is looked at.
+    // With one partition no bit counts: that takes two shifts.
     (hash.0 >> 1 >> (63 - bits)) as usize
 }

@@ -1,8 +1,7 @@
-//! Values that arrive in pieces. They are kept outside the log, where a sender who takes his time would be overtaken by it, and copied there when they are whole.
+//! Values that arrive in pieces. They are kept outside the log, which would overtake a slow sender, and copied there when they are complete.
 
 use crate::core::Core;
-use crate::log::Log;
-use crate::space::Space;
+use crate::store::{ItemStore, Log};
 use guira_contract::PendingValue;
 use std::sync::Arc;
 
@@ -11,18 +10,18 @@ const PIECE: usize = 64 << 10;
 
 /// Memory for one value that is not there yet.
 #[derive(Debug)]
-pub struct MicaPending<S: Space = Log> {
+pub struct MicaPending<S: ItemStore = Log> {
     core: Arc<Core<S>>,
     total: usize,
     arrived: usize,
     /// All but the last are full.
     pieces: Vec<Vec<u8>>,
-    /// What they take of the budget.
+    /// Their bytes.
     charged: usize,
 }
 
-impl<S: Space> MicaPending<S> {
-    /// A pending value of a value of `total` bytes.
+impl<S: ItemStore> MicaPending<S> {
+    /// Memory for a value of `total` bytes.
     pub(crate) fn new(core: Arc<Core<S>>, total: usize) -> Self {
         MicaPending { core, total, arrived: 0, pieces: Vec::new(), charged: 0 }
     }
@@ -33,7 +32,7 @@ impl<S: Space> MicaPending<S> {
         while !bytes.is_empty() {
             if self.pieces.last().is_none_or(|piece| piece.len() == piece.capacity()) {
                 let length = PIECE.min(self.total - self.arrived);
-                if !self.core.take_for_arrival(length) {
+                if !self.core.sizing.take_for_arrival(length, || self.core.used()) {
                     return false;
                 }
                 self.charged += length;
@@ -49,13 +48,13 @@ impl<S: Space> MicaPending<S> {
         true
     }
 
-    /// What has arrived.
+    /// The bytes that have arrived.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().map(Vec::as_slice)
     }
 }
 
-impl<S: Space> PendingValue for MicaPending<S> {
+impl<S: ItemStore> PendingValue for MicaPending<S> {
     fn missing(&self) -> usize {
         self.total - self.arrived
     }
@@ -65,8 +64,8 @@ impl<S: Space> PendingValue for MicaPending<S> {
     }
 }
 
-impl<S: Space> Drop for MicaPending<S> {
+impl<S: ItemStore> Drop for MicaPending<S> {
     fn drop(&mut self) {
-        self.core.give_after_arrival(self.charged);
+        self.core.sizing.give_after_arrival(self.charged);
     }
 }

@@ -1,15 +1,14 @@
 //! A pinned value.
 
 use crate::core::Core;
-use crate::log::Log;
-use crate::space::Space;
+use crate::store::{ItemStore, Log};
 use guira_contract::ValuePin;
 use guira_memory::Offset;
 use std::sync::Arc;
 
 /// A long value that stays where it is until this is dropped: the log goes around it.
 #[derive(Debug)]
-pub struct MicaPin<S: Space = Log> {
+pub struct MicaPin<S: ItemStore = Log> {
     core: Arc<Core<S>>,
     partition: usize,
     /// The entry's offset in the log.
@@ -20,9 +19,9 @@ pub struct MicaPin<S: Space = Log> {
     length: usize,
 }
 
-impl<S: Space> MicaPin<S> {
-    /// Pins the value of `length` bytes that begins `value_at` bytes from the start of the entry at `offset`. The caller holds the partition, and the entry is
-    /// there.
+impl<S: ItemStore> MicaPin<S> {
+    /// Pins the value of `length` bytes that begins `value_at` bytes from the start of the entry at `offset`. The caller holds the partition and has found the
+    /// entry there.
     pub(crate) fn new(
         core: &Arc<Core<S>>,
         partition: usize,
@@ -31,28 +30,28 @@ impl<S: Space> MicaPin<S> {
         length: usize,
     ) -> Self {
         let of = &core.partitions[partition];
-        of.pins.add(offset);
-        let start = of.space.at(offset).bytes() + value_at;
+        of.pins().add(offset);
+        let start = of.store().at(offset).bytes() + value_at;
         let at = Offset::from_bytes(start as u64);
         MicaPin { core: core.clone(), partition, offset, at, skip: start - at.bytes(), length }
     }
 }
 
-impl<S: Space> ValuePin for MicaPin<S> {
+impl<S: ItemStore> ValuePin for MicaPin<S> {
     fn value_len(&self) -> usize {
         self.length
     }
 
     fn piece(&self, from: usize) -> &[u8] {
-        // SAFETY: nobody stores to the value of an entry that is pinned: an item is not changed in place then, and the log goes around it. Its first two
-        // words, which do change, lie before the value.
+        // SAFETY: nobody stores to the value of a pinned entry: an item is not changed in place then, and the log goes around it. Its first two words, which do
+        // change, lie before the value.
         let bytes = unsafe { self.core.shell.region().bytes(self.at, self.skip + self.length) };
         bytes.get(self.skip + from..).unwrap_or_default()
     }
 }
 
-impl<S: Space> Drop for MicaPin<S> {
+impl<S: ItemStore> Drop for MicaPin<S> {
     fn drop(&mut self) {
-        self.core.partitions[self.partition].pins.remove(self.offset);
+        self.core.partitions[self.partition].pins().remove(self.offset);
     }
 }

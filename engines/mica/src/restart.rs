@@ -1,49 +1,49 @@
-//! Going on where another engine has left off, in a Region that lasts in a file.
+//! Restarts: an engine continues with the Region that another one left in a file.
 //!
-//! Logs and indexes lie in the Region and last by themselves. The rest is put into the head of the file when the engine is closed ([`Saved`]). Nothing that is
-//! read is believed before it was checked: every log is followed from its head to its tail, and every slot of the indexes has to lead to an item that
-//! was found there; what does not fit together empties the Region.
+//! Logs and indexes lie in the Region. The rest is written into the head of the file when the engine is closed ([`Saved`]). Everything that is read is checked:
+//! every log is followed from its head to its tail, and every slot of the indexes has to lead to an item that was found there; what does not fit together
+//! empties the Region.
 
-use crate::bucket::Bucket;
-use crate::core::{Core, MicaEngine};
-use crate::entry::Anchor;
+use crate::core::Core;
+use crate::mend::mend;
 use crate::options::{MAX_PARTITIONS, MicaOptions};
 use crate::partition::{Partition, SavedPartition};
-use crate::plan::{Plan, arriving};
-use crate::space::Space;
-use guira_contract::{CloseError, Dropped, Emptied, Opened};
+use crate::plan::Plan;
+use crate::recover::recover;
+use crate::resize::room_missing;
+use crate::store::ItemStore;
+use guira_contract::{CloseError, Dropped, Emptied};
 use guira_items::{
-    ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError, Restored,
-    SavedCounts, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
+    Begun, ClassOptions, ClassUsage, EmptyRegion, EngineOptions, Failure, HASHED, Numbers, OpenError,
+    Restored, SavedCounts, SavedSetup, Shell, ShellState, bytes_of, open_lasting, reopen,
 };
 use guira_memory::RegionPlace;
 use guira_memory::lasting::{Damage, Loss, RegionFile, STATE_MAX, SavedRegion};
 use guira_sync::clock::{Seconds, TimeBase};
 use guira_sync::threads::map_by_threads;
 use guira_sync::words::WORD;
-use std::sync::Arc;
 
-/// Numbers that are kept of a partition.
+/// Numbers of a partition's state.
 const OF_PARTITION: usize = 13;
 
-// Those of as many partitions as there can be leave room for the rest.
+// The numbers of all partitions leave room for the rest.
 const _: () = assert!(MAX_PARTITIONS * OF_PARTITION * WORD + 4096 <= STATE_MAX);
 
-/// What has to be known beside the Region's contents.
+/// The state that a restart needs beside the Region.
 #[derive(Clone, Debug, PartialEq)]
 struct Saved {
     setup: SavedSetup,
     offset_bits: u64,
     shell: ShellState,
     flushes: u64,
-    /// What the items come to.
+    /// The usage of all items.
     held: ClassUsage,
     counts: SavedCounts,
     partitions: Vec<SavedPartition>,
 }
 
 impl Saved {
-    fn of<S: Space>(core: &Core<S>, now: Seconds) -> Self {
+    fn of<S: ItemStore>(core: &Core<S>, now: Seconds) -> Self {
         let options = EngineOptions { reserve: core.plan.reserve, ..core.options.engine };
         let counts = core.shell.registry().saved();
         Saved {
@@ -66,7 +66,7 @@ impl Saved {
         numbers.extend(self.counts.numbers());
         numbers.push(self.partitions.len() as u64);
         for partition in &self.partitions {
-            numbers.extend(partition.space);
+            numbers.extend(partition.store);
             numbers.extend(partition.index);
             numbers.push(partition.flushes);
         }
@@ -74,7 +74,7 @@ impl Saved {
         bytes_of(&numbers)
     }
 
-    /// What [`Saved::encode`] has made.
+    /// Reads the output of [`Saved::encode`].
     fn decode(state: &[u8], format: [u8; 8]) -> Result<Self, Emptied> {
         let mut numbers = Numbers::of(state, format)?;
         let mut saved = Saved {
@@ -92,26 +92,11 @@ impl Saved {
     }
 }
 
-/// What is the same for the same offsets in any order, and hardly ever for others: how many there are, and the sum of their hashes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OffsetSum {
-    count: u64,
-    sum: u64,
-}
-
-impl OffsetSum {
-    pub(crate) fn add(&mut self, offset: u64) {
-        let mixed = (offset + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.count += 1;
-        self.sum = self.sum.wrapping_add((mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93));
-    }
-}
-
 fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Emptied> {
     let count: usize = numbers.small()?;
     let partition = |_| {
         let mut saved = SavedPartition::default();
-        for number in saved.space.iter_mut().chain(&mut saved.index) {
+        for number in saved.store.iter_mut().chain(&mut saved.index) {
             *number = numbers.number()?;
         }
         saved.flushes = numbers.number()?;
@@ -121,11 +106,11 @@ fn partitions_of(numbers: &mut Numbers<'_>) -> Result<Vec<SavedPartition>, Empti
 }
 
 /// Opens an engine whose Region lasts at `place`.
-pub(crate) fn open<S: Space>(
+pub(crate) fn open<S: ItemStore>(
     options: MicaOptions,
     place: &RegionPlace,
     now_unix: u64,
-) -> Result<Opened<MicaEngine<S>>, OpenError> {
+) -> Result<Begun<Core<S>>, OpenError> {
     options.engine.check()?;
     let plan = Plan::new(
         options.engine.reserve.max(options.engine.memory),
@@ -144,15 +129,11 @@ pub(crate) fn open<S: Space>(
         shell.begin_at(TimeBase::new(now_unix));
         Core::on(shell, plan, options)
     };
-    let mut begun = open_lasting(place, empty, go_on, begin)?;
-    begun.core.shell.last_in(begun.file);
-    let base = begun.core.shell.base();
-    let engine = MicaEngine { core: Arc::new(begun.core) };
-    Ok(Opened { engine, opening: begun.opening, notes: begun.notes, base })
+    open_lasting(place, empty, go_on, begin)
 }
 
-/// An engine that goes on with what the file holds.
-fn restore<S: Space>(
+/// An engine that continues with the contents of the file.
+fn restore<S: ItemStore>(
     options: MicaOptions,
     file: &RegionFile,
     kept: &SavedRegion,
@@ -178,21 +159,21 @@ fn restore<S: Space>(
     };
     let (shell, damage) = reopen(file, kept, &options.engine, 1, base)?;
     saved.setup.check_hash(shell.hash(HASHED))?;
-    let mut core = Core::on(shell, plan, options).map_err(Failure::Open)?;
+    let core = Core::on(shell, plan, options).map_err(Failure::Open)?;
     let dropped = core.restore(&saved, &damage)?;
     Ok((core, dropped))
 }
 
-impl<S: Space> Core<S> {
-    /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
-    fn restore(&mut self, saved: &Saved, damage: &Damage) -> Result<Dropped, Failure> {
+impl<S: ItemStore> Core<S> {
+    /// Continues with the contents of the Region. Nobody uses the engine yet.
+    fn restore(&self, saved: &Saved, damage: &Damage) -> Result<Dropped, Failure> {
         let damaged = || Failure::from(Loss::Damaged);
         self.flushes.restore(saved.flushes);
         let mut pairs = self.partitions.iter().zip(&saved.partitions);
         if !pairs.all(|(partition, saved)| partition.restore(saved, &self.plan)) {
             return Err(damaged());
         }
-        self.find_room_again(damage)?;
+        self.back_used(damage)?;
         let numbers: Vec<usize> = (0..self.partitions.len()).collect();
         let held = map_by_threads(&numbers, 1, || (), |(), number| self.restore_items(*number, damage));
         let mut all = ClassUsage::default();
@@ -202,115 +183,40 @@ impl<S: Space> Core<S> {
         if all != saved.held && damage.is_none() {
             return Err(damaged());
         }
-        self.check_room()?;
+        // Indexes give nothing back, and have to leave room for items.
+        if let Some(least) = room_missing(self, self.sizing.share().bytes) {
+            return Err(Emptied::TooSmall { memory: self.sizing.memory(), least }.into());
+        }
         self.shell.registry().restore(&SavedCounts { held: vec![all], ..saved.counts.clone() });
         self.shell.restore_cas(saved.shell.cas);
         let items = saved.held.items.saturating_sub(all.items);
         Ok(Dropped { blocks: damage.count(), items })
     }
 
-    /// Looks at all items of a partition, and drops what is damaged. `None` if what is left does not fit together.
+    /// Checks all items of a partition, and drops damaged ones. `None` if what is left does not fit together.
     fn restore_items(&self, number: usize, damage: &Damage) -> Option<ClassUsage> {
         let (partition, [at, length]) = (&self.partitions[number], self.plan.part(number));
+        let region = self.shell.region();
         if damage.touches(at, length) {
-            self.mend(partition, damage);
+            mend(region, &self.plan, partition, damage);
         }
-        let held = self.recover(partition)?;
-        partition.items.set(held.items);
-        partition.bytes.set(held.bytes);
+        let held = recover(region, &self.plan, partition)?;
+        partition.set_usage(held);
         Some(held)
     }
 
-    /// Sees to it that what was in use has room, if it has lost it, as a file may that was copied, or of which blocks were damaged.
-    fn find_room_again(&self, damage: &Damage) -> Result<(), Failure> {
-        let share = self.share();
+    /// Backs everything that was in use, if the file has lost blocks, as one may that was copied or damaged.
+    fn back_used(&self, damage: &Damage) -> Result<(), Failure> {
+        let (region, share) = (self.shell.region(), self.sizing.share());
         let takes = self.partitions.iter().map(|partition| partition.bytes_reached(share)).sum();
-        let has_room = |partition: &Partition<S>| partition.back_reached(self.shell.region(), share);
-        if (damage.is_none() && self.shell.region().takes(takes)) || self.partitions.iter().all(has_room) {
+        let has_room = |partition: &Partition<S>| partition.back_reached(region, share);
+        if (damage.is_none() && region.takes(takes)) || self.partitions.iter().all(has_room) {
             return Ok(());
         }
         Err(Failure::Open(OpenError::Full))
     }
 
-    /// Whether what cannot be given back leaves room for items.
-    fn check_room(&self) -> Result<(), Emptied> {
-        match self.room_missing(self.share().bytes) {
-            Some(least) => Err(Emptied::TooSmall { memory: self.memory(), least }),
-            None => Ok(()),
-        }
-    }
-
-    /// If indexes, which give nothing back, would leave no room for items in a partition of `share` bytes: how much memory there would have to be.
-    pub(crate) fn room_missing(&self, share: usize) -> Option<usize> {
-        let index = self.partitions.iter().map(|partition| partition.index_bytes(self.share())).max();
-        let least = 2 * index.unwrap_or(0);
-        (least > share).then(|| {
-            let all = least * self.partitions.len();
-            all + arriving(2 * all, self.options.engine.max_item_size)
-        })
-    }
-
-    /// What the items of a partition come to, if all that lies there is as it should be.
-    pub(crate) fn recover(&self, partition: &Partition<S>) -> Option<ClassUsage> {
-        let mut offsets = OffsetSum::default();
-        let held = S::recover(self, partition, &mut offsets)?;
-        (self.slots_in_use(partition)? == offsets).then_some(held)
-    }
-
-    /// Where the slots of a partition's index lead that lead to items. None if one leads elsewhere than to an item of its bucket. Those that lead to what is gone are
-    /// emptied.
-    fn slots_in_use(&self, partition: &Partition<S>) -> Option<OffsetSum> {
-        let mut in_use = OffsetSum::default();
-        let index = &partition.index;
-        for number in 0..index.buckets() as u32 {
-            let main = index.bucket(number);
-            main.begin()?;
-            let (mut bucket, mut left) = (main, index.spares_reached() + 1);
-            loop {
-                self.check_bucket(partition, number, [main, bucket], &mut in_use)?;
-                let next = if S::IS_LOSSY { None } else { index.linked(bucket.link()) };
-                let Some(next) = next else { break };
-                // More than there are: they lead in a circle.
-                left = left.checked_sub(1).filter(|left| *left > 0)?;
-                bucket = next;
-            }
-        }
-        Some(in_use)
-    }
-
-    /// Notes where the slots of a bucket lead, as above: one that `main` goes on in, or `main` itself.
-    fn check_bucket(
-        &self,
-        partition: &Partition<S>,
-        number: u32,
-        [main, bucket]: [Bucket<'_>; 2],
-        in_use: &mut OffsetSum,
-    ) -> Option<()> {
-        let (index, space) = (&partition.index, &partition.space);
-        for slot in bucket.used() {
-            let offset = bucket.offset(slot);
-            if !space.is_live(offset) {
-                main.change(|| bucket.clear(slot));
-                continue;
-            }
-            if !self.can_be(space, offset) {
-                return None;
-            }
-            let anchor = Anchor::load(self.shell.region(), space.at(offset));
-            if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
-                return None;
-            }
-            in_use.add(offset);
-        }
-        Some(())
-    }
-
-    /// Whether an item can lie at `offset`.
-    pub(crate) fn can_be(&self, space: &S, offset: u64) -> bool {
-        space.age(offset) <= 2 * self.plan.ring && (S::IS_LOSSY || offset < self.plan.ring)
-    }
-
-    /// Leaves everything so that another engine can go on with it, if the Region lasts. All sessions are gone.
+    /// Closes the engine, so that another one can continue if the Region lasts. All sessions are gone.
     pub(crate) fn close(self, now: Seconds, notes: &[u8]) -> Result<(), CloseError> {
         if !self.shell.lasts(notes)? {
             return Ok(());

@@ -22,13 +22,13 @@ impl ScratchBuffer {
         Scratch { buffer: self, bytes }
     }
 
-    /// Gives its memory back.
+    /// Frees its memory.
     pub(crate) fn release(&self) {
         self.0.take();
     }
 }
 
-/// A value in the session's buffer, which is the session's again when this is dropped.
+/// A value in the session's buffer. Dropping it returns the buffer.
 #[derive(Debug)]
 pub(crate) struct Scratch<'s> {
     buffer: &'s ScratchBuffer,

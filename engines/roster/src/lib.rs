@@ -18,7 +18,7 @@ use guira_contract::{Access, Engine};
 pub use guira_contract::{Opened, OptionError, Spec};
 use guira_fleec::{BucketClock, Buckets, FleecEngine, FleecOptions};
 use guira_mica::{
-    DEFAULT_PARTITIONS, Fits, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY, Space,
+    DEFAULT_PARTITIONS, Fits, ItemStore, Log, LogPolicy, MAX_PARTITIONS, MicaEngine, MicaOptions, NO_POLICY,
 };
 use guira_slab::{Chained, Cuckoo, Policy, Scheme, SearchLimits, SlabEngine, SlabOptions};
 
@@ -333,7 +333,7 @@ fn open_fleec(options: FleecOptions, last: Option<&Lasting>) -> Result<Opened<Fl
     }
 }
 
-fn open_mica<S: Space>(
+fn open_mica<S: ItemStore>(
     options: MicaOptions,
     last: Option<&Lasting>,
 ) -> Result<Opened<MicaEngine<S>>, OpenError> {

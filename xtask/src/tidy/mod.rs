@@ -2,6 +2,7 @@
 //!
 //! | module | rule |
 //! |---|---|
+//! | [`circles`] | the files of an engine depend on each other one way |
 //! | [`dependencies`] | who may use whom: the table in [`layers`] |
 //! | [`lengths`] | files of at most 800 lines, functions of at most 70 |
 //! | [`paths`] | every path that a document names exists |
@@ -11,6 +12,7 @@
 //!
 //! Exemptions from the lengths lie in `xtask/tidy-exemptions.toml`, each with its reason.
 
+mod circles;
 mod dependencies;
 mod exemptions;
 mod finding;
@@ -71,6 +73,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<Finding>, String> {
     let repository = Repository::read(root)?;
     let exemptions = exemptions::read(root)?;
     let mut findings = dependencies::check(root, &repository.packages);
+    findings.extend(circles::check(&repository.sources));
     findings.extend(lengths::check(&repository.sources, &exemptions));
     findings.extend(paths::check(&repository.texts, &repository.files));
     findings.extend(prose::check(&repository.texts, &repository.sources));

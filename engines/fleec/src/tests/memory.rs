@@ -128,7 +128,7 @@ fn what_was_pinned_is_freed_by_others_when_its_owner_rests() {
         store(&mut owner, key.as_bytes(), b"short", 0, Expiry::Never, NOW).unwrap();
     }
     assert_eq!(pins.len(), 100, "long values are pinned");
-    assert_eq!(owner.retired.len(), 100, "all of them are being sent");
+    assert_eq!(owner.retired(), 100, "all of them are being sent");
     assert!(pins.iter().all(|pin| pin.piece(0)[0] == 1));
     owner.release_caches();
     drop(pins);

@@ -81,7 +81,7 @@ impl Lasting for Setup {
     /// What a list leads through cannot be lost in part.
     fn parts(&self, engine: &FleecEngine) -> Vec<Part> {
         let (plan, stats) = (engine.core.plan, engine.stats());
-        let touched = engine.core.memory.touched().pages as usize;
+        let touched = engine.core.memory.slab().touched().pages as usize;
         let part =
             |name, at: usize, length: usize| Part { name, at: at..at + length, costs: Costs::Anything };
         vec![

@@ -2,7 +2,7 @@
 
 use super::restarts::Setup;
 use super::tools::{NOW, Random, check, get, put};
-use crate::bucket::BUCKET_BYTES;
+use crate::index::BUCKET_BYTES;
 use crate::plan::Plan;
 use crate::{Fits, Log};
 use guira_contract::suite::{self, Image, RegionSize, Site, close, pin_of, remove, walk_all};
@@ -63,7 +63,7 @@ impl Closed {
         drop(session);
         let stats = engine.stats();
         assert!(stats.evictions > 0 && stats.items > 1000, "{stats:?}");
-        let buckets = engine.core.partitions[0].index.buckets() as usize;
+        let buckets = engine.core.partitions[0].index().buckets() as usize;
         close(engine);
         let image = Image::of(site.place().path()).without_sums();
         Closed { site, image, plan, buckets }
@@ -122,7 +122,7 @@ fn a_log_with_a_word_changed_is_emptied_or_only_that_item_is_damaged() {
     let closed = Closed::new();
     let (mut random, mut restored, rounds) = (Random(1), 0, 200);
     for round in 0..rounds {
-        let log = closed.plan.space_at(random.below(2));
+        let log = closed.plan.store_at(random.below(2));
         let place = |random: &mut Random| log + random.below(110_000) * 8;
         let (at, other) = (place(&mut random), place(&mut random));
         let is = match random.below(6) {

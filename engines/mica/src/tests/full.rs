@@ -1,12 +1,13 @@
 //! A store that is full of items that have expired: whoever finds no room removes them, and with them what it had found before.
 
 use super::tools::NOW;
+use crate::recover::recover;
 use crate::{Fits, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{
     Control, Decision, Engine, Expiry, ItemSpec, Key, NewItem, Pace, Provision, Session, StoreError, Value,
 };
-use guira_items::{ClassUsage, EngineOptions};
+use guira_items::EngineOptions;
 use guira_sync::clock::Seconds;
 
 /// Everything that was stored to expire has expired by then.
@@ -35,8 +36,8 @@ fn value(number: usize, length: usize) -> Vec<u8> {
 /// What is counted of each partition is what its chunks hold.
 fn check(engine: &MicaEngine<Fits>) {
     for partition in &engine.core.partitions {
-        let counted = ClassUsage { items: partition.items.get(), bytes: partition.bytes.get() };
-        assert_eq!(engine.core.recover(partition), Some(counted));
+        let core = &engine.core;
+        assert_eq!(recover(core.shell.region(), &core.plan, partition), Some(partition.usage()));
     }
 }
 

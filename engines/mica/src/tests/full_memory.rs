@@ -1,11 +1,11 @@
 //! Memory that is full nearly all the time, in a log and in a store.
 
 use super::ACCESSES;
-use crate::{Fits, Log, LogPolicy, MicaEngine, MicaOptions, Space};
+use crate::{Fits, ItemStore, Log, LogPolicy, MicaEngine, MicaOptions};
 use guira_contract::{Access, suite};
 use guira_items::EngineOptions;
 
-fn open<S: Space>(access: Access, policy: LogPolicy) -> impl Fn(usize) -> MicaEngine<S> {
+fn open<S: ItemStore>(access: Access, policy: LogPolicy) -> impl Fn(usize) -> MicaEngine<S> {
     let few = MicaOptions {
         engine: EngineOptions { max_item_size: 128 << 10, ..EngineOptions::default() },
         partitions: 4,

@@ -113,7 +113,7 @@ fn what_others_want_is_given_back_at_the_end_of_a_batch() {
             }
         });
         keys.iter().for_each(|key| assert_eq!(get(&mut session, key), Some(b"theirs".to_vec())));
-        assert!(engine.core.waiting.recalls() >= 1);
+        assert!(engine.core.locks.recalls() >= 1);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where memory goes: when there is less of it or more, when nothing may be evicted, when values arrive.
 
 use super::tools::{NOW, check, get, key_of, put};
-use crate::Space;
+use crate::ItemStore;
 use crate::{LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::settle;
 use guira_contract::{
@@ -106,8 +106,8 @@ fn more_memory_in_the_middle_of_a_round_loses_no_item_without_counting_it() {
         }
     };
     let core = engine.core.clone();
-    let log = &core.partitions[0].space;
-    other(&mut session, &|| log.place(core.partitions[0].saved().space[0]) > log.end() / 2);
+    let log = core.partitions[0].store();
+    other(&mut session, &|| log.place(core.partitions[0].saved().store[0]) > log.end() / 2);
     (1..=15).for_each(|number| put(&mut session, &number.to_string(), b"v").unwrap());
     other(&mut session, &|| log.is_evicting());
     engine.resize(8 * MIB).unwrap();

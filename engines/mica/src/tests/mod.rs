@@ -14,7 +14,7 @@ mod refill;
 mod restarts;
 mod tools;
 
-use crate::{Fits, Log, MicaEngine, MicaOptions, Space};
+use crate::{Fits, ItemStore, Log, MicaEngine, MicaOptions};
 use guira_contract::Access;
 use guira_contract::suite;
 use guira_items::EngineOptions;
@@ -28,7 +28,7 @@ pub(crate) fn open_with(access: Access) -> impl Fn(usize) -> MicaEngine {
     open_as::<Log>(access)
 }
 
-pub(crate) fn open_as<S: Space>(access: Access) -> impl Fn(usize) -> MicaEngine<S> {
+pub(crate) fn open_as<S: ItemStore>(access: Access) -> impl Fn(usize) -> MicaEngine<S> {
     move |memory| {
         MicaEngine::open(MicaOptions { engine: EngineOptions::of(memory), access, ..MicaOptions::default() })
             .unwrap()

@@ -2,9 +2,9 @@
 
 use super::ACCESSES;
 use super::tools::{NOW, Random, check, get, put};
-use crate::Space;
+use crate::ItemStore;
 use crate::entry::Anchor;
-use crate::log::{Log, Passed};
+use crate::store::{Log, Passed};
 use crate::{LogPolicy, MicaEngine, MicaOptions};
 use guira_contract::suite::remove;
 use guira_contract::{Access, Control, Engine, Session};
@@ -24,8 +24,8 @@ struct Odometer {
 impl Odometer {
     fn look(&mut self, engine: &MicaEngine) {
         let partition = &engine.core.partitions[0];
-        let [tail, ..] = partition.saved().space;
-        self.gone += partition.space.age(self.tail);
+        let [tail, ..] = partition.saved().store;
+        self.gone += partition.store().age(self.tail);
         self.tail = tail;
     }
 }

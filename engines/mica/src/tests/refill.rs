@@ -44,7 +44,7 @@ fn where_anybody_may_write_nothing_is_held_after_a_store_or_a_refusal() {
     for (length, is_stored) in [(100, true), (100, true), (90, true), (110, true), (2000, false), (100, true)]
     {
         assert_eq!(put(&mut session, "key", &vec![b'v'; length]).is_ok(), is_stored, "{length} bytes");
-        let held = (0..engine.core.partitions.len()).filter(|number| session.holdings.has(*number)).count();
+        let held = (0..engine.core.partitions.len()).filter(|number| session.holds(*number)).count();
         assert_eq!(held, 0, "after {length} bytes");
     }
 }

@@ -1,8 +1,8 @@
 //! Engines go on where others have left off.
 
 use super::tools::{NOW, check, check_spares, get, put};
-use crate::bucket::BUCKET_BYTES;
-use crate::{Fits, Log, LogPolicy, MicaEngine, MicaOptions, MicaSession, Space};
+use crate::index::BUCKET_BYTES;
+use crate::{Fits, ItemStore, Log, LogPolicy, MicaEngine, MicaOptions, MicaSession};
 use guira_contract::suite::{Costs, Lasting, Part, RegionSize, Site, close, pin_of, reason, remove, settle};
 use guira_contract::{Access, Control, Emptied, Engine, EngineStats, Opened, Pace, Recency, Session};
 use guira_items::{EngineOptions, Hashing, OpenError};
@@ -32,7 +32,7 @@ impl<S> Setup<S> {
 }
 
 /// What keeps items, and how it is checked.
-pub(super) trait Checked: Space {
+pub(super) trait Checked: ItemStore {
     fn check(engine: &MicaEngine<Self>);
 }
 
@@ -97,9 +97,9 @@ impl<S: Checked> Lasting for Setup<S> {
         let plan = engine.core.plan;
         let mut parts = Vec::new();
         for (number, partition) in engine.core.partitions.iter().enumerate() {
-            let index = partition.index.buckets() as usize * BUCKET_BYTES;
-            let spares = partition.index.spares_reached() as usize * BUCKET_BYTES;
-            let reached = partition.space.reached() as usize * 8;
+            let index = partition.index().buckets() as usize * BUCKET_BYTES;
+            let spares = partition.index().spares_reached() as usize * BUCKET_BYTES;
+            let reached = partition.store().reached() as usize * 8;
             let mut part = |name, at: usize, length: usize, costs| {
                 if length > 0 {
                     parts.push(Part { name, at: at..at + length, costs });
@@ -107,9 +107,9 @@ impl<S: Checked> Lasting for Setup<S> {
             };
             part("an index", plan.index_at(number), index, Costs::Anything);
             part("spare buckets", plan.spares_at(number), spares, Costs::Anything);
-            part("items", plan.space_at(number), reached, Costs::ItsItems);
-            part("items", plan.space_at(number), reached, Costs::ItsItems);
-            let unused = (plan.space_at(number) + reached).next_multiple_of(BLOCK_BYTES);
+            part("items", plan.store_at(number), reached, Costs::ItsItems);
+            part("items", plan.store_at(number), reached, Costs::ItsItems);
+            let unused = (plan.store_at(number) + reached).next_multiple_of(BLOCK_BYTES);
             part("what was never used", unused, BLOCK_BYTES, Costs::Nothing);
         }
         parts

@@ -1,5 +1,6 @@
 //! What several tests do.
 
+use crate::recover::recover;
 use crate::{Fits, MicaEngine, MicaSession};
 use guira_contract::suite::{store, value_of};
 use guira_contract::{Control, Expiry, Key, Session, StoreError};
@@ -25,8 +26,9 @@ pub(super) fn check(engine: &MicaEngine) {
     let core = &engine.core;
     let mut all = ClassUsage::default();
     for (number, partition) in core.partitions.iter().enumerate() {
-        let held = ClassUsage { items: partition.items.get(), bytes: partition.bytes.get() };
-        assert_eq!(core.recover(partition), Some(held), "partition {number}");
+        let held = partition.usage();
+        let recovered = recover(core.shell.region(), &core.plan, partition);
+        assert_eq!(recovered, Some(held), "partition {number}");
         all = ClassUsage { items: all.items + held.items, bytes: all.bytes + held.bytes };
     }
     let stats = engine.stats();
@@ -36,7 +38,7 @@ pub(super) fn check(engine: &MicaEngine) {
 /// Every spare bucket that was ever used is in use or free. (Whoever looks at all chunks of a store puts those that are free on their lists: that can be done only when
 /// it is opened.)
 pub(super) fn check_spares(engine: &MicaEngine<Fits>) {
-    for index in engine.core.partitions.iter().map(|partition| &partition.index) {
+    for index in engine.core.partitions.iter().map(|partition| partition.index()) {
         let [.., spares, in_use, free] = index.saved();
         let behind = |link: u32| {
             std::iter::successors(index.linked(link), |bucket| index.linked(bucket.link())).count() as u64

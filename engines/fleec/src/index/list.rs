@@ -1,15 +1,15 @@
 //! The list: Harris's, with hazards where a store could go astray.
 //!
-//! All items and buckets are on one list, in [`crate::order`]. A node is taken out by marking its own link, and off the list by whoever comes by
-//! next and finds the mark. A node is *replaced* in one step by marking its link so that it leads to the one in its place.
+//! All items and buckets are on one list, in split order ([`super::order`]). A node leaves the table when its own link is marked; the next thread that
+//! comes by and finds the mark takes it off the list. A node is *replaced* in one step: its link is marked so that it leads to the new node.
 //!
-//! Whoever looks for a key follows links and believes what he saw of a node if the link that led to it, of a node that is in the list, has
-//! not changed meanwhile ([`find`]): it takes no store, so that readers disturb nobody. Whoever wants to change something announces each node
-//! before he believes it ([`Search::spot`]; Michael, "High performance dynamic lock-free hash tables and list-based sets", SPAA 2002). A
-//! chunk that somebody has announced is not used again, so that the node stays what it is while he works on it.
+//! A reader follows links and believes what it saw of a node if the link that led to it, of a node that is in the list, has not changed
+//! meanwhile ([`find`]). That takes no store, so readers disturb nobody. A writer announces each node before it believes it ([`Search::spot`];
+//! Michael, "High performance dynamic lock-free hash tables and list-based sets", SPAA 2002). An announced chunk is not reused, so the node
+//! stays what it is while the writer works on it.
 
-use crate::link::Link;
-use crate::order::Order;
+use super::link::Link;
+use super::order::Order;
 use guira_contract::Counter;
 use guira_items::SessionCounters;
 use guira_items::hooks::{self, Window};
@@ -18,39 +18,36 @@ use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::hazard::Hazard;
 use std::cmp::Ordering as Compared;
 
-/// Where nodes are.
+/// Finds nodes by their places, and takes those that leave the list.
 pub(crate) trait Nodes<'n> {
     /// The link of the node at `at`, which may come from a racy read.
     fn link(&self, at: Offset) -> Option<&'n AtomicU64>;
 
-    /// Which bucket is the node at `at`, if it is one.
+    /// The number of the bucket at `at`; `None` if that is no bucket.
     fn bucket_at(&self, at: Offset) -> Option<u64>;
 
     /// The hash of the item at `at`, which is announced.
     fn hash_at(&self, at: Offset) -> Option<u64>;
 
-    /// The item at `at` was taken off the list, by us: nobody finds it any more.
+    /// This thread took the item at `at` off the list: no search finds it from now on.
     fn unlinked(&mut self, at: Offset);
 
-    /// We have marked a node and could not take it off: it is still on the list, for the next who comes by.
+    /// This thread marked a node but could not take it off: it stays on the list until the next search comes by.
     fn left_behind(&mut self);
 }
 
-/// What was found.
 #[derive(Debug)]
 pub(crate) enum Found<'n, R> {
-    /// This, in an item that was in the table when it was read.
+    /// What the visitor took of an item that was in the table when it was read.
     There(R, Sight<'n>),
-    /// Nothing.
     Absent,
-    /// The list changed under us: this is worth nothing.
+    /// The list changed during the search: what the visitor took is not valid.
     Torn(Option<R>),
 }
 
-/// An item as a reader has seen it: in the table a moment ago.
+/// An item that a reader saw in the table a moment ago.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight<'n> {
-    /// Where it is.
     pub(crate) at: Offset,
     word: &'n AtomicU64,
     link: Link,
@@ -60,8 +57,8 @@ pub(crate) struct Sight<'n> {
 }
 
 impl Sight<'_> {
-    /// Announces the item, and looks again. True if it is still there: then it stays what it is until it is no longer announced. Tried only for the first item
-    /// of a bucket, whose links need nobody's protection.
+    /// Announces the item and looks again. True if it is still there: then it stays what it is while it is announced. Only for the first item of a bucket:
+    /// a bucket's link needs no announcement.
     pub(crate) fn hold(&self, hazard: &Hazard) -> bool {
         if !self.is_first {
             return false;
@@ -71,16 +68,15 @@ impl Sight<'_> {
     }
 }
 
-/// Who is shown items. A trait and no closure, because it has to be inlined.
+/// Looks at the items that [`find`] comes by. A trait and no closure, because it has to be inlined.
 pub(crate) trait Visit {
-    /// What it takes.
     type Taken;
 
-    /// Looks at the item at `at`, which may be used for something else by now. What it takes may be worth nothing, and then [`find`] says so.
+    /// Looks at the item at `at`, whose chunk may have been reused by now. If what it takes is not valid, [`find`] says so.
     fn visit(&mut self, at: Offset) -> Option<Self::Taken>;
 }
 
-/// Shows `visitor` the items of the bucket at `head` until it takes one. There were `buckets` a moment ago.
+/// Shows `visitor` the items of the bucket at `head` until it takes one. `buckets` is how many there were a moment ago.
 #[inline(always)]
 pub(crate) fn find<'n, N: Nodes<'n>, V: Visit>(
     nodes: &N,
@@ -88,7 +84,7 @@ pub(crate) fn find<'n, N: Nodes<'n>, V: Visit>(
     buckets: u64,
     visitor: &mut V,
 ) -> Found<'n, V::Taken> {
-    // The last node before `at` that was in the list. Acquire, as all loads of links: pairs with the Release of whoever put in what it leads to.
+    // The last node before `at` that was in the list. Acquire, as all loads of links: pairs with the Release of the insert of what it leads to.
     let mut before = head;
     let mut seen = Link(head.load(Ordering::Acquire));
     let mut at = seen.next();
@@ -102,8 +98,8 @@ pub(crate) fn find<'n, N: Nodes<'n>, V: Visit>(
         };
         let link = Link(word.load(Ordering::Acquire));
         let result = if bucket.is_some() || link.is_marked() { None } else { visitor.visit(at) };
-        // Acquire fence: pairs with the Release fence of whoever fills a chunk. If we have read what he wrote, the loads below find the marks that came
-        // before.
+        // Acquire fence: pairs with the Release fence before a chunk is filled. If we have read what was written there, the loads below find the marks that
+        // came before.
         fence(Ordering::Acquire);
         if before.load(Ordering::Relaxed) != seen.0 {
             return Found::Torn(result);
@@ -122,19 +118,18 @@ pub(crate) fn find<'n, N: Nodes<'n>, V: Visit>(
     Found::Absent
 }
 
-/// How a scan of a bucket's part of the list has ended.
+/// Where a scan of a bucket's part of the list ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
     /// At this bucket.
     Next(u64),
     /// At the end of the list.
     End,
-    /// The list changed under us: what was taken is worth nothing.
+    /// The list changed during the scan: what was taken is not valid.
     Torn,
 }
 
-/// Shows `look` all items from the bucket at `head` to the next one on the list, whether anybody was told of that already or not, and keeps what it takes
-/// of them in `out`.
+/// Shows `look` all items from the bucket at `head` to the next bucket on the list, published or not, and appends what it takes of them to `out`.
 pub(crate) fn scan<'n, N: Nodes<'n>, R>(
     nodes: &N,
     head: &'n AtomicU64,
@@ -173,7 +168,7 @@ pub(crate) fn scan<'n, N: Nodes<'n>, R>(
 pub(crate) struct Node<'n> {
     pub(crate) at: Offset,
     word: &'n AtomicU64,
-    /// Its link when it was found: not marked.
+    /// Its link when it was found, not marked.
     link: Link,
 }
 
@@ -186,25 +181,25 @@ impl Node<'_> {
     }
 }
 
-/// A place on the list: behind an announced node, where an item is or would be.
+/// A place on the list, behind an announced node: where an item is, or where it would be inserted.
 #[derive(Debug)]
 pub(crate) struct Spot<'n> {
     before: &'n AtomicU64,
     seen: Link,
-    /// The item that was looked for.
+    /// The item, if it is there.
     pub(crate) node: Option<Node<'n>>,
-    /// The bucket that was looked for is on the list.
-    pub(crate) has_bucket: bool,
+    /// The wanted bucket is on the list.
+    has_bucket: bool,
 }
 
-/// What is looked for.
+/// What a search looks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// An item whose key has this hash.
     Item(u64),
     /// A bucket.
     Bucket(u64),
-    /// The first item that matches of the bucket that the search begins with.
+    /// The first matching item of the bucket that the search begins with.
     First,
 }
 
@@ -212,7 +207,7 @@ impl Target {
     /// Whether it comes before a node at `order`.
     fn is_before(self, order: Order) -> bool {
         match self {
-            // Of equal hashes, behind all there are: so there is one place for a new one.
+            // Behind all equal hashes, so that there is one place for a new item.
             Target::Item(hash) => order.compare(Order::of_item(hash)) == Compared::Greater,
             Target::Bucket(bucket) => order.compare(Order::of_bucket(bucket)) != Compared::Less,
             Target::First => true,
@@ -220,50 +215,45 @@ impl Target {
     }
 }
 
-/// A search by somebody who may change the list.
+/// A writer's search.
 #[derive(Debug)]
 pub(crate) struct Search<'h> {
     hazard: &'h Hazard,
-    /// Walks that had to begin anew.
+    /// Restarts.
     retries: u64,
-    /// Compare-and-swaps on the way that somebody else was quicker with.
+    /// Compare-and-swaps on the way that failed.
     lost: u64,
 }
 
-/// Where a walk stands.
+/// The position of a search.
 struct Walk<'n> {
     before: &'n AtomicU64,
     seen: Link,
-    /// Which of the two announcements is that of the item that `before` belongs to, if that is no bucket.
+    /// Which of the two announcements protects the item that `before` belongs to, if that is no bucket.
     announced: usize,
 }
 
-/// What came of a step.
 enum Step<'n> {
-    /// On to the next.
     On(Walk<'n>),
-    /// This is the place.
     Here(Spot<'n>),
-    /// The list changed under us.
+    /// The list changed under the search.
     Again,
 }
 
 impl<'h> Search<'h> {
-    /// A search that announces what it comes by with `hazard`.
     pub(crate) fn new(hazard: &'h Hazard) -> Self {
         Search { hazard, retries: 0, lost: 0 }
     }
 
-    /// Tells what it took.
-    pub(crate) fn told(&self, counters: &SessionCounters) {
+    pub(crate) fn count(&self, counters: &SessionCounters) {
         if self.retries | self.lost != 0 {
             counters.add(Counter::WriteRetries, self.retries);
             counters.add(Counter::SwapsLost, self.lost);
         }
     }
 
-    /// Finds the place of `target` in the part of the list that begins with the bucket at `head`, and takes off the list what is marked on the
-    /// way. `matches` says whether the item at a place with the hash is the one.
+    /// Finds the place of `target` in the part of the list that begins with the bucket at `head`, and takes marked nodes off the list on the
+    /// way. `matches` decides whether the item at a place is the wanted one.
     pub(crate) fn spot<'n, N: Nodes<'n>>(
         &mut self,
         nodes: &mut N,
@@ -308,10 +298,10 @@ impl<'h> Search<'h> {
             let seen = Link(word.load(Ordering::Acquire));
             return Step::On(Walk { before: word, seen, announced });
         }
-        // The other one stays where it is: whoever looks at both, one after the other, shall not miss it on its way.
+        // The other announcement keeps its slot: a thread that reads both, one after the other, must not miss a place that moves between them.
         let other = 1 - announced;
         self.hazard.announce(other, at.bytes() as u64);
-        // If this holds, the chunk at `at` is not used again until it is no longer announced.
+        // If this holds, the chunk at `at` is not reused while it is announced.
         if before.load(Ordering::Acquire) != seen.0 {
             return Step::Again;
         }
@@ -339,21 +329,21 @@ impl<'h> Search<'h> {
     }
 }
 
-/// A bucket that is to be put on the list.
+/// A bucket to insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewBucket<'n> {
     pub(crate) bucket: u64,
     pub(crate) at: Offset,
-    /// Its link.
     pub(crate) word: &'n AtomicU64,
 }
 
 impl Search<'_> {
-    /// Puts a bucket on the list, in the part that begins with the one at `head`; or as much of that as others let us, who may be at the same. True if
-    /// it is there.
+    /// Tries to insert a bucket into the part of the list that begins with the one at `head`; other threads may insert the same one. True if it is on
+    /// the list.
     ///
-    /// Its link is made ready first, then it is put on the list. What its link leads to was found after the link was read, and is stored only if the link has
-    /// not changed: so whoever puts it on the list, at a place that has not changed since he looked, finds that it leads on from there, whoever has made it ready.
+    /// The bucket's link is prepared first, then the bucket is inserted. What the link leads to was found after the link was read, and is stored only if the
+    /// link has not changed: so a thread that inserts the bucket, at a place that has not changed since it looked, finds that the link leads on from there,
+    /// whichever thread prepared it.
     pub(crate) fn add_bucket<'n, N: Nodes<'n>>(
         &mut self,
         nodes: &mut N,
@@ -384,8 +374,8 @@ impl Search<'_> {
             let linked = link.leading_to(link.next());
             match new.word.compare_exchange(link.0, linked.0, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
-                // Somebody else has done it, or has put an item there, which does it too; or has made the link ready once more, who came too late to see
-                // that the bucket is on the list: each of those who are at it can do so once.
+                // Another thread has done it, or has inserted an item there, which does it too; or a late one has prepared the link once more without seeing
+                // that the bucket is on the list: each thread can do that once.
                 Err(other) => link = Link(other),
             }
         }
@@ -402,15 +392,15 @@ fn take_off<'n, N: Nodes<'n>>(
     link: Link,
 ) -> Option<Link> {
     let past = seen.leading_to(link.next());
-    // Release: what `link` leads to is found with what was written before it was put in. Acquire: the mark, and what came before it, lies
-    // before whatever is done with the chunk from now on.
+    // Release: what `link` leads to is found with what was written before its insert. Acquire: the mark, and what came before it, lies before
+    // whatever is done with the chunk from now on.
     before.compare_exchange(seen.0, past.0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
     nodes.unlinked(at);
     Some(past)
 }
 
 impl<'n> Spot<'n> {
-    /// Puts a node that is nobody's yet there: `word` is its link. False if somebody was quicker.
+    /// Inserts the caller's node at `at` with the link `word`. False if the place has changed.
     pub(crate) fn insert(&self, at: Offset, word: &AtomicU64) -> bool {
         let next = Link(word.load(Ordering::Relaxed)).leading_to(self.seen.next());
         // Relaxed: published below.
@@ -418,20 +408,19 @@ impl<'n> Spot<'n> {
         self.lead_to(at)
     }
 
-    /// Lets the node before lead to `at`. Release: pairs with the Acquire of whoever follows it.
+    /// Makes the node before lead to `at`. Release: pairs with the Acquire of traversals.
     fn lead_to(&self, at: Offset) -> bool {
         let link = self.seen.leading_to(at);
-        // SeqCst: pairs with the fence in `Flushes::begin_tidying`, as the one in `mark`: see `Flushes::is_still`.
+        // SeqCst: pairs with the fence in `Flushes::begin_crawl`, as the one in `mark`: see `Flushes::is_still`.
         self.before.compare_exchange(self.seen.0, link.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the item that was found out of the table. False if somebody was quicker.
+    /// Takes the item out of the table. False if its link has changed.
     pub(crate) fn remove<N: Nodes<'n>>(&self, nodes: &mut N, node: Node<'n>) -> bool {
         self.mark(nodes, node, node.link.next())
     }
 
-    /// Puts the node at `at`, whose link is `word` and which is nobody's yet, in place of the item that was found. False if somebody was
-    /// quicker.
+    /// Replaces the item by the caller's node at `at` with the link `word`. False if the item's link has changed.
     pub(crate) fn replace<N: Nodes<'n>>(
         &self,
         nodes: &mut N,
@@ -445,12 +434,12 @@ impl<'n> Spot<'n> {
         self.mark(nodes, node, at)
     }
 
-    /// Tells all who have seen the item that was found that something about it has changed: they look again. False if it is out of the table.
+    /// Counts a change of the item, so that all who have read it look again. False if it is out of the table.
     pub(crate) fn renew(&self, node: Node<'n>) -> bool {
         let mut link = node.link;
         loop {
             let renewed = link.leading_to(link.next());
-            // Release: pairs with the Acquire of whoever follows the link: he finds what was changed. SeqCst as in `lead_to`.
+            // Release: pairs with the Acquire of traversals: they find what was changed. SeqCst as in `lead_to`.
             let done = node.word.compare_exchange(link.0, renewed.0, Ordering::SeqCst, Ordering::Relaxed);
             match done.map_err(Link) {
                 Ok(_) => return true,
@@ -460,11 +449,11 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// Marks the link of the item that was found and lets it lead to `next`: from now on it is out of the table. Then it is taken off the
-    /// list, or left there for whoever comes by.
+    /// Marks the item's link so that it leads to `next`: from now on the item is out of the table. Then takes it off the list, or leaves that to the
+    /// next search.
     fn mark<N: Nodes<'n>>(&self, nodes: &mut N, node: Node<'n>, next: Offset) -> bool {
         let marked = node.link.marked_leading_to(next);
-        // Release: pairs with the Acquire of whoever follows the link to `next`.
+        // Release: pairs with the Acquire of traversals that follow the link to `next`.
         let done = node.word.compare_exchange(node.link.0, marked.0, Ordering::SeqCst, Ordering::Relaxed);
         if done.is_ok() {
             hooks::pause(Window::Marked);

@@ -1,25 +1,21 @@
 //! Segregated fits: the memory of a store's items (MICA, section 4.3.3).
 //!
-//! Chunks of any number of words lie next to each other in one space, from its start to the *top*; what lies beyond was never used, or is free again. A
-//! free chunk is on the list of its class: classes of one word each up to 1 KiB, and eight to each doubling above. A new item takes a chunk of the smallest class
-//! that fits, and gives what it does not need to another. Neighbours that are free become one: every chunk knows whether the one before it is free, and a free
-//! one ends with its length (boundary tags).
+//! Chunks of any number of words lie next to each other, from the start to the *top*; what lies beyond was never used, or is free again. A free chunk is on the
+//! list of its class: classes of one word each up to 1 KiB, and eight to each doubling above. A new item takes a chunk of the smallest class that fits, and
+//! the rest of it becomes another. Free neighbours become one: every chunk knows whether the one before it is free, and a free one ends with its length
+//! (boundary tags).
 //!
 //! ```text
 //! in use:  | anchor | item …                      |
 //! free:    | anchor | next free | free before | … | words |
 //! ```
 //!
-//! Lists are not lasting: they follow from the chunks.
+//! A restart makes the lists from the chunks.
 
-use crate::core::Core;
+use super::holder::{Holder, Relocated};
+use super::item_store::{ItemStore, OffsetSum, SavedStore, usage_of};
 use crate::entry::{Anchor, UNITS_MAX};
-use crate::maintain::Moving;
 use crate::owned::Owned;
-use crate::partition::Partition;
-use crate::restart::OffsetSum;
-use crate::space::{SavedSpace, Space, held_of};
-use crate::update::Writer;
 use guira_contract::StoreError;
 use guira_items::{ClassUsage, Fields};
 use guira_memory::{Offset, Region};
@@ -43,32 +39,31 @@ pub struct Fits {
     lists: Box<[Owned]>,
     /// Which classes have any, a bit each.
     used_lists: [Owned; CLASSES.div_ceil(64)],
-    /// What [`Space::find_room`] has found: a free chunk, 0 for room at the top, or [`UNKNOWN`] if chunks have been freed since.
+    /// What [`ItemStore::find_room`] has found: a free chunk, 0 for room at the top, or [`UNKNOWN`] if chunks have been freed since.
     found: Owned,
     /// Chunks that were left while their values were being sent, and how many.
     left: Mutex<Vec<u64>>,
     left_count: Owned,
 }
 
-/// Chunks begin here: offset 0 is nobody's.
+/// Chunks begin here: offset 0 means none.
 const FIRST: u64 = 2;
-/// No chunk: it has to be looked for again.
+/// It has to be looked for again.
 const UNKNOWN: u64 = u64::MAX;
 /// Words of the smallest chunk: what a free one has to hold.
 const SMALLEST: u64 = 4;
-/// Up to so many words each number has a class of its own: 1 KiB.
+/// Up to this many words each length has a class of its own: 1 KiB.
 const EXACT: u64 = (1 << EXACT_BITS) as u64;
 const EXACT_BITS: u32 = 7;
-/// Above, so many classes for each doubling.
+/// Above, each doubling has two to the power of this many classes.
 const STEPS_BITS: u32 = 3;
 const CLASSES: usize =
     EXACT as usize + 1 + (((UNITS_MAX as u64 + 1).ilog2() - EXACT_BITS) << STEPS_BITS) as usize;
-/// In a class whose chunks differ so many are looked at before a larger class is.
+/// How many chunks of a class with different lengths are tried before a larger class is.
 const LOOKED_AT: usize = 8;
-/// If there is no room, so many buckets are looked through for items that have expired; and so many again if there were any.
+/// If there is no room, expired items are removed from this many buckets, and from as many again if there were any.
 const LOOKED_FOR_DEAD: u64 = 256;
 
-/// The class of chunks of so many words.
 fn class_of(units: u64) -> usize {
     if units <= EXACT {
         return units as usize;
@@ -99,7 +94,7 @@ impl Fits {
         words::load(self.word(offset + 1))
     }
 
-    /// Makes a free chunk of so many words and puts it on its list. The chunk after it, if there is one, learns of it.
+    /// Makes a free chunk of `units` words and puts it on its list. The chunk after it notes that.
     fn put(&self, offset: u64, units: u64, anchor: Anchor) {
         let class = class_of(units);
         let first = self.lists[class].get();
@@ -168,7 +163,7 @@ impl Fits {
         }
     }
 
-    /// Looks for room, and remembers where it is.
+    /// Looks for room, and notes where it is.
     fn find(&self, units: u64) -> bool {
         let units = units.max(SMALLEST);
         let found = self.search(units);
@@ -176,12 +171,12 @@ impl Fits {
         found.is_some() || self.top.get() + units <= self.end.get()
     }
 
-    /// Looks for room that is there where the Region lies, too.
-    fn find_backed(&self, writer: &Writer<'_, Self>, units: u64) -> bool {
+    /// Looks for room that is backed.
+    fn find_backed(&self, holder: &mut impl Holder, units: u64) -> bool {
         while self.find(units) {
             let upto = self.top.get() + units.max(SMALLEST);
-            // If there is none at the top the space ends before it.
-            if self.found.get() != 0 || upto <= self.backed.get() || writer.back_space(upto) {
+            // If there is no memory at the top the store ends before it.
+            if self.found.get() != 0 || upto <= self.backed.get() || holder.back(upto) {
                 return true;
             }
         }
@@ -190,7 +185,7 @@ impl Fits {
 
     /// Frees a chunk.
     fn give(&self, offset: u64) {
-        // What was found may become one with this.
+        // The chunk that was found may become one with this.
         self.found.set(UNKNOWN);
         let (mut start, mut units) = (offset, self.units(offset));
         let mut anchor = self.anchor(offset);
@@ -215,7 +210,7 @@ impl Fits {
             return self.put(start, units, anchor);
         }
         self.top.set(start);
-        // What lies before is free as well, if it was too long to become one with this.
+        // The chunk before may be free as well, if the two were too long to become one.
         while anchor.is_after_free() {
             start -= words::load(self.word(start - 1));
             anchor = self.anchor(start);
@@ -224,7 +219,7 @@ impl Fits {
         }
     }
 
-    /// Frees what was left while it was being sent, as far as it has been sent.
+    /// Frees the chunks that were left while their values were being sent, and have been sent by now.
     fn give_left(&self, is_pinned: impl Fn(u64) -> bool) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.retain(|offset| {
@@ -244,8 +239,8 @@ impl Fits {
     }
 }
 
-#[allow(private_interfaces, reason = "spaces are written in this crate only")]
-impl Space for Fits {
+#[allow(private_interfaces, private_bounds, reason = "stores are written in this crate only")]
+impl ItemStore for Fits {
     const FORMAT: [u8; 8] = *b"micas001";
     const IS_LOSSY: bool = false;
     const FIELDS: Fields = Fields(Fields::CAS.0 | Fields::EXPIRY.0);
@@ -273,13 +268,13 @@ impl Space for Fits {
         Offset::from_bytes((self.base as u64).wrapping_add(offset.wrapping_mul(WORD as u64)))
     }
 
-    /// What the index leads to is there: nothing goes by itself.
+    /// Nothing is evicted.
     #[inline(always)]
     fn is_live(&self, _offset: u64) -> bool {
         true
     }
 
-    /// A chunk is left after its slot, which the version of the bucket tells.
+    /// A chunk is freed after its slot, which changes the version of the bucket.
     #[inline(always)]
     fn is_still_live(&self, _offset: u64) -> bool {
         true
@@ -331,17 +326,21 @@ impl Space for Fits {
         self.backed.set(words);
     }
 
-    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), StoreError> {
-        let fits = &writer.part.space;
-        if fits.find_backed(writer, units) {
+    fn find_room(
+        &self,
+        holder: &mut impl Holder,
+        units: u64,
+        _replaced: &mut Option<u64>,
+    ) -> Result<(), StoreError> {
+        if self.find_backed(holder, units) {
             return Ok(());
         }
-        if fits.left_count.get() > 0 {
-            fits.give_left(|offset| writer.is_pinned(offset));
+        if self.left_count.get() > 0 {
+            self.give_left(|offset| holder.is_pinned(offset));
         }
-        // As long as there are any that have expired.
-        while !fits.find_backed(writer, units) {
-            if !writer.remove_some_dead(LOOKED_FOR_DEAD) {
+        // As long as expired items are found.
+        while !self.find_backed(holder, units) {
+            if !holder.remove_some_dead(LOOKED_FOR_DEAD) {
                 return Err(StoreError::NoMemory);
             }
         }
@@ -350,7 +349,7 @@ impl Space for Fits {
 
     fn take(&self, units: u64) -> (u64, Anchor) {
         let units = units.max(SMALLEST);
-        // Release fence: pairs with the Acquire fence of `Bucket::is_still`: whoever sees what is written into the chunk from now on sees that the slot that
+        // Release fence: pairs with the Acquire fence of `Bucket::is_still`: a reader that sees what is written into the chunk from now on sees that the slot that
         // led to it before has changed.
         fence(Ordering::Release);
         let offset = match self.found.replace(UNKNOWN) {
@@ -377,67 +376,70 @@ impl Space for Fits {
         (offset, anchor.in_use(length as usize))
     }
 
-    fn leave(writer: &Writer<'_, Self>, offset: u64) {
-        let fits = &writer.part.space;
-        if writer.is_pinned(offset) {
-            // Whoever finds the Region like this finds it free.
-            Anchor::bury(writer.core.shell.region(), fits.at(offset));
-            fits.left.lock().unwrap_or_else(PoisonError::into_inner).push(offset);
-            fits.left_count.add(1);
+    fn leave(&self, offset: u64, is_pinned: impl Fn(u64) -> bool) {
+        if is_pinned(offset) {
+            // A restart finds it free.
+            Anchor::bury(&self.region, self.at(offset));
+            self.left.lock().unwrap_or_else(PoisonError::into_inner).push(offset);
+            self.left_count.add(1);
             return;
         }
-        fits.give(offset);
+        self.give(offset);
     }
 
-    fn flush(writer: &mut Writer<'_, Self>) {
-        let is_pinned = !writer.part.pins.is_empty() || writer.part.space.left_count.get() > 0;
-        for number in 0..writer.part.index.buckets() as u32 {
+    fn flush(&self, holder: &mut impl Holder) {
+        let is_pinned = holder.has_pins() || self.left_count.get() > 0;
+        let index = holder.index();
+        for number in 0..index.buckets() as u32 {
             let offsets: Vec<u64> =
-                writer.slots_of(number).map(|(bucket, slot)| bucket.offset(slot)).collect();
+                index.slots_of(number).map(|(bucket, slot)| bucket.offset(slot)).collect();
             if offsets.is_empty() {
                 continue;
             }
-            writer.clear_bucket(number);
+            index.clear_bucket(number);
             if is_pinned {
-                offsets.into_iter().for_each(|offset| Self::leave(writer, offset));
+                offsets.into_iter().for_each(|offset| self.leave(offset, |offset| holder.is_pinned(offset)));
             }
         }
         if !is_pinned {
-            writer.part.space.clear();
+            self.clear();
         }
     }
 
     #[inline]
-    fn after_store(writer: &mut Writer<'_, Self>) {
-        if writer.part.space.left_count.get() > 0 {
-            let fits = &writer.part.space;
-            fits.give_left(|offset| writer.is_pinned(offset));
+    fn after_store(&self, holder: &mut impl Holder) {
+        if self.left_count.get() > 0 {
+            self.give_left(|offset| holder.is_pinned(offset));
         }
     }
 
-    fn end_moved(_writer: &mut Writer<'_, Self>, _before: u64) {}
+    fn end_moved(&self, _holder: &mut impl Holder, _before: u64) {}
 
-    fn give_back(writer: &mut Writer<'_, Self>) -> bool {
-        match writer.move_some() {
-            Moving::More => true,
-            Moving::Stuck => false,
-            Moving::Done => {
-                let fits = &writer.part.space;
-                let is_given = fits.top.get() <= fits.end.get() && writer.discard_beyond_end();
+    fn give_back<H: Holder>(
+        &self,
+        holder: &mut H,
+        mut relocate: impl FnMut(&mut H) -> Relocated,
+        discard: impl FnOnce(&mut H) -> bool,
+    ) -> bool {
+        match relocate(holder) {
+            Relocated::Some => true,
+            Relocated::Stuck => false,
+            Relocated::All => {
+                let is_given = self.top.get() <= self.end.get() && discard(holder);
                 if is_given {
-                    fits.reached.set(fits.reached.get().min(fits.end.get()));
-                    fits.backed.set(fits.backed.get().min(fits.end.get()));
+                    self.reached.set(self.reached.get().min(self.end.get()));
+                    self.backed.set(self.backed.get().min(self.end.get()));
                 }
                 is_given
             }
         }
     }
 
-    fn saved(&self) -> SavedSpace {
+    fn saved(&self) -> SavedStore {
         [self.top.get(), self.end.get(), self.reached.get(), 0, 0, 0]
     }
 
-    fn restore(&self, saved: SavedSpace) -> bool {
+    fn restore(&self, saved: SavedStore) -> bool {
         let [top, end, reached, ..] = saved;
         self.top.set(top);
         self.end.set(end);
@@ -446,38 +448,32 @@ impl Space for Fits {
         (FIRST..=reached.max(FIRST)).contains(&top)
     }
 
-    fn recover(
-        core: &Core<Self>,
-        partition: &Partition<Self>,
-        offsets: &mut OffsetSum,
-    ) -> Option<ClassUsage> {
-        let fits = &partition.space;
-        let most = core.plan.ring;
+    fn recover(&self, ring: u64, offsets: &mut OffsetSum) -> Option<ClassUsage> {
         let mut held = ClassUsage::default();
         let (mut offset, mut was_free, mut dead) = (FIRST, false, Vec::new());
-        if fits.top.get() > most || fits.reached.get() > most {
+        if self.top.get() > ring || self.reached.get() > ring {
             return None;
         }
-        while offset < fits.top.get() {
-            let anchor = fits.anchor(offset);
+        while offset < self.top.get() {
+            let anchor = self.anchor(offset);
             let units = anchor.units() as u64;
             let is_sound =
-                units >= SMALLEST && offset + units <= fits.top.get() && anchor.is_after_free() == was_free;
+                units >= SMALLEST && offset + units <= self.top.get() && anchor.is_after_free() == was_free;
             if !is_sound {
                 return None;
             }
             was_free = anchor.is_free();
             if was_free {
-                fits.put(offset, units, anchor);
+                self.put(offset, units, anchor);
             } else if anchor.is_dead() {
                 dead.push(offset);
             } else {
-                held = held.plus(held_of(core, fits.at(offset), anchor)?);
+                held = held.plus(usage_of(&self.region, self.at(offset), anchor)?);
                 offsets.add(offset);
             }
             offset += units;
         }
-        dead.into_iter().for_each(|offset| fits.give(offset));
+        dead.into_iter().for_each(|offset| self.give(offset));
         Some(held)
     }
 }
@@ -525,7 +521,7 @@ mod tests {
                 let (offset, room) = chunks.swap_remove(below(chunks.len() as u64) as usize);
                 let is_whole =
                     (offset + 1..offset + room).all(|at| words::load(fits.word(at)) == u64::MAX - at);
-                assert!(is_whole, "step {step}: the chunk at {offset} was written to by somebody else");
+                assert!(is_whole, "step {step}: the chunk at {offset} was overwritten");
                 fits.give(offset);
             }
             if step % 500 == 0 {

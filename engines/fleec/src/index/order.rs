@@ -1,37 +1,38 @@
 //! The order of the one list that all items and buckets are on (Shalev and Shavit, "Split-ordered lists: lock-free extensible
 //! hash tables", JACM 53(3), 2006).
 //!
-//! Hashes are compared from the lowest bit up. The bucket of a hash is what its lowest bits say, so that the items of a bucket lie next to each other,
-//! whatever the number of buckets, and a bucket is divided in two by putting another into the middle of its part of the list: nothing moves.
+//! Hashes are compared from the lowest bit up. The lowest bits of a hash name its bucket, so that the items of a bucket lie next to each other whatever
+//! the number of buckets. Inserting a bucket into the middle of another's part of the list divides that one in two: nothing moves.
 
 use std::cmp::Ordering;
+
+/// Buckets of an empty table, at the least.
+pub(crate) const BUCKETS_FIRST: u64 = 512;
 
 /// A place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order(u64);
 
 impl Order {
-    /// That of an item with this hash.
     #[inline(always)]
     pub(crate) fn of_item(hash: u64) -> Self {
         Order(hash)
     }
 
-    /// That of a bucket: before all its items.
+    /// A bucket comes before all its items.
     #[inline(always)]
     pub(crate) fn of_bucket(bucket: u64) -> Self {
         Order(bucket)
     }
 
-    /// How the two lie to each other.
     #[inline(always)]
     pub(crate) fn compare(self, other: Self) -> Ordering {
         self.0.reverse_bits().cmp(&other.0.reverse_bits())
     }
 }
 
-/// The bucket of a hash when there are `buckets`, at least 2: by as many of its lowest bits as it takes, or one less for buckets that
-/// are not there yet (linear hashing; Litwin, VLDB 1980).
+/// The bucket of a hash among `buckets`, at least 2: as many of its lowest bits as `buckets` needs, or one less if that bucket is not
+/// there yet (linear hashing; Litwin, VLDB 1980).
 #[inline(always)]
 pub fn bucket_of(hash: u64, buckets: u64) -> u64 {
     let mask = u64::MAX >> (buckets - 1).leading_zeros();
@@ -39,12 +40,12 @@ pub fn bucket_of(hash: u64, buckets: u64) -> u64 {
     if bucket < buckets { bucket } else { hash & (mask >> 1) }
 }
 
-/// The bucket that `bucket`, which is not 0, was a part of.
+/// The bucket that `bucket` was split from. `bucket` is not 0.
 pub fn parent_of(bucket: u64) -> u64 {
     bucket & !(1 << bucket.ilog2())
 }
 
-/// The bucket after `bucket` in the order when there are `buckets`; none after the last.
+/// The bucket after `bucket` in the order; none after the last.
 pub(crate) fn bucket_after(bucket: u64, buckets: u64) -> Option<u64> {
     // As counting up, from the highest bit down.
     let top = if buckets <= 1 { return None } else { (buckets - 1).ilog2() };

@@ -1,7 +1,7 @@
 //! The list, in every order in which two threads can come to it.
 
-use crate::link::Link;
-use crate::list::{Found, NewBucket, Nodes, Search, Target, Visit, find};
+use super::link::Link;
+use super::list::{Found, NewBucket, Nodes, Search, Target, Visit, find};
 use guira_memory::Offset;
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::hazard::{Hazard, Hazards};
@@ -159,7 +159,7 @@ impl World {
     fn value_of(&self, hash: u64) -> Option<Option<u64>> {
         let seen = Seen { world: self, retired: Vec::new() };
         let buckets = self.buckets.load(Ordering::Acquire);
-        let bucket = if buckets == 1 { 0 } else { crate::order::bucket_of(hash, buckets) };
+        let bucket = if buckets == 1 { 0 } else { super::order::bucket_of(hash, buckets) };
         let head = &self.links[bucket as usize];
         match find(&seen, head, buckets, &mut Wanted { world: self, hash }) {
             Found::There(value, _) => Some(Some(value)),

@@ -1,35 +1,38 @@
-//! The locks of `memclock` (FLeeC's MemCLOCK): the same table and the same eviction, with buckets that one thread at a time uses, to
-//! read as well as to write. It is there to be compared with.
+//! The locks of `memclock` (FLeeC's MemCLOCK): the same table and the same eviction, but one thread at a time uses a bucket, to read as well
+//! as to write. It exists for comparison.
 //!
-//! A lock is for all buckets whose numbers have the same lowest bits. A bucket is a part of one with the same lowest bits as long as there are at least
-//! as many buckets as locks, so that whatever is done to a bucket and to the one that it is divided from is done under one lock.
+//! A lock serves all buckets whose numbers have the same lowest bits. A bucket is split from one with the same lowest bits as long as there are at least
+//! as many buckets as locks, so one lock covers a bucket and the one that it is split from.
 
+use super::order::BUCKETS_FIRST;
 use crate::options::Buckets;
-use crate::table::BUCKETS_FIRST;
 use guira_sync::atomic::Padded;
 use guira_sync::waits::Waits;
 use std::sync::{Mutex, MutexGuard};
 
-/// Locks there are.
 const STRIPES: u64 = BUCKETS_FIRST;
 
-/// What an operation passes on its way to a bucket.
+/// Every operation passes it on the way to a bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    /// LOCK: buckets. Leaf; held by one operation for as long as it looks at a bucket or changes it. None: nobody waits here.
+    /// LOCK: buckets. Leaf; held by one operation for as long as it looks at a bucket or changes it. `None`: nothing waits here.
     stripes: Option<Box<[Padded<Mutex<()>>]>>,
-    pub(crate) waits: Waits,
+    waits: Waits,
 }
 
 impl Gate {
-    /// As buckets are to be used.
     pub(crate) fn new(buckets: Buckets) -> Self {
         let stripes = || (0..STRIPES).map(|_| Padded::default()).collect();
         let stripes = (buckets == Buckets::Locked).then(stripes);
         Gate { stripes, waits: Waits::default() }
     }
 
-    /// Enters the bucket with this number, or that of a key with this hash. Nobody else is there until the answer is dropped.
+    /// How often an operation waited for a bucket.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Enters the bucket with this number, or that of a key with this hash. A locked bucket stays the caller's until the guard is dropped.
     #[inline(always)]
     pub(crate) fn enter(&self, bucket_or_hash: u64) -> Option<MutexGuard<'_, ()>> {
         let stripes = self.stripes.as_deref()?;
@@ -50,12 +53,12 @@ mod tests {
         drop(locked.enter(8));
         std::thread::scope(|scope| {
             let second = scope.spawn(|| drop(locked.enter(7 + STRIPES)));
-            while locked.waits.count() == 0 {
+            while locked.waits().count() == 0 {
                 std::thread::yield_now();
             }
             assert!(!second.is_finished(), "bucket {} was divided from 7", 7 + STRIPES);
             drop(first);
         });
-        assert_eq!(locked.waits.count(), 1);
+        assert_eq!(locked.waits().count(), 1);
     }
 }

@@ -1,22 +1,19 @@
 //! The circular log of a partition (MICA, section 4.3.1).
 //!
 //! Entries are appended at the tail, and those at the head make room for them. An offset is a number of words, 48 bits wide, that only ever grows; its low
-//! bits are the entry's place in the log's part of the Region. So an offset that is still in the index when its entry has gone is known for what it is: it lies
+//! bits are the entry's place in the log's part of the Region. So an offset that is still in the index when its entry has gone is recognised: it lies
 //! behind the head. Places are never divided by a length that can change: the log's part is a power of two long, and an entry that does not fit before the
-//! log's *end* begins a new *round* at place 0, where the offset goes on at the next multiple of that power. The end can thus be moved from round to round.
+//! log's *end* begins a new *round* at place 0, where the offset continues at the next multiple of that power. So the end can move from round to round.
 //!
 //! An entry never straddles the end, so that it is read as one run of words. The paper maps the log's first page once more behind its last for that,
 //! which the system offers only for memory that is shared, and then without huge pages unless it was set up so: docs/decisions/0019-partitions.md has the figures.
 
-use crate::cache::Keeps;
-use crate::core::Core;
+use super::holder::{Holder, Relocated};
+use super::item_store::{ItemStore, OffsetSum, SavedStore, usage_of};
+use super::keep::{self, Keeps};
 use crate::entry::{Anchor, UNITS_MAX};
-use crate::maintain::Moving;
+use crate::index::Index;
 use crate::owned::Owned;
-use crate::partition::Partition;
-use crate::restart::OffsetSum;
-use crate::space::{SavedSpace, Space, held_of};
-use crate::update::Writer;
 use guira_contract::StoreError;
 use guira_items::{ClassUsage, Fields};
 use guira_memory::{Offset, Region};
@@ -34,11 +31,11 @@ pub struct Log {
     ring: u64,
     /// The bits of an offset.
     bits: u64,
-    /// Items at offsets behind this are gone. All that readers need.
+    /// Items at offsets behind this are gone. Readers need nothing else.
     live_from: Padded<AtomicU64>,
-    /// Items before this offset are the older half: they go before as much is stored again as was since they were stored.
+    /// Items before this offset are the older half: they are evicted before as much is stored as was since they were stored.
     middle: Owned,
-    /// The tail when that was reckoned.
+    /// The tail when that was computed.
     middle_at: Owned,
     /// Whether there are any: not before the log is half full.
     has_older_half: Owned,
@@ -46,37 +43,37 @@ pub struct Log {
     tail: Owned,
     /// The oldest entry that has kept its room.
     head: Owned,
-    /// What was stored behind this was flushed.
+    /// Items behind this were flushed.
     flushed: Owned,
     /// A round ends here, in words from the start: the round of the tail.
     end: Owned,
     /// Where the round before it has ended.
     seam: Owned,
-    /// How far the log has ever come, in words from the start: what is committed.
+    /// How far the log ever came, in words from the start: that is committed.
     reached: Owned,
     /// How far it may come before more has to be backed.
     backed: Owned,
-    /// The tail when the last bucket was looked at for offsets that are gone, and the next bucket to look at.
+    /// The tail when the last bucket was tidied of offsets that are gone, and the next bucket to tidy.
     tidied: Owned,
     to_tidy: Owned,
-    /// How far the tail comes in between, and for how many buckets that was reckoned.
+    /// How far the tail comes in between, and for how many buckets that was computed.
     stride: Owned,
     stride_for: Owned,
 }
 
-/// What came of asking for the oldest entry's room.
+/// What the log may do with the oldest entry's room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// It takes so many words, which are free now.
+    /// These words are free now.
     Free(u64),
-    /// It takes so many words, which are needed still: the log goes around them.
+    /// These words are still needed: the log goes around them.
     Needed(u64),
 }
 
 /// Words at the end of the log's part that are never used: a page of the system.
 const END_KEPT: u64 = 4096 / WORD as u64;
 
-/// The older half is reckoned anew whenever the tail has gone on by one part of the log in so many.
+/// The older half is computed again when the tail has moved by one part of the log in this many.
 const MIDDLE_STEPS: u64 = 64;
 
 /// The log has no room.
@@ -84,7 +81,7 @@ const MIDDLE_STEPS: u64 = 64;
 pub(crate) struct Full;
 
 impl Log {
-    /// Whether a bucket has to be looked at for offsets that are gone, if there are so many.
+    /// Whether a bucket of `buckets` has to be tidied of offsets that are gone.
     #[inline]
     pub(crate) fn is_to_tidy(&self, buckets: u64) -> bool {
         if self.stride_for.get() != buckets {
@@ -94,12 +91,50 @@ impl Log {
         self.ahead(self.tidied.get(), self.tail.get()) >= self.stride.get()
     }
 
-    /// The bucket that has to be looked at next.
+    /// The next bucket to tidy.
     pub(crate) fn next_to_tidy(&self, buckets: u64) -> u64 {
         let next = self.to_tidy.get() % buckets;
         self.to_tidy.set(next + 1);
         self.tidied.set(self.later(self.tidied.get(), self.stride.get()));
         next
+    }
+
+    /// Removes offsets behind the head from the next bucket, long before they could be taken for others (MICA, section 4.3.2).
+    #[cold]
+    fn tidy_one(&self, index: &Index) {
+        let number = self.next_to_tidy(index.buckets());
+        let bucket = index.bucket(number as u32);
+        for slot in bucket.used() {
+            if !self.is_live(bucket.offset(slot)) {
+                bucket.change(|| bucket.clear(slot));
+            }
+        }
+    }
+
+    /// Lets go of the oldest entry, and keeps nothing.
+    fn let_go(&self, holder: &impl Holder, head: u64) -> Passed {
+        keep::pass(self, &self.region, holder, head, (&mut { Keeps::NONE }, &mut None))
+    }
+
+    /// Makes room behind the end of the older round usable at once, though the tail is not there yet: what lies between is counted to the tail's round. This
+    /// looks at all buckets while others wait: some milliseconds for a million items, when an operator gives more memory.
+    fn adopt_all(&self, holder: &impl Holder) {
+        if self.pass_flushed(&mut |head| self.let_go(&*holder, head)).is_err() {
+            return;
+        }
+        let Some(adopted) = self.adoption() else {
+            return;
+        };
+        for number in 0..holder.index().buckets() as u32 {
+            let bucket = holder.index().bucket(number);
+            for slot in bucket.used() {
+                let offset = bucket.offset(slot);
+                if let Some(offset) = adopted(offset).filter(|_| self.is_live(offset)) {
+                    bucket.change(|| bucket.set(slot, bucket.tag(slot), offset));
+                }
+            }
+        }
+        self.adopt();
     }
 
     /// How far `to` lies ahead of `from`.
@@ -108,8 +143,8 @@ impl Log {
         to.wrapping_sub(from) & self.bits
     }
 
-    /// Whether `offset` does not lie behind `from`. Of two offsets the one that is less than half of all ahead is ahead; what falls behind by more was removed
-    /// from the index before: see `Log::stride`.
+    /// Whether `offset` does not lie behind `from`. Of two offsets the one that is less than half of all ahead is ahead; one that falls behind by more was
+    /// removed from the index before: see `Log::stride`.
     #[inline(always)]
     fn is_from(&self, from: u64, offset: u64) -> bool {
         self.ahead(from, offset) <= self.bits / 2
@@ -134,14 +169,14 @@ impl Log {
         self.round(self.head.get()) != self.round(self.tail.get())
     }
 
-    /// Nothing lies beyond `place` words from the start any more, and the memory there was given back.
+    /// The memory beyond `place` words from the start was given back. Nothing lies there any more.
     pub(crate) fn forget_beyond(&self, place: u64) {
         self.reached.set(self.reached.get().min(place));
         self.backed.set(self.backed.get().min(place));
         self.seam.set(self.seam.get().min(place.max(1)));
     }
 
-    /// Begins a new round, if the tail lies beyond `place`. What room the older round has left goes first, as `pass` says.
+    /// Begins a new round, if the tail lies beyond `place`. `pass` lets go of what the older round has left.
     pub(crate) fn turn_before(&self, place: u64, pass: &mut impl FnMut(u64) -> Passed) -> Result<(), Full> {
         if self.place(self.tail.get()) <= place {
             return Ok(());
@@ -153,10 +188,10 @@ impl Log {
         Ok(())
     }
 
-    /// Finds room for `units` words at the tail. `pass` is asked to let go of the oldest entry, as long as room is needed.
+    /// Finds room for `units` words at the tail. `pass` lets go of the oldest entry, as long as room is needed.
     ///
     /// # Errors
-    /// If it does not.
+    /// If too much is pinned.
     #[inline]
     pub(crate) fn make_room(&self, units: u64, mut pass: impl FnMut(u64) -> Passed) -> Result<(), Full> {
         let mut turns = 0;
@@ -213,7 +248,7 @@ impl Log {
 
     /// The offset after an entry of the older round.
     fn after(&self, head: u64, units: u64) -> u64 {
-        // One without a length is none: memory that was damaged. What lies behind it cannot be found.
+        // An entry without a length is damaged memory. What lies behind it cannot be found.
         let units = if units == 0 { self.seam.get() } else { units };
         if self.place(head) + units >= self.seam.get() {
             self.round(self.tail.get())
@@ -246,7 +281,7 @@ impl Log {
         self.later(head, self.ring)
     }
 
-    /// Nothing lies in the `gap` words from `offset` on, and whoever follows the log from entry to entry shall find its way.
+    /// Marks the `gap` words from `offset` on as a hole, so that the log can be followed from entry to entry.
     fn leave_hole(&self, mut offset: u64, mut gap: u64) {
         while gap > 0 {
             let units = gap.min(UNITS_MAX as u64);
@@ -256,8 +291,8 @@ impl Log {
         }
     }
 
-    /// If the tail could go on beyond where the older round has ended, but for what that has left: whether the item at an offset is of that, and at which offset it
-    /// lies if it is counted to the tail's round.
+    /// If only the remains of the older round keep the tail from continuing beyond where that round ended: a function that says whether an offset is of these
+    /// remains, and which offset it has when it is counted to the tail's round.
     pub(crate) fn adoption(&self) -> Option<impl Fn(u64) -> Option<u64> + use<>> {
         let (head, tail, ring, bits) = (self.head.get(), self.tail.get(), self.ring, self.bits);
         let older = self.round(head);
@@ -269,7 +304,7 @@ impl Log {
         (self.has_older_round() && has_more).then_some(adopted)
     }
 
-    /// Lets go of what was flushed, as far as it lies at the head.
+    /// Lets go of flushed entries at the head.
     pub(crate) fn pass_flushed(&self, pass: &mut impl FnMut(u64) -> Passed) -> Result<(), Full> {
         while self.has_older_round() && self.is_before_flush(self.head.get()) {
             self.pass_head(pass)?;
@@ -277,7 +312,7 @@ impl Log {
         Ok(())
     }
 
-    /// What the older round has left is counted to the tail's round from now on, in which the tail goes on behind it. See `Log::adoption`.
+    /// Counts the remains of the older round to the tail's round, in which the tail continues behind them. See `Log::adoption`.
     pub(crate) fn adopt(&self) {
         self.cut_at_seam();
         let (head, tail) = (self.head.get(), self.tail.get());
@@ -286,7 +321,7 @@ impl Log {
         self.set_head(self.round(tail));
     }
 
-    /// When memory was given back, an entry of the older round may have lost its end with what lay behind it. What follows it is no longer the next round.
+    /// When memory was given back, an entry of the older round may have lost its end. The entry ends at the seam from now on.
     fn cut_at_seam(&self) {
         let (mut at, seam) = (self.head.get(), self.seam.get());
         while self.place(at) < seam {
@@ -299,7 +334,7 @@ impl Log {
         }
     }
 
-    /// Reckons the older half. Of an item the log's length is either stored since, or free or older still and will go before it.
+    /// Computes the older half. The log consists of what was stored since an item was, and of what is free or older and will go before the item.
     #[cold]
     fn find_middle(&self) {
         let (head, tail) = (self.head.get(), self.tail.get());
@@ -322,7 +357,7 @@ impl Log {
         self.publish();
     }
 
-    /// What was stored until now is gone.
+    /// Flushes all items.
     pub(crate) fn forget_all(&self) {
         self.flushed.set(self.tail.get());
         self.publish();
@@ -333,7 +368,7 @@ impl Log {
         !self.is_from(self.flushed.get(), offset)
     }
 
-    /// Tells readers what is gone, before its room is used for anything else.
+    /// Publishes what is gone, before its room is reused.
     fn publish(&self) {
         let (head, flushed) = (self.head.get(), self.flushed.get());
         let live_from = if self.is_from(head, flushed) { flushed } else { head };
@@ -344,14 +379,14 @@ impl Log {
         fence(Ordering::Release);
     }
 
-    /// So many words may be appended between two buckets that are looked at for offsets that lie behind the head, if there are `buckets`: so
-    /// none is left in the index when half of all offsets have gone by.
+    /// How many words may be appended between two buckets that are tidied of offsets behind the head, so that none is left in the index when half of all
+    /// offsets have gone by.
     pub(crate) fn stride(&self, buckets: u64) -> u64 {
         // A quarter, less the rounds that are not whole.
         (self.bits / 4).saturating_sub(2 * self.ring).max(1) / (2 * buckets.max(1))
     }
 
-    /// The offsets that entries can be found from, oldest first: from each up to where the next begins, in words from the start.
+    /// Where entries lie one after the other, oldest first: first offset and length in words.
     pub(crate) fn runs(&self) -> [(u64, u64); 2] {
         let (head, tail) = (self.head.get(), self.tail.get());
         if self.has_older_round() {
@@ -363,8 +398,8 @@ impl Log {
     }
 }
 
-#[allow(private_interfaces, reason = "spaces are written in this crate only")]
-impl Space for Log {
+#[allow(private_interfaces, private_bounds, reason = "stores are written in this crate only")]
+impl ItemStore for Log {
     const FORMAT: [u8; 8] = *b"mica0001";
     const IS_LOSSY: bool = true;
     const FIELDS: Fields = Fields(0);
@@ -405,7 +440,7 @@ impl Space for Log {
 
     #[inline(always)]
     fn is_still_live(&self, offset: u64) -> bool {
-        // Acquire fence: pairs with the Release fence in `publish`: whoever saw anything of what took the item's room sees that it is gone.
+        // Acquire fence: pairs with the Release fence in `publish`: a reader that saw anything of what took the item's room sees that the item is gone.
         fence(Ordering::Acquire);
         self.is_live(offset)
     }
@@ -460,22 +495,25 @@ impl Space for Log {
     }
 
     #[inline]
-    fn find_room(writer: &mut Writer<'_, Self>, units: u64) -> Result<(), StoreError> {
-        let log = &writer.part.space;
-        writer.keeps_left = Keeps::OF_A_SEARCH;
-        let mut found = Err(StoreError::NoMemory);
-        while units <= log.end() && found.is_err() {
-            if log.make_room(units, |head| writer.pass(head)).is_err() {
+    fn find_room(
+        &self,
+        holder: &mut impl Holder,
+        units: u64,
+        replaced: &mut Option<u64>,
+    ) -> Result<(), StoreError> {
+        let mut keeps = Keeps::OF_A_SEARCH;
+        while units <= self.end() {
+            let pass = |head| keep::pass(self, &self.region, &*holder, head, (&mut keeps, &mut *replaced));
+            if self.make_room(units, pass).is_err() {
                 break;
             }
-            let upto = log.place(log.tail.get()) + units;
-            // If there is none the log ends before it, and goes around.
-            if upto <= log.backed() || writer.back_space(upto) {
-                found = Ok(());
+            let upto = self.place(self.tail.get()) + units;
+            // If there is no memory the log ends before it, and goes around.
+            if upto <= self.backed() || holder.back(upto) {
+                return Ok(());
             }
         }
-        writer.keeps_left = Keeps::NONE;
-        found
+        Err(StoreError::NoMemory)
     }
 
     #[inline]
@@ -494,52 +532,55 @@ impl Space for Log {
     }
 
     /// The room is taken back when the head comes by.
-    fn leave(writer: &Writer<'_, Self>, offset: u64) {
-        Anchor::bury(writer.core.shell.region(), writer.part.space.at(offset));
+    fn leave(&self, offset: u64, _is_pinned: impl Fn(u64) -> bool) {
+        Anchor::bury(&self.region, self.at(offset));
     }
 
-    fn flush(writer: &mut Writer<'_, Self>) {
-        writer.part.space.forget_all();
+    fn flush(&self, _holder: &mut impl Holder) {
+        self.forget_all();
     }
 
     #[inline]
-    fn after_store(writer: &mut Writer<'_, Self>) {
-        let part = writer.part;
-        while part.space.is_to_tidy(part.index.buckets()) {
-            writer.tidy_one();
+    fn after_store(&self, holder: &mut impl Holder) {
+        while self.is_to_tidy(holder.index().buckets()) {
+            self.tidy_one(holder.index());
         }
     }
 
-    fn end_moved(writer: &mut Writer<'_, Self>, before: u64) {
-        if writer.part.space.end() > before {
-            writer.adopt();
+    fn end_moved(&self, holder: &mut impl Holder, before: u64) {
+        if self.end() > before {
+            self.adopt_all(holder);
         }
     }
 
-    fn give_back(writer: &mut Writer<'_, Self>) -> bool {
-        let log = &writer.part.space;
+    fn give_back<H: Holder>(
+        &self,
+        holder: &mut H,
+        mut relocate: impl FnMut(&mut H) -> Relocated,
+        discard: impl FnOnce(&mut H) -> bool,
+    ) -> bool {
         // The tail leaves first what is to be given back. It may have come there again, around what is pinned.
-        if log.turn_before(log.end(), &mut |head| writer.pass(head)).is_err() {
+        if self.turn_before(self.end(), &mut |head| self.let_go(&*holder, head)).is_err() {
             return false;
         }
-        match writer.move_some() {
-            Moving::More => true,
-            Moving::Stuck => false,
-            Moving::Done => {
-                let is_given = writer.discard_beyond_end();
+        match relocate(holder) {
+            Relocated::Some => true,
+            Relocated::Stuck => false,
+            Relocated::All => {
+                let is_given = discard(holder);
                 if is_given {
-                    log.forget_beyond(log.end());
+                    self.forget_beyond(self.end());
                 }
                 is_given
             }
         }
     }
 
-    fn saved(&self) -> SavedSpace {
+    fn saved(&self) -> SavedStore {
         [&self.tail, &self.head, &self.flushed, &self.end, &self.seam, &self.reached].map(Owned::get)
     }
 
-    fn restore(&self, saved: SavedSpace) -> bool {
+    fn restore(&self, saved: SavedStore) -> bool {
         let [tail, head, flushed, end, seam, reached] = saved;
         let offsets = [tail, head, flushed];
         let rounds = self.ahead(self.round(head), self.round(tail)) / self.ring;
@@ -565,27 +606,22 @@ impl Space for Log {
         is_sound
     }
 
-    fn recover(
-        core: &Core<Self>,
-        partition: &Partition<Self>,
-        offsets: &mut OffsetSum,
-    ) -> Option<ClassUsage> {
-        let log = &partition.space;
+    fn recover(&self, _ring: u64, offsets: &mut OffsetSum) -> Option<ClassUsage> {
         let mut held = ClassUsage::default();
-        for (start, length) in log.runs() {
+        for (start, length) in self.runs() {
             let mut passed = 0;
             while passed < length {
-                let offset = log.later(start, passed);
-                let at = log.at(offset);
-                let anchor = Anchor::load(core.shell.region(), at);
+                let offset = self.later(start, passed);
+                let at = self.at(offset);
+                let anchor = Anchor::load(&self.region, at);
                 let units = anchor.units() as u64;
-                let is_live = !anchor.is_dead() && !log.is_before_flush(offset);
-                // What was given back at the end of a round may be the end of an entry.
+                let is_live = !anchor.is_dead() && !self.is_before_flush(offset);
+                // An entry at the end of a round may have lost its end with memory that was given back.
                 if units == 0 || (is_live && units > length - passed) {
                     return None;
                 }
                 if is_live {
-                    held = held.plus(held_of(core, at, anchor)?);
+                    held = held.plus(usage_of(&self.region, at, anchor)?);
                     offsets.add(offset);
                 }
                 passed += units;

@@ -6,15 +6,14 @@
 //! ```
 //!
 //! - **marked** (Harris, "A pragmatic implementation of non-blocking linked-lists", DISC 2001): the node that the word belongs to is no
-//!   longer in the table. The word does not change any more until the node's chunk is used again.
-//! - **linking**: the word belongs to a bucket that is on its way into the list ([`crate::table`]).
-//! - **changes**: how often the word has changed, modulo 2^22, so that what was read of a node while its word stayed the same belongs together. A reader
-//!   is wrong about that only if it stands still while one word changes 4,194,304 times, or a multiple of that, and ends with the same place; or while
-//!   the count begins anew, since a page was given back or changed its class, and comes to the very same word again.
+//!   longer in the table. The word stays as it is until the node's chunk is reused.
+//! - **linking**: the word belongs to a bucket that is being inserted into the list ([`super::table`]).
+//! - **changes**: how often the word has changed, modulo 2^22, so that everything read of a node while its word stayed the same belongs together. A reader
+//!   is wrong about that only if it is suspended while one word changes 4,194,304 times, or a multiple of that, and ends with the same place; or while
+//!   the count restarts, because a page was given back or changed its class, and reaches the very same word again.
 
 use guira_memory::Offset;
 
-/// The value of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link(pub(crate) u64);
 
@@ -31,38 +30,38 @@ impl Link {
         Offset::from_units(self.0 & PLACE)
     }
 
-    /// Whether its node was taken out of the table.
+    /// Whether its node is out of the table.
     #[inline(always)]
     pub(crate) fn is_marked(self) -> bool {
         self.0 & MARKED != 0
     }
 
-    /// Whether its bucket is on its way into the list.
+    /// Whether its bucket is being inserted into the list.
     #[inline(always)]
     pub(crate) fn is_linking(self) -> bool {
         self.0 & LINKING != 0
     }
 
-    /// Whether it is as it was in memory that was never used.
+    /// Whether it lies in memory that was never used.
     pub(crate) fn is_blank(self) -> bool {
         self.0 == 0
     }
 
-    /// The link after this one, which leads to `next` and says nothing else.
+    /// The successor of this link, unmarked, that leads to `next`.
     #[inline(always)]
     #[must_use]
     pub(crate) fn leading_to(self, next: Offset) -> Self {
         Link((self.0 & !(CHANGE - 1)).wrapping_add(CHANGE) | next.units())
     }
 
-    /// The same, marked: its node is out of the table, and whoever comes by goes on at `next`.
+    /// The successor, marked: its node is out of the table, and a traversal continues at `next`.
     #[inline(always)]
     #[must_use]
     pub(crate) fn marked_leading_to(self, next: Offset) -> Self {
         Link(self.leading_to(next).0 | MARKED)
     }
 
-    /// The same, of a bucket on its way into the list.
+    /// The successor, of a bucket that is being inserted into the list.
     #[must_use]
     pub(crate) fn linking_to(self, next: Offset) -> Self {
         Link(self.leading_to(next).0 | LINKING)

@@ -1,104 +1,133 @@
 //! The table: buckets on the one list, and a CLOCK value for each.
 //!
-//! A bucket is a link in an array, and a node of the list before its items. There is no second table: with each item that is one too many the
-//! table gets one more bucket, which is put into the middle of another's part of the list ([`Table::grow`]). Whoever comes too
-//! late to know of it begins at the older bucket and passes by the new one.
+//! A bucket is a link in an array, and a node of the list before its items. There is no second table: with each item too many the table gets
+//! one more bucket, inserted into the middle of another's part of the list ([`Index::grow`]). A search that does not know of it yet begins at the older
+//! bucket and passes the new one.
 //!
-//! The CLOCK values of all buckets lie next to each other (FLeeC, "Design"), a byte each. A read of an item raises that of its bucket, unless it is as
-//! high as it can be; the hand lowers it, and where it finds 0 the items go.
+//! The CLOCK values of all buckets lie next to each other (FLeeC, "Design"), a byte each. A read of an item raises the value of its bucket, up to a maximum;
+//! the hand lowers it, and evicts the items of a bucket with 0.
 
-use crate::bucket_clock;
-use crate::link::Link;
-use crate::list::{NewBucket, Nodes, Search};
-use crate::order::{bucket_after, bucket_of, parent_of};
+use super::bucket_clock;
+use super::gate::Gate;
+use super::link::Link;
+use super::list::{self, Found, NewBucket, Nodes, Scanned, Search, Visit};
+use super::order::{BUCKETS_FIRST, bucket_after, bucket_of, parent_of};
+use crate::options::{Buckets, LINK_BYTES};
 use guira_memory::{Budget, Offset, Region};
 use guira_sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, Padded};
+use guira_sync::waits::Waits;
 use guira_sync::words::WORD;
+use std::hint::select_unpredictable;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
-/// Buckets of an empty table, at the least.
-pub(crate) const BUCKETS_FIRST: u64 = 512;
-
-/// The table.
+/// How a key is found.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct Index {
     region: Arc<Region>,
     links_at: usize,
     clock_at: usize,
     /// The most buckets there can be.
     most: u64,
-    /// The system commits so many bytes at once.
+    /// The system commits memory in steps of this many bytes.
     commit_step: usize,
-    /// How many buckets there are.
     buckets: Padded<AtomicU64>,
-    /// About how many items there are: sessions add what they have stored and removed now and then. Wraps.
+    /// About how many items there are: sessions add their changes now and then. Wraps.
     items: Padded<AtomicU64>,
-    /// The next bucket that the hand looks at, modulo their number.
+    /// The next bucket that the hand visits, modulo their number.
     hand: Padded<AtomicU64>,
-    /// So many buckets have memory.
+    /// How many buckets have memory.
     paid: AtomicU64,
-    /// A bucket could not be added for want of memory, and none was since. Relaxed.
+    /// The last attempt to add a bucket found no memory. Relaxed.
     wanting: AtomicBool,
     /// The highest CLOCK value.
     clock_max: AtomicU8,
+    gate: Gate,
 }
 
-/// What has to be known to go on with a table.
+/// Where the parts of an index lie, and how far it can grow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexSpec {
+    pub(crate) links_at: usize,
+    pub(crate) clock_at: usize,
+    pub(crate) buckets_max: u64,
+    /// The system commits memory in steps of this many bytes.
+    pub(crate) commit_step: usize,
+    /// The highest CLOCK value.
+    pub(crate) clock_max: u8,
+    pub(crate) buckets: Buckets,
+}
+
+/// The state that a restart needs beside the Region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SavedTable {
+pub(crate) struct SavedIndex {
     pub(crate) buckets: u64,
-    /// The next bucket that the hand looks at.
+    /// The next bucket that the hand visits.
     pub(crate) hand: u64,
 }
 
-/// What a table has been asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Growth {
     /// There are enough buckets, or as many as there can be.
     Enough,
-    /// There is one more, or somebody else is adding it.
+    /// There is one more, or another thread is adding it.
     Grown,
-    /// There is no memory for more.
     NoMemory,
 }
 
-impl Table {
+/// The nodes of the list as readers see them, who take nothing off.
+#[derive(Clone, Copy, Debug)]
+struct ReadNodes<'n>(&'n Index);
+
+impl<'n> Nodes<'n> for ReadNodes<'n> {
+    #[inline(always)]
+    fn link(&self, at: Offset) -> Option<&'n AtomicU64> {
+        self.0.link_at(at)
+    }
+
+    #[inline(always)]
+    fn bucket_at(&self, at: Offset) -> Option<u64> {
+        self.0.bucket_at(at)
+    }
+
+    fn hash_at(&self, _at: Offset) -> Option<u64> {
+        None
+    }
+
+    fn unlinked(&mut self, _at: Offset) {}
+
+    fn left_behind(&mut self) {}
+}
+
+impl Index {
     /// Bytes of `buckets` links, and of as many CLOCK values.
     pub(crate) const fn bytes(buckets: u64) -> [usize; 2] {
         [buckets as usize * WORD, buckets as usize]
     }
 
-    /// A table whose links begin at `links_at` and whose CLOCK values at `clock_at`, and which can have up to `most` buckets, to be begun or restored. `None`
-    /// if `budget` has no memory for the first.
-    pub(crate) fn new(
-        region: Arc<Region>,
-        [links_at, clock_at]: [usize; 2],
-        most: u64,
-        commit_step: usize,
-        clock_max: u8,
-        budget: &Budget,
-    ) -> Option<Self> {
-        let first = BUCKETS_FIRST.min(most);
-        let table = Table {
+    /// An index to be begun or restored. `None` if `budget` has no memory for the first buckets.
+    pub(crate) fn new(region: Arc<Region>, spec: IndexSpec, budget: &Budget) -> Option<Self> {
+        let first = BUCKETS_FIRST.min(spec.buckets_max);
+        let index = Index {
             region,
-            links_at,
-            clock_at,
-            most,
-            commit_step,
+            links_at: spec.links_at,
+            clock_at: spec.clock_at,
+            most: spec.buckets_max,
+            commit_step: spec.commit_step,
             buckets: Padded(AtomicU64::new(first)),
             items: Padded::default(),
             hand: Padded::default(),
             paid: AtomicU64::new(0),
             wanting: AtomicBool::new(false),
-            clock_max: AtomicU8::new(clock_max),
+            clock_max: AtomicU8::new(spec.clock_max),
+            gate: Gate::new(spec.buckets),
         };
-        while table.paid.load(Ordering::Relaxed) < first {
-            if !table.pay(budget) {
+        while index.paid.load(Ordering::Relaxed) < first {
+            if !index.pay(budget) {
                 return None;
             }
         }
-        Some(table)
+        Some(index)
     }
 
     /// Links the first buckets, in a Region that reads as zero.
@@ -109,19 +138,17 @@ impl Table {
         }
     }
 
-    /// The node after the last item of a bucket: the next bucket, or place 0, the end of the list.
-    pub(crate) fn place_after(&self, bucket: u64) -> Offset {
+    /// The node after the last item of a bucket: the next bucket, or place 0 at the end of the list.
+    pub(super) fn place_after(&self, bucket: u64) -> Offset {
         bucket_after(bucket, self.buckets()).map_or(Offset::from_bytes(0), |next| self.place_of(next))
     }
 
-    /// How many buckets there are.
     #[inline(always)]
     pub(crate) fn buckets(&self) -> u64 {
-        // Acquire: pairs with the Release in `grow`: whoever knows of a bucket finds it on the list.
+        // Acquire: pairs with the Release in `add`: a thread that knows of a bucket finds it on the list.
         self.buckets.load(Ordering::Acquire)
     }
 
-    /// The bucket of a hash.
     #[inline(always)]
     pub(crate) fn bucket_of(&self, hash: u64) -> u64 {
         bucket_of(hash, self.buckets())
@@ -129,7 +156,7 @@ impl Table {
 
     /// The link of a bucket.
     #[inline(always)]
-    pub(crate) fn head(&self, bucket: u64) -> &AtomicU64 {
+    pub(super) fn head(&self, bucket: u64) -> &AtomicU64 {
         self.region.word(self.place_of(bucket))
     }
 
@@ -139,19 +166,90 @@ impl Table {
         Offset::from_bytes((self.links_at + bucket as usize * WORD) as u64)
     }
 
-    /// Which bucket's link is at `at`.
+    /// The bucket whose link is at `at`.
     #[inline(always)]
-    pub(crate) fn bucket_at(&self, at: Offset) -> Option<u64> {
+    pub(super) fn bucket_at(&self, at: Offset) -> Option<u64> {
         self.has(at).then(|| ((at.bytes() - self.links_at) / WORD) as u64)
     }
 
     /// Whether the link of a bucket is at `at`.
     #[inline(always)]
-    pub(crate) fn has(&self, at: Offset) -> bool {
+    fn has(&self, at: Offset) -> bool {
         at.bytes().wrapping_sub(self.links_at) < self.most as usize * WORD
     }
 
-    /// Asks for a bucket's link and CLOCK value.
+    /// The link of the item at `at`, which may come from a racy read.
+    #[inline(always)]
+    pub(crate) fn link_of_item(&self, at: Offset) -> Option<&AtomicU64> {
+        let link = Offset::from_bytes((at.bytes() as u64).wrapping_sub(LINK_BYTES as u64));
+        Some(&self.region.window::<1>(link)?[0])
+    }
+
+    /// The link of the node at `at`.
+    #[inline(always)]
+    pub(super) fn link_at(&self, at: Offset) -> Option<&AtomicU64> {
+        match self.bucket_at(at) {
+            Some(bucket) => Some(self.head(bucket)),
+            None => self.link_of_item(at),
+        }
+    }
+
+    /// Enters a bucket, or that of a hash: if buckets are locked it is the caller's until the guard is dropped.
+    #[inline(always)]
+    pub(super) fn enter(&self, bucket_or_hash: u64) -> Option<MutexGuard<'_, ()>> {
+        self.gate.enter(bucket_or_hash)
+    }
+
+    /// How often an operation waited for a bucket.
+    pub(crate) fn waits(&self) -> &Waits {
+        self.gate.waits()
+    }
+
+    /// Shows `visitor` the items of a bucket until it takes one. `buckets` is how many there were a moment ago.
+    #[inline(always)]
+    pub(crate) fn find<V: Visit>(&self, bucket: u64, buckets: u64, visitor: &mut V) -> Found<'_, V::Taken> {
+        let nodes = ReadNodes(self);
+        let pass = self.gate.enter(bucket);
+        let found = list::find(&nodes, self.head(bucket), buckets, visitor);
+        drop(pass);
+        found
+    }
+
+    /// Appends to `out` what `look` takes of all items between a bucket and the next one on the list. Returns that one.
+    pub(crate) fn scan_bucket<R>(
+        &self,
+        bucket: u64,
+        out: &mut Vec<R>,
+        mut look: impl FnMut(Offset) -> Option<R>,
+    ) -> Option<u64> {
+        loop {
+            match list::scan(&ReadNodes(self), self.head(bucket), out, &mut look) {
+                Scanned::Next(bucket) => return Some(bucket),
+                Scanned::End => return None,
+                Scanned::Torn => out.clear(),
+            }
+        }
+    }
+
+    /// Prefetches the item at `at`.
+    #[inline(always)]
+    pub(crate) fn prefetch_item(&self, at: Offset) {
+        self.region.prefetch(at.bytes() - LINK_BYTES);
+        self.region.prefetch(at.bytes() + 48);
+    }
+
+    /// The item after the one at `at`, or that one if it is the last of its bucket: a guess, good enough to prefetch.
+    #[inline(always)]
+    pub(crate) fn after_item(&self, at: Offset) -> Offset {
+        let Some(link) = self.link_of_item(at) else {
+            return at;
+        };
+        let next = Link(link.load(Ordering::Relaxed)).next();
+        // A branch would be mispredicted half of the time, which costs more than to prefetch the same item again.
+        select_unpredictable(self.has(next) || next.bytes() == 0, at, next)
+    }
+
+    /// Prefetches a bucket's link and CLOCK value.
     #[inline(always)]
     pub(crate) fn prefetch(&self, bucket: u64) {
         self.region.prefetch(self.place_of(bucket).bytes());
@@ -169,7 +267,7 @@ impl Table {
         self.region.byte(self.clock_at + bucket as usize)
     }
 
-    /// An item of the bucket was read. Relaxed, as all CLOCK values, and no read-modify-write: of two that come together, one may be forgotten.
+    /// Counts a read of an item of the bucket. Relaxed, as all CLOCK values, and no read-modify-write: of two at once one may be lost.
     #[inline(always)]
     pub(crate) fn touch(&self, bucket: u64) {
         let clock = self.clock(bucket);
@@ -179,22 +277,22 @@ impl Table {
         }
     }
 
-    /// Whether an item of the bucket was read, or came, since the hand last came by.
+    /// Whether an item of the bucket was read or inserted since the hand's last visit.
     pub(crate) fn is_touched(&self, bucket: u64) -> bool {
         self.clock(bucket).load(Ordering::Relaxed) > 0
     }
 
-    /// An item has come into the bucket.
+    /// Counts an insert into the bucket.
     #[inline(always)]
-    pub(crate) fn greet(&self, bucket: u64) {
+    pub(crate) fn on_insert(&self, bucket: u64) {
         let clock = self.clock(bucket);
-        if let Some(value) = bucket_clock::greeted(clock.load(Ordering::Relaxed)) {
+        if let Some(value) = bucket_clock::inserted(clock.load(Ordering::Relaxed)) {
             clock.store(value, Ordering::Relaxed);
         }
     }
 
-    /// The hand comes by: the value that the bucket has from now on. `None` if its items are to go.
-    pub(crate) fn fade(&self, bucket: u64) -> Option<u8> {
+    /// The hand visits the bucket: its new value. `None` if its items are to be evicted.
+    pub(crate) fn decay(&self, bucket: u64) -> Option<u8> {
         let clock = self.clock(bucket);
         let value = bucket_clock::faded(clock.load(Ordering::Relaxed));
         if let Some(value) = value {
@@ -203,29 +301,28 @@ impl Table {
         value
     }
 
-    /// The next `count` buckets that the hand looks at: the caller's alone, until it comes by again.
+    /// The next `count` buckets that the hand visits: the caller's alone until the hand's next round.
     pub(crate) fn turn_hand(&self, count: u64) -> impl Iterator<Item = u64> + use<> {
         let from = self.hand.fetch_add(count, Ordering::Relaxed);
         let buckets = self.buckets();
         (0..count.min(buckets)).map(move |step| (from.wrapping_add(step)) % buckets)
     }
 
-    /// The highest CLOCK value.
     pub(crate) fn clock_max(&self) -> u8 {
         self.clock_max.load(Ordering::Relaxed)
     }
 
-    /// From now on CLOCK values go up to `max`. Higher ones count down as they are.
+    /// Caps CLOCK values at `max` from now on. Higher ones stay until the hand lowers them.
     pub(crate) fn set_clock_max(&self, max: u8) {
         self.clock_max.store(max, Ordering::Relaxed);
     }
 
-    /// A session has stored so many items more than it has removed.
-    pub(crate) fn count(&self, items: i64) {
+    /// Adds a session's inserts less its removals.
+    pub(crate) fn count_items(&self, items: i64) {
         self.items.fetch_add(items as u64, Ordering::Relaxed);
     }
 
-    /// Whether there are so many items that there should be more buckets.
+    /// Whether there are too many items for the buckets.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
         let items = self.items.load(Ordering::Relaxed) as i64;
@@ -233,7 +330,7 @@ impl Table {
         items > 0 && bucket_clock::is_crowded(items as u64, buckets) && buckets < self.most
     }
 
-    /// Bytes that are committed.
+    /// Committed bytes.
     pub(crate) fn committed(&self) -> usize {
         self.committed_for(self.paid.load(Ordering::Relaxed))
     }
@@ -250,7 +347,7 @@ impl Table {
         let is_paid = budget.take(bytes);
         if !is_paid || !self.back(paid..after) {
             budget.give(if is_paid { bytes } else { 0 });
-            // Looked at first: it stays as it is for long.
+            // Read first: the line stays shared.
             if !self.wanting.load(Ordering::Relaxed) {
                 self.wanting.store(true, Ordering::Relaxed);
             }
@@ -263,7 +360,7 @@ impl Table {
         true
     }
 
-    /// Sees to it that there is room for buckets, of which those before them have some. False if there is none.
+    /// Backs the memory of these buckets; those before them are backed. False if there is none.
     fn back(&self, buckets: Range<u64>) -> bool {
         let ends = Self::bytes(buckets.start).into_iter().zip(Self::bytes(buckets.end));
         [self.links_at, self.clock_at].into_iter().zip(ends).all(|(at, (from, to))| {
@@ -272,23 +369,23 @@ impl Table {
         })
     }
 
-    /// Sees to it that there is room for all buckets that are paid for. False if there is none.
+    /// Backs the memory of all buckets that are paid for. False if there is none.
     pub(crate) fn back_paid(&self) -> bool {
         self.back(0..self.paid.load(Ordering::Relaxed))
     }
 
-    /// The most bytes that it asks for at once.
+    /// The most bytes that growth takes at once.
     pub(crate) fn step_bytes(&self) -> usize {
         2 * self.commit_step
     }
 
-    /// Whether a bucket is needed and could not be added for want of memory.
+    /// Whether growth waits for memory.
     pub(crate) fn is_wanting(&self) -> bool {
         self.wanting.load(Ordering::Relaxed) && self.is_crowded()
     }
 
-    /// Adds a bucket if there are too many items for those that there are. Whoever comes while another is at it helps: nobody waits.
-    pub(crate) fn grow<'n, N: Nodes<'n>>(
+    /// Adds a bucket if there are too many items. Threads that do so at the same time help each other: nobody waits.
+    pub(super) fn grow<'n, N: Nodes<'n>>(
         &'n self,
         nodes: &mut N,
         search: &mut Search<'_>,
@@ -308,14 +405,14 @@ impl Table {
         Growth::Grown
     }
 
-    /// What has to be known of a table that is settled, beside what lies in the Region.
-    pub(crate) fn saved(&self) -> SavedTable {
+    /// The state of a settled index that a restart needs beside the Region.
+    pub(crate) fn saved(&self) -> SavedIndex {
         let buckets = self.buckets();
-        SavedTable { buckets, hand: self.hand.load(Ordering::Relaxed) % buckets }
+        SavedIndex { buckets, hand: self.hand.load(Ordering::Relaxed) % buckets }
     }
 
-    /// Adds the bucket that somebody has begun to add, if there is one. Nobody else uses the table any more.
-    pub(crate) fn settle<'n, N: Nodes<'n>>(&'n self, nodes: &mut N, search: &mut Search<'_>) {
+    /// Completes the insert of a bucket that a session left half done. Nobody else uses the index.
+    pub(super) fn settle<'n, N: Nodes<'n>>(&'n self, nodes: &mut N, search: &mut Search<'_>) {
         let bucket = self.buckets();
         let has_begun = |bucket| {
             bucket < self.paid.load(Ordering::Relaxed).min(self.most)
@@ -326,8 +423,8 @@ impl Table {
         }
     }
 
-    /// Goes on with a table, whose buckets are charged to `budget`. Nobody uses it yet. False if there can be no such table.
-    pub(crate) fn restore(&self, saved: SavedTable, budget: &Budget) -> bool {
+    /// Restores the state and charges the buckets to `budget`. Nobody uses the index yet. False if there can be no such index.
+    pub(crate) fn restore(&self, saved: SavedIndex, budget: &Budget) -> bool {
         if !(self.buckets()..=self.most).contains(&saved.buckets) || saved.hand >= saved.buckets {
             return false;
         }
@@ -337,15 +434,15 @@ impl Table {
         self.paid.store(paid, Ordering::Relaxed);
         self.buckets.store(saved.buckets, Ordering::Relaxed);
         self.hand.store(saved.hand, Ordering::Relaxed);
-        // A link that is not blank says that its bucket is on the list, or on its way.
+        // A link that is not blank says that its bucket is on the list, or being inserted.
         (saved.buckets..paid).for_each(|bucket| self.head(bucket).store(0, Ordering::Relaxed));
         let unpaid = self.place_of(paid).bytes();
-        // If holes cannot be made it reads as zero all the same, unless somebody else has written there.
+        // Without support for holes it reads as zero all the same, unless another process has written there.
         let _ = self.region.discard(unpaid, self.clock_at - unpaid);
         true
     }
 
-    /// Adds the bucket with this number, the next one; or as much of that as others let us.
+    /// Tries to add the next bucket, with this number.
     fn add<'n, N: Nodes<'n>>(&'n self, bucket: u64, nodes: &mut N, search: &mut Search<'_>) {
         let parent = parent_of(bucket);
         let added = NewBucket { bucket, at: self.place_of(bucket), word: self.head(bucket) };

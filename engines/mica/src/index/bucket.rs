@@ -8,14 +8,12 @@
 //! A slot is a tag, 16 bits of the hash and never 0, and an offset in the log, of 48 bits. The paper keeps the two together; apart, all tags
 //! are compared by a few instructions, and a key that is not there costs one line instead of two.
 //!
-//! The version is odd while the bucket, or what others may read of an item that it leads to, is being changed, by the one who holds the partition.
+//! The version is odd while the holder of the partition changes the bucket, or an item that it leads to in a way that readers notice.
 
 use guira_sync::atomic::{AtomicU64, Ordering, fence};
 use guira_sync::words::{self, Line, PAIRS, WORD};
 
-/// Slots of a bucket.
 pub(crate) const SLOTS: usize = PAIRS;
-/// Bytes of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 2 * size_of::<Line>();
 /// Bits of an offset in a slot.
 pub(crate) const OFFSET_BITS: u32 = 48;
@@ -27,18 +25,16 @@ const LOWS_AT: usize = 4;
 // Both lines are full, and tags lie where they are compared.
 const _: () = assert!(HIGHS_AT + 2 * SLOTS == 64 && LOWS_AT + 4 * SLOTS == 64);
 
-/// A bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket<'a> {
     lines: &'a [Line; 2],
 }
 
-/// What tells one key from most others of its bucket.
+/// 16 bits of a hash: they tell a key from most others of its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u16);
 
 impl Tag {
-    /// The tag of a key with this hash.
     #[inline(always)]
     pub(crate) fn of(hash: u64) -> Self {
         Tag((hash as u16).max(1))
@@ -72,7 +68,6 @@ fn put(line: &Line, at: usize, bits: u32, value: u64) {
 }
 
 impl<'a> Bucket<'a> {
-    /// The bucket that lies in these lines.
     #[inline(always)]
     pub(crate) fn new(lines: &'a [Line; 2]) -> Self {
         Bucket { lines }
@@ -91,14 +86,14 @@ impl<'a> Bucket<'a> {
         (version & 1 == 0).then_some(Version(version))
     }
 
-    /// Whether the version is still the one that a read was to start from.
+    /// Whether the version is still this one, before a read that starts from it.
     #[inline(always)]
     pub(crate) fn begins_as(&self, version: Version) -> bool {
         // Acquire: as in `begin`.
         self.version_word().load(Ordering::Acquire) as u32 == version.0
     }
 
-    /// Whether all that was read since `begin` was there together.
+    /// Whether everything that was read since `begin` was there at one moment.
     #[inline(always)]
     pub(crate) fn is_still(&self, version: Version) -> bool {
         // Acquire fence: pairs with the Release fence in `open`.
@@ -115,13 +110,13 @@ impl<'a> Bucket<'a> {
         result
     }
 
-    /// Makes the version odd, until the answer is dropped. As above.
+    /// Makes the version odd until the guard is dropped. As above.
     #[inline(always)]
     pub(crate) fn open(&self) -> Open<'a> {
         let version = (words::load(self.version_word()) as u32).wrapping_add(1);
         debug_assert!(version & 1 == 1, "nobody else changes the bucket");
         put(&self.lines[0], 0, 32, u64::from(version));
-        // Release fence: pairs with the Acquire fence in `is_still`: whoever saw any of what follows sees the odd version, or a later one.
+        // Release fence: pairs with the Acquire fence in `is_still`: a reader that saw any of what follows sees the odd version, or a later one.
         fence(Ordering::Release);
         Open(*self)
     }
@@ -137,30 +132,28 @@ impl<'a> Bucket<'a> {
         Slots(words::which_pairs(&self.lines[0], 0))
     }
 
-    /// The slots that are not.
+    /// The slots in use.
     pub(crate) fn used(&self) -> Slots {
         Slots(!words::which_pairs(&self.lines[0], 0) & ((1 << SLOTS) - 1))
     }
 
-    /// The tag in a slot.
     pub(crate) fn tag(&self, slot: usize) -> Tag {
         Tag(words::two_of(&self.lines[0], TAGS_AT + 2 * slot))
     }
 
-    /// The offset in a slot.
     #[inline(always)]
     pub(crate) fn offset(&self, slot: usize) -> u64 {
         let high = words::two_of(&self.lines[0], HIGHS_AT + 2 * slot);
         u64::from(high) << 32 | u64::from(words::four_of(&self.lines[1], LOWS_AT + 4 * slot))
     }
 
-    /// The bucket that this one goes on in, plus one; 0 if it does not. What a reader sees may be torn.
+    /// The number of the next bucket of the chain, plus one; 0 at its end. A reader may see a torn link.
     #[inline(always)]
     pub(crate) fn link(&self) -> u32 {
         words::four_of(&self.lines[1], 0)
     }
 
-    /// Has it go on there. Within [`Bucket::change`].
+    /// Within [`Bucket::change`].
     pub(crate) fn set_link(&self, link: u32) {
         put(&self.lines[1], 0, 32, u64::from(link));
     }
@@ -180,7 +173,7 @@ impl<'a> Bucket<'a> {
 
 /// A bucket that is being changed.
 #[derive(Debug)]
-#[must_use = "the version is made even again when this is dropped"]
+#[must_use = "the version becomes even again when this is dropped"]
 pub(crate) struct Open<'a>(Bucket<'a>);
 
 impl Drop for Open<'_> {

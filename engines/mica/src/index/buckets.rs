@@ -1,29 +1,28 @@
-//! The index of a partition: a cache's, whose buckets give items up (MICA, section 4.3.2), and a store's, whose buckets go on in spare ones (section 4.3.3).
+//! The index of a partition: lossy for a cache, whose full buckets evict (MICA, section 4.3.2), and with spare buckets for a store (section 4.3.3).
 //!
-//! **It grows.** The paper's index has a size for good. Here nobody knows beforehand how large items are, so an index begins small and grows with
-//! them. A key belongs to the bucket `place · buckets / 2^32`, where its *place* is 32 bits of its hash: with more buckets every key moves on, and
-//! those of one bucket move to two or three next to each other. So buckets are moved one by one, from the last to the first, within the same memory: when a
-//! bucket's turn comes those that its items go to have been emptied. The cursor says how far that has come: buckets from there on are numbered as of the new size.
+//! **It grows.** The paper's index has a fixed size. Here the size of items is not known beforehand, so an index begins small and grows with their
+//! number. A key belongs to bucket `place · buckets / 2^32`, where its *place* is 32 bits of its hash: with more buckets every key moves up, and the
+//! keys of one bucket move to two or three neighbours. So buckets move one by one, from the last to the first, within the same memory: when a bucket
+//! moves, the buckets that its items go to are empty. Buckets from the cursor on are numbered by the new size.
 //!
-//! What has to be known of an item to move it, its place, lies in the log.
+//! The place of an item lies in its entry.
 
-use crate::bucket::{BUCKET_BYTES, Bucket};
+use super::bucket::{BUCKET_BYTES, Bucket};
 use crate::owned::Owned;
 use guira_memory::Region;
 use guira_sync::atomic::{AtomicU64, Ordering, Padded};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Of a store's buckets, one in so many may be a spare one.
+/// A store may have one spare bucket for this many others.
 pub(crate) const SPARE_PART: u64 = 10;
 
-/// Room for spare buckets is allocated for so many at once: 64 KiB.
+/// Spare buckets are backed this many at a time: 64 KiB.
 const SPARES_AT_ONCE: u64 = 512;
 
 /// Buckets of a new index.
 pub(crate) const FIRST_BUCKETS: u32 = 16;
 
-/// An index.
 #[derive(Debug)]
 pub(crate) struct Index {
     region: Arc<Region>,
@@ -31,24 +30,24 @@ pub(crate) struct Index {
     first_pair: usize,
     /// See [`Extent`].
     extent: Padded<AtomicU64>,
-    /// The buckets that it is growing to, if it is growing.
+    /// The number of buckets after the growth under way; that of now if there is none.
     next: AtomicU64,
-    /// The most buckets that it has ever had: what is committed.
+    /// The most buckets that it ever had: their memory is committed.
     reached: Owned,
-    /// With so many items it should grow.
+    /// It grows from this many items on.
     crowded_from: Owned,
-    /// Memory is to be kept for so many buckets.
+    /// Memory is reserved for this many buckets.
     claimed: Owned,
     /// Where spare buckets begin, in pairs of lines from the start of the Region, and how many there can be.
     first_spare: usize,
     spares_max: u32,
-    /// How many spare buckets were ever used, are used, and the link to the first that is free.
+    /// How many spare buckets were ever used and are in use, and the link to the first free one.
     spares: Owned,
     spares_used: Owned,
     free_spare: Owned,
 }
 
-/// How many buckets there are, and from which on they are numbered as of the size that the index is growing to. If it is not growing, there are none.
+/// The number of buckets, and the cursor: buckets from there on are numbered by the size that the index is growing to. Without growth they are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent(u64);
 
@@ -73,7 +72,7 @@ impl Extent {
     }
 }
 
-/// What is kept of an index across a restart.
+/// The state of an index that a restart needs.
 pub(crate) type SavedIndex = [u64; 6];
 
 impl Index {
@@ -97,18 +96,17 @@ impl Index {
         }
     }
 
-    /// Whether it should grow, or has to go on growing, for so many items.
+    /// Whether it should begin or continue to grow with this many items.
     #[inline(always)]
     pub(crate) fn is_crowded(&self, items: u64) -> bool {
         items >= self.crowded_from.get() || self.to_move().is_some()
     }
 
-    /// It should grow from so many items on.
-    pub(crate) fn crowded_from(&self, items: u64) {
+    /// Lets it grow from this many items on.
+    pub(crate) fn set_crowded_from(&self, items: u64) {
         self.crowded_from.set(items);
     }
 
-    /// Its extent at the moment.
     #[inline(always)]
     pub(crate) fn extent(&self) -> Extent {
         // Acquire: pairs with the Release in `set_extent`.
@@ -116,7 +114,7 @@ impl Index {
     }
 
     fn set_extent(&self, buckets: u32, cursor: u32) {
-        // Release: pairs with the Acquire in `extent`: who sees that the index is growing knows to which size.
+        // Release: pairs with the Acquire in `extent`: a reader that sees that the index is growing knows to which size.
         self.extent.store(Extent::new(buckets, cursor).0, Ordering::Release);
     }
 
@@ -144,13 +142,11 @@ impl Index {
         u32::try_from(((bucket + 1) << 32).div_ceil(buckets)).ok()
     }
 
-    /// The bucket with this number.
     #[inline(always)]
     pub(crate) fn bucket(&self, number: u32) -> Bucket<'_> {
         Bucket::new(self.region.line_pair(self.first_pair + number as usize))
     }
 
-    /// Asks the processor for a bucket.
     #[inline(always)]
     pub(crate) fn prefetch(&self, number: u32) {
         let at = self.place_of(number);
@@ -158,7 +154,7 @@ impl Index {
         self.region.prefetch(at + BUCKET_BYTES / 2);
     }
 
-    /// The bucket that a link leads to, if there can be one: the link may be torn.
+    /// The spare bucket that a link leads to. The link may be torn.
     #[inline(always)]
     pub(crate) fn linked(&self, link: u32) -> Option<Bucket<'_>> {
         let number = link.wrapping_sub(1);
@@ -171,18 +167,18 @@ impl Index {
         (self.buckets() / SPARE_PART).clamp(1, u64::from(self.spares_max))
     }
 
-    /// Takes a spare bucket, if there is one left. Returns the link to it.
+    /// Takes a spare bucket. Returns the link to it.
     pub(crate) fn take_spare(&self) -> Option<u32> {
         (self.spares_used.get() < self.spares_allowed()).then(|| self.take_any_spare()).flatten()
     }
 
-    /// Whether there is one left.
+    /// Whether there is a spare bucket left.
     pub(crate) fn has_spare(&self) -> bool {
         let is_one_free = self.free_spare.get() != 0 || self.spares.get() < u64::from(self.spares_max);
         self.spares_used.get() < self.spares_allowed() && is_one_free
     }
 
-    /// The same as [`Index::take_spare`], even if more than a tenth is in use: when buckets move.
+    /// As [`Index::take_spare`], even if more than a tenth is in use: while buckets move.
     pub(crate) fn take_any_spare(&self) -> Option<u32> {
         let free = self.free_spare.get() as u32;
         let link = match self.linked(free) {
@@ -200,30 +196,30 @@ impl Index {
         self.linked(link).inspect(|bucket| bucket.set_link(0)).map(|_| link)
     }
 
-    /// Whether there is room where the Region lies for a spare bucket that was never used.
+    /// Backs a spare bucket that was never used. False if there is no memory.
     fn has_room_for_spare(&self) -> bool {
         let next = self.spares.get();
         !next.is_multiple_of(SPARES_AT_ONCE) || self.back_spares(next..next + SPARES_AT_ONCE)
     }
 
-    /// Sees to it that there is room for these spare buckets. False if there is none.
+    /// Backs the memory of these spare buckets. False if there is none.
     pub(crate) fn back_spares(&self, spares: Range<u64>) -> bool {
         let at = (self.first_spare + spares.start as usize) * BUCKET_BYTES;
         let last = spares.end.next_multiple_of(SPARES_AT_ONCE).min(u64::from(self.spares_max));
         self.region.back(at, last.saturating_sub(spares.start) as usize * BUCKET_BYTES)
     }
 
-    /// Sees to it that there is room for these of its bytes. False if there is none.
+    /// Backs these of its bytes. False if there is no memory.
     pub(crate) fn back(&self, bytes: Range<usize>) -> bool {
         self.region.back(self.place_of(0) + bytes.start, bytes.len())
     }
 
-    /// How many spare buckets are left, if all may be used.
+    /// How many spare buckets are left while buckets move.
     pub(crate) fn spares_left(&self) -> u64 {
         u64::from(self.spares_max) - self.spares_used.get()
     }
 
-    /// Gives a spare bucket back. Nothing leads there any more.
+    /// Frees a spare bucket. Nothing leads there any more.
     pub(crate) fn give_spare(&self, link: u32) {
         if let Some(bucket) = self.linked(link) {
             bucket.used().for_each(|slot| bucket.clear(slot));
@@ -238,7 +234,7 @@ impl Index {
         self.spares.get()
     }
 
-    /// How many are in use.
+    /// How many spare buckets are in use.
     pub(crate) fn spares_in_use(&self) -> u64 {
         self.spares_used.get()
     }
@@ -248,22 +244,22 @@ impl Index {
         (self.first_pair + number as usize) * BUCKET_BYTES
     }
 
-    /// How many buckets there are, those that it is growing to among them.
+    /// How many buckets there are, with those of a growth under way.
     pub(crate) fn buckets(&self) -> u64 {
         self.extent().buckets().max(self.next.load(Ordering::Relaxed))
     }
 
-    /// Memory is to be kept for so many buckets.
+    /// Reserves memory for this many buckets.
     pub(crate) fn claim(&self, buckets: u32) {
         self.claimed.set(u64::from(buckets));
     }
 
-    /// The most buckets that it has ever had, or that memory is to be kept for.
+    /// The most buckets that it ever had, or that memory is reserved for.
     pub(crate) fn claimed(&self) -> u64 {
         self.reached().max(self.claimed.get())
     }
 
-    /// The most buckets that it has ever had.
+    /// The most buckets that it ever had.
     pub(crate) fn reached(&self) -> u64 {
         self.reached.get().max(self.buckets())
     }
@@ -273,21 +269,21 @@ impl Index {
         let extent = self.extent();
         debug_assert!(!extent.is_growing() && u64::from(buckets) > extent.buckets());
         self.reached.set(self.reached().max(u64::from(buckets)));
-        // Relaxed: told by the Release in `set_extent`, once a bucket has moved.
+        // Relaxed: the Release in `set_extent` publishes it once a bucket has moved.
         self.next.store(u64::from(buckets), Ordering::Relaxed);
         let now = extent.buckets() as u32;
         // From now on it is growing, and nothing has moved yet.
         self.move_on(now, now);
     }
 
-    /// The bucket that has to move next, if the index is growing.
+    /// The next bucket to move, if the index is growing.
     pub(crate) fn to_move(&self) -> Option<u32> {
         let extent = self.extent();
         let next = self.next.load(Ordering::Relaxed);
         (next > extent.buckets()).then(|| (extent.cursor() as u32).saturating_sub(1))
     }
 
-    /// The bucket with the number `bucket` of `buckets` is empty, and whoever looks for what it held looks where that has gone. The versions of both are odd.
+    /// Moves the cursor to `bucket`, which is empty: from now on its items are looked for where they have moved. The versions of both buckets are odd.
     pub(crate) fn moved(&self, bucket: u32) {
         let buckets = self.extent().buckets() as u32;
         self.move_on(buckets, bucket);
@@ -307,13 +303,12 @@ impl Index {
         self.grown(place)
     }
 
-    /// What is kept across a restart.
     pub(crate) fn saved(&self) -> SavedIndex {
         let spares = [&self.spares, &self.spares_used, &self.free_spare].map(Owned::get);
         [self.extent().0, self.next.load(Ordering::Relaxed), self.reached(), spares[0], spares[1], spares[2]]
     }
 
-    /// Goes on from there. False if there can be no such index of at most `most` buckets.
+    /// Restores the state. False if there can be no such index of at most `most` buckets.
     pub(crate) fn restore(&self, saved: SavedIndex, most: u64) -> bool {
         let [extent, next, reached, spares, spares_used, free_spare] = saved;
         let extent = Extent(extent);

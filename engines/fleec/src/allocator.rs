@@ -1,0 +1,155 @@
+//! Finding a chunk for a session.
+//!
+//! Free chunks of the class come first, then a new page, then eviction: the hand frees items of any class ([`evictor::sweep`]). If none of the class comes free
+//! for a while, a page of the class with the most free memory is emptied ([`donors`]). All of that is bounded, and none of it waits.
+
+use crate::dead;
+use crate::donors;
+use crate::evictor;
+use crate::local::Local;
+use crate::pool::Taking;
+use guira_contract::{ClassCounter, StoreError};
+use guira_items::Eviction;
+use guira_memory::Offset;
+use guira_memory::slab::ClassId;
+use guira_sync::atomic::yield_now;
+use guira_sync::clock::Seconds;
+
+/// How often the hand is turned for one chunk at most, and after how many turns a page may be taken from another class.
+const SWEEPS_MAX: u32 = 256;
+const SWEEPS_A_PAGE: u32 = 4;
+/// How often a session looks again after a recall, and without eviction, where memory stays full for long.
+const RECALL_ROUNDS: u32 = 64;
+const KEEPING_ROUNDS: u32 = 8;
+/// Without eviction a store looks for dead items this often at most, as long as it finds some.
+const LOOKS: usize = 16;
+
+/// A session's memory.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    local: Local,
+    /// How often it has turned the hand.
+    sweeps: u32,
+}
+
+impl Allocator {
+    pub(crate) fn new(local: Local) -> Self {
+        Allocator { local, sweeps: 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn local(&self) -> &Local {
+        &self.local
+    }
+
+    #[inline(always)]
+    pub(crate) fn local_mut(&mut self) -> &mut Local {
+        &mut self.local
+    }
+
+    /// A chunk for `size` bytes of a new item.
+    pub(crate) fn take(&mut self, size: usize, now: Seconds) -> Option<Offset> {
+        let class = self.local.core().memory.classes().class_for(size)?;
+        self.prepare(class, now).ok()?;
+        self.local.cache().pop(class)
+    }
+
+    /// Fills the session's cache of `class` for a new item, if it is empty.
+    pub(crate) fn prepare(&mut self, class: ClassId, now: Seconds) -> Result<(), StoreError> {
+        if self.local.cache().has(class) { Ok(()) } else { self.refill(class, Taking::Fresh, now) }
+    }
+
+    /// Fills the session's cache of `class`, which is empty.
+    pub(crate) fn refill(&mut self, class: ClassId, taking: Taking, now: Seconds) -> Result<(), StoreError> {
+        self.local.core().shell.see_time(now);
+        if self.refill_free(class, taking) {
+            return Ok(());
+        }
+        self.local.reclaim();
+        if self.has_or_refills(class, taking) {
+            return Ok(());
+        }
+        let found = match self.eviction() {
+            Eviction::On => self.borrow(class) || self.evict(class, taking, now),
+            Eviction::Off => self.refill_keeping(class, taking, now),
+        };
+        if !found {
+            self.local.counters().add_to_class(Some(class), ClassCounter::OutOfMemory, 1);
+            return Err(StoreError::NoMemory);
+        }
+        Ok(())
+    }
+
+    fn eviction(&self) -> Eviction {
+        self.local.core().options.engine.eviction
+    }
+
+    fn refill_free(&mut self, class: ClassId, taking: Taking) -> bool {
+        let (editor, cache) = self.local.editor_and_cache();
+        cache.refill(&editor.core().memory, class, taking)
+    }
+
+    fn has_or_refills(&mut self, class: ClassId, taking: Taking) -> bool {
+        self.local.cache().has(class) || self.refill_free(class, taking)
+    }
+
+    fn borrow(&mut self, class: ClassId) -> bool {
+        let (editor, cache) = self.local.editor_and_cache();
+        cache.borrow(&editor.core().memory, class)
+    }
+
+    /// Evicts until there is a chunk of the class.
+    fn evict(&mut self, class: ClassId, taking: Taking, now: Seconds) -> bool {
+        for _ in 0..SWEEPS_MAX {
+            self.sweeps = self.sweeps.wrapping_add(1);
+            let is_due = self.sweeps.is_multiple_of(SWEEPS_A_PAGE);
+            if is_due && donors::take_idle(&mut self.local, class, now) && self.refill_free(class, taking) {
+                return true;
+            }
+            let evicted = evictor::sweep(&mut self.local.editor(), now);
+            self.local.reclaim();
+            if self.has_or_refills(class, taking) {
+                return true;
+            }
+            if evicted == 0 {
+                break;
+            }
+        }
+        self.recall(RECALL_ROUNDS, (class, taking), now)
+    }
+
+    /// Asks the other sessions to give back their free chunks, and looks again `rounds` times.
+    #[cold]
+    fn recall(&mut self, rounds: u32, (class, taking): (ClassId, Taking), now: Seconds) -> bool {
+        self.local.recall();
+        for _ in 0..rounds {
+            let is_taken = self.refill_free(class, taking)
+                || match self.eviction() {
+                    Eviction::On => donors::take_any(&mut self.local, class, now),
+                    Eviction::Off => donors::take_empty(&mut self.local, class),
+                };
+            if is_taken && self.has_or_refills(class, taking) {
+                return true;
+            }
+            yield_now();
+        }
+        false
+    }
+
+    /// Finds chunks without eviction: dead items and empty pages.
+    fn refill_keeping(&mut self, class: ClassId, taking: Taking, now: Seconds) -> bool {
+        for _ in 0..LOOKS {
+            // Dead items may be of other classes.
+            let found = dead::remove_some(&mut self.local, now);
+            self.local.reclaim();
+            if self.has_or_refills(class, taking) {
+                return true;
+            }
+            if !found {
+                break;
+            }
+        }
+        (donors::take_empty(&mut self.local, class) && self.refill_free(class, taking))
+            || self.recall(KEEPING_ROUNDS, (class, taking), now)
+    }
+}

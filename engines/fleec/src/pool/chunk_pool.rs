@@ -1,0 +1,169 @@
+//! Free chunks, and the rules for who may take them.
+
+use guira_items::Eviction;
+use guira_memory::slab::lockfree::LockFreeSlab;
+use guira_memory::slab::{ClassId, ClassTable, PAGE_BYTES};
+use guira_memory::{Budget, MIB, Offset};
+use guira_sync::atomic::{AtomicU64, Ordering};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// Sessions take chunks in batches of up to this many …
+const BATCH_CHUNKS: usize = 32;
+/// … and up to this many bytes.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// In caches below 32 MiB sessions keep no chunks: a page of which every session keeps one cannot be emptied, and each class has only a few pages.
+const SCARCE_BELOW: usize = 32 * MIB;
+/// Caches below 128 MiB may have more classes than pages …
+const FEW_PAGES_BELOW: usize = 128 * MIB;
+/// … and a class may use chunks that are larger than its own by one part in this many.
+const LENT_PART: u32 = 2;
+
+/// Without eviction this many chunks of a class are reserved for changes, which give back as much as they take …
+const RESERVED: u64 = 2;
+/// … or as many large ones as make up this many bytes.
+const RESERVED_BYTES: u64 = 4096;
+
+/// Another class gives up a page before more is evicted if it has at least this much free memory.
+const IDLE_BYTES: u64 = PAGE_BYTES as u64;
+
+/// What a chunk is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// A new item, or one that replaces another as a whole.
+    Fresh,
+    /// A change of an item, which gives back the item's own chunk.
+    Exchange,
+}
+
+#[derive(Debug)]
+pub(crate) struct ChunkPool {
+    slab: LockFreeSlab,
+    budget: Arc<Budget>,
+    eviction: Eviction,
+    /// How often a session found no memory: then the others give back the chunks that they keep.
+    recalls: AtomicU64,
+    /// Items moved out of pages that were emptied.
+    rescued: AtomicU64,
+}
+
+impl ChunkPool {
+    pub(crate) fn new(slab: LockFreeSlab, budget: Arc<Budget>, eviction: Eviction) -> Self {
+        ChunkPool { slab, budget, eviction, recalls: AtomicU64::new(0), rescued: AtomicU64::new(0) }
+    }
+
+    /// The allocator, for operations on whole pages.
+    pub(crate) fn slab(&self) -> &LockFreeSlab {
+        &self.slab
+    }
+
+    #[inline(always)]
+    pub(crate) fn classes(&self) -> &ClassTable {
+        self.slab.classes()
+    }
+
+    /// The class of the chunk at `at`, which may come from a racy read.
+    #[inline(always)]
+    pub(crate) fn class_at(&self, at: Offset) -> Option<ClassId> {
+        self.slab.class_at(at)
+    }
+
+    /// The class of the chunk at `at`, as shown to users: from 1.
+    pub(crate) fn class_number(&self, at: Offset) -> u8 {
+        self.slab.class_at(at).map_or(0, |class| class.0 + 1)
+    }
+
+    pub(crate) fn free_chunks(&self, class: ClassId) -> u64 {
+        self.slab.free_chunks(class)
+    }
+
+    pub(crate) fn has_pages(&self, class: ClassId) -> bool {
+        self.slab.pages_of(class) > 0
+    }
+
+    /// Frees a chunk.
+    pub(crate) fn give(&self, at: Offset) {
+        self.slab.give(at);
+    }
+
+    /// Whether memory is so small that sessions keep nothing.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.budget.limit() < SCARCE_BELOW
+    }
+
+    /// How many chunks of a class a session takes at once.
+    pub(super) fn batch_of(&self, class: ClassId) -> usize {
+        let chunk = self.classes().geometry(class).chunk as usize;
+        if self.is_scarce() { 1 } else { (BATCH_BYTES / chunk).clamp(1, BATCH_CHUNKS) }
+    }
+
+    /// How many free chunks of a class may be taken for this.
+    pub(super) fn spare(&self, class: ClassId, taking: Taking) -> u64 {
+        if self.eviction == Eviction::On || taking == Taking::Exchange {
+            return u64::MAX;
+        }
+        let chunk = u64::from(self.classes().geometry(class).chunk);
+        self.slab.free_chunks(class).saturating_sub(RESERVED.min(RESERVED_BYTES / chunk))
+    }
+
+    /// A class with slightly larger chunks that can lend one, if there are few pages for each class: that comes before eviction. A class that has pages
+    /// borrows only where more than an eighth is free, or it would use larger chunks than it needs for good.
+    pub(super) fn lender(&self, class: ClassId) -> Option<ClassId> {
+        if self.budget.limit() >= FEW_PAGES_BELOW {
+            return None;
+        }
+        let (classes, has_pages) = (self.classes(), self.has_pages(class));
+        let chunk = classes.geometry(class).chunk;
+        let is_idle = |other: &ClassId| {
+            let all = self.slab.pages_of(*other) * u64::from(classes.geometry(*other).chunks);
+            !has_pages || 8 * self.slab.free_chunks(*other) > all
+        };
+        classes
+            .ids()
+            .skip(usize::from(class.0) + 1)
+            .take_while(|other| classes.geometry(*other).chunk <= chunk + chunk / LENT_PART)
+            .find(|other| self.slab.free_chunks(*other) > 0 && is_idle(other))
+    }
+
+    /// The class with the most free memory, if it should give `class` a page before more is evicted.
+    pub(crate) fn idle_donor(&self, class: ClassId) -> Option<ClassId> {
+        let (donor, bytes) = self.slab.richest(Some(class))?;
+        (bytes >= IDLE_BYTES || !self.has_pages(class)).then_some(donor)
+    }
+
+    /// The classes with pages but `except`, those with the most free memory first.
+    pub(crate) fn donors(&self, except: Option<ClassId>) -> Vec<ClassId> {
+        let bytes = |class: &ClassId| {
+            self.slab.free_chunks(*class) * u64::from(self.classes().geometry(*class).chunk)
+        };
+        let mut donors: Vec<ClassId> = self.classes().ids().collect();
+        donors.retain(|class| Some(*class) != except && self.has_pages(*class));
+        // Read once for each class: numbers that change while they are sorted have no order.
+        donors.sort_by_cached_key(|class| Reverse(bytes(class)));
+        donors
+    }
+
+    /// Asks sessions to give back the chunks that they keep. Returns the new number of recalls.
+    pub(crate) fn recall(&self) -> u64 {
+        self.recalls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How often sessions were asked to give back the chunks that they keep.
+    #[inline(always)]
+    pub(crate) fn recalls(&self) -> u64 {
+        self.recalls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_rescued(&self) {
+        self.rescued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Items moved out of pages that were emptied.
+    pub(crate) fn items_rescued(&self) -> u64 {
+        self.rescued.load(Ordering::Relaxed)
+    }
+}
+
+// A session that empties a page keeps far less than a page.
+const _: () = assert!(2 * BATCH_BYTES < PAGE_BYTES);

@@ -1,0 +1,272 @@
+//! A value that arrives in pieces, or is put together from several, in chunks of an engine.
+
+use crate::item::{Fields, ItemHeaderSpec};
+use crate::pending_chunks::{KEPT_PART, PendingChunks};
+use guira_contract::PendingValue;
+use guira_memory::{Offset, Region};
+use guira_sync::atomic::{AtomicU64, Ordering, fence};
+use guira_sync::clock::Seconds;
+use std::fmt;
+use std::sync::Arc;
+
+/// Values that are still arriving, in bytes.
+#[derive(Debug, Default)]
+pub struct Arriving {
+    bytes: AtomicU64,
+}
+
+impl Arriving {
+    /// Adds `bytes`. False if that makes more than values may take of `limit` bytes of memory: see [`KEPT_PART`].
+    fn add(&self, bytes: u64, limit: usize) -> bool {
+        let most = (limit - limit / KEPT_PART) as u64;
+        // Relaxed: it does no harm if two values pass the limit together.
+        self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= most
+    }
+
+    fn sub(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The memory of an engine, as pending values use it.
+pub trait ChunkHome: fmt::Debug + Send + Sync {
+    /// Where the chunks lie.
+    fn region(&self) -> &Region;
+
+    /// Bytes of the largest item that fits into one chunk.
+    fn largest_item(&self) -> usize;
+
+    /// The memory limit, in bytes.
+    fn limit(&self) -> usize;
+
+    /// What counts the values that are arriving.
+    fn arriving(&self) -> &Arriving;
+
+    /// Frees a chunk.
+    fn give(&self, at: Offset);
+}
+
+/// Memory for one item whose value is not there yet. A function that takes a chunk for so many bytes is passed wherever one may be needed.
+#[derive(Debug)]
+pub struct Pending<H: ChunkHome> {
+    home: Arc<H>,
+    /// Without chunks once the pending value has become an item.
+    chunks: PendingChunks,
+    /// What of it counts as arriving.
+    counted: u64,
+}
+
+impl<H: ChunkHome> Pending<H> {
+    /// A value that a client sends: it has memory for its beginning. `None` if there is none, or too many values are arriving.
+    pub fn arriving(
+        home: Arc<H>,
+        key_len: usize,
+        (fields, value_len): (Fields, usize),
+        take: impl FnMut(usize) -> Option<Offset>,
+    ) -> Option<Self> {
+        let mut pending = Self::begin(home, key_len, (fields, value_len), take)?;
+        pending.count(pending.chunks.reserved()).then_some(pending)
+    }
+
+    /// A value that the engine puts together: it has memory for all of it. `None` if there is none.
+    pub fn whole(
+        home: Arc<H>,
+        key_len: usize,
+        (fields, value_len): (Fields, usize),
+        mut take: impl FnMut(usize) -> Option<Offset>,
+    ) -> Option<Self> {
+        let mut pending = Self::begin(home, key_len, (fields, value_len), &mut take)?;
+        while pending.chunks.reserved() < pending.chunks.total() {
+            pending.add_chunk(&mut take)?;
+        }
+        Some(pending)
+    }
+
+    /// A value with its first chunk.
+    fn begin(
+        home: Arc<H>,
+        key_len: usize,
+        (fields, value_len): (Fields, usize),
+        mut take: impl FnMut(usize) -> Option<Offset>,
+    ) -> Option<Self> {
+        let shape = PendingChunks::shape_of(home.largest_item(), key_len, fields, value_len);
+        let first = take(shape.size())?;
+        fence_after_taking();
+        Some(Pending { home, chunks: PendingChunks::new(shape, value_len, first), counted: 0 })
+    }
+
+    /// Adds a chunk. Returns how much of the value goes into it.
+    fn add_chunk(&mut self, mut take: impl FnMut(usize) -> Option<Offset>) -> Option<usize> {
+        let (part, size) = self.chunks.next_part(self.home.largest_item());
+        let at = take(size)?;
+        fence_after_taking();
+        self.chunks.add(at, part);
+        Some(part)
+    }
+
+    /// Counts `bytes` more as arriving. False if that is too much.
+    fn count(&mut self, bytes: usize) -> bool {
+        self.counted += bytes as u64;
+        self.home.arriving().add(bytes as u64, self.home.limit())
+    }
+
+    /// Appends `bytes`, and takes memory for them as needed. False if there is none.
+    ///
+    /// # Panics
+    /// If they are more than is missing.
+    pub fn extend(&mut self, mut bytes: &[u8], mut take: impl FnMut(usize) -> Option<Offset>) -> bool {
+        assert!(bytes.len() <= self.missing(), "more than the value has room for");
+        loop {
+            let part = bytes.len().min(self.chunks.room());
+            self.append(&bytes[..part]);
+            bytes = &bytes[part..];
+            if bytes.is_empty() {
+                return true;
+            }
+            let more = self.add_chunk(&mut take);
+            if !more.is_some_and(|part| self.count(part)) {
+                return false;
+            }
+        }
+    }
+
+    /// Whether it is for an item with these fields and a value of this length.
+    pub fn is_for(&self, fields: Fields, value_len: usize) -> bool {
+        self.chunks.is_for(fields, value_len)
+    }
+
+    /// Forgets the bytes, and keeps the memory.
+    pub fn begin_anew(&mut self) {
+        self.chunks.begin_anew();
+    }
+
+    /// Appends bytes for which there is memory.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.chunks.append(self.home.region(), bytes);
+    }
+
+    /// Writes everything but the value. Returns the place of the item, which can be put into the table.
+    pub fn write(&self, header_spec: &ItemHeaderSpec<'_>, now: Seconds) -> Offset {
+        self.chunks.write(self.home.region(), header_spec, now)
+    }
+
+    /// The chunks belong to the item, which is in the table.
+    pub fn published(mut self) {
+        drop(self.chunks.take_chunks());
+    }
+}
+
+/// Release fence: pairs with the Acquire fence of a reader's validation. Whoever sees what is written into a chunk from now on also sees that its last item
+/// has left the table.
+fn fence_after_taking() {
+    fence(Ordering::Release);
+}
+
+impl<H: ChunkHome> PendingValue for Pending<H> {
+    fn missing(&self) -> usize {
+        self.chunks.missing()
+    }
+
+    fn value_len(&self) -> usize {
+        self.chunks.total()
+    }
+}
+
+impl<H: ChunkHome> Drop for Pending<H> {
+    fn drop(&mut self) {
+        self.home.arriving().sub(self.counted);
+        self.chunks.take_chunks().for_each(|at| self.home.give(at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_memory::HugePages;
+    use std::sync::Mutex;
+
+    const LARGEST: usize = 256;
+
+    /// Chunks of [`LARGEST`] bytes.
+    #[derive(Debug)]
+    struct Home {
+        region: Region,
+        free: Mutex<Vec<Offset>>,
+        limit: usize,
+        arriving: Arriving,
+    }
+
+    impl Home {
+        fn new(limit: usize) -> Arc<Self> {
+            let region = Region::anonymous(2 << 20, HugePages::No).unwrap();
+            let free = (1..=8).map(|number| Offset::from_bytes(number * 512)).collect();
+            Arc::new(Home { region, free: Mutex::new(free), limit, arriving: Arriving::default() })
+        }
+
+        fn free(&self) -> usize {
+            self.free.lock().unwrap().len()
+        }
+
+        fn take(&self, size: usize) -> Option<Offset> {
+            assert!(size <= LARGEST);
+            self.free.lock().unwrap().pop()
+        }
+    }
+
+    impl ChunkHome for Home {
+        fn region(&self) -> &Region {
+            &self.region
+        }
+
+        fn largest_item(&self) -> usize {
+            LARGEST
+        }
+
+        fn limit(&self) -> usize {
+            self.limit
+        }
+
+        fn arriving(&self) -> &Arriving {
+            &self.arriving
+        }
+
+        fn give(&self, at: Offset) {
+            self.free.lock().unwrap().push(at);
+        }
+    }
+
+    const VALUE: (Fields, usize) = (Fields(0), 1000);
+
+    #[test]
+    fn memory_is_taken_as_bytes_arrive_and_given_back_unless_published() {
+        let home = Home::new(1 << 20);
+        let take = |size| home.take(size);
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert_eq!(home.free(), 7);
+        assert!(pending.extend(&[1; 500], take));
+        assert_eq!((pending.missing(), home.free()), (500, 5));
+        drop(pending);
+        assert_eq!(home.free(), 8);
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert!(pending.extend(&[1; 1000], take));
+        let taken = 8 - home.free();
+        pending.published();
+        assert_eq!(8 - home.free(), taken);
+        assert_eq!(home.arriving.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn values_that_arrive_are_bounded_and_those_put_together_are_not() {
+        let home = Home::new(1000);
+        let take = |size| home.take(size);
+        let mut pending = Pending::arriving(home.clone(), 3, VALUE, take).unwrap();
+        assert!(!pending.extend(&[1; 1000], take));
+        drop(pending);
+        assert_eq!(home.free(), 8);
+        let pending = Pending::whole(home.clone(), 3, VALUE, take).unwrap();
+        assert!(pending.is_for(VALUE.0, VALUE.1) && !pending.is_for(VALUE.0, VALUE.1 + 1));
+        assert!(Pending::whole(home.clone(), 3, (Fields(0), 2000), take).is_none());
+        drop(pending);
+        assert_eq!(home.free(), 8);
+    }
+}

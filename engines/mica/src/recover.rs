@@ -1,0 +1,71 @@
+//! Checking a partition of a Region that another engine left: every slot has to lead to an item, and every item to be led to.
+
+use crate::entry::Anchor;
+use crate::index::Bucket;
+use crate::partition::Partition;
+use crate::plan::Plan;
+use crate::store::{ItemStore, OffsetSum};
+use guira_items::ClassUsage;
+use guira_memory::Region;
+
+/// The usage of a partition that nobody uses yet, if everything there is as it should be.
+pub(crate) fn recover<S: ItemStore>(
+    region: &Region,
+    plan: &Plan,
+    partition: &Partition<S>,
+) -> Option<ClassUsage> {
+    let mut offsets = OffsetSum::default();
+    let held = partition.store().recover(plan.ring, &mut offsets)?;
+    (slots_in_use(region, plan, partition)? == offsets).then_some(held)
+}
+
+/// The offsets in the slots that lead to items. `None` if one leads elsewhere than to an item of its bucket. Empties those whose items are gone.
+fn slots_in_use<S: ItemStore>(region: &Region, plan: &Plan, partition: &Partition<S>) -> Option<OffsetSum> {
+    let mut in_use = OffsetSum::default();
+    let index = partition.index();
+    for number in 0..index.buckets() as u32 {
+        let main = index.bucket(number);
+        main.begin()?;
+        let (mut bucket, mut left) = (main, index.spares_reached() + 1);
+        loop {
+            check_bucket((region, plan), partition, number, [main, bucket], &mut in_use)?;
+            let Some(next) = index.behind(bucket) else { break };
+            // More than there are: they lead in a circle.
+            left = left.checked_sub(1).filter(|left| *left > 0)?;
+            bucket = next;
+        }
+    }
+    Some(in_use)
+}
+
+/// Adds the offsets of a bucket: one of the chain of `main`, or `main` itself.
+fn check_bucket<S: ItemStore>(
+    (region, plan): (&Region, &Plan),
+    partition: &Partition<S>,
+    number: u32,
+    [main, bucket]: [Bucket<'_>; 2],
+    in_use: &mut OffsetSum,
+) -> Option<()> {
+    let (index, store) = (partition.index(), partition.store());
+    for slot in bucket.used() {
+        let offset = bucket.offset(slot);
+        if !store.is_live(offset) {
+            main.change(|| bucket.clear(slot));
+            continue;
+        }
+        if !can_be(plan, store, offset) {
+            return None;
+        }
+        let anchor = Anchor::load(region, store.at(offset));
+        if anchor.is_dead() || index.bucket_of(anchor.place(), index.extent()) != number {
+            return None;
+        }
+        in_use.add(offset);
+    }
+    Some(())
+}
+
+/// Whether an item can lie at `offset`.
+pub(crate) fn can_be<S: ItemStore>(plan: &Plan, store: &S, offset: u64) -> bool {
+    store.age(offset) <= 2 * plan.ring && (S::IS_LOSSY || offset < plan.ring)
+}
