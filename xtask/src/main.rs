@@ -3,6 +3,7 @@
 //! * `cargo xtask tidy` – rules that no compiler knows: see [`tidy`].
 //! * `cargo xtask ci` – every step of continuous integration, `make test` calls it: see [`ci`].
 //! * `cargo xtask docs` – writes the documents that are made of tables in the code.
+//! * `cargo xtask dist` – builds the binary that is shipped, and its debug information beside it.
 //! * `cargo xtask sanitize` – the tests of the crates with `unsafe` under the sanitizers.
 //! * `cargo xtask soak` – what is too long for every change, `make soak` calls it.
 #![forbid(unsafe_code)]
@@ -14,7 +15,7 @@ mod workspace;
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: cargo xtask tidy | docs | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
+    "usage: cargo xtask tidy | docs | dist | ci [STEP…] | sanitize [STEP…] | soak [STEP…] [--seed N]";
 
 fn main() -> ExitCode {
     let arguments = std::env::args().skip(1).collect::<Vec<_>>();
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
             Err(error) => fail(&error),
         },
         "docs" if rest.is_empty() => ci::run(&root, vec![ci::steps::documents()], rest),
+        "dist" if rest.is_empty() => ci::run(&root, vec![ci::dist::step()], rest),
         "ci" => ci::run(&root, ci::steps::ci(), rest),
         "sanitize" => ci::run(&root, ci::sanitize::steps(), rest),
         "soak" => ci::run(&root, ci::soak::steps(), ci::soak::chosen(rest)),

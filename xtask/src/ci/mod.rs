@@ -1,6 +1,7 @@
 //! Steps of continuous integration: each runs one command, or says in one line why it cannot.
 
 mod clients;
+pub(crate) mod dist;
 mod fuzz;
 pub(crate) mod sanitize;
 pub(crate) mod soak;

@@ -8,9 +8,6 @@ use super::{Finding, Text};
 /// The longest line of prose, in columns, without the code in it.
 const COLUMNS: usize = 200;
 
-/// The document that is read where it is rendered, and so need not be wrapped.
-const UNWRAPPED: &str = "README.md";
-
 /// Folders of documents that say how something was: the names in them may be gone.
 const HISTORY: &[&str] = &["docs/bench/", "docs/decisions/", "CHANGELOG.md"];
 
@@ -40,7 +37,7 @@ fn check_document(document: &Text, names: &HashSet<&str>) -> Vec<Finding> {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
         } else if !in_block {
-            if document.path != UNWRAPPED && columns(line) > COLUMNS {
+            if columns(line) > COLUMNS {
                 let what = format!("a line of prose has more than {COLUMNS} columns");
                 findings.push(Finding::new(&document.path, index + 1, what, "wrap it at about 120"));
             }
