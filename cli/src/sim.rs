@@ -26,8 +26,9 @@ use crate::workload::{BrokenLine, formats};
 /// What there is, and examples.
 fn after_help() -> String {
     format!(
-        "Policies (those of the engine also take pace=REQUESTS: that many are a second where the trace tells no time; 1000):
-{}
+        "Policies:
+{}  Those of the engine also take pace=REQUESTS, which are a second where the trace tells no time: 1000.
+
 Formats of traces (zstd is recognised):
 {}
 Workloads: `guira sim --list` tells all with their options.

@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     let mut replies = [0; LONGEST];
     let mut writer = ReplyWriter::resume(&mut replies, DATAGRAM_HEADER);
     for (number, record) in records.iter().enumerate() {
-        let room = writer.room(records.len() - number - 1).len();
+        let room = writer.space(records.len() - number - 1).len();
         assert!(room >= 8, "a number always fits");
         // Values of gets take all there is.
         writer.put(Status::Done, 0, if record.is_sound() { room } else { 8 });

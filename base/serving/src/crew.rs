@@ -31,8 +31,28 @@ pub enum WorkerError {
 pub struct Crew {
     host: Arc<Host>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// How many of them are workers.
+    workers: usize,
     ready: mpsc::Sender<io::Result<()>>,
     started: mpsc::Receiver<io::Result<()>>,
+}
+
+/// Reports once whether a worker is ready: that it panicked, if it says nothing.
+struct Ready(Option<mpsc::Sender<io::Result<()>>>);
+
+impl Ready {
+    fn report(&mut self, result: io::Result<()>) {
+        if let Some(ready) = self.0.take() {
+            // What starts the server waits for this; if it is gone, so is the server.
+            let _ = ready.send(result);
+        }
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        self.report(Err(io::Error::other("a worker panicked before it was ready")));
+    }
 }
 
 impl fmt::Debug for Crew {
@@ -44,7 +64,7 @@ impl fmt::Debug for Crew {
 impl Crew {
     pub fn new(host: Arc<Host>) -> Self {
         let (ready, started) = mpsc::channel();
-        Crew { host, threads: Vec::new(), ready, started }
+        Crew { host, threads: Vec::new(), workers: 0, ready, started }
     }
 
     /// Starts worker number `index`, which `make` makes on its thread.
@@ -57,19 +77,19 @@ impl Crew {
         placement: Placement,
         make: impl FnOnce() -> io::Result<Worker<S>> + Send + 'static,
     ) -> io::Result<()> {
-        let ready = self.ready.clone();
+        let mut ready = Ready(Some(self.ready.clone()));
+        self.workers += 1;
         self.spawn(index, move || {
             if placement == Placement::Pinned {
                 pin(index);
             }
             match make() {
                 Ok(worker) => {
-                    // What starts the server waits for this; if it is gone, so is the server.
-                    let _ = ready.send(Ok(()));
+                    ready.report(Ok(()));
                     worker.run()
                 }
                 Err(error) => {
-                    let _ = ready.send(Err(error));
+                    ready.report(Err(error));
                     Ok(())
                 }
             }
@@ -94,7 +114,7 @@ impl Crew {
     /// # Errors
     /// Why one of them could not be.
     pub fn wait_until_ready(&self) -> io::Result<()> {
-        self.threads.iter().try_for_each(|_| self.started.recv().map_err(io::Error::other)?)
+        (0..self.workers).try_for_each(|_| self.started.recv().map_err(io::Error::other)?)
     }
 
     /// Has the workers end, and waits for them: for as long as `patience` until what connections have under way is done.

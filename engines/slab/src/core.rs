@@ -7,6 +7,7 @@ use crate::items::Items;
 use crate::options::SlabOptions;
 use crate::pins::Pins;
 use crate::plan::Plan;
+use crate::policy::table::Policy;
 use crate::pool::ChunkPool;
 use crate::sizing::Sizing;
 use crate::walks::Walks;
@@ -38,11 +39,17 @@ impl<X: Scheme> Core<X> {
         let plan = Plan::new::<X>(options.engine.reserve.max(options.engine.memory));
         let shell =
             Shell::anonymous(&options.engine, plan.total, options.classes.table(X::LINK_BYTES).len())?;
-        Core::<X>::on(shell, plan, options)
+        Core::<X>::on(shell, plan, options, options.policy)
     }
 
-    /// An empty engine in `shell`, whose Region is divided as `plan` says. Nothing is stored into it yet.
-    pub(crate) fn on(shell: Shell, plan: Plan, options: SlabOptions) -> Result<Self, OpenError> {
+    /// An empty engine in `shell`, whose Region is divided as `plan` says, that begins with the policy `first`. Nothing is
+    /// stored into it yet.
+    pub(crate) fn on(
+        shell: Shell,
+        plan: Plan,
+        options: SlabOptions,
+        first: Policy,
+    ) -> Result<Self, OpenError> {
         let (region, commit_step) = (shell.region().clone(), shell.commit_step());
         let budget = Arc::new(Budget::new(options.engine.memory));
         let buckets = plan.buckets_least::<X>(options.engine.memory);
@@ -58,7 +65,7 @@ impl<X: Scheme> Core<X> {
         let classes = options.classes.table(X::LINK_BYTES);
         let sizes = (plan.pages, classes.len());
         let kind = (options.engine.eviction, options.engine.residence);
-        let evictor = EvictorState::new(options.policy, sizes, kind)?;
+        let evictor = EvictorState::new(first, sizes, kind)?;
         let memory = SlabMemory::new(
             region,
             budget.clone(),

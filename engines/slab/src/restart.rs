@@ -8,7 +8,6 @@
 //! Locks, pins, version counters and quiescence begin anew: they are about threads, and none is left.
 
 use crate::core::Core;
-use crate::evictor::EvictorState;
 use crate::index::{SavedIndex, Scheme};
 use crate::options::SlabOptions;
 use crate::plan::Plan;
@@ -154,7 +153,7 @@ pub(crate) fn open<X: Scheme>(
     let begin = |region| {
         let mut shell = Shell::on(region, &options.engine, options.classes.table(X::LINK_BYTES).len())?;
         shell.begin_at(TimeBase::new(now_unix));
-        Core::<X>::on(shell, plan, options)
+        Core::<X>::on(shell, plan, options, options.policy)
     };
     let mut begun = open_lasting(place, empty, go_on, begin)?;
     begun.core.items.shell_mut().last_in(begun.file);
@@ -182,7 +181,9 @@ fn restore<X: Scheme>(
     let classes = options.classes.table(X::LINK_BYTES).len();
     let (shell, damage) = reopen(file, kept, &options.engine, classes, base)?;
     saved.setup.check_hash(shell.hash(HASHED))?;
-    let mut core = Core::<X>::on(shell, plan, options).map_err(Failure::Open)?;
+    // Metadata of policies does not outlive a process. What is in the pages begins in the order of CLOCK, which needs none,
+    // and the policy takes over from that while the cache is used.
+    let mut core = Core::<X>::on(shell, plan, options, Policy::default()).map_err(Failure::Open)?;
     take_up(&mut core, &saved, &damage)?;
     let items = saved.items().saturating_sub(core.items.count());
     Ok((core, Dropped { blocks: damage.count(), items }))
@@ -190,11 +191,6 @@ fn restore<X: Scheme>(
 
 /// Goes on with what lies in the Region. The engine is new, and nobody uses it yet.
 fn take_up<X: Scheme>(core: &mut Core<X>, saved: &Saved, damage: &Damage) -> Result<(), Failure> {
-    // Metadata of policies does not outlive a process. What is in the pages begins in the order of CLOCK, which needs none,
-    // and the policy takes over from that while the cache is used.
-    let sizes = (core.sizing.plan().pages, core.pool.memory().classes().len());
-    let kind = (core.options.engine.eviction, core.options.engine.residence);
-    core.evictor = EvictorState::new(Policy::default(), sizes, kind).map_err(Failure::Open)?;
     let damaged = || Failure::from(Loss::Damaged);
     let first_table = core.index.committed(core.index.buckets().0);
     let classes = core.pool.memory().classes().len();

@@ -68,10 +68,10 @@ pub(crate) fn drain_empty(view: View<'_>, class: ClassId, emptiness: Emptiness) 
     if !view.pool.balance().has_pages(class) {
         return None;
     }
-    let tick = view.pool.balance().tick();
     let drained = drain(view, class, |_, _, guard| {
         let index = guard.empty_page()?;
-        let had = tick.wrapping_sub(guard.stamp(guard.pages()[index]));
+        // Under the locks: the page may have come a moment ago.
+        let had = view.pool.balance().tick().wrapping_sub(guard.stamp(guard.pages()[index]));
         let is_too_early =
             emptiness == Emptiness::ForGood && guard.pages().len() == 1 && had < ONLY_PAGE_TICKS;
         (!is_too_early).then_some(index)

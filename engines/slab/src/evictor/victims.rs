@@ -18,6 +18,9 @@ pub(crate) fn take(view: View<'_>, class: ClassId, want: usize) -> (Vec<Offset>,
     let take = |placed: &mut Placed, victims: &mut Vec<Chunk>| {
         let chunks = view.chunks(placed.area, class, guard.pages()).with_hand(&circle);
         let want = want.saturating_sub(victims.len());
+        if want == 0 {
+            return;
+        }
         placed.state.victims(&chunks, want, now, |chunk| victims.push(chunk));
     };
     let chunks = view.chunks(order.placed.area, class, guard.pages());

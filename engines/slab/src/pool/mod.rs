@@ -6,9 +6,10 @@ pub(crate) mod drains;
 
 use balance::Balance;
 use drains::Drains;
+use guira_items::Arriving;
 use guira_memory::slab::{ClassId, Given, PAGE_BYTES, PageId, SlabMemory, Source};
 use guira_memory::{Budget, MIB, Offset};
-use guira_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use guira_sync::atomic::{AtomicBool, Ordering};
 use guira_sync::quiescence::Quiescence;
 use std::sync::Arc;
 
@@ -28,8 +29,7 @@ pub(crate) struct ChunkPool {
     quiescence: Arc<Quiescence>,
     /// Whether there are few pages for each class.
     scarce: AtomicBool,
-    /// Bytes of values that are still arriving.
-    arriving: AtomicU64,
+    arriving: Arriving,
 }
 
 impl ChunkPool {
@@ -37,7 +37,7 @@ impl ChunkPool {
     pub(crate) fn new(memory: SlabMemory, budget: Arc<Budget>, quiescence: Arc<Quiescence>) -> Self {
         let (balance, drains) = (Balance::new(memory.classes()), Drains::default());
         let scarce = AtomicBool::new(budget.limit() < SCARCE_BELOW);
-        ChunkPool { memory, budget, balance, drains, quiescence, scarce, arriving: AtomicU64::new(0) }
+        ChunkPool { memory, budget, balance, drains, quiescence, scarce, arriving: Arriving::default() }
     }
 
     #[inline(always)]
@@ -61,8 +61,8 @@ impl ChunkPool {
         &self.quiescence
     }
 
-    /// Bytes of values that are still arriving, in all sessions.
-    pub(crate) fn arriving(&self) -> &AtomicU64 {
+    /// The values that are still arriving, in all sessions.
+    pub(crate) fn arriving(&self) -> &Arriving {
         &self.arriving
     }
 

@@ -139,11 +139,11 @@ impl<X: Scheme> Session for SlabSession<X> {
         if !self.fits(key.len(), &spec) {
             return Err(StoreError::TooLarge);
         }
-        pending::begin(&mut self.state, key.len(), &spec).ok_or(StoreError::NoMemory)
+        SlabPending::arriving(&mut self.state, key.len(), &spec).ok_or(StoreError::NoMemory)
     }
 
     fn extend(&mut self, pending: &mut SlabPending<X>, bytes: &[u8]) -> Result<(), StoreError> {
-        if pending::extend(&mut self.state, pending, bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
+        if pending.extend(&mut self.state, bytes) { Ok(()) } else { Err(StoreError::NoMemory) }
     }
 
     fn inline_max(&self) -> usize {

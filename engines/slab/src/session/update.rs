@@ -1,6 +1,6 @@
 //! The read-modify-write of a key.
 
-use super::pending::{self, SlabPending};
+use super::pending::SlabPending;
 use super::state::SessionState;
 use super::{growth, refill, removal, slot};
 use crate::core::Core;
@@ -111,7 +111,7 @@ where
                 supplies.spare = None;
                 let shape = Shape { key_len: key.bytes.len() as u8, value_len: length as u32, fields };
                 let _guard = guard_for(state, key, shape.size(), now);
-                let spare = pending::with_memory(state, key.bytes.len(), fields, length, now)
+                let spare = SlabPending::joining(state, key.bytes.len(), (fields, length), now)
                     .ok_or(StoreError::NoMemory)?;
                 supplies.spare = Some(spare);
             }

@@ -200,6 +200,33 @@ fn a_policy_takes_over_and_nothing_is_lost_that_fits() {
 }
 
 #[test]
+fn the_hand_leaves_recency_alone_while_another_policy_gives_the_victims() {
+    let engine = open(Policy::Lru(LruOptions), 16 * MIB);
+    let mut session = engine.session();
+    (0..30_000).for_each(|i| put(&mut session, i, 100));
+    assert!((0..30_000).all(|i| is_there(&mut session, i)));
+    end_batch(&mut session);
+    engine.core.evictor().change_policy(Policy::default()).unwrap();
+    // Every session knows of it, and the first class has begun to go over.
+    (0..3).for_each(|_| session.quiesce());
+    assert!(engine.core.evictor().switch_step() && engine.core.evictor().switch_step());
+    let memory = engine.core.pool.memory();
+    let class = memory.classes().ids().max_by_key(|class| memory.lock(*class).usage().pages).unwrap();
+    while engine.core.evictor().lock(class).incoming.is_none() {
+        assert!(engine.core.evictor().switch_step());
+    }
+    let recent = || {
+        let pages = (0..memory.pages_touched()).map(guira_memory::slab::PageId);
+        pages.map(|page| memory.recent_in(page)).sum::<u32>()
+    };
+    let before = recent();
+    assert!(before > 20_000, "{before}");
+    let steps = engine.stats().hand_steps;
+    (0..200).for_each(|_| drop(crate::session::evict::sweep(&mut session.state, class, 8)));
+    assert_eq!((recent(), engine.stats().hand_steps), (before, steps));
+}
+
+#[test]
 fn a_policy_takes_over_from_another_in_a_full_cache() {
     for (from, to) in pairs() {
         let engine = open(from, 6 * MIB);

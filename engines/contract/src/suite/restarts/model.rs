@@ -159,7 +159,7 @@ pub fn other_suites_hold_in_a_region_that_lasts<L: Lasting>(setup: &L) {
         history(&engine, plan)
     };
     engine = again(&site, engine);
-    history(&engine, History { keys: 60_000, ..plan });
+    history_of(&engine, History { keys: 60_000, ..plan });
     assert!(resize(&engine, 8 * MIB) || is_store);
     site.check(&engine);
     let items = engine.stats().items;
