@@ -1,7 +1,12 @@
-//! What is told.
+//! The advice, and the sizes and the window that it is about.
 
-use crate::SCALES;
 use guira_contract::Spec;
+
+/// The simulated sizes, as multiples of the present memory.
+pub const SCALES: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
+
+/// A window, in seconds. Advice is of the last complete window and of the present one so far.
+pub const WINDOW: u32 = 3600;
 
 /// What more memory, less of it, or another policy would be worth.
 #[derive(Clone, Debug, PartialEq)]

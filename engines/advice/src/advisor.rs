@@ -1,27 +1,12 @@
 //! The model as threads use it.
 
 use crate::advice::Advice;
-use crate::model::{LEAST_BUDGET, Model, Observed};
+use crate::model::{LEAST_BUDGET, Model};
+use crate::observed::{Observed, Pulse};
 use guira_contract::Spec;
 use guira_sync::atomic::{AtomicU64, Ordering};
 use guira_sync::clock::Seconds;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
-
-/// How a server is, to be told about once in a second.
-#[derive(Clone, Copy, Debug)]
-pub struct Pulse {
-    /// The time.
-    pub now: Seconds,
-    /// Reads since the start.
-    pub reads: u64,
-    /// Of these, how many found their key.
-    pub hits: u64,
-    /// Processor time since the start.
-    pub busy: Duration,
-    /// Bytes of items that there is room for, as items' weights are told.
-    pub capacity: f64,
-}
 
 /// Learns from sampled requests.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Families of keys: those with the same prefix.
 
-use crate::SCALES;
+use crate::advice::SCALES;
 
 /// So many families are told apart; the keys of others are one family. Clients choose keys, so there must be an end.
 pub(crate) const FAMILIES_MAX: usize = 64;

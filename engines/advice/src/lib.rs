@@ -22,18 +22,10 @@ mod families;
 mod keys;
 mod miniatures;
 mod model;
+mod observed;
 mod sketch;
 mod tally;
 
-pub use advice::{Advice, Family, OfPolicy, WorkingSet};
-pub use advisor::{Advisor, Pulse};
-pub use model::{Observed, What};
-
-/// The sizes that are simulated, as multiples of the memory there is.
-pub const SCALES: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
-
-/// A window, in seconds: what is told is of the last whole one and of what there is of the next.
-pub const WINDOW: u32 = 3600;
-
-/// All of 2^64.
-const ALL_HASHES: f64 = 18_446_744_073_709_551_616.0;
+pub use advice::{Advice, Family, OfPolicy, SCALES, WINDOW, WorkingSet};
+pub use advisor::Advisor;
+pub use observed::{Observed, Pulse, What};

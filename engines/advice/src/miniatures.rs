@@ -1,6 +1,6 @@
 //! Miniature caches of a policy, one for each size.
 
-use crate::SCALES;
+use crate::advice::SCALES;
 use crate::keys::{Id, Known};
 use guira_slab::Policy;
 use guira_slab::policy::miniature::{Keeper, KeeperUser, Miniature, Newcomer};

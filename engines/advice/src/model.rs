@@ -1,13 +1,12 @@
 //! What is known of the sampled requests.
 
-use crate::advice::{Advice, Family, OfPolicy, WorkingSet};
-use crate::advisor::Pulse;
+use crate::advice::{Advice, Family, OfPolicy, SCALES, WINDOW, WorkingSet};
 use crate::families::Families;
 use crate::keys::{Id, Keys, Known};
 use crate::miniatures::{Miniatures, Stored};
-use crate::sketch::{SKETCH_BYTES, Sketch};
+use crate::observed::{Observed, Pulse, What};
+use crate::sketch::{ALL_HASHES, SKETCH_BYTES, Sketch};
 use crate::tally::{PARTS, Tally};
-use crate::{ALL_HASHES, SCALES, WINDOW};
 use guira_contract::Spec;
 use guira_slab::Policy;
 use guira_sync::clock::Seconds;
@@ -29,40 +28,6 @@ const PER_PULSE_MORE: u64 = 500;
 
 /// The share of keys that a server begins with.
 const FIRST_RATE: f64 = 1.0 / 16.0;
-
-/// A request for a sampled key.
-#[derive(Clone, Copy, Debug)]
-pub struct Observed<'k> {
-    /// The key.
-    pub key: &'k [u8],
-    /// Its hash.
-    pub hash: u64,
-    /// What was done.
-    pub what: What,
-}
-
-/// What was done with a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// It was read, and the server had it.
-    Hit {
-        /// Bytes of memory that the item occupies.
-        weight: u32,
-        /// The second in which it expires, `u32::MAX` for never.
-        expires: u32,
-    },
-    /// It was read, and the server did not have it.
-    Miss,
-    /// It was stored.
-    Stored {
-        /// Bytes of memory that the item occupies.
-        weight: u32,
-        /// The second in which it expires, `u32::MAX` for never.
-        expires: u32,
-    },
-    /// It was deleted.
-    Deleted,
-}
 
 /// The model.
 #[derive(Debug)]

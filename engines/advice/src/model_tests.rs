@@ -1,6 +1,7 @@
-use super::{LEAST_BUDGET, Model, Observed, PER_PULSE, Pulse, What};
-use crate::advice::Advice;
-use crate::{ALL_HASHES, SCALES, WINDOW};
+use super::{LEAST_BUDGET, Model, PER_PULSE};
+use crate::advice::{Advice, SCALES, WINDOW};
+use crate::observed::{Observed, Pulse, What};
+use crate::sketch::ALL_HASHES;
 use guira_contract::Spec;
 use guira_slab::Policy;
 use guira_slab::policy::lru::Lru;

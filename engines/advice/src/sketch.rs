@@ -1,8 +1,10 @@
 //! Which keys were asked for in a window: the ones with the lowest hashes, of which there are so many that they speak for all (Bar-Yossef and
 //! others, "Counting distinct elements in a data stream", RANDOM 2002).
 
-use crate::ALL_HASHES;
 use std::collections::BTreeMap;
+
+/// The number of hashes: 2^64.
+pub(crate) const ALL_HASHES: f64 = 18_446_744_073_709_551_616.0;
 
 /// Keys that are remembered of a window.
 const KEYS: usize = 1024;

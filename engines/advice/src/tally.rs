@@ -1,6 +1,6 @@
 //! Counts of sampled reads.
 
-use crate::SCALES;
+use crate::advice::SCALES;
 
 /// Parts of the sample that are counted by themselves, to learn how uncertain it is: by the lowest bits of the hash.
 pub(crate) const PARTS: usize = 4;

@@ -1,12 +1,12 @@
 //! incr and decr, and their common part with ma.
 
 use crate::counters::CommandCount;
-use crate::{Executor, Replies};
+use crate::executor::Executor;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
     StoreError, Value,
 };
-use guira_protocol::{Arithmetic, Direction, Noreply, Verb, number_from};
+use guira_protocol::{Arithmetic, Direction, Noreply, Replies, Verb, number_from};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {

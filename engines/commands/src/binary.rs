@@ -3,9 +3,11 @@
 
 use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
+use crate::executor::Executor;
 use crate::observe::{DeletedBy, Got};
-use crate::store::{Data, Incoming, Older, Request, Stored};
-use crate::{Executor, Uniques};
+use crate::request::{Older, Request, Stored};
+use crate::store::{Data, Incoming};
+use crate::uniques::Uniques;
 use guira_contract::{
     Decision, ItemState, ItemView, Key, Meta, Provision, Read, Recency, Session, Sink, StoreError, ValuePin,
     Want,

@@ -1,50 +1,9 @@
 //! Estimated counts by slab class: one command of every [`SAMPLED`] of a kind is sampled, and counts as that many.
 //! Finding the class of every item that is read would cost an access to its page's descriptor.
 
-use crate::Executor;
-use crate::counters::CommandCount;
+use crate::counters::{CommandCount, SAMPLED};
+use crate::executor::Executor;
 use guira_contract::{Key, Session};
-use guira_sync::counters::Counters;
-
-/// The sampling interval; a power of two.
-pub(crate) const SAMPLED: u64 = 32;
-
-/// The counters by class, in the order of `stats slabs`.
-pub const BY_CLASS: [CommandCount; 8] = [
-    CommandCount::GetHits,
-    CommandCount::CmdSet,
-    CommandCount::DeleteHits,
-    CommandCount::IncrHits,
-    CommandCount::DecrHits,
-    CommandCount::CasHits,
-    CommandCount::CasBadval,
-    CommandCount::TouchHits,
-];
-
-/// A class is numbered by a byte.
-const CLASSES: usize = 256;
-
-#[derive(Debug)]
-pub struct ClassCounters(Box<[Counters<{ BY_CLASS.len() }>]>);
-
-impl Default for ClassCounters {
-    fn default() -> Self {
-        ClassCounters((0..CLASSES).map(|_| Counters::default()).collect())
-    }
-}
-
-impl ClassCounters {
-    /// An estimate of how often `BY_CLASS[index]` was counted in `class`.
-    pub fn get(&self, class: u8, index: usize) -> u64 {
-        self.0[usize::from(class)].get(index)
-    }
-
-    fn add(&self, class: u8, what: CommandCount) {
-        if let Some(index) = BY_CLASS.iter().position(|other| *other == what) {
-            self.0[usize::from(class)].add(index, SAMPLED);
-        }
-    }
-}
 
 impl<S: Session> Executor<S> {
     /// Counts the class of an item if the command just counted is sampled.

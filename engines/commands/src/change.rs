@@ -1,11 +1,11 @@
 //! delete and touch.
 
 use crate::counters::CommandCount;
+use crate::executor::Executor;
 use crate::observe::DeletedBy;
 use crate::store::refusal_line;
-use crate::{Executor, Replies};
 use guira_contract::{Amendment, Decision, ItemView, Key, Provision, Recency, Session, StoreError};
-use guira_protocol::{Delete, Exptime, Noreply, Touch};
+use guira_protocol::{Delete, Exptime, Noreply, Replies, Touch};
 
 impl<S: Session> Executor<S> {
     pub fn delete<R: Replies<Pin = S::Pin>>(&mut self, key: Key<'_>, delete: &Delete<'_>, replies: &mut R) {

@@ -1,6 +1,5 @@
 //! What is counted of commands, by the names of memcached's `stats`: a row each.
 
-use crate::by_class::ClassCounters;
 use guira_sync::counters::Counters;
 
 guira_sync::counters! {
@@ -28,6 +27,46 @@ guira_sync::counters! {
         TouchMisses = "touch_misses", Count, "Keys to touch that are not there.";
         StoreTooLarge = "store_too_large", Count, "Items refused because they are too large.";
         StoreNoMemory = "store_no_memory", Count, "Items refused for lack of memory.";
+    }
+}
+
+/// Of every this many commands of a kind one is counted by class; a power of two.
+pub(crate) const SAMPLED: u64 = 32;
+
+/// The counters by class, in the order of `stats slabs`.
+pub const BY_CLASS: [CommandCount; 8] = [
+    CommandCount::GetHits,
+    CommandCount::CmdSet,
+    CommandCount::DeleteHits,
+    CommandCount::IncrHits,
+    CommandCount::DecrHits,
+    CommandCount::CasHits,
+    CommandCount::CasBadval,
+    CommandCount::TouchHits,
+];
+
+/// A class is numbered by a byte.
+const CLASSES: usize = 256;
+
+#[derive(Debug)]
+pub struct ClassCounters(Box<[Counters<{ BY_CLASS.len() }>]>);
+
+impl Default for ClassCounters {
+    fn default() -> Self {
+        ClassCounters((0..CLASSES).map(|_| Counters::default()).collect())
+    }
+}
+
+impl ClassCounters {
+    /// An estimate of how often `BY_CLASS[index]` was counted in `class`.
+    pub fn get(&self, class: u8, index: usize) -> u64 {
+        self.0[usize::from(class)].get(index)
+    }
+
+    pub(crate) fn add(&self, class: u8, what: CommandCount) {
+        if let Some(index) = BY_CLASS.iter().position(|other| *other == what) {
+            self.0[usize::from(class)].add(index, SAMPLED);
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! me
+//! me, and lookups that leave no trace on the item.
 
 use crate::counters::CommandCount;
+use crate::executor::Executor;
 use crate::observe::Got;
-use crate::{Executor, Replies};
 use guira_contract::{Expiry, ItemState, ItemView, Key, Meta, Read, Recency, Session, Sink, Want};
-use guira_protocol::{encode_key, fits_in_text};
+use guira_protocol::{Replies, encode_key, fits_in_text};
 use std::marker::PhantomData;
 
 struct MetaOnly<P> {

@@ -1,10 +1,12 @@
 //! The requests of MICA's datagrams. Their clients hash the keys and have no connection; the reply is one record of a
 //! datagram, and a value is copied to where it is sent from.
 
+use crate::arithmetic::{Counted, Step};
 use crate::counters::CommandCount;
+use crate::executor::Executor;
 use crate::observe::Got;
-use crate::store::{Data, Older, Request, Stored};
-use crate::{Counted, Executor, Step};
+use crate::request::{Older, Request, Stored};
+use crate::store::Data;
 use guira_contract::{
     ItemState, ItemView, Key, KeyHash, Meta, Read, Recency, Session, Sink, StoreError, ValuePin, Want,
 };

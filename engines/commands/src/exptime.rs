@@ -1,7 +1,7 @@
 //! Conversion of clients' expiration times into the engine's.
 
-use crate::Executor;
 use crate::counters::CommandCount;
+use crate::executor::Executor;
 use guira_contract::{Expiry, Session};
 use guira_protocol::Exptime;
 use guira_sync::clock::Seconds;

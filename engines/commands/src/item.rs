@@ -1,9 +1,13 @@
 //! A request about one item, in any protocol.
 
-use crate::{Answered, Data, Executor, Replies};
+use crate::executor::Executor;
+use crate::retrieve::Answered;
+use crate::store::Data;
 use guira_contract::{Key, KeyHash, Session};
 use guira_protocol::binary::{ItemOperation, Packet};
-use guira_protocol::{Arithmetic, Delete, Exptime, Meta, MetaKey, MetaSet, Noreply, Store, Touch, Unique};
+use guira_protocol::{
+    Arithmetic, Delete, Exptime, Meta, MetaKey, MetaSet, Noreply, Replies, Store, Touch, Unique,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {

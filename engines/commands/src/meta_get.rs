@@ -4,15 +4,17 @@
 //! a stale item) is an update that also shows the item.
 
 use crate::counters::CommandCount;
+use crate::executor::Executor;
+use crate::meta_reply;
 use crate::observe::Got;
 use crate::retrieve::NO_MEMORY_FOR_READ;
 use crate::showing::{Change, Creation, ShownUpdate};
-use crate::{Executor, Replies, Uniques, meta_reply};
+use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Expiry, ItemState, ItemView, Key, Meta, NewItem, Read, Recency, Session, Sink, StoreError,
     Value, ValuePin, Want,
 };
-use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, ReplyBuffer, Unique};
+use guira_protocol::{Exptime, MetaFlags, MetaGet, MetaKey, Replies, ReplyBuffer, Unique};
 use guira_sync::clock::Seconds;
 
 #[derive(Clone, Copy, Debug)]

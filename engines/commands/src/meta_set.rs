@@ -2,14 +2,17 @@
 
 use crate::arithmetic::{Counted, NOT_A_NUMBER, Step};
 use crate::counters::CommandCount;
+use crate::executor::Executor;
+use crate::meta_reply;
 use crate::observe::DeletedBy;
-use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, Older, Request, Stored, refusal_line};
-use crate::{Executor, Replies, Uniques, meta_reply};
+use crate::request::{Older, Request, Stored};
+use crate::store::{Data, Incoming, OUT_OF_MEMORY_MIDWAY, refusal_line};
+use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Decision, Digits, Expiry, ItemState, ItemView, Key, Meta, NewItem, Provision, Session,
     StoreError, Value,
 };
-use guira_protocol::{Direction, MetaGet, MetaSet, ReplyBuffer, Verb};
+use guira_protocol::{Direction, MetaGet, MetaSet, Replies, ReplyBuffer, Verb};
 
 impl<S: Session> Executor<S> {
     fn request(&mut self, command: &MetaSet<'_>, unique: Option<u64>) -> Request {

@@ -1,14 +1,15 @@
 //! get, gets, gat, gats.
 
 use crate::counters::CommandCount;
+use crate::executor::Executor;
 use crate::observe::Got;
 use crate::showing::{Change, Creation, ShownUpdate};
-use crate::{Executor, Replies, Uniques};
+use crate::uniques::Uniques;
 use guira_contract::{
     Amendment, Decision, ItemView, Key, KeyHash, Meta, MissKind, Provision, Read, Recency, Session, Sink,
     StoreError, ValuePin, Want,
 };
-use guira_protocol::{Exptime, Unique};
+use guira_protocol::{Exptime, Replies, Unique};
 
 /// Length of a VALUE line without the key, and of what follows the value: the word, three numbers, blanks and line
 /// ends.

@@ -4,7 +4,7 @@
 //! such an item is shown first, and then changed if its cas unique is still the same. If it is not, the reply is
 //! taken back.
 
-use crate::Executor;
+use crate::executor::Executor;
 use crate::observe::Got;
 use guira_contract::{
     Amendment, Decision, ItemView, Key, Meta, MissKind, NewItem, Provision, Read, Recency, Session, Sink,

@@ -1,8 +1,5 @@
 //! Whether items have cas uniques.
 
-use crate::Executor;
-use guira_contract::Session;
-
 /// Whether items have cas uniques (memcached's `-C` disables them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uniques {
@@ -26,17 +23,5 @@ impl Uniques {
     /// The cas unique that a command gives; 0 means none.
     pub(crate) fn given(self, cas: Option<u64>) -> Option<u64> {
         cas.filter(|cas| *cas != 0 && self == Uniques::Kept)
-    }
-}
-
-impl<S: Session> Executor<S> {
-    #[must_use]
-    pub fn with_uniques(self, uniques: Uniques) -> Self {
-        Executor { uniques, ..self }
-    }
-
-    /// A new cas unique, if items have them.
-    pub(crate) fn fresh_unique(&mut self) -> Option<u64> {
-        (self.uniques == Uniques::Kept).then(|| self.session.next_cas())
     }
 }

@@ -12,10 +12,6 @@ const CHECKED: &str = "engines/";
 /// The most files of a circle.
 const CIRCLE: usize = 2;
 
-/// Crates with larger circles, and the size of the largest. One that is smaller than said here is an error, too.
-const EXCEPTIONS: &[(&str, usize)] =
-    &[("engines/advice", 8), ("engines/commands", 10), ("engines/contract", 5)];
-
 /// The modules of a crate, by path: `index::list`. The root is the empty path.
 struct Modules<'s> {
     files: BTreeMap<String, File<'s>>,
@@ -38,25 +34,12 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
             crates.entry(name).or_default().push(source);
         }
     }
-    crates.into_iter().flat_map(|(name, sources)| check_crate(name, &sources, EXCEPTIONS)).collect()
+    crates.into_iter().flat_map(|(name, sources)| check_crate(name, &sources)).collect()
 }
 
-fn check_crate(name: &str, sources: &[&Source], exceptions: &[(&str, usize)]) -> Vec<Finding> {
+fn check_crate(name: &str, sources: &[&Source]) -> Vec<Finding> {
     let modules = Modules::of(name, sources);
-    let circles = modules.circles();
-    let known = exceptions.iter().find(|(known, _)| *known == name).map(|(_, size)| *size);
-    let most = known.unwrap_or(CIRCLE);
-    let largest = circles.iter().map(BTreeSet::len).max().unwrap_or(0);
-    if known.is_some_and(|known| largest < known) {
-        let what = format!("the largest circle of {name} has {largest} files");
-        return vec![Finding::new(
-            "xtask/src/tidy/circles.rs",
-            1,
-            what,
-            "correct the exception, or remove it",
-        )];
-    }
-    let too_large = circles.into_iter().filter(|circle| circle.len() > most);
+    let too_large = modules.circles().into_iter().filter(|circle| circle.len() > CIRCLE);
     too_large
         .map(|circle| {
             let files: Vec<&str> = circle.iter().map(|module| modules.files[module].path).collect();
@@ -262,11 +245,11 @@ fn item_length(code: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn findings(files: &[(&str, &str)], exceptions: &[(&str, usize)]) -> Vec<String> {
+    fn findings(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<Source> =
             files.iter().map(|(path, code)| Source::new(&format!("engines/x/src/{path}"), code)).collect();
         let sources: Vec<&Source> = sources.iter().collect();
-        check_crate("engines/x", &sources, exceptions).into_iter().map(|finding| finding.what).collect()
+        check_crate("engines/x", &sources).into_iter().map(|finding| finding.what).collect()
     }
 
     const CIRCLE_OF_THREE: [(&str, &str); 4] = [
@@ -280,13 +263,8 @@ mod tests {
     fn a_circle_of_three_files_is_found() {
         let what =
             "3 files depend on each other: engines/x/src/a.rs, engines/x/src/b/mod.rs, engines/x/src/c.rs";
-        assert_eq!(findings(&CIRCLE_OF_THREE, &[]), [what]);
-        assert!(findings(&CIRCLE_OF_THREE[..3], &[]).is_empty());
-        assert!(findings(&CIRCLE_OF_THREE, &[("engines/x", 3)]).is_empty());
-        assert_eq!(
-            findings(&CIRCLE_OF_THREE, &[("engines/x", 4)]),
-            ["the largest circle of engines/x has 3 files"]
-        );
+        assert_eq!(findings(&CIRCLE_OF_THREE), [what]);
+        assert!(findings(&CIRCLE_OF_THREE[..3]).is_empty());
     }
 
     #[test]
@@ -298,7 +276,7 @@ mod tests {
             ("f/mod.rs", "mod g;\npub(crate) use g::G;\nfn f() { g::G::new() }\n"),
             ("f/g.rs", "use crate::A;\nuse super::F as X;\n"),
         ];
-        assert!(findings(&in_a_circle, &[])[0].starts_with("3 files"), "{:?}", findings(&in_a_circle, &[]));
+        assert!(findings(&in_a_circle)[0].starts_with("3 files"), "{:?}", findings(&in_a_circle));
         let one_way = [
             ("lib.rs", lib),
             ("a.rs", "use crate::G;\n"),
@@ -306,7 +284,7 @@ mod tests {
             ("f/g.rs", "use super::H;\n"),
             ("f/h.rs", "fn h() {}"),
         ];
-        assert!(findings(&one_way, &[]).is_empty(), "{:?}", findings(&one_way, &[]));
+        assert!(findings(&one_way).is_empty(), "{:?}", findings(&one_way));
     }
 
     #[test]
@@ -321,6 +299,6 @@ mod tests {
             ("tests/mod.rs", "mod t;\nuse crate::a::A;"),
             ("tests/t.rs", "use super::super::a::A; use crate::b;"),
         ];
-        assert!(findings(&files, &[]).is_empty(), "{:?}", findings(&files, &[]));
+        assert!(findings(&files).is_empty(), "{:?}", findings(&files));
     }
 }

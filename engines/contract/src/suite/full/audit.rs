@@ -1,8 +1,8 @@
 //! Whether what an engine counts comes to what was done.
 
 use super::model::Tally;
+use super::plan::{Full, World};
 use super::worker::Worker;
-use super::{Full, World};
 use crate::stats::EngineStats;
 use crate::{Engine, Lossiness, Pace, Session, Tuning};
 

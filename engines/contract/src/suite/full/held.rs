@@ -1,52 +1,13 @@
-//! What is held while other things are done: long values that are being sent, and others that are still arriving.
+//! Long values that stay in use across operations: pinned ones, as if they were being sent, and pending ones.
 
 use super::changing::{Done, new_item};
-use super::model::Modelled;
-use super::worker::{PinOf, Worker, name};
+use super::worker::{Arriving, PinOf, Pinned, Worker, name};
 use crate::suite::sink::pin_of;
 use crate::{Decision, Recency, Value};
-use crate::{Engine, ItemSpec, PendingValue, Provision, Session, ValuePin};
+use crate::{Engine, ItemSpec, PendingValue, Provision, Session};
 
-/// Values that are pinned, and that arrive, at the same time.
+/// The most pinned values, and the most pending ones.
 const HELD_MAX: usize = 4;
-
-/// A pinned value, and what it was when it was pinned.
-#[derive(Debug)]
-pub(super) struct Pinned<P> {
-    pub(super) key: u32,
-    pub(super) pin: P,
-    pub(super) value: Vec<u8>,
-    /// The step at which it is dropped.
-    pub(super) until: usize,
-}
-
-impl<P: ValuePin> Pinned<P> {
-    /// Where the value is no longer what it was.
-    pub(super) fn changed_at(&self) -> Option<usize> {
-        if self.pin.value_len() != self.value.len() {
-            return Some(0);
-        }
-        let mut from = 0;
-        while from < self.value.len() {
-            let piece = self.pin.piece(from);
-            if piece.is_empty() || !self.value[from..].starts_with(piece) {
-                return Some(from);
-            }
-            from += piece.len();
-        }
-        None
-    }
-}
-
-/// An item that is still arriving.
-#[derive(Debug)]
-pub(super) struct Arriving<D> {
-    pub(super) key: u32,
-    pub(super) pending: D,
-    pub(super) item: Modelled,
-    /// Bytes of its value that have come.
-    pub(super) come: usize,
-}
 
 impl<E: Engine> Worker<'_, E> {
     /// Begins to receive a long value.
@@ -58,10 +19,10 @@ impl<E: Engine> Worker<'_, E> {
         }
         let spec = ItemSpec::of(&new_item(&item, Value::Pending), item.value.len());
         if let Some(pending) = self.begin_value(key, spec) {
-            self.arriving.push(Arriving { key, pending, item, come: 0 });
+            self.arriving.push(Arriving { key, pending, item, arrived: 0 });
         }
         if self.arriving.len() > HELD_MAX {
-            // Whoever sent it has gone away.
+            // Its client has gone away.
             self.arriving.remove(0);
         }
     }
@@ -74,10 +35,10 @@ impl<E: Engine> Worker<'_, E> {
         let index = self.random.below(self.arriving.len() as u64) as usize;
         let piece = 1 + self.random.below(20_000) as usize;
         let arriving = &mut self.arriving[index];
-        let end = arriving.item.value.len().min(arriving.come + piece);
+        let end = arriving.item.value.len().min(arriving.arrived + piece);
         let session = &mut self.sessions[self.active];
-        let result = session.extend(&mut arriving.pending, &arriving.item.value[arriving.come..end]);
-        arriving.come = end;
+        let result = session.extend(&mut arriving.pending, &arriving.item.value[arriving.arrived..end]);
+        arriving.arrived = end;
         if result.is_err() {
             self.model.tally.refused += 1;
             self.arriving.remove(index);
@@ -125,7 +86,7 @@ impl<E: Engine> Worker<'_, E> {
         }
     }
 
-    /// Looks at what is held, and drops the pins whose time has come.
+    /// Checks the pins, and drops those that are due.
     pub(super) fn look_at_held(&mut self) {
         self.pins.iter().for_each(|pinned| self.check_pin(pinned));
         let step = self.step;
@@ -133,7 +94,7 @@ impl<E: Engine> Worker<'_, E> {
         self.world.check(&self.plan, &self.engine.stats());
     }
 
-    /// Lets everything go that is held, and keeps no memory to itself.
+    /// Drops all pins and pending values, and releases the sessions' caches.
     pub(super) fn settle(&mut self) {
         let pins = std::mem::take(&mut self.pins);
         pins.iter().for_each(|pinned| self.check_pin(pinned));

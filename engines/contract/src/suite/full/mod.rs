@@ -9,106 +9,20 @@ mod audit;
 mod changing;
 mod held;
 mod model;
+mod plan;
+mod run;
 mod worker;
 
-use crate::stats::EngineStats;
-use crate::{Access, Engine, Session};
-use guira_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use guira_sync::clock::Seconds;
+pub use plan::{Full, Memory, Workers};
+
+use crate::{Engine, Session};
+use plan::World;
 use worker::{Share, Worker};
 
-/// How much is done.
-#[derive(Clone, Copy, Debug)]
-pub struct Full {
-    /// Of all random choices.
-    pub seed: u64,
-    /// Who does it.
-    pub workers: Workers,
-    /// Whether memory becomes less and more meanwhile.
-    pub memory: Memory,
-    /// Keys. Those of several threads are their own.
-    pub keys: u32,
-    /// Operations of each thread between two looks at everything.
-    pub steps: usize,
-    /// Looks at everything.
-    pub rounds: usize,
-}
-
-/// Who uses the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workers {
-    /// One session.
-    One,
-    /// Two sessions of one thread, by turns, with batches that go on meanwhile.
-    ByTurns,
-    /// Two threads.
-    Threads,
-}
-
-/// Whether memory changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// It does not.
-    Stays,
-    /// It does.
-    Changes,
-}
-
-/// So many seeds are tried instead of the usual few, in a soak.
+/// The number of seeds to try, instead of the usual few.
 const SEEDS: &str = "GUIRA_FULL_SEEDS";
-/// Only this seed is tried.
+/// The only seed to try.
 const SEED: &str = "GUIRA_FULL_SEED";
-
-impl Full {
-    fn sessions(&self) -> usize {
-        if self.workers == Workers::ByTurns { 2 } else { 1 }
-    }
-
-    fn is_alone(&self) -> bool {
-        self.workers != Workers::Threads
-    }
-
-    /// Whether a session has to go offline before another of its thread can go on.
-    fn gives_back<E: Engine>(&self, engine: &E) -> bool {
-        let partitioning = engine.partitioning();
-        self.workers == Workers::ByTurns && partitioning.is_some_and(|it| it.access != Access::Crcw)
-    }
-}
-
-/// What all workers share.
-#[derive(Debug)]
-struct World {
-    now: AtomicU32,
-    /// The memory that there was at first.
-    memory: u64,
-    /// The most that there has been.
-    most: AtomicU64,
-}
-
-impl World {
-    fn now(&self) -> Seconds {
-        Seconds(self.now.load(Ordering::SeqCst))
-    }
-
-    fn advance(&self) {
-        self.now.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// The engine has got this much memory.
-    fn granted(&self, memory: u64) {
-        self.most.fetch_max(memory, Ordering::SeqCst);
-    }
-
-    /// No more memory is used than there is, or was and is being given up.
-    fn check(&self, plan: &Full, stats: &EngineStats) {
-        let most = if plan.memory == Memory::Stays { self.memory } else { self.most.load(Ordering::SeqCst) };
-        assert!(
-            stats.memory_used <= most,
-            "seed {}: more memory is used than there is: {stats:?}",
-            plan.seed
-        );
-    }
-}
 
 fn number_in(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -140,8 +54,7 @@ pub fn full<E: Engine>(engine: &E, plan: Full)
 where
     <E::Session as Session>::Guess: Send,
 {
-    let memory = engine.stats().memory_limit;
-    let world = World { now: AtomicU32::new(1_000), memory, most: AtomicU64::new(memory) };
+    let world = World::new(engine.stats().memory_limit);
     let shares = if plan.is_alone() { 1 } else { 2 };
     let share = |rest| Share { rest, of: shares };
     let mut workers: Vec<_> =

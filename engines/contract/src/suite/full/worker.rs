@@ -1,13 +1,11 @@
-//! Random operations on some of the keys, each of them held against the map.
+//! A worker: sessions of one thread, and the map of what they have stored.
 
-use super::changing::If;
-use super::held::{Arriving, Pinned};
-use super::model::Model;
-use super::{Full, Memory, World};
+use super::model::{Model, Modelled};
+use super::plan::{Full, World};
 use crate::Recency;
 use crate::suite::differential::Random;
 use crate::suite::sink::{guess_of, value_with};
-use crate::{Engine, Lossiness, Pace, Session};
+use crate::{Engine, Lossiness, Session, ValuePin};
 use guira_sync::clock::Seconds;
 use std::collections::HashMap;
 
@@ -16,14 +14,52 @@ pub(super) type GuessOf<E> = <SessionOf<E> as Session>::Guess;
 pub(super) type PinOf<E> = <SessionOf<E> as Session>::Pin;
 pub(super) type PendingOf<E> = <SessionOf<E> as Session>::Pending;
 
-/// Which keys are whose: those whose number leaves this rest.
+/// The keys of a worker: those whose number modulo `of` is `rest`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) rest: u32,
     pub(super) of: u32,
 }
 
-/// One thread's work.
+/// A pinned value, and a copy made when it was pinned.
+#[derive(Debug)]
+pub(super) struct Pinned<P> {
+    pub(super) key: u32,
+    pub(super) pin: P,
+    pub(super) value: Vec<u8>,
+    /// The step at which it is dropped.
+    pub(super) until: usize,
+}
+
+impl<P: ValuePin> Pinned<P> {
+    /// The offset at which the value has changed.
+    pub(super) fn changed_at(&self) -> Option<usize> {
+        if self.pin.value_len() != self.value.len() {
+            return Some(0);
+        }
+        let mut from = 0;
+        while from < self.value.len() {
+            let piece = self.pin.piece(from);
+            if piece.is_empty() || !self.value[from..].starts_with(piece) {
+                return Some(from);
+            }
+            from += piece.len();
+        }
+        None
+    }
+}
+
+/// An item that is still arriving.
+#[derive(Debug)]
+pub(super) struct Arriving<D> {
+    pub(super) key: u32,
+    pub(super) pending: D,
+    pub(super) item: Modelled,
+    /// Bytes of its value that have arrived.
+    pub(super) arrived: usize,
+}
+
+/// The worker of one thread.
 pub(super) struct Worker<'e, E: Engine> {
     pub(super) engine: &'e E,
     pub(super) plan: Full,
@@ -31,7 +67,7 @@ pub(super) struct Worker<'e, E: Engine> {
     pub(super) share: Share,
     pub(super) sessions: Vec<SessionOf<E>>,
     pub(super) active: usize,
-    /// The step at which the other session goes on with its batch.
+    /// The step at which the other session continues its batch.
     pub(super) back_at: Option<usize>,
     pub(super) model: Model,
     pub(super) guesses: HashMap<u32, GuessOf<E>>,
@@ -85,57 +121,24 @@ impl<'e, E: Engine> Worker<'e, E> {
         &mut self.sessions[self.active]
     }
 
-    /// Something is wrong.
+    /// Panics with the seed and the step.
     pub(super) fn fail(&self, key: u32, what: &str) -> ! {
         panic!("seed {}, {:?}, step {}: key {key}: {what}", self.plan.seed, self.plan.workers, self.step)
     }
 
-    /// Stores an item under every key, as far as there is memory.
-    pub(super) fn fill(&mut self) {
-        self.begin();
-        let Share { rest, of } = self.share;
-        for key in (rest..self.plan.keys).step_by(of as usize) {
-            self.store(key);
-            self.check(key);
-            if key % 32 == rest {
-                self.session().quiesce();
-            }
-        }
-        self.pause();
-    }
-
-    /// So many random operations.
-    pub(super) fn run(&mut self, steps: usize) {
-        self.begin();
-        for _ in 0..steps {
-            self.step += 1;
-            self.look_at_clock();
-            if self.back_at.is_some_and(|step| step <= self.step) {
-                self.switch_back();
-            }
-            let key = self.some_key();
-            self.act(key);
-            self.check(key);
-            if self.step.is_multiple_of(32) {
-                self.look_at_held();
-            }
-        }
-        self.pause();
-    }
-
-    /// Goes to work.
+    /// Goes online.
     pub(super) fn begin(&mut self) {
         self.session().online();
         self.look_at_clock();
     }
 
-    /// Ends all batches, and waits. What is held stays.
+    /// Ends all batches and goes offline. Pins and pending values stay.
     pub(super) fn pause(&mut self) {
         self.back_at = None;
         self.sessions.iter_mut().for_each(Session::offline);
     }
 
-    fn look_at_clock(&mut self) {
+    pub(super) fn look_at_clock(&mut self) {
         let now = self.world.now();
         if now != self.now {
             self.now = now;
@@ -143,60 +146,7 @@ impl<'e, E: Engine> Worker<'e, E> {
         }
     }
 
-    fn some_key(&mut self) -> u32 {
-        let Share { rest, of } = self.share;
-        // Some are asked for more often than others.
-        let most = if self.random.below(3) == 0 { self.plan.keys / 16 } else { self.plan.keys };
-        self.random.below(u64::from(most / of)) as u32 * of + rest
-    }
-
-    fn act(&mut self, key: u32) {
-        // Whoever needs memory while the batch of the other session goes on may wait for its end, in vain and for long.
-        let waits = self.back_at.is_some() && self.random.below(16) > 0;
-        match if waits { 118 + self.random.below(66) } else { self.random.below(200) } {
-            150..164 if waits => {}
-            0..60 => self.store(key),
-            60..68 => self.store_if(key, If::Found),
-            68..76 => self.store_if(key, If::Missing),
-            76..88 => self.join(key),
-            88..108 => self.amend(key),
-            108..118 => self.count(key),
-            118..126 => self.remove(key),
-            126..150 => {}
-            150..156 => self.announce(key),
-            156..164 => self.receive(),
-            164..170 => self.pin(key),
-            170..184 => self.maintain(),
-            184..190 if self.back_at.is_none() => self.switch(),
-            190..196 => self.leave(),
-            _ if self.share.rest == 0 => self.everywhere(),
-            _ => {}
-        }
-    }
-
-    /// Something that concerns everybody.
-    fn everywhere(&mut self) {
-        match self.random.below(80) {
-            0 if self.plan.is_alone() => {
-                let at = Seconds(self.now.0 + self.random.below(4) as u32);
-                self.engine.flush(self.now, at);
-                self.model.flush(self.now, at);
-            }
-            1..6 if self.plan.memory == Memory::Changes => {
-                let stats = self.engine.stats();
-                let (least, most) = (self.world.memory / 2, stats.memory_reserve);
-                let memory = least + self.random.below(most - least + 1);
-                self.world.granted(memory);
-                let limit =
-                    if self.engine.resize(memory as usize).is_ok() { memory } else { stats.memory_limit };
-                assert_eq!(self.engine.stats().memory_limit, limit);
-            }
-            6..40 => self.world.advance(),
-            _ => {}
-        }
-    }
-
-    /// What is known of a key: as of now, of a while ago, or nothing.
+    /// A guess for a key: a fresh one, an older one, or none.
     pub(super) fn guess(&mut self, key: u32, name: &[u8]) -> GuessOf<E> {
         match self.random.below(4) {
             0 => GuessOf::<E>::default(),
@@ -209,7 +159,7 @@ impl<'e, E: Engine> Worker<'e, E> {
         }
     }
 
-    /// An item that was expected is not there.
+    /// An expected item is missing.
     pub(super) fn miss(&mut self, key: u32) {
         // Another thread may have seen a later time.
         let latest = self.world.now();
@@ -221,55 +171,14 @@ impl<'e, E: Engine> Worker<'e, E> {
         }
     }
 
-    /// Does a little of what nobody waits for, or ends a batch.
-    fn maintain(&mut self) {
-        let pace = if self.random.below(2) == 0 { Pace::Busy } else { Pace::Idle };
-        let (budget, now) = (self.random.below(40) as usize, self.now);
-        self.session().maintain(now, pace, budget);
-        if self.random.below(2) == 0 {
-            self.session().quiesce();
-        }
-    }
-
-    /// The other session goes on, if there is one. Now and then the batch of this one has not ended, and then it soon goes on itself: whoever waits
-    /// for that meanwhile waits in vain.
-    fn switch(&mut self) {
-        if self.sessions.len() == 1 {
-            return self.session().quiesce();
-        }
-        if !self.plan.gives_back(self.engine) && self.random.below(8) == 0 {
-            self.back_at = Some(self.step + 3);
-        } else {
-            self.session().offline();
-        }
-        self.active = (self.active + 1) % self.sessions.len();
-        self.session().online();
-    }
-
-    /// The session whose batch has not ended goes on, and the other waits for input.
-    fn switch_back(&mut self) {
-        self.back_at = None;
-        self.session().offline();
-        self.active = (self.active + 1) % self.sessions.len();
-    }
-
-    /// Waits for input, for a moment or for long, and comes back.
-    fn leave(&mut self) {
-        self.session().offline();
-        if self.random.below(2) == 0 {
-            self.session().release_caches();
-        }
-        self.session().online();
-    }
-
-    /// A read shows what the map holds. Bytes that the item occupies, if there is one.
+    /// Checks that a read returns what the map holds. Returns the bytes that the item occupies.
     pub(super) fn check(&mut self, key: u32) -> usize {
-        // A read that counts may cost another item in some caches.
+        // In some caches a read that bumps may evict another item.
         let counts = self.random.below(2) == 0;
         self.look(key, if counts { Recency::Bump } else { Recency::Leave })
     }
 
-    fn look(&mut self, key: u32, recency: Recency) -> usize {
+    pub(super) fn look(&mut self, key: u32, recency: Recency) -> usize {
         let (name, now) = (name(key), self.now);
         let guess = self.guess(key, &name);
         let found = value_with(self.session(), &name, guess, recency, now);
@@ -290,26 +199,5 @@ impl<'e, E: Engine> Worker<'e, E> {
                 found.meta.size
             }
         }
-    }
-
-    /// Checks all keys. Bytes that their items occupy, and how many there are.
-    pub(super) fn check_all(&mut self) -> (usize, u64) {
-        self.begin();
-        let mut bytes = 0;
-        let Share { rest, of } = self.share;
-        for key in (rest..self.plan.keys).step_by(of as usize) {
-            bytes += self.look(key, Recency::Leave);
-        }
-        self.pause();
-        (bytes, self.model.keys(self.now).len() as u64)
-    }
-
-    /// Removes everything.
-    pub(super) fn clear(&mut self) {
-        self.begin();
-        for key in self.model.keys(self.now) {
-            self.remove(key);
-        }
-        self.pause();
     }
 }

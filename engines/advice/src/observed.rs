@@ -1,0 +1,53 @@
+//! What the advisor learns from: sampled requests, and the state of the server once a second.
+
+use guira_sync::clock::Seconds;
+use std::time::Duration;
+
+/// A request for a sampled key.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// Its hash.
+    pub hash: u64,
+    /// The command.
+    pub what: What,
+}
+
+/// The command on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A read that found the key.
+    Hit {
+        /// Bytes of memory that the item occupies.
+        weight: u32,
+        /// The second in which it expires, `u32::MAX` for never.
+        expires: u32,
+    },
+    /// A read that did not.
+    Miss,
+    /// A store.
+    Stored {
+        /// Bytes of memory that the item occupies.
+        weight: u32,
+        /// The second in which it expires, `u32::MAX` for never.
+        expires: u32,
+    },
+    /// A deletion.
+    Deleted,
+}
+
+/// The state of the server, about once in a second.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse {
+    /// The time.
+    pub now: Seconds,
+    /// Reads since the start.
+    pub reads: u64,
+    /// Of these, those that found their key.
+    pub hits: u64,
+    /// Processor time since the start.
+    pub busy: Duration,
+    /// Memory for items, in bytes, as the weights of items count it.
+    pub capacity: f64,
+}

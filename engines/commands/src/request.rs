@@ -1,0 +1,132 @@
+//! A store in any protocol, and its decision on an item.
+
+use guira_contract::{Decision, Expiry, ItemSpec, ItemState, ItemView, NewItem, Value};
+use guira_protocol::{Store, Verb};
+use guira_sync::clock::Seconds;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// Stored; the length of the value.
+    Yes(usize),
+    Unmet,
+    /// The item has another cas unique.
+    Exists,
+    /// There is no item.
+    NotFound,
+}
+
+/// What to do if the given cas unique is older than that of the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Older {
+    Exists,
+    /// Store, and mark the item as stale. An item whose cas unique was never requested has one that is later than all
+    /// returned before, and lower than this one.
+    Stale(u64),
+}
+
+/// A store in any protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) verb: Verb,
+    /// The cas unique that append and prepend compare with.
+    pub(crate) join_cas: Option<u64>,
+    pub(crate) older: Older,
+    pub(crate) flags: u32,
+    pub(crate) expiry: Expiry,
+    pub(crate) cas: Option<u64>,
+    pub(crate) state: ItemState,
+    /// With append and prepend: create a missing item, with this expiry.
+    pub(crate) vivify: Option<Expiry>,
+}
+
+impl Request {
+    pub(crate) fn of(store: &Store<'_>, expiry: Expiry) -> Self {
+        Request {
+            verb: store.verb,
+            join_cas: None,
+            older: Older::Exists,
+            flags: store.flags,
+            expiry,
+            cas: None,
+            state: ItemState::NONE,
+            vivify: None,
+        }
+    }
+
+    pub(crate) fn spec(&self, value_len: usize) -> ItemSpec {
+        // A value stored as stale keeps the expiry of the existing item: it needs space for one.
+        let keeps = matches!(self.older, Older::Stale(_));
+        let expiry = if keeps { Expiry::At(Seconds(1)) } else { self.own_expiry() };
+        ItemSpec { value_len, flags: self.flags, expiry, cas: self.cas }
+    }
+
+    pub(crate) fn own_expiry(&self) -> Expiry {
+        if self.is_join() { self.vivify.unwrap_or(Expiry::Never) } else { self.expiry }
+    }
+
+    pub(crate) fn is_join(&self) -> bool {
+        matches!(self.verb, Verb::Append | Verb::Prepend)
+    }
+
+    fn put<'d>(&self, value: Value<'d>, state: ItemState, expiry: Expiry) -> Decision<'d> {
+        Decision::Put(NewItem { flags: self.flags, expiry, cas: self.cas, state, value })
+    }
+
+    /// Whether `wanted` is an older cas unique of the item, which now has `unique`, and the mode accepts that.
+    fn is_older(&self, wanted: u64, unique: Option<u64>) -> bool {
+        match self.older {
+            Older::Exists => false,
+            Older::Stale(next) => wanted != 0 && wanted < unique.unwrap_or(next),
+        }
+    }
+
+    /// Decides on the item, and on the reply. `bytes` is the data block, if it arrived in one piece.
+    pub(crate) fn decide<'d>(
+        &self,
+        item: Option<&dyn ItemView>,
+        value: Value<'d>,
+        length: usize,
+    ) -> (Decision<'d>, Stored) {
+        let put = || (self.put(value, self.state, self.own_expiry()), Stored::Yes(length));
+        match (self.verb, item) {
+            (Verb::Set, _) | (Verb::Add, None) | (Verb::Replace, Some(_)) => put(),
+            (Verb::Add, Some(_)) | (Verb::Replace, None) => (Decision::Keep, Stored::Unmet),
+            (Verb::Cas(_), None) => (Decision::Keep, Stored::NotFound),
+            (Verb::Cas(wanted), Some(item)) => match item.cas() {
+                Some(unique) if unique == wanted => put(),
+                unique if self.is_older(wanted, unique) => {
+                    let meta = item.meta();
+                    let state = ItemState(meta.state.0 & ItemState::TOKEN_SENT.0).with(ItemState::STALE);
+                    (self.put(value, self.state.with(state), meta.expiry), Stored::Yes(length))
+                }
+                _ => (Decision::Keep, Stored::Exists),
+            },
+            (Verb::Append | Verb::Prepend, None) => match self.vivify {
+                Some(_) => put(),
+                None => (Decision::Keep, Stored::Unmet),
+            },
+            (Verb::Append | Verb::Prepend, Some(item)) => self.join(item, value, length),
+        }
+    }
+
+    fn join<'d>(&self, item: &dyn ItemView, value: Value<'d>, length: usize) -> (Decision<'d>, Stored) {
+        if self.join_cas.is_some_and(|wanted| wanted != 0 && item.cas() != Some(wanted)) {
+            return (Decision::Keep, Stored::Exists);
+        }
+        let Value::Bytes(bytes) = value else {
+            return (Decision::Keep, Stored::Unmet);
+        };
+        let (before, after): (&[u8], &[u8]) =
+            if self.verb == Verb::Append { (&[], bytes) } else { (bytes, &[]) };
+        let meta = item.meta();
+        let joined = NewItem {
+            flags: meta.flags,
+            expiry: meta.expiry,
+            cas: self.cas,
+            // A new item under the existing key.
+            state: ItemState(meta.state.0 & ItemState::BINARY_KEY.0),
+            value: Value::Joined { before, after },
+        };
+        (Decision::Put(joined), Stored::Yes(meta.value_len + length))
+    }
+}
