@@ -126,7 +126,7 @@ impl<S: Service> Connection<S> {
     /// Whether nothing is under way: no half-read request, no unsent reply.
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_midway = self.state.is_midway() || !self.input.is_empty() || self.stream.has_input();
-        !is_midway && self.unsent.is_none()
+        !is_midway && self.unsent.is_none() && !self.stream.has_output()
     }
 
     /// Nothing more is said: what TLS keeps back is sent, as far as the client takes it.

@@ -117,6 +117,14 @@ impl Stream {
         }
     }
 
+    /// Whether output is buffered that the socket has not taken: encrypted bytes of TLS.
+    pub fn has_output(&self) -> bool {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => false,
+            Stream::Tls(stream) => stream.has_output(),
+        }
+    }
+
     /// Bytes buffered for this stream beside the fixed cost of its kind: with TLS, those of incomplete records and
     /// handshakes, unread plaintext, and unsent output.
     pub fn holds(&self) -> usize {

@@ -280,6 +280,11 @@ impl TlsStream {
         self.held > 0 || !matches!(self.input, Input::Open)
     }
 
+    /// As [`crate::Stream::has_output`].
+    pub(crate) fn has_output(&self) -> bool {
+        self.session.wants_write()
+    }
+
     /// As [`crate::Stream::holds`].
     pub(crate) fn holds(&self) -> usize {
         self.records.unread() + self.held + self.unsent

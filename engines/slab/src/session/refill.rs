@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const ROUNDS_LEAST: u32 = 2_000;
 /// How many pages it tries: those of a class may all hold long values that are being sent.
 const DRAINS_MAX: u32 = 32;
+/// How often it looks again when no page is on its way and no class has another to give: other sessions may be in the
+/// middle of stores, with chunks of every page in their hands.
+const LOOKS_AGAIN: u32 = 200;
 
 /// A chunk for `size` bytes.
 pub(crate) fn take_chunk<X: Scheme>(
@@ -110,7 +113,7 @@ fn steal<X: Scheme>(
     let quiescence = core.pool.quiescence();
     let watch = Stopwatch::start();
     let mut backoff = Backoff::default();
-    let (mut drains, mut rounds) = (0, 0);
+    let (mut drains, mut rounds, mut looks) = (0, 0, 0);
     let mut ticket = quiescence.ticket();
     while watch.elapsed() < PATIENCE || rounds < ROUNDS_LEAST {
         rounds += 1;
@@ -139,8 +142,9 @@ fn steal<X: Scheme>(
                 drains += 1;
                 ticket = quiescence.ticket();
             }
-            _ if !waits => break,
+            _ if !waits && looks == LOOKS_AGAIN => break,
             _ => {
+                looks += u32::from(!waits);
                 backoff.wait();
             }
         }
