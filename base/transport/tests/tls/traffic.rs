@@ -155,11 +155,13 @@ fn buffered_bytes_of_a_client_are_reported() {
     assert_eq!(server.stream.holds(), 0);
     while let Progress::Moved(_) = server.stream.write(&[b'y'; 64 << 10]).unwrap() {}
     let unsent = server.stream.holds();
+    assert!(server.stream.has_output(), "the socket took no more");
     assert!((1_000..AHEAD_MAX + 1_000).contains(&unsent), "{unsent}: what the socket does not take");
     while server.stream.flush().unwrap() == Progress::Blocked {
         client.step();
     }
     assert_eq!(server.stream.holds(), 0);
+    assert!(!server.stream.has_output());
 }
 
 #[test]
