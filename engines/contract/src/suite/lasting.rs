@@ -46,6 +46,11 @@ pub trait Lasting: Clone {
     /// Panics unless all that the engine holds fits together and is counted. Nothing else uses the engine, and no maintenance is left to do.
     fn check(&self, engine: &Self::Engine);
 
+    /// The same for an engine that went on with a state that may be wrong: what it may waste then is not looked at.
+    fn check_any_state(&self, engine: &Self::Engine) {
+        self.check(engine);
+    }
+
     /// What the engine's Region consists of.
     fn parts(&self, engine: &Self::Engine) -> Vec<Part>;
 }
@@ -133,6 +138,15 @@ impl<L: Lasting> Site<L> {
     pub fn check(&self, engine: &L::Engine) {
         settle(&mut engine.session(), NOW);
         self.setup.check(engine);
+    }
+
+    /// The same, if what the engine went on with may be wrong.
+    ///
+    /// # Panics
+    /// If anything is wrong that may not be.
+    pub fn check_any_state(&self, engine: &L::Engine) {
+        settle(&mut engine.session(), NOW);
+        self.setup.check_any_state(engine);
     }
 }
 
