@@ -91,7 +91,7 @@ fn the_file_is_read_again_on_sighup() {
 #[test]
 fn a_file_that_cannot_be_read_again_is_counted_and_changes_nothing() {
     let scratch = Scratch::new();
-    let server = with_users(&scratch);
+    let server = Setup::new().options(&["-Y", &users(&scratch, "foo:bar\n")]).start_guira();
     let mut client = server.connect();
     client.exchange("set x 0 0 7\r\nfoo bar\r\n", "STORED\r\n");
     assert_eq!(client.stats("")["auth_file_reload_errors"], "0");

@@ -1,22 +1,23 @@
 //! A Region's file for a test.
 
 use guira_memory::RegionPlace;
-use guira_sync::atomic::{AtomicU32, Ordering};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// A file of a test's own, in shared memory where there is any. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 /// Tests of one process run at the same time, each for several engines.
-static FILES: AtomicU32 = AtomicU32::new(0);
+static FILES: Mutex<u32> = Mutex::new(0);
 
 impl Default for Scratch {
     /// A path that nothing else uses. There is no file yet.
     fn default() -> Self {
         let shared = PathBuf::from("/dev/shm");
         let folder = if shared.is_dir() { shared } else { std::env::temp_dir() };
-        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let mut number = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        *number += 1;
         Scratch(folder.join(format!("guira-test-{}-{number}", std::process::id())))
     }
 }
