@@ -3,7 +3,7 @@
 use super::damage::Part;
 use super::scratch::Scratch;
 use super::sink::{settle, store};
-use crate::{Control, Emptied, Engine, Expiry, Lossiness, Opened, Opening, Session, StoreError};
+use crate::{Control, Emptied, Engine, Expiry, Lossiness, Opened, Opening, Pace, Session, StoreError};
 use guira_memory::RegionPlace;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
@@ -182,7 +182,17 @@ pub(super) fn put_at<S: Session>(
     (flags, expiry): (u32, Expiry),
     now: Seconds,
 ) -> bool {
-    match store(session, key, value, flags, expiry, now) {
+    let mut stored = store(session, key, value, flags, expiry, now);
+    for _ in 0..100 {
+        if stored != Err(StoreError::NoMemory) || session.lossiness() == Lossiness::Store {
+            break;
+        }
+        // Other threads have ended with memory that has still to come back.
+        session.maintain(now, Pace::Idle, 64);
+        session.quiesce();
+        stored = store(session, key, value, flags, expiry, now);
+    }
+    match stored {
         Ok(()) => true,
         Err(StoreError::NoMemory) if session.lossiness() == Lossiness::Store => false,
         Err(error) => panic!("{}: {error}", String::from_utf8_lossy(key)),
