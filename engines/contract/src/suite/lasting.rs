@@ -3,7 +3,7 @@
 use super::damage::Part;
 use super::scratch::Scratch;
 use super::sink::{settle, store};
-use crate::{Control, Emptied, Engine, Expiry, Lossiness, Opened, Opening, Pace, Session, StoreError};
+use crate::{Control, Emptied, Engine, Expiry, Lossiness, Opened, Opening, Session, StoreError};
 use guira_memory::RegionPlace;
 use guira_sync::clock::Seconds;
 use std::fmt::Debug;
@@ -25,6 +25,9 @@ pub trait Lasting: Clone {
 
     /// What [`EngineStats::bytes`](crate::EngineStats::bytes) counts with each item beside its size.
     const EXTRA_BYTES: u64 = 0;
+
+    /// The least memory, in MiB, in which a cache has room for several threads that store values of up to 30,000 bytes.
+    const LEAST_MIB: usize = 4;
 
     /// Opens it at a place, by a wall clock that says `unix` seconds.
     ///
@@ -182,17 +185,7 @@ pub(super) fn put_at<S: Session>(
     (flags, expiry): (u32, Expiry),
     now: Seconds,
 ) -> bool {
-    let mut stored = store(session, key, value, flags, expiry, now);
-    for _ in 0..100 {
-        if stored != Err(StoreError::NoMemory) || session.lossiness() == Lossiness::Store {
-            break;
-        }
-        // Other threads have ended with memory that has still to come back.
-        session.maintain(now, Pace::Idle, 64);
-        session.quiesce();
-        stored = store(session, key, value, flags, expiry, now);
-    }
-    match stored {
+    match store(session, key, value, flags, expiry, now) {
         Ok(()) => true,
         Err(StoreError::NoMemory) if session.lossiness() == Lossiness::Store => false,
         Err(error) => panic!("{}: {error}", String::from_utf8_lossy(key)),

@@ -25,6 +25,7 @@ impl Lasting for Setup {
     type Error = OpenError;
 
     const EXTRA_BYTES: u64 = LINK_BYTES as u64;
+    const LEAST_MIB: usize = 8;
 
     fn open(
         &self,

@@ -190,7 +190,12 @@ pub fn what_threads_have_left_is_restored_whatever_they_did<L: Lasting>(setup: &
     let site = Site::new(setup, RegionSize::of(8 * MIB));
     let mut engine = site.open().engine;
     // A store keeps all that the threads have stored.
-    let (keys, sizes) = if is_store(&engine) { (2_000, [8, 32, 16, 12]) } else { (60_000, [4, 32, 7, 12]) };
+    let least = L::LEAST_MIB;
+    let (keys, sizes) = if is_store(&engine) {
+        (2_000, [8, 32, 16, 12])
+    } else {
+        (60_000, [least, 32, least + 3, least + 8])
+    };
     for seed in 0..6 {
         std::thread::scope(|scope| {
             let plan = History { seed, threads: 3, keys, operations: 30_000 };
