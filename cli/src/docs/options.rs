@@ -34,7 +34,11 @@ pub(super) fn markdown() -> String {
         let settings = names(row.settings().map(str::to_owned).collect());
         let flags = names(memcached::flags_of(row.name));
         let cells = [format!("`{example}`"), row.help(), row.default_text(), flags, settings];
-        let _ = writeln!(text, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        let _ = writeln!(
+            text,
+            "| {} |",
+            cells.map(|cell| cell.replace('|', "\\|").replace('\n', "<br>")).join(" | ")
+        );
     }
     text
 }

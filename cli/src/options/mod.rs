@@ -65,6 +65,7 @@ fn argument(row: &'static OptionRow) -> Arg {
     let default = row.default_text();
     let help = match (row.form, default.as_str()) {
         (Form::Switch, "false") => row.help(),
+        (_, default) if row.help().contains('\n') => format!("{}\n[default: {default}]", row.help()),
         (_, default) => format!("{} [default: {default}]", row.help()),
     };
     let argument = Arg::new(row.name)

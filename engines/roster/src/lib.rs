@@ -142,6 +142,11 @@ impl Choice {
         PRESETS.iter().map(|preset| preset.name)
     }
 
+    /// The name of every policy that goes with the indexes cuckoo and chained, and one line about it.
+    pub fn policies() -> impl Iterator<Item = (&'static str, &'static str)> {
+        Policy::all().map(|(policy, about)| (policy.name(), about))
+    }
+
     /// The engine called `engine`, with another index or policy if one is given, each as `NAME[:key=value,…]`.
     ///
     /// # Errors

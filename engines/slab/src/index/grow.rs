@@ -72,7 +72,7 @@ enum Moved {
 }
 
 /// Who knows the items that the entries stand for.
-pub(crate) trait Items {
+pub(crate) trait MovedItems {
     /// The hash of the key of the item at `at`, or `None` if there is no item.
     fn hash_of(&self, at: Offset) -> Option<KeyHash>;
     /// Whether an item may be lost for want of a place. If not, growth waits until there is one.
@@ -183,7 +183,7 @@ impl<S: Scheme> Index<S> {
     }
 
     /// Does one step of growth: at most one bucket of entries, or 2 MiB of old memory.
-    pub(crate) fn grow_step(&self, quiescence: &Quiescence, items: &mut impl Items) -> GrowthStep {
+    pub(crate) fn grow_step(&self, quiescence: &Quiescence, items: &mut impl MovedItems) -> GrowthStep {
         let Ok(mut growth) = self.growth.try_lock() else {
             return GrowthStep::Waiting;
         };
@@ -342,7 +342,7 @@ impl<S: Scheme> Index<S> {
     }
 
     /// Moves all entries of a bucket. False if one has no place in the new table and must not be lost.
-    fn move_bucket(&self, old: Table<S>, bucket: u32, items: &mut impl Items) -> bool {
+    fn move_bucket(&self, old: Table<S>, bucket: u32, items: &mut impl MovedItems) -> bool {
         (0..S::CURSORS).all(|cursor| {
             let mut tries = 0;
             while let Some((at, item)) = S::entry(&self.region, old, bucket, cursor) {
@@ -360,7 +360,7 @@ impl<S: Scheme> Index<S> {
     }
 
     /// Removes an entry that leads to no item, or to one of another bucket: the file of a Region may have lost a block.
-    fn remove_broken(&self, old: Table<S>, bucket: u32, cursor: usize, items: &impl Items) {
+    fn remove_broken(&self, old: Table<S>, bucket: u32, cursor: usize, items: &impl MovedItems) {
         let locked = self.versions.lock([self.versions.stripe(bucket)]);
         let is_of_bucket = |hash| S::buckets(S::place(old, hash)).contains(&bucket);
         match S::entry(&self.region, old, bucket, cursor) {
@@ -373,7 +373,7 @@ impl<S: Scheme> Index<S> {
     }
 
     /// Moves what `found` leads to from `bucket` to the new table.
-    fn move_entry(&self, bucket: u32, found: Found<S::At>, items: &mut impl Items) -> Moved {
+    fn move_entry(&self, bucket: u32, found: Found<S::At>, items: &mut impl MovedItems) -> Moved {
         let Some(hash) = items.hash_of(found.item) else {
             return Moved::Again;
         };

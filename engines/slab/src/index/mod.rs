@@ -28,7 +28,7 @@ pub use cuckoo::Cuckoo;
 pub use cuckoo::bucket::SLOTS;
 #[cfg(feature = "probe")]
 pub use cuckoo::probe::{IndexProbe, Touched};
-pub(crate) use grow::{GrowthStep, Items, SavedIndex};
+pub(crate) use grow::{GrowthStep, MovedItems, SavedIndex};
 pub(crate) use locked::{Found, LockedBuckets};
 pub use lookup::Guess;
 pub(crate) use lookup::{Index, Visitor};

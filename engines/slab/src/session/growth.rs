@@ -5,7 +5,7 @@ use super::removal;
 use super::state::SessionState;
 use crate::core::Core;
 use crate::evictor::Emptiness;
-use crate::index::{GrowthStep, Index, Items, Scheme};
+use crate::index::{GrowthStep, Index, MovedItems, Scheme};
 use guira_contract::KeyHash;
 use guira_items::{Eviction, Removal};
 use guira_memory::Offset;
@@ -166,7 +166,7 @@ struct Migration<'a, X: Scheme> {
     now: Seconds,
 }
 
-impl<X: Scheme> Items for Migration<'_, X> {
+impl<X: Scheme> MovedItems for Migration<'_, X> {
     fn hash_of(&self, at: Offset) -> Option<KeyHash> {
         self.state.core.items.hash_at(at)
     }

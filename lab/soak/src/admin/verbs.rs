@@ -29,17 +29,12 @@ const STATS: [(&str, &str); 13] = [
     ("version", "VERSION"),
 ];
 
-/// Policies that take turns.
-const POLICIES: [&str; 9] = [
-    "clock",
-    "fifo",
-    "lru",
+/// Policies with options of their own. Without options, the server lists them.
+const WITH_OPTIONS: [&str; 4] = [
     "lazy-lru interval=1 tail_reclaim=on",
     "seg-lru temp_ttl=61",
     "klru samples=8",
     "klru priority=hyperbolic",
-    "sieve",
-    "s3-fifo",
 ];
 
 /// Commands with an answer of one line.
@@ -61,8 +56,12 @@ const VERBS: [&str; 12] = [
 /// Asks and commands until the run ends. The server has `memory` MiB.
 pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
     let mut counters = field.counters();
+    let mut policies: Vec<String> = Vec::new();
     while field.goes_on() {
         let Some(mut wire) = wire(field, Carrier::random(&mut random)) else { continue };
+        if policies.is_empty() {
+            policies = known_policies(&mut wire);
+        }
         for _ in 0..30 {
             let (command, ends) = match random.below(8) {
                 0..4 => {
@@ -73,7 +72,7 @@ pub(crate) fn run(field: &Field, mut random: Rng, memory: u64) {
                     (format!("cache_memlimit {}", memory / 2 + random.below(memory / 2 + 1)), "")
                 }
                 5 if random.below(3) == 0 => {
-                    (format!("policy {}", POLICIES[random.below(POLICIES.len() as u64) as usize]), "")
+                    (format!("policy {}", policies[random.below(policies.len() as u64) as usize]), "")
                 }
                 _ => (VERBS[random.below(VERBS.len() as u64) as usize].to_owned(), ""),
             };
@@ -126,4 +125,12 @@ fn ask(wire: &mut Wire, command: &str, end: &str) -> std::io::Result<String> {
         if end.is_empty() { vec![""] } else { vec![end, "ERROR", "CLIENT_ERROR", "SERVER_ERROR", "BUSY"] };
     let mut all = lines(wire, &ends)?;
     Ok(all.pop().unwrap_or_default())
+}
+
+/// What `policy` may be given: all names that the server lists when it is given none of them.
+fn known_policies(wire: &mut Wire) -> Vec<String> {
+    let answer = ask(wire, "policy unknown", "").unwrap_or_default();
+    let names = answer.trim_end().rsplit_once("there are: ").map_or("", |(_, names)| names);
+    let names = names.split(", ").filter(|name| !name.is_empty()).map(str::to_owned);
+    names.chain(WITH_OPTIONS.map(str::to_owned)).collect()
 }

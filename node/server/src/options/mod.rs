@@ -33,6 +33,8 @@ pub struct OptionRow {
     /// Whether there may be several values.
     pub is_list: bool,
     help: &'static str,
+    /// What follows from another table.
+    more_help: Option<fn() -> String>,
     absent: Option<&'static str>,
     example: Option<&'static str>,
     read: fn(&mut Options, &[String]) -> Result<(), String>,
@@ -51,7 +53,8 @@ pub(crate) struct Setting {
 impl OptionRow {
     /// What it does.
     pub fn help(&self) -> String {
-        self.help.trim().to_owned()
+        let more = self.more_help.map_or_else(String::new, |more| more());
+        format!("{}{more}", self.help.trim())
     }
 
     /// What holds if it is not given.
@@ -254,6 +257,7 @@ macro_rules! options {
     ($($section:literal { $(
         $(#[doc = $help:literal])+
         $field:ident: $type:ty = $default:expr, $value_name:literal
+        $(, more_help($more_help:expr))?
         $(, absent($absent:literal))?
         $(, example($example:literal))?
         $(, must($expected:literal, $good:expr))?
@@ -286,6 +290,7 @@ macro_rules! options {
             form: <$type as super::Field>::FORM,
             is_list: <$type as super::Field>::IS_LIST,
             help: concat!($($help),+),
+            more_help: super::options!(@optional $($more_help)?),
             absent: super::options!(@optional $($absent)?),
             example: super::options!(@optional $($example)?),
             read: |options, texts| {
@@ -307,11 +312,16 @@ macro_rules! options {
         },)+)+];
     };
     (@optional) => { None };
-    (@optional $text:literal) => { Some($text) };
+    (@optional $value:expr) => { Some($value) };
     (@show $field:ident) => { |options| Some(super::Field::show(&options.$field)) };
     (@show $field:ident $show:expr) => { $show };
 }
 use options;
+
+/// A line for each policy of the slab engines.
+fn policies() -> String {
+    Choice::policies().map(|(name, about)| format!("\n{name}: {about}")).collect()
+}
 
 /// memcached's port, on this host only.
 fn listen_default() -> Vec<Listen> {

@@ -4,6 +4,7 @@
 //! ```text
 //! /// What it does, for --help, docs/options.md and the field.
 //! name: Type = default, "NAME OF THE VALUE"
+//!     , more_help(|| …)                             what the help says after that, if it follows from another table
 //!     , absent("what holds without the option")     if the default cannot be written as a value
 //!     , must("be what", |value| …)                  what is allowed beside what the type allows
 //!     , example("value")                            where the default is no example, and the type no switch
@@ -12,10 +13,10 @@
 //! ```
 
 use super::value::{Delimiter, FileMode, yes};
-use super::{default_memory, listen_default};
+use super::{default_memory, listen_default, policies};
 use crate::direct::Interface;
 use crate::size::Size;
-use guira_roster::{DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace};
+use guira_roster::{Choice, DEFAULT_ENGINE, DEFAULT_FACTOR, DEFAULT_SMALLEST_ITEM, RegionPlace};
 use guira_serving::{Beyond, Listen, Speaks};
 use guira_transport::{CipherList, MinVersion, VerifyMode};
 use std::net::SocketAddr;
@@ -123,19 +124,18 @@ super::options! {
     }
 
     "Engine" {
-        /// Engine: memc3, classic, fleec, memclock, mica, mica-store
-        engine: String = DEFAULT_ENGINE.to_owned(), "NAME";
+        /// Engine:
+        engine: String = DEFAULT_ENGINE.to_owned(), "NAME",
+            more_help(|| format!(" {}", Choice::names().collect::<Vec<_>>().join(", ")));
 
         /// Index in place of the engine's own: cuckoo[:depth=N,paths=N,versions=N], chained[:versions=N], lock-free, locked-buckets,
         /// lossy[:partitions=1 to 256], bulk-chained[:partitions=1 to 256]
         index: Option<String> = None, "NAME[:key=value,…]", absent("the engine's own"), example("cuckoo:depth=5");
 
-        /// Replacement policy in place of the engine's own: clock[:bits=1|2], fifo, lru,
-        /// lazy-lru[:interval=SECONDS,tail_reclaim=on|off],
-        /// seg-lru[:hot_pct=N,warm_pct=N,hot_factor=X,warm_factor=X,temp_ttl=SECONDS,mode=flat|segmented],
-        /// klru[:samples=N,priority=recency|frequency|hyperbolic], sieve, s3-fifo[:small_pct=N]; with lock-free
-        /// bucket-clock[:bits=1 to 8]; with lossy fifo, approx-lru, lru; with bulk-chained none
-        policy: Option<String> = None, "NAME[:key=value,…]", absent("the engine's own"), example("s3-fifo:small_pct=10");
+        /// Replacement policy in place of the engine's own. With lock-free and locked-buckets: bucket-clock[:bits=1 to 8].
+        /// With lossy: fifo, approx-lru, lru. With bulk-chained: none. With cuckoo and chained, one of these,
+        /// with its options as key=value:
+        policy: Option<String> = None, "NAME[:key=value,…]", more_help(policies), absent("the engine's own"), example("s3-fifo:small_pct=10");
 
         /// Who may read and write a partition of mica: one worker (erew), one worker writes (crew), everybody (crcw)
         access: Option<String> = None, "MODE", absent("crcw, with mica and mica-store"), example("erew");
