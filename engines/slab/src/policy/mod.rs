@@ -26,6 +26,7 @@ pub mod s3_fifo;
 pub mod seg_lru;
 pub mod sieve;
 pub mod table;
+pub mod two_q;
 
 use clock::ReadBits;
 use guira_contract::{OptionError, Spec};

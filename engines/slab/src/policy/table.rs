@@ -9,6 +9,7 @@ use super::miniature::{InOrder, KeeperUser};
 use super::s3_fifo::S3FifoOptions;
 use super::seg_lru::SegLruOptions;
 use super::sieve::SieveOptions;
+use super::two_q::TwoQOptions;
 use super::{Arrival, Chunk, Chunks, Moment, Order, PolicyOptions, Reads};
 use guira_contract::{OptionError, Spec};
 
@@ -137,6 +138,7 @@ policies! {
     Klru(KlruOptions),
     Sieve(SieveOptions),
     S3Fifo(S3FifoOptions),
+    TwoQ(TwoQOptions),
 }
 
 impl Default for Policy {
