@@ -37,8 +37,20 @@ pub enum Subject {
     Memcached(Version),
 }
 
-/// The engines that there are.
-pub const ENGINES: [&str; 6] = ["memc3", "classic", "fleec", "memclock", "mica", "mica-store"];
+/// The engines that a test tries one after the other: all of them, or the one that the tests are run with. None if they
+/// are run with memcached.
+pub fn engines() -> Vec<&'static str> {
+    const ENGINES: [&str; 6] = ["memc3", "classic", "fleec", "memclock", "mica", "mica-store"];
+    let chosen = std::env::var("GUIRA_TEST_ENGINE").ok();
+    let is_chosen =
+        |engine: &&str| chosen.as_deref().is_none_or(|chosen| chosen.split(':').next() == Some(*engine));
+    if is_peer() { Vec::new() } else { ENGINES.into_iter().filter(is_chosen).collect() }
+}
+
+/// Whether the server under test is memcached.
+fn is_peer() -> bool {
+    std::env::var("GUIRA_TEST_SERVER").is_ok_and(|server| server == "memcached")
+}
 
 /// How to start a server: the defaults are two workers and 64 MiB on a free port of 127.0.0.1.
 #[derive(Clone, Debug, Default)]

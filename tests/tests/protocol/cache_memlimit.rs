@@ -1,6 +1,6 @@
 //! `cache_memlimit`: the ceiling is moved while the server runs.
 
-use guira_tests::server::{ENGINES, wait_for};
+use guira_tests::server::{engines, wait_for};
 use guira_tests::{Client, Server, Setup, newer_than_peer};
 
 #[test]
@@ -65,7 +65,7 @@ fn figure(server: &Server, told: &str) -> usize {
 #[test]
 fn a_limit_that_is_refused_is_told_with_the_one_that_is_not() {
     const REFUSED: &str = "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
-    for engine in ENGINES {
+    for engine in engines() {
         let start = || Setup::new().engine(engine).guira_argument("--reserve=128MiB").start_guira();
         let server = start();
         let mut client = server.connect();

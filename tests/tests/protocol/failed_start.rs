@@ -3,7 +3,7 @@
 use guira_harness::server::Signal;
 use guira_tests::deadline::PATIENCE;
 use guira_tests::scratch::Scratch;
-use guira_tests::server::{Address, ENGINES, guira_binary, is_root, refused_guira, spawn};
+use guira_tests::server::{Address, engines, guira_binary, is_root, refused_guira, spawn};
 use guira_tests::{Client, Server, Setup, skip};
 use std::any::Any;
 use std::net::{TcpListener, UdpSocket};
@@ -108,7 +108,7 @@ fn obstacles(kept: &Kept) -> Vec<Obstacle> {
 
 #[test]
 fn a_server_that_cannot_have_an_address_leaves_the_items() {
-    for engine in ENGINES {
+    for engine in engines() {
         let kept = Kept::filled(engine);
         for obstacle in obstacles(&kept) {
             kept.refuses(&obstacle.arguments, obstacle.told);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use guira_tests::server::{ENGINES, wait_for};
+use guira_tests::server::{engines, wait_for};
 use guira_tests::{Client, Server, Setup, newer_than_peer};
 
 /// What does not depend on how a server works inside; exporters and dashboards read these.
@@ -207,7 +207,7 @@ fn deletes_touches_and_flushes_are_counted() {
 
 #[test]
 fn only_what_clients_store_is_counted_as_stored() {
-    for engine in ENGINES {
+    for engine in engines() {
         let server = Setup::new().engine(engine).start();
         let growth = growth(&server, |client| {
             for key in ["a", "b", "c", "d", "e"] {

@@ -98,6 +98,11 @@ impl ChunkPool {
         if self.is_scarce() { 1 } else { (BATCH_BYTES / chunk).clamp(1, BATCH_CHUNKS) }
     }
 
+    /// Whether any class has a page. If not, no session can have a chunk.
+    pub(crate) fn has_any_page(&self) -> bool {
+        self.classes().ids().any(|class| self.has_pages(class))
+    }
+
     /// How many free chunks of a class may be taken for this.
     pub(super) fn spare(&self, class: ClassId, taking: Taking) -> u64 {
         if self.eviction == Eviction::On || taking == Taking::Exchange {

@@ -45,6 +45,11 @@ impl ChunkPool {
         &self.memory
     }
 
+    /// Whether any class has a page. If not, no session can have a chunk.
+    pub(crate) fn has_pages(&self) -> bool {
+        self.memory.classes().ids().any(|class| !self.memory.lock(class).pages().is_empty())
+    }
+
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
