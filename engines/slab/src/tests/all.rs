@@ -15,7 +15,7 @@ pub(crate) mod settings;
 mod shifts;
 mod upkeep;
 
-use super::Tested;
+use super::{Tested, tries};
 use crate::{Eviction, Hashing, SlabOptions};
 use guira_items::EngineOptions;
 

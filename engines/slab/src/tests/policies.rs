@@ -26,7 +26,7 @@ const VARIANTS: [&str; 5] = [
 
 fn all() -> Vec<Policy> {
     let variants = VARIANTS.iter().map(|name| Policy::read(&Spec::parse(name).unwrap()).unwrap());
-    Policy::all().map(|(policy, _)| policy).chain(variants).collect()
+    Policy::all().map(|(policy, _)| policy).chain(variants).filter(super::tries).collect()
 }
 
 fn open(policy: Policy, memory: usize) -> SlabEngine {
